@@ -1,0 +1,50 @@
+# Every target sets up what it needs in .venv by itself; Python 3.11+ and make are enough.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: help demo test test-nojit check format bench clean
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+.venv/base: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "graphbandit needs Python 3.11 or newer")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "installing graphbandit into .venv ..."
+	@$(PIP) install --editable '.[plots]'
+	@touch $@
+
+.venv/test: .venv/base
+	@$(PIP) install --editable '.[plots,test]'
+	@touch $@
+
+.venv/check: .venv/test
+	@$(PIP) install --editable '.[plots,test,check]'
+	@touch $@
+
+demo: .venv/base  ## five algorithms on a random graph: a table and a plot, in under a minute
+	$(BIN)/graphbandit demo
+
+test: .venv/test  ## the whole test suite
+	$(BIN)/python -m pytest -n 2
+
+test-nojit: .venv/test  ## the same with compilation off, which is the run that measures coverage
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m coverage run -m pytest -m 'not compiled'
+	$(BIN)/python -m coverage report --skip-covered
+
+check: .venv/check  ## format, lint, strict types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/check  ## rewrite the sources in the project's format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: .venv/base  ## microseconds a round and memory of every policy, up to a million users
+	$(BIN)/python benchmarks/rounds.py
+
+clean:  ## remove everything that the targets above made
+	rm -rf .venv build report results .coverage
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,46 @@
+"""graphbandit: recommendations for many users who are joined by a graph."""
+
+from __future__ import annotations
+
+from . import environments, graphs, signals
+from .experiments import Result, Trace, compare, simulate
+from .graph import UserGraph
+from .policies import (
+    CLUB,
+    POLICIES,
+    GobLin,
+    GobLinBlock,
+    GobLinMacro,
+    GraphUCB,
+    GraphUCBLocal,
+    LinTS,
+    LinUCB,
+    Policy,
+    Random,
+    Scores,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CLUB",
+    "POLICIES",
+    "GobLin",
+    "GobLinBlock",
+    "GobLinMacro",
+    "GraphUCB",
+    "GraphUCBLocal",
+    "LinTS",
+    "LinUCB",
+    "Policy",
+    "Random",
+    "Result",
+    "Scores",
+    "Trace",
+    "UserGraph",
+    "compare",
+    "environments",
+    "graphs",
+    "signals",
+    "simulate",
+]

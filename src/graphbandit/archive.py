@@ -1,0 +1,74 @@
+"""Named arrays and a JSON header in one file: how policies and results are saved. No pickle, ever.
+
+The file is an ordinary uncompressed `.npz`, so that anything can read it, with a member `header` that says what the file
+is, its format version, and the SHA-256 of every array.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+FORMAT = 1
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+class ArchiveError(ValueError):
+    """A file that is not what it should be; the message says in which way."""
+
+
+def write(path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arrays: Arrays) -> None:
+    """Write aside, flush to disk, rename: the file at `path` is the old one or the new one, never half of either."""
+    target = Path(path)
+    sums = {name: _digest(array) for name, array in arrays.items()}
+    text = json.dumps({"graphbandit": kind, "format": FORMAT, "sha256": sums, **header}, default=np.ndarray.tolist)
+    aside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with aside.open("wb") as file:
+            np.savez(file, allow_pickle=False, header=np.frombuffer(text.encode(), dtype=np.uint8), **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(target)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], Arrays]:
+    """The header and the arrays of a file written by `write`, or an `ArchiveError`."""
+    target = Path(path)
+    with target.open("rb") as file:
+        try:
+            with np.load(file, allow_pickle=False) as members:
+                content: Arrays = {name: members[name] for name in members.files}
+        except Exception as error:  # the zip and array readers raise a dozen kinds on damaged bytes
+            raise ArchiveError(
+                f"{target} cannot be read: it is truncated, corrupted or not a graphbandit file ({error})."
+            ) from None
+    try:
+        header: dict[str, Any] = json.loads(content.pop("header").tobytes())
+        found, version, sums = header["graphbandit"], header["format"], header["sha256"]
+    except (KeyError, ValueError, TypeError):
+        raise ArchiveError(f"{target} is not a graphbandit file: it has no readable header.") from None
+    if found != kind:
+        raise ArchiveError(f"{target} holds a {found}, not a {kind}.")
+    if version != FORMAT:
+        raise ArchiveError(f"{target} has format {version}; this version of graphbandit reads format {FORMAT}.")
+    if sums.keys() != content.keys():
+        raise ArchiveError(f"{target} is damaged: its arrays are not those that its header lists.")
+    for name, array in content.items():
+        if _digest(array) != sums[name]:
+            raise ArchiveError(f"{target} is damaged: the checksum of {name} does not match.")
+    return header, content
+
+
+def _digest(array: npt.NDArray[Any]) -> str:
+    digest = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())
+    digest.update(np.ascontiguousarray(array).data if array.size else b"")
+    return digest.hexdigest()

@@ -1,0 +1,275 @@
+"""Checks that any policy must pass, ours or yours: `check_policy(lambda graph, dim: MyPolicy(graph, dim))`.
+
+They use the public interface only. `yield_checks` gives them one by one, so that a test suite can name each.
+"""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import environments, graphs, signals
+from .experiments import Trace, simulate
+from .graph import UserGraph
+from .jit import Floats
+
+MakePolicy = Callable[[UserGraph, int], Any]
+Check = Callable[[MakePolicy], None]
+ROUNDS = 60
+
+
+def check_policy(make_policy: MakePolicy, *, skip: Collection[str] = ()) -> None:
+    """Run every check on the policies that `make_policy(graph, dim)` makes; an AssertionError names what failed.
+
+    Parameters
+    ----------
+    make_policy : function
+        Makes a fresh policy; called many times, on graphs of different sizes, with isolated users too.
+    skip : names
+        Checks that do not apply, e.g. "check_user_order" for a policy that starts from a random graph.
+
+    Examples
+    --------
+    >>> from graphbandit import LinUCB
+    >>> check_policy(lambda graph, dim: LinUCB(graph, dim, ridge=0.5))
+    """
+    for check in yield_checks(skip=skip):
+        try:
+            check(make_policy)
+        except Exception as error:
+            error.add_note(f"{check.__name__}: {check.__doc__}")
+            raise
+
+
+def yield_checks(*, skip: Collection[str] = ()) -> Iterator[Check]:
+    """The checks, in order."""
+    unknown = set(skip) - {check.__name__ for check in CHECKS}
+    if unknown:
+        raise ValueError(f"skip names checks that do not exist: {', '.join(sorted(unknown))}.")
+    yield from (check for check in CHECKS if check.__name__ not in skip)
+
+
+def check_valid_choices(make_policy: MakePolicy) -> None:
+    """`recommend` and `rank` return rows that exist, `rank` without repetition and best first."""
+    world = _world()
+    policy = _trained(make_policy, world)
+    sampling = _is_sampling(copy.deepcopy(policy), world.arms)
+    for user in range(world.graph.n_users):
+        assert 0 <= policy.recommend(user, world.arms) < len(world.arms)
+        assert policy.recommend(user, world.arms[:1]) == 0
+        order = policy.rank(user, world.arms, len(world.arms))
+        assert sorted(order) == list(range(len(world.arms)))
+        assert len(policy.rank(user, world.arms, 3)) == 3
+        assert sampling or np.all(np.diff(sum(policy.scores(user, world.arms))[order]) <= 0)
+
+
+def check_scores_change_nothing(make_policy: MakePolicy) -> None:
+    """`scores` leaves the policy and its random generator as they were, and no call writes to its input."""
+    world = _world()
+    policy, twin = _trained(make_policy, world), _trained(make_policy, world)
+    arms, x = world.arms.copy(), world.arms[0].copy()
+    for user in range(world.graph.n_users):
+        policy.scores(user, arms)
+        assert policy.recommend(user, arms) == twin.recommend(user, arms)
+    policy.update(0, x, 1.0)
+    assert np.array_equal(arms, world.arms) and np.array_equal(x, world.arms[0])
+
+
+def check_same_seed_same_trace(make_policy: MakePolicy) -> None:
+    """Two policies made alike do the same, and a policy made later is not affected by an earlier one."""
+    world = _world()
+    first, second = (simulate(make_policy(world.graph, world.dim), world, ROUNDS, seed=3) for _ in range(2))
+    assert _same(first, second)
+
+
+def check_loop_equals_calls(make_policy: MakePolicy) -> None:
+    """The simulation does bit for bit what calls of `recommend` and `update` do."""
+    world = _world()
+    trace = simulate(make_policy(world.graph, world.dim), world, ROUNDS, seed=5)
+    policy = make_policy(world.graph, world.dim)
+    (rounds,) = world.rounds(ROUNDS, seed=5)
+    for t, user in enumerate(rounds.user.tolist()):
+        offered = world.arms[rounds.pool[t]]
+        choice = policy.recommend(user, offered)
+        assert rounds.pool[t, choice] == trace.arm[t], f"round {t}"
+        policy.update(user, offered[choice], rounds.mean[t, choice] + rounds.noise[t])
+
+
+def check_continues_after_load(make_policy: MakePolicy) -> None:
+    """Save, load, continue equals never stopped, bit for bit."""
+    world = _world()
+    policy = _trained(make_policy, world)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "policy.npz"
+        policy.save(path)
+        loaded = type(policy).load(path)
+    assert np.array_equal(loaded.theta, policy.theta)
+    ahead, resumed = (simulate(p, world, ROUNDS, seed=8) for p in (policy, loaded))
+    assert _same(ahead, resumed)
+    assert np.array_equal(_opinion(policy, world.arms), _opinion(loaded, world.arms))
+
+
+def check_arm_order(make_policy: MakePolicy) -> None:
+    """Reordering the arms reorders the scores and nothing else."""
+    world = _world()
+    policy = _trained(make_policy, world)
+    order = np.random.default_rng(1).permutation(len(world.arms))
+    for user in range(world.graph.n_users):
+        plain, mixed = policy.scores(user, world.arms), policy.scores(user, world.arms[order])
+        assert np.array_equal(plain.mean[order], mixed.mean) and np.array_equal(plain.bonus[order], mixed.bonus)
+
+
+def check_user_order(make_policy: MakePolicy) -> None:
+    """Renumbering the users, in graph and data alike, renumbers the results."""
+    world = _world()
+    n = world.graph.n_users
+    order = np.random.default_rng(2).permutation(n)  # user u of the renumbered world is user order[u] of the first
+    renumbered = UserGraph(world.graph.adjacency[order][:, order])
+    policy, mixed = make_policy(world.graph, world.dim), make_policy(renumbered, world.dim)
+    place = np.argsort(order)
+    for user, x, reward in _history(world):
+        policy.update(user, x, reward)
+        mixed.update(int(place[user]), x, reward)
+    assert np.allclose(_opinion(policy, world.arms)[order], _opinion(mixed, world.arms), rtol=1e-7, atol=1e-9)
+
+
+def check_bounded_memory(make_policy: MakePolicy) -> None:
+    """A policy is no larger on disk after more rounds."""
+    world = _world()
+    policy = make_policy(world.graph, world.dim)
+    sizes = []
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(2):
+            simulate(policy, world, 4 * ROUNDS, seed=seed)
+            policy.save(Path(folder) / "policy.npz")
+            sizes.append((Path(folder) / "policy.npz").stat().st_size)
+    assert abs(sizes[1] - sizes[0]) < 512, f"{sizes[0]} bytes, then {sizes[1]}"
+
+
+def check_errors(make_policy: MakePolicy) -> None:
+    """Bad input raises a ValueError that names the argument and leaves the policy unchanged."""
+    world = _world()
+    policy, twin = _trained(make_policy, world), _trained(make_policy, world)
+    n, d, arms = world.graph.n_users, world.dim, world.arms
+    bad = arms.copy()
+    bad[1, 0] = np.nan
+    wrong: list[tuple[str, Callable[[], Any]]] = [
+        ("user", lambda: policy.recommend(n, arms)),
+        ("user", lambda: policy.recommend(-1, arms)),
+        ("user", lambda: policy.scores("ann", arms)),
+        ("user", lambda: policy.update(1.5, arms[0], 1.0)),
+        ("arms", lambda: policy.recommend(0, np.empty((0, d)))),
+        ("arms", lambda: policy.recommend(0, np.ones((3, d + 1)))),
+        ("arms", lambda: policy.rank(0, np.ones(d + 1), 1)),
+        ("arms", lambda: policy.recommend(0, bad)),
+        ("k", lambda: policy.rank(0, arms, 0)),
+        ("k", lambda: policy.rank(0, arms, len(arms) + 1)),
+        ("x", lambda: policy.update(0, np.ones(d + 1), 1.0)),
+        ("x", lambda: policy.update(0, np.full(d, np.inf), 1.0)),
+        ("x", lambda: policy.update(0, np.full(d, 1e200), 1.0)),
+        ("reward", lambda: policy.update(0, arms[0], float("nan"))),
+        ("reward", lambda: policy.update(0, arms[0], float("inf"))),
+        ("reward", lambda: policy.update(0, arms[0], "good")),
+    ]
+    for name, call in wrong:
+        try:
+            call()
+        except ValueError as error:
+            assert name in str(error), f"the message does not name {name}: {error}"
+        else:
+            raise AssertionError(f"bad {name} was accepted")
+    assert np.array_equal(_opinion(policy, arms), _opinion(twin, arms))
+    assert [policy.recommend(0, arms) for _ in range(5)] == [twin.recommend(0, arms) for _ in range(5)]
+
+
+def check_odd_input(make_policy: MakePolicy) -> None:
+    """Zero features, huge and tiny ones, one arm, one feature, one user, isolated users: scores stay finite."""
+    for graph, dim in ((graphs.empty(1), 1), (graphs.empty(3), 2), (graphs.from_edges([(0, 1), (1, 2)], n_users=5), 3)):
+        policy = make_policy(graph, dim)
+        for scale in (0.0, 1e-8, 1.0, 1e4):
+            for user in range(graph.n_users):
+                x = scale * np.ones(dim)
+                policy.update(user, x, scale)
+                policy.update(user, x.tolist(), 1)  # anything array-like
+                scores = policy.scores(user, np.vstack([x, np.eye(dim)]))
+                assert np.all(np.isfinite(scores.mean)) and np.all(np.isfinite(scores.bonus))
+                assert np.all(scores.bonus >= 0)
+
+
+def check_ties_are_random(make_policy: MakePolicy) -> None:
+    """Equal arms are all chosen in the long run."""
+    policy = make_policy(graphs.empty(2), 2)
+    chosen = {policy.recommend(0, np.ones((3, 2))) for _ in range(100)}
+    assert chosen == {0, 1, 2}
+
+
+def check_beats_random(make_policy: MakePolicy) -> None:
+    """In an easy world it earns clearly more than chance (fixed seeds)."""
+    world = _world(gamma=20.0, sigma=0.01)
+    horizon = 1500
+    trace = simulate(make_policy(world.graph, world.dim), world, horizon, seed=0)
+    by_chance = sum(float((r.mean.max(axis=1) - r.mean.mean(axis=1)).sum()) for r in world.rounds(horizon, seed=0))
+    assert trace.regret[-1] < 0.7 * by_chance, f"regret {trace.regret[-1]:.0f}, at random {by_chance:.0f}"
+
+
+CHECKS: tuple[Check, ...] = (
+    check_valid_choices,
+    check_scores_change_nothing,
+    check_same_seed_same_trace,
+    check_loop_equals_calls,
+    check_continues_after_load,
+    check_arm_order,
+    check_user_order,
+    check_bounded_memory,
+    check_errors,
+    check_odd_input,
+    check_ties_are_random,
+    check_beats_random,
+)
+
+
+def _world(gamma: float = 5.0, sigma: float = 0.1) -> environments.Linear:
+    """Eight users in two components, one of them alone, so that no policy can assume connectedness."""
+    graph = graphs.from_edges([(0, 1), (1, 2), (2, 0), (2, 3), (4, 5), (5, 6)], n_users=8)
+    theta = signals.smooth(graph, 3, gamma=gamma, seed=4)
+    return environments.Linear(graph, theta, signals.unit_arms(12, 3, seed=5), sigma=sigma, pool=6)
+
+
+def _history(world: environments.Linear) -> list[tuple[int, Floats, float]]:
+    """Observations made by nobody: random users and arms."""
+    (rounds,) = world.rounds(ROUNDS, seed=6)
+    return [
+        (int(user), world.arms[rounds.pool[t, 0]], float(rounds.mean[t, 0] + rounds.noise[t]))
+        for t, user in enumerate(rounds.user)
+    ]
+
+
+def _trained(make_policy: MakePolicy, world: environments.Linear) -> Any:
+    policy = make_policy(world.graph, world.dim)
+    for user, x, reward in _history(world):
+        policy.update(user, x, reward)
+    return policy
+
+
+def _same(first: Trace, second: Trace) -> bool:
+    columns: Any = zip(first, second, strict=True)
+    return all(np.array_equal(a, b) for a, b in columns)
+
+
+def _opinion(policy: Any, arms: Floats) -> Floats:
+    """(n_users, 2, n_arms) everything that the policy thinks."""
+    return np.array([np.stack(policy.scores(user, arms)) for user in range(policy.graph.n_users)])
+
+
+def _is_sampling(policy: Any, arms: Floats) -> bool:
+    """Whether choices are random draws (Thompson sampling) rather than the best mean + bonus."""
+    for user in range(policy.graph.n_users):
+        values = sum(policy.scores(user, arms))
+        if any(values[policy.recommend(user, arms)] < values.max() for _ in range(20)):
+            return True
+    return False

@@ -1,0 +1,60 @@
+"""Rounds drawn up front: what an environment hands to the loop, so that every policy meets exactly the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from ..graph import UserGraph
+from ..jit import Floats, Indices, compiled
+
+CELLS_PER_BLOCK = 2_000_000
+"""Rounds come in blocks of about this many offered arms: memory stays bounded, and Ctrl-C is heard between blocks."""
+
+
+class Rounds(NamedTuple):
+    """A block of consecutive rounds; everything random about them is in here."""
+
+    user: Indices  # (t,), who appears
+    pool: Indices  # (t, k), the arms on offer, as rows of `arms`
+    mean: Floats  # (t, k), their expected rewards
+    noise: Floats  # (t,), added to the reward of whichever is chosen
+
+
+class Environment(Protocol):
+    """A seeded stream of rounds over a fixed catalogue of arms."""
+
+    graph: UserGraph
+    arms: Floats  # (m, d)
+
+    def rounds(self, horizon: int, seed: int) -> Iterator[Rounds]:
+        """The first `horizon` rounds of the stream with this seed, in blocks."""
+        ...
+
+
+def streams(seed: int, *names: str) -> list[np.random.Generator]:
+    """One independent generator per name: drawing more from one never moves another."""
+    return [np.random.default_rng([seed, *name.encode()]) for name in names]
+
+
+@compiled
+def draw_pools(rng: np.random.Generator, deck: Indices, pools: Indices) -> None:
+    """Fill each row of `pools` with distinct entries of `deck`, uniformly: the first steps of a Fisher-Yates shuffle."""
+    for row in range(pools.shape[0]):
+        for k in range(pools.shape[1]):
+            other = k + int(rng.random() * (deck.shape[0] - k))
+            deck[k], deck[other] = deck[other], deck[k]
+            pools[row, k] = deck[k]
+
+
+@compiled
+def expected_rewards(user: Indices, pool: Indices, truth: Floats, arms: Floats, mean: Floats) -> None:
+    """mean[t, k] = x · θ for the k-th arm on offer in round t."""
+    for t in range(pool.shape[0]):
+        for k in range(pool.shape[1]):
+            total = 0.0
+            for j in range(arms.shape[1]):
+                total += truth[user[t], j] * arms[pool[t, k], j]
+            mean[t, k] = total

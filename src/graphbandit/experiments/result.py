@@ -1,0 +1,89 @@
+"""The outcome of a comparison: regret curves per policy and seed, with intervals, provenance and a file form."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import stdtrit
+
+from .. import archive
+from ..jit import Floats
+
+
+class Interval(NamedTuple):
+    """A mean over seeds and its 95 % confidence interval (Student's t)."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def interval(values: Floats, axis: int = 0, level: float = 0.95) -> tuple[Floats, Floats]:
+    """Mean over `axis` and the half-width of its confidence interval; one run has no interval (NaN)."""
+    n = values.shape[axis]
+    mean = values.mean(axis=axis)
+    if n < 2:
+        return mean, np.full_like(mean, np.nan)
+    return mean, stdtrit(n - 1, (1 + level) / 2) * values.std(axis=axis, ddof=1) / np.sqrt(n)
+
+
+@dataclass(frozen=True)
+class Result:
+    """Cumulative regret of several policies over the same rounds.
+
+    Row s of every curve belongs to `seeds[s]`, in which all policies met the same users, pools and noise: compare them by
+    their paired differences, `difference`.
+    """
+
+    rounds: Any  # (c,) rounds at which the curves were recorded, counted from 1
+    seeds: tuple[int, ...]
+    regret: dict[str, Floats]  # (n_seeds, c) each
+    seconds: dict[str, Floats]  # (n_seeds,) time spent simulating
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """The policies, in the order given."""
+        return list(self.regret)
+
+    def final(self, name: str) -> Interval:
+        """Regret at the horizon: mean over seeds with its interval."""
+        mean, half = interval(self.regret[name][:, -1])
+        return Interval(float(mean), float(mean - half), float(mean + half))
+
+    def difference(self, first: str, second: str) -> Interval:
+        """Final regret of `first` minus that of `second`, paired over seeds."""
+        mean, half = interval(self.regret[first][:, -1] - self.regret[second][:, -1])
+        return Interval(float(mean), float(mean - half), float(mean + half))
+
+    def table(self) -> str:
+        """Final regret of every policy as Markdown."""
+        lines = ["| policy | regret | 95 % interval |", "|---|---:|---:|"]
+        for name in self.names:
+            mean, low, high = self.final(name)
+            lines.append(f"| {name} | {mean:.1f} | {low:.1f} – {high:.1f} |")
+        return "\n".join(lines)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one `.npz` file, without pickle."""
+        arrays = {"rounds": np.asarray(self.rounds), "seeds": np.asarray(self.seeds, dtype=np.int64)}
+        for k, name in enumerate(self.names):
+            arrays |= {f"regret.{k}": self.regret[name], f"seconds.{k}": self.seconds[name]}
+        archive.write(path, "result", {"names": self.names, "provenance": self.provenance}, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Result:
+        """The result that `save` wrote."""
+        header, arrays = archive.read(path, "result")
+        names: Sequence[str] = header["names"]
+        return cls(
+            rounds=arrays["rounds"],
+            seeds=tuple(arrays["seeds"].tolist()),
+            regret={name: arrays[f"regret.{k}"] for k, name in enumerate(names)},
+            seconds={name: arrays[f"seconds.{k}"] for k, name in enumerate(names)},
+            provenance=header["provenance"],
+        )

@@ -1,0 +1,106 @@
+"""One policy in one environment: the whole loop, compiled."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numba
+import numpy as np
+
+from ..environments import Environment, Rounds
+from ..jit import FLAGS, Floats, Indices, compiled
+from ..policies import Policy, kernels
+
+
+class Learner(Protocol):
+    """All that the loop asks of a policy; one without compiled kernels runs too, at the speed of Python."""
+
+    def recommend(self, user: int, arms: Floats) -> int:
+        """The row of `arms` to show."""
+        ...
+
+    def update(self, user: int, x: Floats, reward: float) -> None:
+        """Learn from one reward."""
+        ...
+
+
+class Trace(NamedTuple):
+    """What happened, round by round."""
+
+    user: Indices  # (t,), who appeared
+    arm: Indices  # (t,), the arm shown, as a row of the catalogue
+    reward: Floats  # (t,), what was seen
+    regret: Floats  # (t,), cumulative pseudo-regret: expected rewards only, no noise in it
+
+
+def simulate(policy: Learner, environment: Environment, horizon: int, seed: int = 0) -> Trace:
+    """Let `policy` act and learn for `horizon` rounds.
+
+    Equals, bit for bit, a Python loop of `recommend` and `update` over the same rounds. The policy learns; the seed is that of
+    the environment, the policy has its own generator.
+
+    >>> from graphbandit import GraphUCB, environments, graphs, signals
+    >>> graph = graphs.erdos_renyi(20, 0.4, seed=0)
+    >>> env = environments.Linear(graph, signals.smooth(graph, 5, gamma=7, seed=1), signals.unit_arms(500, 5, seed=2), pool=50)
+    >>> trace = simulate(GraphUCB(graph, 5), env, 1000, seed=0)
+    >>> trace.arm.shape, bool(trace.regret[-1] < 60)
+    ((1000,), True)
+    """
+    if not isinstance(horizon, int | np.integer) or horizon < 1:
+        raise ValueError(f"horizon must be a positive integer, but it is {horizon!r}.")
+    trace = Trace(np.empty(horizon, np.int32), np.empty(horizon, np.int32), np.empty(horizon), np.empty(horizon))
+    done = 0
+    for rounds in environment.rounds(horizon, seed):
+        now = slice(done, done + len(rounds.user))
+        part = Trace(trace.user[now], trace.arm[now], trace.reward[now], trace.regret[now])
+        part.user[:] = rounds.user
+        play = _loop(policy) if isinstance(policy, Policy) else _play_in_python
+        play(policy, environment.arms, rounds, part)
+        done += len(rounds.user)
+    np.cumsum(trace.regret, out=trace.regret)
+    return trace
+
+
+@compiled
+def play_compiled(state: Any, rng: np.random.Generator, n_noise: int, arms: Floats, rounds: Rounds, trace: Trace) -> None:
+    """Decide, draw, reward, learn; `trace.regret` receives the regret of each round."""
+    offered = np.empty((rounds.pool.shape[1], arms.shape[1]))
+    values = np.empty(rounds.pool.shape[1])
+    noise = np.empty(n_noise)
+    for t in range(rounds.user.shape[0]):
+        user = rounds.user[t]
+        best = rounds.mean[t, 0]
+        for k in range(offered.shape[0]):
+            for j in range(arms.shape[1]):
+                offered[k, j] = arms[rounds.pool[t, k], j]
+            best = max(best, rounds.mean[t, k])
+        for k in range(n_noise):
+            noise[k] = rng.standard_normal()
+        kernels.sample(state, user, offered, noise, values)
+        choice = kernels.choose(values, rng.random())
+        reward = rounds.mean[t, choice] + rounds.noise[t]
+        kernels.update(state, user, offered[choice], reward)
+        trace.arm[t] = rounds.pool[t, choice]
+        trace.reward[t] = reward
+        trace.regret[t] = best - rounds.mean[t, choice]
+
+
+# Numba's cache notices a change of our own kernels but not of an outsider's, so theirs are compiled in every process.
+_play_uncached = numba.njit(**FLAGS)(getattr(play_compiled, "py_func", play_compiled))
+
+
+def _loop(policy: Policy) -> Any:
+    ours = type(policy._state).__module__.startswith(f"{__package__.partition('.')[0]}.")
+    play = play_compiled if ours else _play_uncached
+    return lambda policy, arms, rounds, trace: play(policy._state, policy._rng, policy._noise, arms, rounds, trace)
+
+
+def _play_in_python(policy: Learner, arms: Floats, rounds: Rounds, trace: Trace) -> None:
+    for t, user in enumerate(rounds.user.tolist()):
+        offered = arms[rounds.pool[t]]
+        choice = policy.recommend(user, offered)
+        reward = rounds.mean[t, choice] + rounds.noise[t]
+        policy.update(user, offered[choice], reward)
+        trace.arm[t] = rounds.pool[t, choice]
+        trace.reward[t] = reward
+        trace.regret[t] = rounds.mean[t].max() - rounds.mean[t, choice]

@@ -1,0 +1,183 @@
+"""The user graph: one validated, immutable value that everything else is built from."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from .jit import Floats, Indices, Ints
+
+LaplacianKind = Literal["random-walk", "combinatorial", "normalized"]
+SYMMETRY_TOLERANCE = 1e-9  # relative to the largest weight: a kernel matrix computed in floats may be off by rounding
+
+
+@dataclass(frozen=True, eq=False)
+class UserGraph:
+    """An undirected weighted graph whose nodes are the users 0 … n_users-1.
+
+    Parameters
+    ----------
+    adjacency : (n, n) array or SciPy sparse matrix
+        Symmetric, non-negative, finite weights with an empty diagonal. `W[i, j]` says how alike users i and j are.
+    ids : sequence of hashables, optional
+        The name of each user, in row order. Defaults to the row numbers.
+
+    Notes
+    -----
+    Isolated users and several components are normal. The random-walk and the normalised Laplacian of an isolated user
+    have `L_ii = 1` (the paper's footnote), which makes it an independent ridge learner.
+
+    Examples
+    --------
+    >>> graph = UserGraph([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    >>> graph.n_users, graph.n_edges
+    (3, 2)
+    >>> graph.laplacian("random-walk").toarray()
+    array([[ 1. , -1. ,  0. ],
+           [-0.5,  1. , -0.5],
+           [ 0. , -1. ,  1. ]])
+    >>> graph.neighbours(1)
+    array([0, 2], dtype=int32)
+    """
+
+    adjacency: Any = field(repr=False)
+    ids: Sequence[Hashable] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "adjacency", _validated(self.adjacency))
+        if self.ids is not None:
+            names = list(self.ids)
+            if len(names) != self.n_users:
+                raise ValueError(f"ids has {len(names)} names, but adjacency has {self.n_users} users.")
+            if len(self._positions) != len(names):
+                raise ValueError("ids must be distinct, but at least one name occurs twice.")
+
+    def __repr__(self) -> str:
+        return f"UserGraph(n_users={self.n_users}, n_edges={self.n_edges})"
+
+    @property
+    def n_users(self) -> int:
+        """Number of users."""
+        return int(self.adjacency.shape[0])
+
+    @property
+    def n_edges(self) -> int:
+        """Number of undirected edges, each counted once."""
+        return int(self.adjacency.nnz // 2)
+
+    @cached_property
+    def degrees(self) -> Floats:
+        """(n,) weighted degrees D_ii = Σ_j W_ij; zero for an isolated user."""
+        degrees = np.asarray(self.adjacency.sum(axis=1), dtype=np.float64).ravel()
+        degrees.flags.writeable = False
+        return degrees
+
+    @cached_property
+    def components(self) -> Ints:
+        """(n,) the connected component of each user, numbered from 0."""
+        labels = sparse.csgraph.connected_components(self.adjacency, directed=False)[1].astype(np.int64)
+        labels.flags.writeable = False
+        return labels  # type: ignore[no-any-return]
+
+    def laplacian(self, kind: LaplacianKind = "random-walk") -> sparse.csr_array:
+        """The graph Laplacian as a sparse matrix.
+
+        `random-walk`: R = I - D⁻¹W (not symmetric); `combinatorial`: D - W; `normalized`: I - D^-½ W D^-½.
+        """
+        if kind not in get_args(LaplacianKind):
+            raise ValueError(f"kind must be one of {', '.join(get_args(LaplacianKind))}, but it is {kind!r}.")
+        if kind == "combinatorial":
+            return sparse.csr_array(sparse.diags_array(self.degrees) - self.adjacency)
+        identity = sparse.eye_array(self.n_users)
+        power = -1.0 if kind == "random-walk" else -0.5
+        scale = sparse.diags_array(self.weights**power)  # an isolated user has an empty row: its scale is not seen
+        scaled = scale @ self.adjacency if kind == "random-walk" else scale @ self.adjacency @ scale
+        return sparse.csr_array(identity - scaled)
+
+    @cached_property
+    def weights(self) -> Floats:
+        """(n,) D_ii, with 1 in place of 0: the weight of a user's data in the degree-weighted loss."""
+        return np.where(self.degrees > 0, self.degrees, 1.0)
+
+    def neighbours(self, user: int) -> Indices:
+        """The users adjacent to `user`, in ascending order."""
+        user = self.check_user(user)
+        row: Indices = self.adjacency.indices[self.adjacency.indptr[user] : self.adjacency.indptr[user + 1]]
+        return row.copy()
+
+    def transitions(self) -> tuple[Ints, Indices, Floats, Floats]:
+        """The rows of P = D⁻¹W for compiled code: (start of each row, neighbour j, P_ij, P_ji)."""
+        start = self.adjacency.indptr.astype(np.int64)
+        neighbour = self.adjacency.indices.astype(np.int32)
+        data = self.adjacency.data
+        inward = data / np.repeat(self.weights, np.diff(start))
+        outward = data / self.weights[neighbour]
+        return start, neighbour, inward, outward
+
+    def check_user(self, user: object) -> int:
+        """Return `user` as an int, or raise a ValueError that names it."""
+        if not isinstance(user, int | np.integer) or isinstance(user, bool) or not 0 <= user < self.n_users:
+            raise ValueError(
+                f"user must be an integer from 0 to {self.n_users - 1}, but it is {user!r}"
+                + (" (use graph.index(id) to turn an id into a row)." if self.ids is not None else ".")
+            )
+        return int(user)
+
+    def index(self, user_id: Hashable) -> int:
+        """The row of the user with this id."""
+        if self.ids is None:
+            return self.check_user(user_id)
+        try:
+            return self._positions[user_id]
+        except (KeyError, TypeError):
+            raise ValueError(f"no user has the id {user_id!r}.") from None
+
+    @cached_property
+    def _positions(self) -> dict[Hashable, int]:
+        return {name: row for row, name in enumerate(self.ids or ())}
+
+
+def _validated(adjacency: Any) -> sparse.csr_array:
+    """A fresh CSR copy with sorted indices and no stored zeros, or a ValueError that says what is wrong and where."""
+    if not sparse.issparse(adjacency):
+        adjacency = np.asarray(adjacency, dtype=np.float64)
+    if adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1]:
+        raise ValueError(f"adjacency must be a square matrix, but its shape is {adjacency.shape}.")
+    if adjacency.shape[0] == 0:
+        raise ValueError("adjacency is empty: a graph needs at least one user.")
+    matrix = sparse.csr_array(adjacency, dtype=np.float64, copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    _reject(matrix, ~np.isfinite(matrix.data), "weights must be finite")
+    _reject(matrix, matrix.data < 0, "weights must not be negative")
+    if matrix.nnz:
+        rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        _reject(matrix, matrix.indices == rows, "a user must not be its own neighbour; clear the diagonal")
+        gap = abs(matrix - matrix.T).tocoo()
+        if gap.nnz and gap.data.max() > SYMMETRY_TOLERANCE * matrix.data.max():
+            worst = int(gap.data.argmax())
+            i, j = int(gap.coords[0][worst]), int(gap.coords[1][worst])
+            raise ValueError(
+                f"adjacency must be symmetric, but W[{i}, {j}] = {matrix[i, j]:g} and W[{j}, {i}] = {matrix[j, i]:g}."
+            )
+        if gap.nnz:
+            matrix = sparse.csr_array((matrix + matrix.T) / 2)
+            matrix.sort_indices()
+    matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
+    for part in (matrix.data, matrix.indices, matrix.indptr):
+        part.flags.writeable = False
+    return matrix
+
+
+def _reject(matrix: sparse.csr_array, bad: npt.NDArray[np.bool_], rule: str) -> None:
+    if bad.any():
+        entry = int(bad.argmax())
+        row = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
+        raise ValueError(f"{rule}, but W[{row}, {matrix.indices[entry]}] = {matrix.data[entry]:g}.")

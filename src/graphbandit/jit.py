@@ -1,0 +1,64 @@
+"""The one place where compiler flags are set: every kernel of the package is decorated with `compiled`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+import numpy.typing as npt
+from numba.core.caching import FunctionCache
+from numba.extending import overload
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Indices = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# No fast-math: it would let the compiler drop the NaN checks that guard every update. Division by zero follows NumPy.
+FLAGS = {"error_model": "numpy"}
+
+
+@cache
+def package_stamp() -> str:
+    """A digest of every source file of the package."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+class PackageCache(FunctionCache):  # type: ignore[misc]
+    """Numba's on-disk cache, made stale by a change to *any* module of the package.
+
+    Numba looks only at the file that defines a function, but a compiled loop contains the code of the kernels that it
+    calls. Without this, an edit to `linalg.py` would leave every cached policy running the old arithmetic.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._cache_file._source_stamp = (self._cache_file._source_stamp, package_stamp())
+
+
+def compiled(function: F) -> F:
+    """Compile `function` with the package's flags and keep the machine code on disk for the next process."""
+    dispatcher: Any = numba.njit(**FLAGS)(function)
+    if dispatcher is not function:  # it is `function` itself under NUMBA_DISABLE_JIT=1
+        dispatcher._cache = PackageCache(function)
+    return dispatcher  # type: ignore[no-any-return]
+
+
+def compiles(function: Callable[..., Any]) -> Callable[[F], F]:
+    """Decorate a function from argument types to the Python function that compiled code runs in place of `function`."""
+    return overload(function, strict=False)  # type: ignore[no-any-return]  # strict would compare annotations too
+
+
+def python_function(function: F) -> F:
+    """The Python function behind a compiled one: what an overload returns, to be compiled into its caller."""
+    return getattr(function, "py_func", function)

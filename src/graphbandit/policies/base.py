@@ -1,0 +1,233 @@
+"""`Policy`: the Python shell that every policy shares around its compiled kernels."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from .. import archive
+from ..graph import UserGraph
+from ..jit import Floats, Ints
+from . import kernels
+
+Seed = int | np.random.Generator | np.random.SeedSequence | None
+NO_NOISE = np.empty(0)
+
+
+class Scores(NamedTuple):
+    """What a policy thinks of each arm: its estimate, and the bonus that exploration adds."""
+
+    mean: Floats
+    bonus: Floats
+
+
+class Policy:
+    """Recommends arms to the users of a graph and learns from their rewards.
+
+    A subclass sets `State` to the type of its compiled state and builds one in `__init__`; everything else is here. Not
+    thread-safe: one writer per policy.
+    """
+
+    State: ClassVar[type]
+    state_parts: ClassVar[dict[str, type]] = {}
+    """Types of the tuples nested in the state, by name, so that a file can be turned back into them."""
+
+    def __init__(self, graph: UserGraph, dim: int, state: Any, params: dict[str, Any], seed: Seed, noise: int = 0) -> None:
+        self.graph = graph
+        self.dim = dim
+        self.params = params
+        self._state = state
+        self._noise = noise  # standard normals that a decision needs
+        self._rng = np.random.default_rng(seed)
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.params.items() if np.ndim(value) == 0)
+        return f"{type(self).__name__}({self.graph!r}, {self.dim}, {settings})"
+
+    def reseed(self, seed: Seed) -> None:
+        """Replace the generator that breaks ties and draws samples."""
+        self._rng = np.random.default_rng(seed)
+
+    def recommend(self, user: int, arms: npt.ArrayLike) -> int:
+        """The row of `arms`, an (m, dim) array, to show to `user` now."""
+        user, features = self.graph.check_user(user), self._checked_arms(arms)
+        return int(kernels.decide(self._state, user, features, self._draw_noise(), self._rng.random()))
+
+    def rank(self, user: int, arms: npt.ArrayLike, k: int) -> Ints:
+        """The `k` best rows of `arms` for `user`, best first; ties in random order."""
+        user, features = self.graph.check_user(user), self._checked_arms(arms)
+        if not isinstance(k, int | np.integer) or not 1 <= k <= len(features):
+            raise ValueError(f"k must lie between 1 and the number of arms, {len(features)}, but it is {k!r}.")
+        values = np.empty(len(features))
+        kernels.all_values(self._state, user, features, self._draw_noise(), values)
+        dealt = self._rng.permutation(len(features))
+        return dealt[np.argsort(-values[dealt], kind="stable")][:k]
+
+    def scores(self, user: int, arms: npt.ArrayLike) -> Scores:
+        """Estimate and exploration bonus of every row of `arms`; changes nothing."""
+        user, features = self.graph.check_user(user), self._checked_arms(arms)
+        scores = Scores(np.empty(len(features)), np.empty(len(features)))
+        kernels.all_scores(self._state, user, features, scores.mean, scores.bonus)
+        return scores
+
+    def update(self, user: int, x: npt.ArrayLike, reward: float) -> None:
+        """Learn that showing features `x` to `user` earned `reward`."""
+        user = self.graph.check_user(user)
+        features = _as_floats(x, "x")
+        if features.shape != (self.dim,):
+            raise ValueError(f"x must be a vector of length {self.dim}, but its shape is {features.shape}.")
+        try:
+            value = float(reward)
+        except (TypeError, ValueError):
+            raise ValueError(f"reward must be a number, but it is {reward!r}.") from None
+        if not kernels.learn(self._state, user, features, value):
+            culprit = f"reward is {value}" if np.all(np.abs(features) < 1e75) else f"x is {features}"
+            raise ValueError(f"x and reward must be finite and below 1e75, but {culprit}; nothing was learned from it.")
+
+    @property
+    def theta(self) -> Floats:
+        """(n_users, dim) the current estimate for every user, as a copy."""
+        raise NotImplementedError
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the whole policy to one file: graph, settings, state and random generator."""
+        arrays, numbers = _flatten(self._state)
+        adjacency = self.graph.adjacency
+        arrays |= {"graph.data": adjacency.data, "graph.indices": adjacency.indices, "graph.indptr": adjacency.indptr}
+        header = {
+            "policy": type(self).__name__,
+            "dim": self.dim,
+            "noise": self._noise,
+            "params": {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in self.params.items()},
+            "numbers": numbers,
+            "ids": _plain_ids(self.graph.ids),
+            "generator": self._rng.bit_generator.state,
+        }
+        archive.write(path, "policy", header, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The policy that `save` wrote; it continues bit for bit where the saved one stopped."""
+        header, arrays = archive.read(path, "policy")
+        if header["policy"] != cls.__name__:
+            raise archive.ArchiveError(f"{path} holds a {header['policy']}, not a {cls.__name__}.")
+        csr = tuple(arrays.pop(f"graph.{part}") for part in ("data", "indices", "indptr"))
+        n = len(csr[2]) - 1
+        policy = cls.__new__(cls)
+        graph = UserGraph(sparse.csr_array(csr, shape=(n, n)), header["ids"])
+        state = _unflatten(cls.State, arrays, header["numbers"], cls.state_parts)
+        Policy.__init__(policy, graph, header["dim"], state, header["params"], None, header["noise"])
+        policy._rng = _generator(header["generator"])
+        return policy
+
+    def _draw_noise(self) -> Floats:
+        return self._rng.standard_normal(self._noise) if self._noise else NO_NOISE
+
+    def _checked_arms(self, arms: npt.ArrayLike) -> Floats:
+        features = _as_floats(arms, "arms")
+        if features.ndim != 2 or features.shape[1] != self.dim or len(features) == 0:
+            raise ValueError(
+                f"arms must be an array with one row of {self.dim} features for each of one or more arms, "
+                f"but its shape is {features.shape}."
+            )
+        if not kernels.all_finite(features):
+            row, column = np.argwhere(~np.isfinite(features))[0]
+            raise ValueError(f"arms must be finite, but arms[{row}, {column}] is {features[row, column]}.")
+        return features
+
+
+def check_positive(**values: float) -> None:
+    """Raise a ValueError that names the first argument that is not a positive finite number."""
+    for name, value in values.items():
+        if not _is_number(value) or not 0 < value < np.inf:
+            raise ValueError(f"{name} must be a positive number, but it is {value!r}.")
+
+
+def check_not_negative(**values: float) -> None:
+    """Raise a ValueError that names the first argument that is negative or not finite."""
+    for name, value in values.items():
+        if not _is_number(value) or not 0 <= value < np.inf:
+            raise ValueError(f"{name} must be zero or a positive number, but it is {value!r}.")
+
+
+def check_probability(**values: float) -> None:
+    """Raise a ValueError that names the first argument outside (0, 1]."""
+    for name, value in values.items():
+        if not _is_number(value) or not 0 < value <= 1:
+            raise ValueError(f"{name} must be a probability above 0 and up to 1, but it is {value!r}.")
+
+
+def check_choice(name: str, value: str, choices: tuple[str, ...]) -> int:
+    """The position of `value` among `choices`, or a ValueError that lists them."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(choices)}, but it is {value!r}.")
+    return choices.index(value)
+
+
+def check_dim(dim: int) -> int:
+    """`dim` as a positive int."""
+    if not isinstance(dim, int | np.integer) or isinstance(dim, bool) or dim < 1:
+        raise ValueError(f"dim must be a positive integer, but it is {dim!r}.")
+    return int(dim)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def _as_floats(values: npt.ArrayLike, name: str) -> Floats:
+    try:
+        array = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be an array of numbers, but it is {values!r}.") from None
+    # A read-only array is another type to the compiler: a copy is cheaper than a second compilation.
+    return array if array.flags.writeable else array.copy()
+
+
+def _plain_ids(ids: Sequence[Hashable] | None) -> list[Hashable] | None:
+    odd = next((name for name in ids or () if not isinstance(name, str | int)), None)
+    if odd is not None:
+        raise ValueError(f"a policy can be saved when its user ids are strings or integers, but one is {odd!r}.")
+    return None if ids is None else list(ids)
+
+
+def _generator(state: dict[str, Any]) -> np.random.Generator:
+    bits = getattr(np.random, state["bit_generator"])()
+    inner = {name: np.array(part) if isinstance(part, list) else part for name, part in state["state"].items()}
+    bits.state = state | {"state": inner}
+    return np.random.Generator(bits)
+
+
+def _flatten(state: Any, prefix: str = "") -> tuple[archive.Arrays, dict[str, Any]]:
+    """The arrays and the plain numbers of nested named tuples, under dotted names."""
+    arrays: archive.Arrays = {}
+    numbers: dict[str, Any] = {}
+    for name, value in state._asdict().items():
+        if isinstance(value, tuple):
+            numbers[f"{prefix}{name}"] = type(value).__name__
+            inner_arrays, inner_numbers = _flatten(value, f"{prefix}{name}.")
+            arrays |= inner_arrays
+            numbers |= inner_numbers
+        elif isinstance(value, np.ndarray):
+            arrays[f"{prefix}{name}"] = value
+        else:
+            numbers[f"{prefix}{name}"] = value
+    return arrays, numbers
+
+
+def _unflatten(kind: type, arrays: archive.Arrays, numbers: dict[str, Any], parts: dict[str, type], prefix: str = "") -> Any:
+    values = {}
+    for name in kind._fields:  # type: ignore[attr-defined]
+        key = f"{prefix}{name}"
+        if key in arrays:
+            values[name] = arrays[key]
+        elif isinstance(numbers[key], str):
+            values[name] = _unflatten(parts[numbers[key]], arrays, numbers, parts, f"{key}.")
+        else:
+            values[name] = numbers[key]
+    return kind(**values)

@@ -1,0 +1,173 @@
+"""GraphUCB-Local: one user's estimate from its own data and its neighbours', computed when it is served (Algorithm 2)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ..graph import UserGraph
+from ..jit import Floats, compiled
+from ..linalg import follow_gram, multiply
+from ..observations import Observations, no_observations, record, touched
+from .base import Policy, Seed, check_choice, check_dim
+from .confidence import PRESETS as REGIONS
+from .confidence import Confidence, chosen, confidence, follow, neighbour_average, optimism, radius, roughness, user_precision
+from .kernels import register
+
+RULES = ("jacobi", "gauss-seidel", "released", "lemma-1")
+JACOBI, GAUSS_SEIDEL, RELEASED, LEMMA_1 = range(4)
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {**REGIONS["paper"], "rule": "lemma-1"},
+    "released": {**REGIONS["released"], "rule": "released"},
+    "recommended": {**REGIONS["recommended"], "rule": "gauss-seidel"},
+}
+
+
+class LocalState(NamedTuple):
+    """Three d × d matrices a user: gram, region.inverse, inverse."""
+
+    seen: Observations
+    region: Confidence
+    inverse: Floats  # (n, d, d), V_i⁻¹ with V_i = A_i + region.radius_shift I
+    message: Floats  # (n, d), what a user tells its neighbours: V_i⁻¹ b_i (jacobi) or its last estimate (gauss-seidel)
+    rule: int
+
+
+@compiled
+def messages(state: LocalState) -> Floats:
+    """What the rule averages over neighbours, and what Δ_i is computed from."""
+    return state.message if state.rule <= GAUSS_SEIDEL else state.region.least_squares
+
+
+@compiled
+def estimate(state: LocalState, user: int, out: Floats) -> None:
+    """Write θ_i from the newest messages of the neighbours."""
+    work = np.empty(out.shape[0])
+    alpha = state.region.alpha
+    if state.rule <= GAUSS_SEIDEL:  # V_i⁻¹ (b_i + alpha Σ_j P_ij z_j)
+        neighbour_average(state.region, state.message, user, work)
+        for k in range(out.shape[0]):
+            work[k] = state.seen.bias[user, k] + alpha * work[k]
+        multiply(state.inverse[user], work, out)
+    else:  # l_i - alpha B_i Δ_i with B_i = V_i⁻¹, or (A_i + ridge I)⁻¹ as Lemma 1 is printed, eq. (7)
+        own = state.region.least_squares
+        roughness(state.region, own, user, work)
+        multiply(state.inverse[user] if state.rule == RELEASED else state.region.inverse[user], work, out)
+        for k in range(out.shape[0]):
+            out[k] = own[user, k] - alpha * out[k]
+
+
+@compiled
+def all_estimates(state: LocalState, out: Floats) -> None:
+    """θ_i of every user, each as if it were served now."""
+    for user in range(out.shape[0]):
+        estimate(state, user, out[user])
+
+
+@compiled
+def score(state: LocalState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
+    """Eq. (12) with the local estimate, evaluated now, from the newest neighbours (ERRATA E14)."""
+    theta = np.empty(arms.shape[1])
+    estimate(state, user, theta)
+    optimism(state.region, state.seen, user, theta, messages(state), arms, mean, bonus)
+
+
+@compiled
+def update(state: LocalState, user: int, x: Floats, reward: float) -> None:
+    """Learn, and renew the message of this user only."""
+    record(state.seen, user, x, reward)
+    follow(state.region, state.seen, user, x)
+    follow_gram(state.inverse[user], state.seen.gram[user], state.region.radius_shift, x, state.seen.visits[user])
+    if state.rule == JACOBI:
+        multiply(state.inverse[user], state.seen.bias[user], state.message[user])
+    elif state.rule == GAUSS_SEIDEL:
+        estimate(state, user, state.message[user])
+
+
+class GraphUCBLocal(Policy):
+    """The paper's scalable algorithm: nothing in a round depends on the number of users beyond the degree.
+
+    With l_i = (A_i + ridge I)⁻¹ b_i, V_i = A_i + ridge I + alpha I (no ridge in `released`) and P = D⁻¹W, the estimate of the
+    served user is one of
+
+    * `jacobi`: V_i⁻¹ (b_i + alpha Σ_j P_ij V_j⁻¹ b_j);
+    * `gauss-seidel`: V_i⁻¹ (b_i + alpha Σ_j P_ij θ_j) with the neighbours' last estimates; its fixed point is GraphUCB's θ;
+    * `released`: l_i - alpha V_i⁻¹ Σ_j R'_ij l_j, what the authors' code computes;
+    * `lemma-1`: l_i - alpha (A_i + ridge I)⁻¹ Σ_j R_ij l_j, as printed; for study only: it diverges until a user has about
+      2 dim observations and is worse than no graph (ERRATA E11).
+
+    Parameters
+    ----------
+    preset : {"paper", "released", "recommended"}
+        `released` is the default, since the printed rule does not work; `paper` is `lemma-1` with the printed region;
+        `recommended` is `gauss-seidel` with Λ_i = V_i.
+    rule, metric, laplacian_ridge, ridge
+        Override single choices of the preset.
+    alpha, sigma, delta, exploration
+        As in `GraphUCB`.
+
+    References
+    ----------
+    Yang, Dong & Toni 2020, "Laplacian-regularized graph bandits: algorithms and theoretical analysis".
+
+    Examples
+    --------
+    >>> from graphbandit import graphs
+    >>> policy = GraphUCBLocal(graphs.from_edges([(0, 1)], n_users=3), 1, rule="jacobi")
+    >>> policy.update(0, [1.0], 1.0)
+    >>> policy.theta.round(2).tolist()  # user 1 hears from its friend, user 2 has none
+    [[0.5], [0.5], [0.0]]
+    """
+
+    State = LocalState
+    state_parts = {"Observations": Observations, "Confidence": Confidence}
+
+    def __init__(
+        self,
+        graph: UserGraph,
+        dim: int,
+        *,
+        alpha: float = 1.0,
+        ridge: float | None = None,
+        sigma: float = 0.01,
+        delta: float = 0.01,
+        preset: Literal["paper", "released", "recommended"] = "released",
+        rule: str | None = None,
+        metric: str | None = None,
+        laplacian_ridge: float | None = None,
+        exploration: float = 1.0,
+        seed: Seed = 0,
+    ) -> None:
+        dim = check_dim(dim)
+        given = chosen(preset, PRESETS, ridge=ridge, rule=rule, metric=metric, laplacian_ridge=laplacian_ridge)
+        settings = dict(alpha=alpha, **given, sigma=sigma, delta=delta, exploration=exploration)
+        region = confidence(graph, dim, preset, settings)
+        state = LocalState(
+            seen=no_observations(graph.n_users, dim),
+            region=region,
+            inverse=np.tile(np.eye(dim) / region.radius_shift, (graph.n_users, 1, 1)),
+            message=touched(graph.n_users, dim),
+            rule=check_choice("rule", settings["rule"], RULES),
+        )
+        super().__init__(graph, dim, state, dict(preset=preset, **settings), seed)
+
+    @property
+    def theta(self) -> Floats:
+        """(n_users, dim) the estimate that each user would be served with now."""
+        out = np.empty((self.graph.n_users, self.dim))
+        all_estimates(self._state, out)
+        return out
+
+    def user_precision(self, user: int) -> Floats:
+        """Λ_i, the metric in which the confidence region of this user is a ball."""
+        out = np.empty((self.dim, self.dim))
+        user_precision(self._state.region, self._state.seen, self.graph.check_user(user), out)
+        return out
+
+    def beta(self, user: int) -> float:
+        """beta_i, the radius of confidence for this user now."""
+        return float(radius(self._state.region, self._state.seen, messages(self._state), self.graph.check_user(user)))
+
+
+register(LocalState, score=score, update=update)

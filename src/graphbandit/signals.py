@@ -1,0 +1,83 @@
+"""Parameters that vary smoothly over a graph, and measures of how smooth they are and how dense the graph is."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import cg, splu
+
+from .graph import UserGraph
+from .graphs import Seed
+from .jit import Floats
+
+DIRECT_SOLVE_USERS = 2000  # above, the sparse factors fill in and conjugate gradients are faster
+
+
+def smooth(graph: UserGraph, dim: int, *, gamma: float, seed: Seed = None) -> Floats:
+    """(n_users, dim) parameters (I + gamma R)⁻¹ Θ₀ with Gaussian Θ₀, every row scaled to norm 1.
+
+    The larger `gamma`, the more alike are neighbours. R is the random-walk Laplacian, so a row is an average over walks
+    on the graph; this is the published recipe (ERRATA section 8), not the minimiser of the paper's eq. (19), which need
+    not exist.
+
+    >>> from graphbandit import graphs
+    >>> ring = graphs.watts_strogatz(12, 2, 0.0)
+    >>> rough, fine = (smooth(ring, 3, gamma=g, seed=0) for g in (0.0, 10.0))
+    >>> smoothness(ring, fine) < smoothness(ring, rough)
+    True
+    """
+    if not gamma >= 0:
+        raise ValueError(f"gamma must not be negative, but it is {gamma!r}.")
+    start = np.random.default_rng(seed).standard_normal((graph.n_users, dim))
+    # (I + γR) θ = θ₀  <=>  (I + γ L_sym)(D^½ θ) = D^½ θ₀, which is symmetric positive definite.
+    root = np.sqrt(graph.weights)[:, None]
+    system = sparse.csc_array(sparse.eye_array(graph.n_users) + gamma * graph.laplacian("normalized"))
+    scaled = root * start
+    if graph.n_users <= DIRECT_SOLVE_USERS:
+        solution = splu(system).solve(scaled)
+    else:
+        columns = [cg(system, scaled[:, k], rtol=1e-10, atol=0.0)[0] for k in range(dim)]
+        solution = np.column_stack(columns)
+    return unit_rows(solution / root)
+
+
+def unit_rows(matrix: Floats) -> Floats:
+    """Every row divided by its norm; a row of zeros stays."""
+    norms = np.linalg.norm(matrix, axis=1, keepdims=True)
+    return np.ascontiguousarray(matrix / np.where(norms > 0, norms, 1.0))
+
+
+def unit_arms(n_arms: int, dim: int, *, seed: Seed = None) -> Floats:
+    """(n_arms, dim) directions drawn uniformly from the unit sphere."""
+    return unit_rows(np.random.default_rng(seed).standard_normal((n_arms, dim)))
+
+
+def smoothness(graph: UserGraph, theta: Floats) -> float:
+    """tr(Θᵀ R Θ) with the random-walk Laplacian R; the smaller, the smoother. It can be negative (ERRATA E5)."""
+    edges, norms = smoothness_terms(graph, theta)
+    return edges + norms
+
+
+def smoothness_terms(graph: UserGraph, theta: Floats) -> tuple[float, float]:
+    """The two terms of the exact identity behind the paper's eq. (1) (ERRATA E4).
+
+    tr(Θᵀ R Θ) = ¼ Σ_(i,j) (W_ij/D_i + W_ij/D_j) ‖θ_i - θ_j‖²  +  Σ_i r_i ‖θ_i‖², the first sum over *ordered* pairs,
+    with r_i the i-th row sum of (R + Rᵀ)/2. The paper prints the first term only, which is exact on regular graphs and,
+    without isolated users, when all rows of Θ have the same norm.
+    """
+    theta = np.asarray(theta, dtype=np.float64)
+    if theta.ndim != 2 or len(theta) != graph.n_users:
+        raise ValueError(f"theta must have one row for each of {graph.n_users} users, but its shape is {theta.shape}.")
+    pairs = graph.adjacency.tocoo()
+    i, j = pairs.coords
+    closeness = pairs.data / graph.weights[i] + pairs.data / graph.weights[j]
+    edges = 0.25 * float(closeness @ ((theta[i] - theta[j]) ** 2).sum(axis=1))
+    laplacian = graph.laplacian("random-walk")
+    row_sums = (laplacian.sum(axis=1) + laplacian.sum(axis=0)) / 2
+    return edges, float(row_sums @ (theta**2).sum(axis=1))
+
+
+def sparsity(graph: UserGraph) -> float:
+    """The share of pairs of users that are joined (the paper's sp, with each edge counted in both directions)."""
+    n = graph.n_users
+    return 2 * graph.n_edges / (n * (n - 1)) if n > 1 else 0.0

@@ -1,0 +1,158 @@
+"""A joint ridge estimate over all users, by rank-one updates of one dense inverse per connected component.
+
+The system is (A + K ⊗ I) u = c·b with a symmetric positive definite prior K over users, stored as its sparse matrix, and
+a scale c_i per user: θ_i = u_i / c_i. Users of different components never meet in the inverse, so each component has its
+own block, and n isolated users cost n small ridge regressions.
+
+* Gob.Lin: K = I + L, c = 1.
+* GraphUCB: M = A + ridge I + alpha R ⊗ I is not symmetric, but D^½ M D^-½ = A + (ridge I + alpha L_sym) ⊗ I is. So
+  K = ridge I + alpha L_sym and c_i = D_i^½. The diagonal blocks of M⁻¹ and of the symmetric inverse are the same.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from ..graph import UserGraph
+from ..jit import Floats, Indices, Ints, compiled
+from ..linalg import REFRESH_PERIOD, dot, invert_positive
+from ..observations import Observations
+
+MEMORY_LIMIT = 16 * 2**30  # bytes of joint inverse above which we refuse
+
+
+class Dense(NamedTuple):
+    """State of the dense solver. Component c has k = size[c] · d rows."""
+
+    theta: Floats  # (n, d)
+    joint_inverse: Floats  # (Σ k²,), the inverse of each component, row by row, one after the other
+    offset: Ints  # (n_components,), where that of component c starts
+    first: Ints  # (n_components + 1,), where the users of component c start in `members`
+    members: Ints  # (n,), users by component
+    component: Ints  # (n,), the component of a user
+    position: Ints  # (n,), its place among the members of the component
+    scale: Floats  # (n,), c_i
+    start: Ints  # (n + 1,), K in CSR form, diagonal included
+    neighbour: Indices
+    prior: Floats
+    updates: Ints  # (n_components,), observations since the start
+
+
+def graph_prior(graph: UserGraph, *, alpha: float, ridge: float) -> tuple[sparse.csr_array, Floats]:
+    """K and c of GraphUCB: ridge I + alpha L_sym, and D^½."""
+    prior = ridge * sparse.eye_array(graph.n_users) + alpha * graph.laplacian("normalized")
+    return sparse.csr_array(prior), np.sqrt(graph.weights)
+
+
+def dense(prior: sparse.csr_array, scale: Floats, dim: int) -> Dense:
+    """The solver before the first observation: its inverse is K⁻¹ ⊗ I."""
+    n = prior.shape[0]
+    n_components, component = sparse.csgraph.connected_components(prior, directed=False)
+    members = np.argsort(component, kind="stable").astype(np.int64)
+    sizes = np.bincount(component, minlength=n_components)
+    first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    cells = (sizes.astype(np.int64) * dim) ** 2
+    if 8 * cells.sum() > MEMORY_LIMIT:
+        raise ValueError(
+            f"the exact joint inverse of {n} users in dimension {dim} needs {8 * cells.sum() / 1e9:.0f} GB of memory; "
+            "use a policy or solver whose cost does not grow with the square of the number of users "
+            "(GraphUCB with solver='push', GraphUCBLocal, GobLinBlock, GobLinMacro)."
+        )
+    joint = np.zeros(cells.sum())
+    offset = np.concatenate([[0], np.cumsum(cells)[:-1]]).astype(np.int64)
+    alone = np.flatnonzero(sizes == 1)  # there may be very many of them
+    joint[offset[alone][:, None] + (dim + 1) * np.arange(dim)] = 1 / prior.diagonal()[members[first[alone]]][:, None]
+    for c in np.flatnonzero(sizes > 1):
+        users = members[first[c] : first[c + 1]]
+        block = np.linalg.inv(prior[users][:, users].toarray())
+        cube = joint[offset[c] : offset[c] + cells[c]].reshape(len(users), dim, len(users), dim)
+        for k in range(dim):
+            cube[:, k, :, k] = (block + block.T) / 2
+    return Dense(
+        theta=np.zeros((n, dim)),
+        joint_inverse=joint,
+        offset=offset,
+        first=first,
+        members=members,
+        component=component.astype(np.int64),
+        position=(np.argsort(members) - first[component]).astype(np.int64),
+        scale=np.array(scale, dtype=np.float64),
+        start=prior.indptr.astype(np.int64),
+        neighbour=prior.indices.astype(np.int32),
+        prior=prior.data.astype(np.float64),
+        updates=np.zeros(n_components, dtype=np.int64),
+    )
+
+
+@compiled
+def component_inverse(solver: Dense, c: int) -> Floats:
+    """The (k, k) inverse of component c, as a view."""
+    k = (solver.first[c + 1] - solver.first[c]) * solver.theta.shape[1]
+    return solver.joint_inverse[solver.offset[c] : solver.offset[c] + k * k].reshape((k, k))
+
+
+@compiled
+def marginal(solver: Dense, user: int) -> Floats:
+    """The (d, d) diagonal block of the joint inverse that belongs to `user`, as a view."""
+    dim = solver.theta.shape[1]
+    row = solver.position[user] * dim
+    return component_inverse(solver, solver.component[user])[row : row + dim, row : row + dim]
+
+
+@compiled
+def observe_dense(solver: Dense, seen: Observations, user: int, x: Floats, reward: float) -> float:
+    """Take in an observation that `seen` already counts; returns q = 1 + xᵀ(joint inverse)_ii x, the determinant's growth."""
+    dim = x.shape[0]
+    c = solver.component[user]
+    inverse = component_inverse(solver, c)
+    size = inverse.shape[0]
+    row = solver.position[user] * dim
+    gain = np.zeros(size)  # (joint inverse) φ, with φ = x in the block of the user
+    for k in range(dim):
+        for j in range(size):
+            gain[j] += x[k] * inverse[row + k, j]
+    q = 1.0 + dot(x, gain[row : row + dim])
+    step = solver.scale[user] * (reward - dot(x, solver.theta[user])) / q
+    for place in range(size // dim):
+        member = solver.members[solver.first[c] + place]
+        for k in range(dim):
+            solver.theta[member, k] += gain[place * dim + k] * step / solver.scale[member]
+    root = sqrt(q)
+    for i in range(size):
+        gain[i] /= root  # so that the product below is symmetric to the last bit
+    for i in range(size):
+        for j in range(size):
+            inverse[i, j] -= gain[i] * gain[j]
+    solver.updates[c] += 1
+    if solver.updates[c] % max(REFRESH_PERIOD, 2 * size) == 0:  # k³ work now and then, no more than the k² of a round
+        rebuild(solver, seen, c)
+    return q
+
+
+@compiled
+def rebuild(solver: Dense, seen: Observations, c: int) -> None:
+    """Compute the inverse and the estimate of component c afresh from the statistics: rank-one updates drift."""
+    dim = solver.theta.shape[1]
+    users = solver.members[solver.first[c] : solver.first[c + 1]]
+    size = users.shape[0] * dim
+    system = np.zeros((size, size))
+    target = np.empty(size)
+    for place in range(users.shape[0]):
+        user, row = users[place], place * dim
+        for i in range(dim):
+            target[row + i] = solver.scale[user] * seen.bias[user, i]
+            for j in range(dim):
+                system[row + i, row + j] = seen.gram[user, i, j]
+        for entry in range(solver.start[user], solver.start[user + 1]):
+            column = solver.position[solver.neighbour[entry]] * dim
+            for k in range(dim):
+                system[row + k, column + k] += solver.prior[entry]
+    inverse = component_inverse(solver, c)
+    invert_positive(system, 0.0, inverse)
+    for place in range(users.shape[0]):
+        for k in range(dim):
+            solver.theta[users[place], k] = dot(inverse[place * dim + k], target) / solver.scale[users[place]]

@@ -1,0 +1,162 @@
+"""Rounds, simulations and comparisons: paired, seeded, independent of the number of workers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphbandit import GraphUCB, LinUCB, Random, Result, compare, environments, graphs, signals, simulate
+from graphbandit.environments import rounds as rounds_module
+from graphbandit.experiments.result import interval
+
+
+def world(seed: int, pool: int | None = 10) -> environments.Linear:
+    graph = graphs.erdos_renyi(10, 0.4, seed=seed)
+    theta = signals.smooth(graph, 4, gamma=5, seed=seed)
+    return environments.Linear(graph, theta, signals.unit_arms(40, 4, seed=seed), sigma=0.1, pool=pool)
+
+
+def whole(env: environments.Linear, horizon: int, seed: int) -> environments.Rounds:
+    parts = list(env.rounds(horizon, seed))
+    return environments.Rounds(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def columns(rounds: environments.Rounds) -> Any:
+    return rounds
+
+
+def same(first: environments.Rounds, second: environments.Rounds) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(columns(first), columns(second), strict=True))
+
+
+def test_rounds_are_what_they_say() -> None:
+    env = world(0)
+    rounds = whole(env, 4000, seed=1)
+    assert all(len(set(pool)) == 10 for pool in rounds.pool.tolist())
+    expected = np.einsum("td,tkd->tk", env.truth[rounds.user], env.arms[rounds.pool])
+    np.testing.assert_allclose(rounds.mean, expected, atol=1e-12)
+    assert abs(np.bincount(rounds.user, minlength=10) / 4000 - 0.1).max() < 0.02
+    assert abs(np.bincount(rounds.pool.ravel(), minlength=40) / 40_000 - 1 / 40).max() < 0.005
+    assert rounds.noise.std() == pytest.approx(0.1, rel=0.05) and abs(rounds.noise.mean()) < 0.01
+
+
+def test_blocks_do_not_change_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = world(0)
+    one = whole(env, 500, seed=2)
+    monkeypatch.setattr("graphbandit.environments.linear.CELLS_PER_BLOCK", 70)
+    many = whole(env, 500, seed=2)
+    assert len(list(env.rounds(500, seed=2))) == 72
+    assert same(one, many)
+    longer = whole(env, 900, seed=2)
+    assert same(one, environments.Rounds(*(column[:500] for column in columns(longer))))
+
+
+def test_streams_are_independent() -> None:
+    """A different pool size leaves users and noise alone."""
+    narrow, wide = whole(world(0, 5), 100, seed=3), whole(world(0, None), 100, seed=3)
+    assert np.array_equal(narrow.user, wide.user) and np.array_equal(narrow.noise, wide.noise)
+    assert np.array_equal(wide.pool[7], np.arange(40))
+    users, noise = rounds_module.streams(0, "users", "noise")
+    assert users.random() != noise.random()
+
+
+def test_trace_and_pseudo_regret() -> None:
+    env = world(1)
+    trace = simulate(LinUCB(env.graph, 4), env, 300, seed=4)
+    rounds = whole(env, 300, seed=4)
+    assert np.array_equal(trace.user, rounds.user)
+    expected = env.truth[trace.user] * env.arms[trace.arm]
+    np.testing.assert_allclose(trace.reward, expected.sum(axis=1) + rounds.noise, atol=1e-12)
+    np.testing.assert_allclose(trace.regret, np.cumsum(rounds.mean.max(axis=1) - expected.sum(axis=1)), atol=1e-9)
+    assert np.all(np.diff(trace.regret) >= 0)
+
+
+def test_an_outsiders_policy_runs_too() -> None:
+    class Greedy:
+        """Always the first arm."""
+
+        def recommend(self, user: int, arms: Any) -> int:
+            return 0
+
+        def update(self, user: int, x: Any, reward: float) -> None:
+            pass
+
+    env = world(1)
+    trace = simulate(Greedy(), env, 50, seed=4)
+    assert np.array_equal(trace.arm, whole(env, 50, seed=4).pool[:, 0])
+
+
+POLICIES: Any = {"GraphUCB": GraphUCB, "LinUCB": LinUCB, "Random": lambda g, d: Random(g, d)}
+
+
+@pytest.fixture(scope="module")
+def result() -> Result:
+    return compare(POLICIES, world, 200, seeds=range(4))
+
+
+@pytest.mark.compiled
+def test_workers_do_not_change_numbers(result: Result) -> None:
+    parallel = compare(POLICIES, world, 200, seeds=range(4), workers=2)
+    for name in POLICIES:
+        assert np.array_equal(parallel.regret[name], result.regret[name])
+
+
+def test_comparison_is_a_set_of_simulations(result: Result) -> None:
+    env = world(2)
+    policy = GraphUCB(env.graph, 4)
+    policy.reseed(np.random.default_rng([2, *b"GraphUCB"]))
+    np.testing.assert_array_equal(result.regret["GraphUCB"][2], simulate(policy, env, 200, seed=2).regret)
+    assert result.rounds.tolist() == list(range(1, 201))
+    assert result.final("GraphUCB").mean < result.final("Random").mean
+
+
+def test_intervals(result: Result) -> None:
+    values = result.regret["GraphUCB"][:, -1] - result.regret["LinUCB"][:, -1]
+    mean, low, high = result.difference("GraphUCB", "LinUCB")
+    half = 3.182446305 * values.std(ddof=1) / 2  # Student's t with 3 degrees of freedom
+    assert (mean, low, high) == pytest.approx((values.mean(), values.mean() - half, values.mean() + half))
+    assert np.isnan(interval(np.ones((1, 3)))[1]).all()
+
+
+def test_result_file(result: Result, tmp_path: Path) -> None:
+    result.save(tmp_path / "r.npz")
+    again = Result.load(tmp_path / "r.npz")
+    assert again.names == result.names and again.seeds == result.seeds and again.provenance == result.provenance
+    assert all(np.array_equal(again.regret[n], result.regret[n]) for n in result.names)
+    assert set(again.provenance) >= {"horizon", "policies", "environment", "versions", "python", "started"}
+    assert "| GraphUCB |" in again.table()
+
+
+def test_long_curves_are_thinned() -> None:
+    long = compare({"Random": Random}, world, 5000, seeds=[0])
+    assert len(long.rounds) == 1000 and long.rounds[0] == 1 and long.rounds[-1] == 5000
+
+
+def test_progress_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    calls: list[tuple[int, int]] = []
+    compare({"a": Random, "b": Random}, world, 5, seeds=range(3), progress=lambda done, total: calls.append((done, total)))
+    assert calls == [(k, 6) for k in range(1, 7)]
+    compare({"a": Random}, world, 5, seeds=range(2), progress=True)
+    assert "100%" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: compare({}, world, 10), "at least one policy"),
+        (lambda: compare({"a": Random}, world, 10, seeds=[]), "at least one seed"),
+        (lambda: compare({"a": Random}, world, 10, workers=0), "workers must be at least 1, but it is 0"),
+        (lambda: simulate(Random(graphs.empty(10), 4), world(0), 0), "horizon must be a positive integer, but it is 0"),
+        (lambda: environments.Linear(graphs.empty(3), np.ones((2, 2)), np.ones((4, 2))), "one row for each of 3 users"),
+        (lambda: environments.Linear(graphs.empty(2), np.ones((2, 2)), np.ones((4, 3))), "arms have 3 features"),
+        (lambda: environments.Linear(graphs.empty(2), np.ones((2, 2)), np.ones((4, 2)), pool=5), "pool must lie between 1"),
+        (lambda: environments.Linear(graphs.empty(2), np.ones((2, 2)), np.ones((4, 2)), sigma=-1), "sigma must be"),
+        (lambda: environments.Linear(graphs.empty(1), [[np.nan]], [[1.0]]), "theta must be a finite"),
+    ],
+)
+def test_errors(call: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()

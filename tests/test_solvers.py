@@ -1,0 +1,121 @@
+"""Both exact solvers against a direct solve, and the invariants of the push."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graph_zoo import GRAPHS
+from graphbandit import GraphUCB, UserGraph, graphs
+from graphbandit.solvers import Push, laplacian_solver
+from oracles import History, laplacian_estimate, observations, random_history, random_walk
+
+
+def fed(policy: GraphUCB, history: History) -> GraphUCB:
+    for user, x, reward in history:
+        policy.update(user, x, reward)
+    return policy
+
+
+def exact(graph: UserGraph, dim: int, history: History, alpha: float, ridge: float) -> np.ndarray:
+    return laplacian_estimate(graph, *observations(history, graph.n_users, dim), alpha, ridge)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize(("dim", "alpha", "ridge"), [(1, 1.0, 0.01), (5, 1e-3, 0.01), (5, 10.0, 0.1), (25, 0.3, 1.0)])
+def test_dense_equals_a_direct_solve(name: str, dim: int, alpha: float, ridge: float) -> None:
+    graph = GRAPHS[name]
+    history = random_history(graph.n_users, dim, 3000 if dim < 25 else 1200, seed=7)
+    policy = fed(GraphUCB(graph, dim, alpha=alpha, ridge=ridge, solver="dense"), history)
+    np.testing.assert_allclose(policy.theta, exact(graph, dim, history, alpha, ridge), atol=1e-8)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize(("dim", "alpha", "ridge"), [(1, 1.0, 0.01), (5, 1e-3, 0.01), (5, 10.0, 0.1), (25, 0.3, 1.0)])
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-9])
+def test_push_holds_its_tolerance(name: str, dim: int, alpha: float, ridge: float, tolerance: float) -> None:
+    graph = GRAPHS[name]
+    history = random_history(graph.n_users, dim, 2000 if dim < 25 else 600, seed=8)
+    policy = fed(GraphUCB(graph, dim, alpha=alpha, ridge=ridge, solver="push", tolerance=tolerance), history)
+    truth = exact(graph, dim, history, alpha, ridge)
+    error = np.linalg.norm(policy.theta - truth, axis=1).max()
+    assert error <= np.sqrt(dim) * tolerance / ridge
+    if tolerance == 1e-9:
+        assert error <= 1e-6 / ridge * 1e-2
+
+
+def residual(policy: GraphUCB, history: History, alpha: float, ridge: float) -> np.ndarray:
+    """b - M θ from scratch."""
+    graph, theta = policy.graph, policy.theta
+    gram, bias = observations(history, graph.n_users, policy.dim)
+    own = np.einsum("nij,nj->ni", gram, theta) + ridge * theta
+    return np.asarray(bias - own - alpha * random_walk(graph) @ theta)
+
+
+@given(st.sampled_from(sorted(GRAPHS)), st.integers(1, 6), st.floats(1e-3, 10), st.floats(0.01, 2), st.integers(0, 10**6))
+def test_push_invariant_for_any_order_of_arrivals(name: str, dim: int, alpha: float, ridge: float, seed: int) -> None:
+    graph = GRAPHS[name]
+    history = random_history(graph.n_users, dim, 60, seed)
+    policy = fed(GraphUCB(graph, dim, alpha=alpha, ridge=ridge, solver="push", tolerance=1e-4), history)
+    truth = residual(policy, history, alpha, ridge)
+    kept = policy._state.solver.residual
+    np.testing.assert_allclose(kept, truth, atol=1e-10)
+    assert np.abs(kept).max() <= 1e-4
+    assert not policy._state.solver.waiting.any()  # nobody is left in the queue
+    shuffled = [history[k] for k in np.random.default_rng(seed).permutation(len(history))]
+    other = fed(GraphUCB(graph, dim, alpha=alpha, ridge=ridge, solver="push", tolerance=1e-4), shuffled)
+    assert np.linalg.norm(other.theta - policy.theta, axis=1).max() <= 2 * np.sqrt(dim) * 1e-4 / ridge
+
+
+def test_the_queue_never_exceeds_the_number_of_users() -> None:
+    """The ring buffer has n places and an entry is written only for a user that is not in it: no place can overflow.
+
+    With everybody adjacent and a hair's breadth of tolerance, every push wakes everybody else; the buffer wraps constantly.
+    """
+    graph = graphs.complete(6)
+    history = random_history(6, 2, 200, seed=1)
+    policy = fed(GraphUCB(graph, 2, alpha=5.0, ridge=0.05, solver="push", tolerance=1e-12), history)
+    assert len(policy._state.solver.queue) == 6
+    assert policy._state.solver.work[0] > 50 * len(history)
+    np.testing.assert_allclose(policy.theta, exact(graph, 2, history, 5.0, 0.05), atol=1e-9)
+
+
+def test_solvers_agree_and_auto_chooses_by_size() -> None:
+    graph = graphs.erdos_renyi(30, 0.2, seed=3)
+    history = random_history(30, 4, 1000, seed=3)
+    dense, push = (fed(GraphUCB(graph, 4, solver=s, tolerance=1e-10), history) for s in ("dense", "push"))
+    np.testing.assert_allclose(dense.theta, push.theta, atol=1e-7)
+    arms = np.random.default_rng(0).standard_normal((5, 4))
+    np.testing.assert_allclose(dense.scores(3, arms), push.scores(3, arms), atol=1e-7)
+    small = laplacian_solver(graph, 4, alpha=1.0, ridge=0.1, solver="auto", tolerance=1e-3)
+    large = laplacian_solver(graphs.watts_strogatz(500, 4, 0.1), 4, alpha=1.0, ridge=0.1, solver="auto", tolerance=1e-3)
+    assert not isinstance(small, Push) and isinstance(large, Push)
+
+
+def test_many_components_stay_small() -> None:
+    """A thousand isolated users cost a thousand small ridge regressions, not one of a thousand times the size."""
+    lonely = laplacian_solver(graphs.empty(1000), 3, alpha=1.0, ridge=0.1, solver="auto", tolerance=1e-3)
+    assert not isinstance(lonely, Push)
+    assert lonely.joint_inverse.size == 9000
+    np.testing.assert_allclose(lonely.joint_inverse.reshape(1000, 3, 3), np.tile(np.eye(3) / 1.1, (1000, 1, 1)))
+
+
+def test_dense_rebuild_keeps_the_inverse_right() -> None:
+    graph = GRAPHS["path"]
+    history = random_history(graph.n_users, 2, 20_000, seed=11)
+    policy = fed(GraphUCB(graph, 2, alpha=0.5, ridge=0.02, solver="dense"), history)
+    gram, _ = observations(history, graph.n_users, 2)
+    root = np.sqrt(graph.weights)
+    system = np.kron(root[:, None] * random_walk(graph) / root, np.eye(2)) * 0.5 + 0.02 * np.eye(16)
+    for i in range(8):
+        system[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] += gram[i]
+    np.testing.assert_allclose(policy._state.solver.joint_inverse.reshape(16, 16), np.linalg.inv(system), atol=1e-10)
+
+
+def test_too_large_for_dense() -> None:
+    with pytest.raises(ValueError, match=r"needs 80 GB of memory; .*solver='push'"):
+        GraphUCB(graphs.watts_strogatz(10_000, 4, 0.1), 10, solver="dense")
+    with pytest.raises(ValueError, match="solver must be one of auto, dense, push, but it is 'magic'"):
+        GraphUCB(GRAPHS["er"], 2, solver="magic")  # type: ignore[arg-type]
