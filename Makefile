@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test test-nojit check format bench clean
+.PHONY: help demo reproduce test test-nojit check format bench clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
@@ -24,6 +24,9 @@ help:  ## list the targets
 
 demo: .venv/base  ## five algorithms on a random graph: a table and a plot, in under a minute
 	$(BIN)/graphbandit demo
+
+reproduce: .venv/base  ## every figure and claim of the paper, as a report; ARGS='--quick' or ARGS='--data DIR' is passed on
+	$(BIN)/graphbandit reproduce --out report $(ARGS)
 
 test: .venv/test  ## the whole test suite
 	$(BIN)/python -m pytest -n 2

@@ -150,7 +150,7 @@ class FixedRounds:
     def __init__(self, env: environments.Linear, rounds: environments.Rounds) -> None:
         self.graph, self.arms, self._rounds = env.graph, env.arms, rounds
 
-    def rounds(self, horizon: int, seed: int) -> Any:
+    def rounds(self, horizon: int, seed: Any) -> Any:
         yield self._rounds
 
 

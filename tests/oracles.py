@@ -104,8 +104,10 @@ def radius(
     return float(noise + np.sqrt(alpha) * np.linalg.norm(rough))
 
 
-def club_clusters(start: Floats, history: History, dim: int, alpha2: float) -> tuple[list[set[int]], Floats]:
-    """CLUB with an adjacency matrix and a fresh component search every round: the final clusters and user vectors."""
+def club_clusters(
+    start: Floats, history: History, dim: int, alpha2: float, *, before: bool = False, spare_unseen: bool = False
+) -> list[set[int]]:
+    """The final clusters of CLUB, with an adjacency matrix and a search from scratch."""
     n = len(start)
     edges, seen = start.astype(bool).copy(), [0] * n
     gram, bias = np.tile(np.eye(dim), (n, 1, 1)), np.zeros((n, dim))
@@ -114,15 +116,22 @@ def club_clusters(start: Floats, history: History, dim: int, alpha2: float) -> t
     def width(user: int) -> float:
         return float(alpha2 * np.sqrt((1 + np.log(1 + seen[user])) / (1 + seen[user])))
 
+    def cut(user: int) -> None:
+        for other in range(n):
+            apart = np.linalg.norm(theta[user] - theta[other]) > width(user) + width(other)
+            if apart and not (spare_unseen and seen[other] == 0):
+                edges[user, other] = edges[other, user] = False
+
     for user, x, reward in history:
+        if before:
+            cut(user)
         gram[user] += np.outer(x, x)
         bias[user] += reward * x
         seen[user] += 1
         theta[user] = np.linalg.solve(gram[user], bias[user])
-        for other in range(n):
-            if edges[user, other] and np.linalg.norm(theta[user] - theta[other]) > width(user) + width(other):
-                edges[user, other] = edges[other, user] = False
-    return components(edges), theta
+        if not before:
+            cut(user)
+    return components(edges)
 
 
 def components(edges: Any) -> list[set[int]]:

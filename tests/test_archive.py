@@ -24,7 +24,7 @@ def saved(tmp_path: Path) -> Path:
 
 def test_graph_ids_and_settings_come_back(saved: Path) -> None:
     loaded = LinUCB.load(saved)
-    assert loaded.graph.ids == ["b", "a", "c"] and loaded.params["ridge"] == 1.0
+    assert loaded.graph.ids == ("b", "a", "c") and loaded.params["ridge"] == 1.0
     assert loaded.graph.neighbours(0).tolist() == [1]
 
 
@@ -71,6 +71,27 @@ def test_checksum_format_and_kind(saved: Path, tmp_path: Path) -> None:
         LinUCB.load(saved)
     with pytest.raises(ArchiveError, match="holds a policy, not a result"):
         Result.load(saved)
+
+
+def test_a_file_with_a_part_missing_or_of_the_wrong_size(saved: Path) -> None:
+    rewritten(saved, dim=3)
+    with pytest.raises(ArchiveError, match="not those of dimension 3"):
+        LinUCB.load(saved)
+    rewritten(saved, dim=2, generator={"bit_generator": "choice", "state": {}})
+    with pytest.raises(ArchiveError, match="lacks a part of a LinUCB"):
+        LinUCB.load(saved)
+    rewritten(saved, numbers={})
+    with pytest.raises(ArchiveError, match="lacks a part of a LinUCB"):
+        LinUCB.load(saved)
+    rewritten(saved, sha256=[])
+    with pytest.raises(ArchiveError, match="no readable header"):
+        LinUCB.load(saved)
+
+
+def test_numpy_settings_can_be_saved(tmp_path: Path) -> None:
+    policy = GraphUCB(graphs.from_edges([(0, 1)]), 2, alpha=np.float32(0.5), solver="push")  # type: ignore[arg-type]
+    policy.save(tmp_path / "p.npz")
+    assert GraphUCB.load(tmp_path / "p.npz").params["alpha"] == 0.5
 
 
 def test_foreign_files(tmp_path: Path) -> None:

@@ -290,14 +290,17 @@ def test_club_limits() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("start", ["complete", "graph"])
-def test_club_clusters_and_pools_like_a_fresh_search(start: Any, seed: int) -> None:
+@pytest.mark.parametrize("options", [{}, {"before": True}, {"spare_unseen": True}], ids=str)
+def test_club_clusters_and_pools_like_a_fresh_search(start: Any, seed: int, options: dict[str, bool]) -> None:
     graph = graphs.erdos_renyi(15, 0.3, seed=seed)
     rng = np.random.default_rng(seed)
     taste = rng.standard_normal((3, 3))[rng.integers(3, size=15)]
     history = [(u, x, float(x @ taste[u]) + 0.1 * y) for u, x, y in random_history(15, 3, 500, seed=seed)]
-    policy = fed(CLUB(graph, 3, alpha2=0.7, start=start), history)
+    test: Any = "before" if options.get("before") else "after"
+    spare = options.get("spare_unseen", False)
+    policy = fed(CLUB(graph, 3, alpha2=0.7, start=start, test=test, spare_unseen=spare), history)
     first = np.ones((15, 15)) - np.eye(15) if start == "complete" else graph.adjacency.toarray()
-    expected, _ = club_clusters(first, history, 3, 0.7)
+    expected = club_clusters(first, history, 3, 0.7, **options)
     found = [set(np.flatnonzero(policy.clusters == c).tolist()) for c in range(policy.n_clusters)]
     assert sorted(map(sorted, found)) == sorted(map(sorted, expected))
     assert 1 < policy.n_clusters < 15
@@ -307,6 +310,15 @@ def test_club_clusters_and_pools_like_a_fresh_search(start: Any, seed: int) -> N
         pooled = np.linalg.solve(np.eye(3) + gram[members].sum(axis=0), bias[members].sum(axis=0))
         for user in members:
             np.testing.assert_allclose(policy.theta[user], pooled, atol=1e-8)
+
+
+def test_club_theoretical_radius() -> None:
+    history = random_history(4, 3, 50, seed=20)
+    policy = fed(CLUB(graphs.empty(4), 3, alpha2=1e9, radius="theory", exploration=1.0, sigma=0.2, delta=0.05), history)
+    pooled = observations(history, 4, 3)[0].sum(axis=0) + np.eye(3)
+    beta = 0.2 * np.sqrt(2 * np.log(2 * np.linalg.det(pooled) / 0.05)) + 1
+    width = np.sqrt(np.einsum("ai,ij,aj->a", ARMS, np.linalg.inv(pooled), ARMS))
+    np.testing.assert_allclose(policy.scores(2, ARMS).bonus, beta * width, rtol=1e-9)
 
 
 def test_club_theoretical_width_is_vacuous_for_long() -> None:
@@ -331,6 +343,37 @@ def test_club_released_width_does_not_shrink() -> None:
         for count, width in ((10, at_10), (1000, at_1000)):
             policy._state.seen.visits[0] = count
             assert deletion_width(policy._state, 0) == pytest.approx(width, rel=2e-3)
+
+
+@pytest.mark.parametrize("size", [1e3, 1e5, 2e5])
+def test_large_features_do_not_spoil_what_follows(size: float) -> None:
+    """Twenty rounds with large features, then a hundred ordinary ones: the truth is found, by everybody."""
+    rng = np.random.default_rng(0)
+    graph, truth = GRAPHS["path"], np.ones(3)
+    policies = [
+        LinUCB(graph, 3),
+        LinTS(graph, 3),
+        GraphUCB(graph, 3, solver="dense"),
+        GraphUCB(graph, 3, solver="push"),
+        GraphUCBLocal(graph, 3),
+        GobLin(graph, 3, scale=0.1),
+        CLUB(graph, 3, alpha2=1e9),
+    ]
+    for t in range(120 * graph.n_users):
+        x = rng.standard_normal(3) * (size if t < 20 * graph.n_users else 1.0)
+        for policy in policies:
+            policy.update(t % graph.n_users, x, float(x @ truth))
+    for policy in policies:
+        np.testing.assert_allclose(policy.theta, 1.0, atol=2e-3, err_msg=type(policy).__name__)
+
+
+def test_the_laplacian_ridge_is_in_the_estimate_too() -> None:
+    history = random_history(12, 3, 150, seed=17)
+    policy = fed(GraphUCB(GRAPHS["ba"], 3, laplacian_ridge=0.5, alpha=0.4, ridge=0.1), history)
+    expected = laplacian_estimate(GRAPHS["ba"], *observations(history, 12, 3), 0.4, 0.1 + 0.4 * 0.5)
+    np.testing.assert_allclose(policy.theta, expected, atol=1e-9)
+    with pytest.raises(ValueError, match="laplacian_ridge must be positive with preset='released'"):
+        GraphUCB(GRAPHS["ba"], 3, preset="released", laplacian_ridge=0.0)
 
 
 def test_scaling_arms_and_ridge_leaves_choices_unchanged() -> None:

@@ -89,6 +89,24 @@ def test_an_outsiders_policy_runs_too() -> None:
     assert np.array_equal(trace.arm, whole(env, 50, seed=4).pool[:, 0])
 
 
+def test_a_subclass_that_overrides_is_obeyed() -> None:
+    class First(LinUCB):
+        """LinUCB that always shows the first arm."""
+
+        def recommend(self, user: int, arms: Any) -> int:
+            return 0
+
+    env = world(1)
+    trace = simulate(First(env.graph, 4), env, 50, seed=4)
+    assert np.array_equal(trace.arm, whole(env, 50, seed=4).pool[:, 0])
+
+
+def test_a_generator_seeds_a_simulation() -> None:
+    env = world(1)
+    first, again = (simulate(LinUCB(env.graph, 4), env, 50, seed=np.random.default_rng(3)) for _ in range(2))
+    assert np.array_equal(first.arm, again.arm)
+
+
 POLICIES: Any = {"GraphUCB": GraphUCB, "LinUCB": LinUCB, "Random": lambda g, d: Random(g, d)}
 
 
@@ -107,7 +125,7 @@ def test_workers_do_not_change_numbers(result: Result) -> None:
 def test_comparison_is_a_set_of_simulations(result: Result) -> None:
     env = world(2)
     policy = GraphUCB(env.graph, 4)
-    policy.reseed(np.random.default_rng([2, *b"GraphUCB"]))
+    policy.reseed(np.random.default_rng([2, *b"policy GraphUCB"]))
     np.testing.assert_array_equal(result.regret["GraphUCB"][2], simulate(policy, env, 200, seed=2).regret)
     assert result.rounds.tolist() == list(range(1, 201))
     assert result.final("GraphUCB").mean < result.final("Random").mean
@@ -146,8 +164,18 @@ def test_progress_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: compare({}, world, 10), "at least one policy"),
-        (lambda: compare({"a": Random}, world, 10, seeds=[]), "at least one seed"),
+        (lambda: compare({}, world, 10), "policies is empty"),
+        (lambda: compare({"a": Random}, world, 10, seeds=[]), "seeds is empty"),
+        (lambda: compare({"a": Random}, world, 10, seeds=[1, 1]), r"distinct non-negative integers, but they are \(1, 1\)"),
+        (lambda: compare({"a": Random}, world, 10, seeds=5), "seeds must be a list or range of integers, but it is 5"),  # type: ignore[arg-type]
+        (lambda: compare({"a": Random}, world, 5.5), "horizon must be a positive integer, but it is 5.5"),  # type: ignore[arg-type]
+        (lambda: simulate(Random(graphs.empty(10), 4), world(0), 5, seed=-1), "seed must be a non-negative integer"),
+        (
+            lambda: simulate(LinUCB(graphs.empty(10), 3), world(0), 5),
+            "10 users and 3 features, but environment has 10 users and 4",
+        ),
+        (lambda: simulate(LinUCB(graphs.empty(9), 4), world(0), 5), "policy is for 9 users"),
+        (lambda: environments.Linear(np.eye(2), np.ones((2, 2)), np.ones((4, 2))), "graph must be a UserGraph"),  # type: ignore[arg-type]
         (lambda: compare({"a": Random}, world, 10, workers=0), "workers must be at least 1, but it is 0"),
         (lambda: simulate(Random(graphs.empty(10), 4), world(0), 0), "horizon must be a positive integer, but it is 0"),
         (lambda: environments.Linear(graphs.empty(3), np.ones((2, 2)), np.ones((4, 2))), "one row for each of 3 users"),

@@ -20,7 +20,7 @@ def chosen(name: str) -> list[int]:
     graph = graphs.from_edges([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (4, 5)], n_users=7, weights=[1, 2, 1, 0.5, 1, 3])
     theta = signals.smooth(graph, 4, gamma=5.0, seed=1)
     env = environments.Linear(graph, theta, signals.unit_arms(30, 4, seed=2), sigma=0.05, pool=8)
-    settings: dict[str, Any] = {"clusters": [0, 0, 0, 0, 1, 1, 2]} if name in ("goblin-block", "goblin-macro") else {}
+    settings: dict[str, Any] = {"clusters": [0, 0, 1, 1, 1, 2, 2]} if name in ("goblin-block", "goblin-macro") else {}
     trace = simulate(POLICIES[name](graph, 4, **settings), env, 80, seed=3)
     return [int(arm) for arm in trace.arm]
 

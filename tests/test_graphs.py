@@ -87,11 +87,32 @@ def test_edges_with_ids_in_a_given_order() -> None:
         graph.index("bob")
 
 
+def test_asymmetry_is_judged_edge_by_edge() -> None:
+    weights = np.zeros((4, 4))
+    weights[0, 1] = weights[1, 0] = 1e10
+    weights[2, 3] = 5
+    with pytest.raises(ValueError, match=r"W\[\d, \d\] = \d and"):
+        graphs.from_adjacency(weights)
+
+
+def test_numpy_inputs() -> None:
+    graph = graphs.from_edges(np.array([[3.0, 1.0], [1.0, 0.0]]), ids=None)
+    assert graph.n_users == 4 and graph.ids is None
+    assert UserGraph(np.zeros((2, 2)), np.array(["a", "b"])).index("b") == 1  # type: ignore[arg-type]
+    assert graphs.erdos_renyi(np.int16(300), 0.1, seed=0).n_edges > 4000  # type: ignore[arg-type]
+
+
+def test_tiny_weights_have_finite_laplacians() -> None:
+    graph = graphs.rbf([[0.0], [27.0], [0.1]], rho=1.0)
+    for kind in ("random-walk", "normalized", "combinatorial"):
+        assert np.isfinite(graph.laplacian(kind).toarray()).all()
+
+
 def test_edges_without_ids() -> None:
     assert graphs.from_edges([(0, 3)]).n_users == 4
     assert graphs.from_edges([], n_users=3).n_edges == 0
     named = graphs.from_edges([("b", "a"), ("a", "c")])
-    assert named.ids == ["b", "a", "c"]
+    assert named.ids == ("b", "a", "c")
     both_ways = graphs.from_edges([(0, 1), (1, 0), (2, 1)], weights=[2, 2, 3])
     assert both_ways.degrees.tolist() == [2, 5, 3]
 
@@ -108,14 +129,22 @@ def test_edges_without_ids() -> None:
         (lambda: graphs.from_edges([("a", "b")], ids=["a", "b", "a"]), "distinct"),
         (lambda: graphs.from_edges([], n_users=0), "n_users must be an integer of at least 1"),
         (lambda: graphs.watts_strogatz(20, 7, 0.2), "k must be even"),
-        (lambda: graphs.erdos_renyi(5, 1.5), "p must be a probability, but it is 1.5"),
+        (lambda: graphs.erdos_renyi(5, 1.5), "p must be a number from 0 to 1, but it is 1.5"),
+        (lambda: graphs.erdos_renyi(5, "a"), "p must be a number from 0 to 1, but it is 'a'"),  # type: ignore[arg-type]
+        (lambda: graphs.from_edges(np.array([[0.5, 1.0]])), "some are fractions"),
+        (lambda: graphs.from_edges([(0, 1)], weights=[np.nan]), "weights must be finite, but one is nan"),
+        (lambda: UserGraph([[0, 1e308, 1e308], [1e308, 0, 0], [1e308, 0, 0]]), "overflow"),
+        (lambda: UserGraph(np.zeros((2, 2)), ids=[[1], [2]]), "ids must be hashable"),  # type: ignore[list-item]
+        (lambda: UserGraph([["a"]]), "real numbers"),
+        (lambda: graphs.from_networkx(nx.MultiGraph()), "MultiGraph"),
+        (lambda: graphs.from_networkx(np.eye(2)), "must be a NetworkX graph"),
         (lambda: graphs.barabasi_albert(5, 5), "m must lie between 1 and n - 1 = 4"),
         (lambda: graphs.rbf([[0.0], [1.0]], rho=0), "rho must be positive"),
         (lambda: graphs.knn([[0.0], [1.0]], 2), "k must lie between 1"),
         (lambda: graphs.partition(GRAPHS["er"], 0), "n_clusters"),
         (lambda: GRAPHS["er"].laplacian("signed"), "kind must be one of"),  # type: ignore[arg-type]
         (lambda: GRAPHS["er"].neighbours(99), "user must be an integer from 0 to 11, but it is 99"),
-        (lambda: graphs.from_networkx(nx.DiGraph()), "undirected"),
+        (lambda: graphs.from_networkx(nx.DiGraph()), "undirected nx.Graph, but it is a DiGraph"),
     ],
 )
 def test_bad_arguments(call: object, message: str) -> None:
@@ -176,6 +205,21 @@ def test_barabasi_albert_and_watts_strogatz() -> None:
         assert rewired.n_edges == 300
         moved = 300 - (rewired.adjacency.multiply(ring.adjacency)).nnz / 2
         assert moved > 150 if p == 1 else 10 < moved < 60
+
+
+@pytest.mark.parametrize(("n", "k"), [(3, 2), (4, 2), (6, 4), (8, 6), (20, 18), (5, 4)])
+def test_watts_strogatz_ends_when_there_are_no_strangers_left(n: int, k: int) -> None:
+    for seed in range(60):
+        assert graphs.watts_strogatz(n, k, 1.0, seed=seed).n_edges == n * k // 2
+
+
+def test_watts_strogatz_moves_as_many_edges_as_networkx() -> None:
+    def kept(graph: UserGraph) -> float:
+        return float(graph.adjacency.multiply(graphs.watts_strogatz(20, 8, 0.0).adjacency).nnz / 2)
+
+    ours = np.mean([kept(graphs.watts_strogatz(20, 8, 0.2, seed=s)) for s in range(300)])
+    theirs = np.mean([kept(graphs.from_networkx(nx.watts_strogatz_graph(20, 8, 0.2, seed=s))) for s in range(300)])
+    assert abs(ours - theirs) < 0.8
 
 
 @pytest.mark.parametrize(

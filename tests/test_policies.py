@@ -124,6 +124,8 @@ BAD: list[tuple[type, dict[str, Any], str]] = [
     (GraphUCBLocal, {"rule": "sor"}, "rule must be one of jacobi, gauss-seidel, released, lemma-1"),
     (GobLin, {"scale": 0}, "scale must be a positive number"),
     (GobLinBlock, {"clusters": [0, 1]}, r"clusters must name a cluster for each of 3 users, but its shape is \(2,\)"),
+    (GobLinBlock, {"clusters": 0}, "clusters must be at least 1, but it is 0"),
+    (LinTS, {"delta": 5}, "delta must be a probability"),
     (CLUB, {"alpha2": -1}, "alpha2 must be zero or a positive number"),
     (CLUB, {"start": "tree"}, "start must be one of auto, complete, random, graph"),
     (CLUB, {"deletion": "never"}, "deletion must be one of practice, theory, released"),
@@ -141,6 +143,12 @@ def test_bad_dim(cls: Any) -> None:
     for dim in (0, -1, 2.5, True):
         with pytest.raises(ValueError, match="dim must be a positive integer"):
             cls(graphs.empty(3), dim)
+
+
+def test_a_graph_must_be_one() -> None:
+    for cls in POLICIES.values():
+        with pytest.raises(ValueError, match="graph must be a UserGraph"):
+            cls([[0, 1], [1, 0]], 2)  # type: ignore[arg-type, call-arg]
 
 
 def test_repr_names_the_settings() -> None:

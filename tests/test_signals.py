@@ -44,7 +44,7 @@ def test_smooth_signal(name: str) -> None:
     graph = GRAPHS[name]
     start = np.random.default_rng(5).standard_normal((graph.n_users, 3))
     expected = np.linalg.solve(np.eye(graph.n_users) + 7 * random_walk(graph), start)
-    theta = signals.smooth(graph, 3, gamma=7, seed=5)
+    theta = signals.smooth(graph, 3, gamma=7, seed=np.random.default_rng(5))
     np.testing.assert_allclose(theta, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-9)
     np.testing.assert_allclose(np.linalg.norm(theta, axis=1), 1)
 
@@ -54,6 +54,11 @@ def test_the_iterative_route_gives_the_same_signal(monkeypatch: pytest.MonkeyPat
     direct = signals.smooth(graph, 2, gamma=7, seed=5)
     monkeypatch.setattr(signals, "DIRECT_SOLVE_USERS", 10)
     np.testing.assert_allclose(signals.smooth(graph, 2, gamma=7, seed=5), direct, atol=1e-8)
+
+
+def test_the_same_number_seeds_different_users_and_arms() -> None:
+    users, arms = signals.smooth(graphs.empty(20), 5, gamma=0, seed=3), signals.unit_arms(20, 5, seed=3)
+    assert np.abs(users - arms).max() > 0.5
 
 
 def test_sparsity_counts_pairs_once() -> None:

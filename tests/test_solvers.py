@@ -23,6 +23,7 @@ def exact(graph: UserGraph, dim: int, history: History, alpha: float, ridge: flo
     return laplacian_estimate(graph, *observations(history, graph.n_users, dim), alpha, ridge)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", GRAPHS)
 @pytest.mark.parametrize(("dim", "alpha", "ridge"), [(1, 1.0, 0.01), (5, 1e-3, 0.01), (5, 10.0, 0.1), (25, 0.3, 1.0)])
 def test_dense_equals_a_direct_solve(name: str, dim: int, alpha: float, ridge: float) -> None:
@@ -32,6 +33,7 @@ def test_dense_equals_a_direct_solve(name: str, dim: int, alpha: float, ridge: f
     np.testing.assert_allclose(policy.theta, exact(graph, dim, history, alpha, ridge), atol=1e-8)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", GRAPHS)
 @pytest.mark.parametrize(("dim", "alpha", "ridge"), [(1, 1.0, 0.01), (5, 1e-3, 0.01), (5, 10.0, 0.1), (25, 0.3, 1.0)])
 @pytest.mark.parametrize("tolerance", [1e-3, 1e-9])
@@ -42,8 +44,8 @@ def test_push_holds_its_tolerance(name: str, dim: int, alpha: float, ridge: floa
     truth = exact(graph, dim, history, alpha, ridge)
     error = np.linalg.norm(policy.theta - truth, axis=1).max()
     assert error <= np.sqrt(dim) * tolerance / ridge
-    if tolerance == 1e-9:
-        assert error <= 1e-6 / ridge * 1e-2
+    if tolerance == 1e-9:  # what is measured is far below the bound
+        assert error <= 1e-8
 
 
 def residual(policy: GraphUCB, history: History, alpha: float, ridge: float) -> np.ndarray:
@@ -102,6 +104,7 @@ def test_many_components_stay_small() -> None:
     np.testing.assert_allclose(lonely.joint_inverse.reshape(1000, 3, 3), np.tile(np.eye(3) / 1.1, (1000, 1, 1)))
 
 
+@pytest.mark.compiled
 def test_dense_rebuild_keeps_the_inverse_right() -> None:
     graph = GRAPHS["path"]
     history = random_history(graph.n_users, 2, 20_000, seed=11)

@@ -28,7 +28,7 @@ def write(path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], ar
     """Write aside, flush to disk, rename: the file at `path` is the old one or the new one, never half of either."""
     target = Path(path)
     sums = {name: _digest(array) for name, array in arrays.items()}
-    text = json.dumps({"graphbandit": kind, "format": FORMAT, "sha256": sums, **header}, default=np.ndarray.tolist)
+    text = json.dumps({"graphbandit": kind, "format": FORMAT, "sha256": sums, **header}, default=lambda value: value.tolist())
     aside = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         with aside.open("wb") as file:
@@ -54,13 +54,14 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], Array
     try:
         header: dict[str, Any] = json.loads(content.pop("header").tobytes())
         found, version, sums = header["graphbandit"], header["format"], header["sha256"]
-    except (KeyError, ValueError, TypeError):
+        damaged = sums.keys() != content.keys()
+    except (KeyError, ValueError, TypeError, AttributeError):
         raise ArchiveError(f"{target} is not a graphbandit file: it has no readable header.") from None
     if found != kind:
         raise ArchiveError(f"{target} holds a {found}, not a {kind}.")
     if version != FORMAT:
         raise ArchiveError(f"{target} has format {version}; this version of graphbandit reads format {FORMAT}.")
-    if sums.keys() != content.keys():
+    if damaged:
         raise ArchiveError(f"{target} is damaged: its arrays are not those that its header lists.")
     for name, array in content.items():
         if _digest(array) != sums[name]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from .experiments.result import interval
 from .graph import UserGraph
 from .policies import CLUB, GobLin, GraphUCB, GraphUCBLocal, LinUCB
 
-# Gob.Lin and CLUB as the paper's authors ran them; see docs/policies.md for what that means.
+# Gob.Lin with the prior that the paper's authors ran it with, at the best exploration of [0, 1]; CLUB with its article's rule.
 POLICIES: dict[str, Any] = {
     "GraphUCB": GraphUCB,
     "GraphUCB-Local": GraphUCBLocal,
@@ -38,6 +39,7 @@ def world(seed: int) -> environments.Linear:
 
 def run(*, runs: int, horizon: int, workers: int, picture: Path) -> Result:
     """Compare, print the table, write the picture."""
+    check_picture(picture)
     console = Console(file=sys.stderr)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as bar:
@@ -54,6 +56,14 @@ def run(*, runs: int, horizon: int, workers: int, picture: Path) -> Result:
     plot(result, picture)
     console.print(f"picture: {picture}")
     return result
+
+
+def check_picture(picture: Path) -> None:
+    """Notice before the work, not after it, that the picture cannot be drawn."""
+    if find_spec("matplotlib") is None:
+        raise ValueError("the picture needs matplotlib: pip install 'graphbandit[plots]'.")
+    if picture.suffix not in (".png", ".pdf", ".svg"):
+        raise ValueError(f"out must end in .png, .pdf or .svg, but it is {picture}.")
 
 
 def table(result: Result) -> Table:

@@ -14,7 +14,7 @@ from scipy import sparse
 from .jit import Floats, Indices, Ints
 
 LaplacianKind = Literal["random-walk", "combinatorial", "normalized"]
-SYMMETRY_TOLERANCE = 1e-9  # relative to the largest weight: a kernel matrix computed in floats may be off by rounding
+SYMMETRY_TOLERANCE = 1e-9  # relative to the weight: a kernel matrix computed in floats may be off by rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +51,13 @@ class UserGraph:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "adjacency", _validated(self.adjacency))
+        if not np.isfinite(self.degrees).all():
+            raise ValueError("weights must add up to a finite degree, but they overflow.")
         if self.ids is not None:
-            names = list(self.ids)
-            if len(names) != self.n_users:
-                raise ValueError(f"ids has {len(names)} names, but adjacency has {self.n_users} users.")
-            if len(self._positions) != len(names):
+            object.__setattr__(self, "ids", tuple(self.ids))
+            if len(self.ids) != self.n_users:
+                raise ValueError(f"ids has {len(self.ids)} names, but adjacency has {self.n_users} users.")
+            if len(self._positions) != len(self.ids):
                 raise ValueError("ids must be distinct, but at least one name occurs twice.")
 
     def __repr__(self) -> str:
@@ -74,7 +76,8 @@ class UserGraph:
     @cached_property
     def degrees(self) -> Floats:
         """(n,) weighted degrees D_ii = Σ_j W_ij; zero for an isolated user."""
-        degrees = np.asarray(self.adjacency.sum(axis=1), dtype=np.float64).ravel()
+        with np.errstate(over="ignore"):  # an overflow is noticed, and named, when the graph is made
+            degrees = np.asarray(self.adjacency.sum(axis=1), dtype=np.float64).ravel()
         degrees.flags.writeable = False
         return degrees
 
@@ -94,16 +97,21 @@ class UserGraph:
             raise ValueError(f"kind must be one of {', '.join(get_args(LaplacianKind))}, but it is {kind!r}.")
         if kind == "combinatorial":
             return sparse.csr_array(sparse.diags_array(self.degrees) - self.adjacency)
-        identity = sparse.eye_array(self.n_users)
-        power = -1.0 if kind == "random-walk" else -0.5
-        scale = sparse.diags_array(self.weights**power)  # an isolated user has an empty row: its scale is not seen
-        scaled = scale @ self.adjacency if kind == "random-walk" else scale @ self.adjacency @ scale
-        return sparse.csr_array(identity - scaled)
+        rows = np.repeat(self.weights, np.diff(self.adjacency.indptr))
+        # Quotients, not products with 1/D: the reciprocal of a tiny degree overflows.
+        if kind == "random-walk":
+            data = self.adjacency.data / rows
+        else:
+            data = self.adjacency.data / np.sqrt(rows) / np.sqrt(self.weights[self.adjacency.indices])
+        scaled = sparse.csr_array((data, self.adjacency.indices, self.adjacency.indptr), shape=self.adjacency.shape)
+        return sparse.csr_array(sparse.eye_array(self.n_users) - scaled)
 
     @cached_property
     def weights(self) -> Floats:
         """(n,) D_ii, with 1 in place of 0: the weight of a user's data in the degree-weighted loss."""
-        return np.where(self.degrees > 0, self.degrees, 1.0)
+        weights = np.where(self.degrees > 0, self.degrees, 1.0)
+        weights.flags.writeable = False
+        return weights
 
     def neighbours(self, user: int) -> Indices:
         """The users adjacent to `user`, in ascending order."""
@@ -140,18 +148,25 @@ class UserGraph:
 
     @cached_property
     def _positions(self) -> dict[Hashable, int]:
-        return {name: row for row, name in enumerate(self.ids or ())}
+        try:
+            return {name: row for row, name in enumerate(self.ids or ())}
+        except TypeError as error:
+            raise ValueError(f"ids must be hashable ({error}).") from None
 
 
 def _validated(adjacency: Any) -> sparse.csr_array:
     """A fresh CSR copy with sorted indices and no stored zeros, or a ValueError that says what is wrong and where."""
     if not sparse.issparse(adjacency):
-        adjacency = np.asarray(adjacency, dtype=np.float64)
+        adjacency = np.asarray(adjacency)
+    if (not np.issubdtype(adjacency.dtype, np.number) and adjacency.dtype != bool) or np.iscomplexobj(adjacency):
+        raise ValueError(f"adjacency must hold real numbers, but its type is {adjacency.dtype}.")
     if adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1]:
         raise ValueError(f"adjacency must be a square matrix, but its shape is {adjacency.shape}.")
     if adjacency.shape[0] == 0:
         raise ValueError("adjacency is empty: a graph needs at least one user.")
     matrix = sparse.csr_array(adjacency, dtype=np.float64, copy=True)
+    if matrix.nnz >= 2**31:
+        raise ValueError(f"adjacency has {matrix.nnz} entries; at most 2³¹ - 1 are supported.")
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     matrix.sort_indices()
@@ -161,8 +176,10 @@ def _validated(adjacency: Any) -> sparse.csr_array:
         rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
         _reject(matrix, matrix.indices == rows, "a user must not be its own neighbour; clear the diagonal")
         gap = abs(matrix - matrix.T).tocoo()
-        if gap.nnz and gap.data.max() > SYMMETRY_TOLERANCE * matrix.data.max():
-            worst = int(gap.data.argmax())
+        larger = matrix.maximum(matrix.T)[gap.coords] if gap.nnz else np.empty(0)
+        wrong = gap.data > SYMMETRY_TOLERANCE * np.asarray(larger).ravel()
+        if wrong.any():
+            worst = int(wrong.argmax())
             i, j = int(gap.coords[0][worst]), int(gap.coords[1][worst])
             raise ValueError(
                 f"adjacency must be symmetric, but W[{i}, {j}] = {matrix[i, j]:g} and W[{j}, {i}] = {matrix[j, i]:g}."

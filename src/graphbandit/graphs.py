@@ -62,6 +62,8 @@ def from_edges(
     if (low == high).any():
         raise ValueError(f"edges must join two different users, but one joins user {low[low == high][0]} to itself.")
     keys, first, group = np.unique(low * n + high, return_index=True, return_inverse=True)
+    if not np.isfinite(values).all():
+        raise ValueError(f"weights must be finite, but one is {values[~np.isfinite(values)][0]}.")
     clash = values != values[first][group]
     if clash.any():
         k = int(clash.argmax())
@@ -73,8 +75,10 @@ def from_edges(
 
 def from_networkx(graph: Any, *, weight: str = "weight", ids: Sequence[Hashable] | None = None) -> UserGraph:
     """The graph of an undirected NetworkX graph; edges without the attribute `weight` count 1."""
-    if graph.is_directed():
-        raise ValueError("graph must be undirected, but it is a NetworkX DiGraph; use graph.to_undirected().")
+    if not hasattr(graph, "is_directed"):
+        raise ValueError(f"graph must be a NetworkX graph, but it is a {type(graph).__name__}.")
+    if graph.is_directed() or graph.is_multigraph():
+        raise ValueError(f"graph must be a plain undirected nx.Graph, but it is a {type(graph).__name__}; convert it first.")
     order = list(graph.nodes) if ids is None else list(ids)
     triples = list(graph.edges(data=weight, default=1.0))
     return from_edges([(u, v) for u, v, _ in triples], weights=[w for *_, w in triples], ids=order)
@@ -91,8 +95,10 @@ def rbf(features: npt.ArrayLike, *, rho: float = 0.05, threshold: float = 0.0) -
     from scipy.spatial.distance import pdist, squareform
 
     u = _features(features)
-    if not rho > 0:
-        raise ValueError(f"rho must be positive, but it is {rho!r}.")
+    _number(rho, "rho", 0, np.inf)
+    _number(threshold, "threshold", -np.inf, np.inf)
+    if rho == 0:
+        raise ValueError("rho must be positive, but it is 0.")
     kernel = squareform(np.exp(-rho * pdist(u, "sqeuclidean")))
     kernel[kernel < threshold] = 0.0
     return UserGraph(kernel)
@@ -103,7 +109,7 @@ def knn(features: npt.ArrayLike, k: int) -> UserGraph:
     from scipy.spatial import KDTree
 
     u = _features(features)
-    if not 1 <= k < len(u):
+    if _count(k, "k", 1) >= len(u):
         raise ValueError(f"k must lie between 1 and the number of other users, {len(u) - 1}, but it is {k!r}.")
     nearest = KDTree(u).query(u, k=k + 1)[1]
     rows = np.repeat(np.arange(len(u)), k + 1)
@@ -115,8 +121,8 @@ def knn(features: npt.ArrayLike, k: int) -> UserGraph:
 
 def erdos_renyi(n: int, p: float, *, seed: Seed = None) -> UserGraph:
     """Every pair of users is an edge with probability `p`, independently."""
-    rng = np.random.default_rng(_count(n, "n", 1) and seed)
-    _probability(p)
+    n, rng = _count(n, "n", 1), np.random.default_rng(seed)
+    _number(p, "p", 0, 1)
     n_pairs = n * (n - 1) // 2
     picked = rng.choice(n_pairs, size=rng.binomial(n_pairs, p), replace=False, shuffle=False) if n_pairs else np.empty(0)
     # Pair number k, counted (1,0), (2,0), (2,1), (3,0), …: its row is the largest r with r(r-1)/2 <= k.
@@ -129,7 +135,8 @@ def erdos_renyi(n: int, p: float, *, seed: Seed = None) -> UserGraph:
 
 def barabasi_albert(n: int, m: int, *, seed: Seed = None) -> UserGraph:
     """Users arrive one by one and join `m` others, chosen in proportion to their degree; the first m+1 form a star."""
-    if not 1 <= m < _count(n, "n", 2):
+    n, m = _count(n, "n", 2), _count(m, "m", 1)
+    if m >= n:
         raise ValueError(f"m must lie between 1 and n - 1 = {n - 1}, but it is {m!r}.")
     return from_edges(_preferential_attachment(n, m, np.random.default_rng(seed)), n_users=n)
 
@@ -156,25 +163,34 @@ def _preferential_attachment(n: int, m: int, rng: np.random.Generator) -> Ints:
 
 
 def watts_strogatz(n: int, k: int, p: float, *, seed: Seed = None) -> UserGraph:
-    """A ring where every user knows its `k` nearest, each edge rewired at one end with probability `p`."""
-    _count(n, "n", 3)
-    if k % 2 or not 2 <= k < n - 1:
-        raise ValueError(f"k must be even (k/2 neighbours on each side) and between 2 and n - 2 = {n - 2}, but it is {k!r}.")
-    rng = np.random.default_rng(_probability(p) and seed)
-    source = np.tile(np.arange(n), k // 2)
-    target = (source + np.repeat(np.arange(1, k // 2 + 1), n)) % n
-    redraw = np.flatnonzero(rng.random(len(source)) < p)
-    while len(redraw):
-        target[redraw] = rng.integers(n, size=len(redraw))
-        keys = np.minimum(source, target) * n + np.maximum(source, target)
-        _, first = np.unique(keys, return_index=True)
-        bad = source == target
-        repeated = np.ones(len(keys), dtype=bool)
-        repeated[first] = False
-        # Of two equal edges, redraw those that were moved just now; an edge that stood still keeps its place.
-        twice = np.isin(keys, keys[repeated])
-        redraw = redraw[(bad | twice)[redraw]]
-    return from_edges(np.column_stack([source, target]), n_users=n)
+    """A ring where every user knows its `k` nearest; each edge moves one end to a stranger with probability `p`."""
+    n, k = _count(n, "n", 3), _count(k, "k", 2)
+    if k % 2 or k >= n:
+        raise ValueError(f"k must be even (k/2 neighbours on each side) and below n = {n}, but it is {k!r}.")
+    _number(p, "p", 0, 1)
+    target = (np.arange(n)[:, None] + np.arange(1, k // 2 + 1)) % n
+    _rewire(target, p, np.random.default_rng(seed))
+    return from_edges(np.column_stack([np.repeat(np.arange(n), k // 2), target.ravel()]), n_users=n)
+
+
+@compiled
+def _rewire(target: Ints, p: float, rng: np.random.Generator) -> None:
+    """Row u lists the edges (u, target) that u owns; every edge has one owner."""
+    n, owned = target.shape
+    degree = np.full(n, 2 * owned)
+    for column in range(owned):
+        for user in range(n):
+            if rng.random() >= p or degree[user] >= n - 1:  # a user who knows everybody has nobody to turn to
+                continue
+            known = True
+            while known:
+                other = int(rng.random() * n)
+                known = other == user
+                for edge in range(owned):
+                    known |= target[user, edge] == other or target[other, edge] == user
+            degree[target[user, column]] -= 1
+            degree[other] += 1
+            target[user, column] = other
 
 
 def complete(n: int) -> UserGraph:
@@ -200,7 +216,7 @@ def partition(graph: UserGraph, n_clusters: int, *, seed: Seed = 0) -> Ints:
     [0, 0, 0, 1, 1, 1]
     """
     n = graph.n_users
-    if not 1 <= n_clusters <= n:
+    if _count(n_clusters, "n_clusters", 1) > n:
         raise ValueError(f"n_clusters must lie between 1 and the number of users, {n}, but it is {n_clusters!r}.")
     if n_clusters in (1, n):
         return np.arange(n, dtype=np.int64) * (n_clusters == n)
@@ -223,6 +239,7 @@ def partition(graph: UserGraph, n_clusters: int, *, seed: Seed = 0) -> Ints:
 def _numbered(edges: Any, ids: Sequence[Hashable] | None) -> tuple[Ints, Sequence[Hashable] | None]:
     """The pairs as row numbers, and the ids that they stand for (None: the row numbers themselves)."""
     listed = edges if isinstance(edges, np.ndarray) else list(edges)
+    ids = None if ids is None else tuple(ids)
     if len(listed) == 0:
         return np.empty((0, 2), dtype=np.int64), ids
     if ids is None:
@@ -230,9 +247,11 @@ def _numbered(edges: Any, ids: Sequence[Hashable] | None) -> tuple[Ints, Sequenc
             array = np.asarray(listed)
         except ValueError:
             array = np.empty(0)
-        if array.ndim == 2 and array.shape[1] == 2 and np.issubdtype(array.dtype, np.integer):
+        if array.ndim == 2 and array.shape[1] == 2 and np.issubdtype(array.dtype, np.number):
+            if not np.array_equal(array, np.round(array)):  # np.loadtxt returns whole numbers as floats
+                raise ValueError("edges must hold row numbers or ids, but some are fractions.")
             return array.astype(np.int64), None
-        ids = list(dict.fromkeys(user for pair in listed for user in pair))
+        ids = tuple(dict.fromkeys(user for pair in listed for user in pair))
     position = {user: row for row, user in enumerate(ids)}
     try:
         return np.array([(position[u], position[v]) for u, v in listed], dtype=np.int64), ids
@@ -265,12 +284,11 @@ def _features(features: npt.ArrayLike) -> Floats:
 
 
 def _count(n: int, name: str, least: int) -> int:
-    if not isinstance(n, int | np.integer) or n < least:
+    if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < least:
         raise ValueError(f"{name} must be an integer of at least {least}, but it is {n!r}.")
     return int(n)
 
 
-def _probability(p: float) -> bool:
-    if not 0 <= p <= 1:
-        raise ValueError(f"p must be a probability, but it is {p!r}.")
-    return True
+def _number(value: float, name: str, low: float, high: float) -> None:
+    if not isinstance(value, int | float | np.number) or isinstance(value, bool) or not low <= value <= high:
+        raise ValueError(f"{name} must be a number from {low:g} to {high:g}, but it is {value!r}.")

@@ -66,13 +66,17 @@ def rank_one_update(inverse: Floats, x: Floats) -> float:
 
 @compiled
 def cholesky(matrix: Floats, shift: float, factor: Floats) -> None:
-    """Write the lower Cholesky factor of matrix + shift·I into `factor`; what lies above its diagonal is not touched."""
+    """Write the lower Cholesky factor of matrix + shift·I into `factor`; what lies above its diagonal is not touched.
+
+    With a positive semi-definite matrix every pivot is at least `shift` in exact arithmetic; where rounding says less, as it
+    can after features of very different sizes, `shift` is taken.
+    """
     dim = matrix.shape[0]
     for j in range(dim):
         diagonal = matrix[j, j] + shift
         for k in range(j):
             diagonal -= factor[j, k] * factor[j, k]
-        pivot = sqrt(diagonal)
+        pivot = sqrt(max(diagonal, shift))
         factor[j, j] = pivot
         for i in range(j + 1, dim):
             total = matrix[i, j]
@@ -158,11 +162,14 @@ def invert_positive(matrix: Floats, shift: float, out: Floats) -> None:
 REFRESH_PERIOD = 512
 """A user's inverses are rebuilt from its Gram matrix after this many rank-one updates, which drift."""
 
+CANCELLATION = 1e4
+"""A rank-one update loses about as many digits as xᵀV⁻¹x has; beyond this the inverse is computed afresh instead."""
+
 
 @compiled
 def follow_gram(inverse: Floats, gram: Floats, shift: float, x: Floats, count: int) -> None:
     """Bring (gram + shift·I)⁻¹ up to date after `gram` received x xᵀ as its `count`-th observation."""
-    if count % REFRESH_PERIOD == 0:
+    if count % REFRESH_PERIOD == 0 or quadratic_form(inverse, x) > CANCELLATION:
         invert_positive(gram, shift, inverse)
     else:
         rank_one_update(inverse, x)

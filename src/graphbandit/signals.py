@@ -26,9 +26,9 @@ def smooth(graph: UserGraph, dim: int, *, gamma: float, seed: Seed = None) -> Fl
     >>> smoothness(ring, fine) < smoothness(ring, rough)
     True
     """
-    if not gamma >= 0:
-        raise ValueError(f"gamma must not be negative, but it is {gamma!r}.")
-    start = np.random.default_rng(seed).standard_normal((graph.n_users, dim))
+    if not isinstance(gamma, int | float | np.number) or not 0 <= gamma < np.inf:
+        raise ValueError(f"gamma must be zero or a positive number, but it is {gamma!r}.")
+    start = _generator(seed, "theta").standard_normal((graph.n_users, dim))
     # (I + γR) θ = θ₀  <=>  (I + γ L_sym)(D^½ θ) = D^½ θ₀, which is symmetric positive definite.
     root = np.sqrt(graph.weights)[:, None]
     system = sparse.csc_array(sparse.eye_array(graph.n_users) + gamma * graph.laplacian("normalized"))
@@ -49,7 +49,12 @@ def unit_rows(matrix: Floats) -> Floats:
 
 def unit_arms(n_arms: int, dim: int, *, seed: Seed = None) -> Floats:
     """(n_arms, dim) directions drawn uniformly from the unit sphere."""
-    return unit_rows(np.random.default_rng(seed).standard_normal((n_arms, dim)))
+    return unit_rows(_generator(seed, "arms").standard_normal((n_arms, dim)))
+
+
+def _generator(seed: Seed, name: str) -> np.random.Generator:
+    """A whole number means another stream here than elsewhere: users and arms drawn with the same seed must not coincide."""
+    return np.random.default_rng([seed, *name.encode()] if isinstance(seed, int | np.integer) else seed)
 
 
 def smoothness(graph: UserGraph, theta: Floats) -> float:

@@ -46,6 +46,8 @@ class Linear:
         sigma: float = 0.01,
         pool: int | None = None,
     ) -> None:
+        if not isinstance(graph, UserGraph):
+            raise ValueError(f"graph must be a UserGraph, but it is a {type(graph).__name__}.")
         self.graph = graph
         self.truth: Floats = _matrix(theta, "theta")
         self.arms: Floats = _matrix(arms, "arms")
@@ -53,9 +55,9 @@ class Linear:
             raise ValueError(f"theta must have one row for each of {graph.n_users} users, but it has {len(self.truth)}.")
         if self.arms.shape[1] != self.truth.shape[1]:
             raise ValueError(f"arms have {self.arms.shape[1]} features, but theta has {self.truth.shape[1]}.")
-        if not 0 <= sigma < np.inf:
+        if not isinstance(sigma, int | float | np.number) or not 0 <= sigma < np.inf:
             raise ValueError(f"sigma must be zero or a positive number, but it is {sigma!r}.")
-        if pool is not None and not 1 <= pool <= len(self.arms):
+        if pool is not None and (not isinstance(pool, int | np.integer) or not 1 <= pool <= len(self.arms)):
             raise ValueError(f"pool must lie between 1 and the number of arms, {len(self.arms)}, but it is {pool!r}.")
         self.sigma, self.pool = float(sigma), pool
 
@@ -67,7 +69,7 @@ class Linear:
         """Number of features of an arm."""
         return int(self.arms.shape[1])
 
-    def rounds(self, horizon: int, seed: int) -> Iterator[Rounds]:
+    def rounds(self, horizon: int, seed: int | np.random.Generator) -> Iterator[Rounds]:
         """The first `horizon` rounds of the stream with this seed, in blocks; a longer horizon starts with the same rounds."""
         users, pools, noise = streams(seed, "users", "pools", "noise")
         deck = np.arange(len(self.arms), dtype=np.int32)
@@ -87,7 +89,10 @@ class Linear:
 
 
 def _matrix(values: npt.ArrayLike, name: str) -> Floats:
-    matrix = np.array(values, dtype=np.float64, order="C")
+    try:
+        matrix = np.array(values, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be an array of numbers.") from None
     if matrix.ndim != 2 or matrix.size == 0 or not np.isfinite(matrix).all():
         raise ValueError(f"{name} must be a finite, non-empty array of two dimensions, but its shape is {matrix.shape}.")
     return matrix

@@ -29,13 +29,17 @@ class Environment(Protocol):
     graph: UserGraph
     arms: Floats  # (m, d)
 
-    def rounds(self, horizon: int, seed: int) -> Iterator[Rounds]:
+    def rounds(self, horizon: int, seed: int | np.random.Generator) -> Iterator[Rounds]:
         """The first `horizon` rounds of the stream with this seed, in blocks."""
         ...
 
 
-def streams(seed: int, *names: str) -> list[np.random.Generator]:
-    """One independent generator per name: drawing more from one never moves another."""
+def streams(seed: int | np.random.Generator, *names: str) -> list[np.random.Generator]:
+    """One independent generator per name: drawing more from one never moves another. A generator gives one whole number."""
+    if isinstance(seed, np.random.Generator):
+        seed = int(seed.integers(2**62))
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
+        raise ValueError(f"seed must be a non-negative integer or a NumPy generator, but it is {seed!r}.")
     return [np.random.default_rng([seed, *name.encode()]) for name in names]
 
 

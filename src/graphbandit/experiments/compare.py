@@ -59,10 +59,12 @@ def compare(
     >>> result.difference("GraphUCB", "LinUCB").high < 0
     True
     """
-    listed = tuple(int(seed) for seed in seeds)
-    if not policies or not listed:
-        raise ValueError("compare needs at least one policy and at least one seed.")
-    if workers < 1:
+    listed = _checked_seeds(seeds)
+    if not policies:
+        raise ValueError("policies is empty: compare needs at least one.")
+    if not isinstance(horizon, int | np.integer) or horizon < 1:
+        raise ValueError(f"horizon must be a positive integer, but it is {horizon!r}.")
+    if not isinstance(workers, int | np.integer) or workers < 1:
         raise ValueError(f"workers must be at least 1, but it is {workers!r}.")
     points = np.unique(np.linspace(1, horizon, min(horizon, CURVE_POINTS)).round().astype(np.int64))
     started = time.time()
@@ -91,6 +93,18 @@ def compare(
     )
 
 
+def _checked_seeds(seeds: Iterable[int]) -> tuple[int, ...]:
+    try:
+        listed = tuple(seeds)
+    except TypeError:
+        raise ValueError(f"seeds must be a list or range of integers, but it is {seeds!r}.") from None
+    if not listed:
+        raise ValueError("seeds is empty: compare needs at least one seed.")
+    if any(not isinstance(seed, int | np.integer) or seed < 0 for seed in listed) or len(set(listed)) < len(listed):
+        raise ValueError(f"seeds must be distinct non-negative integers, but they are {listed}.")
+    return tuple(int(seed) for seed in listed)
+
+
 class Run(NamedTuple):
     """One policy on one seed."""
 
@@ -106,7 +120,7 @@ def _run(name: str, make: MakePolicy, make_environment: MakeEnvironment, horizon
     environment = make_environment(seed)
     policy = make(environment.graph, environment.arms.shape[1])
     if isinstance(policy, Policy):
-        policy.reseed(np.random.default_rng([seed, *name.encode()]))
+        policy.reseed(np.random.default_rng([seed, *b"policy ", *name.encode()]))  # not a stream of the environment
     described = repr(policy)
     begin = time.perf_counter()
     regret = simulate(policy, environment, horizon, seed).regret[points - 1]

@@ -33,7 +33,7 @@ class Trace(NamedTuple):
     regret: Floats  # (t,), cumulative pseudo-regret: expected rewards only, no noise in it
 
 
-def simulate(policy: Learner, environment: Environment, horizon: int, seed: int = 0) -> Trace:
+def simulate(policy: Learner, environment: Environment, horizon: int, seed: int | np.random.Generator = 0) -> Trace:
     """Let `policy` act and learn for `horizon` rounds.
 
     Equals, bit for bit, a Python loop of `recommend` and `update` over the same rounds. The policy learns; the seed is that of
@@ -46,15 +46,16 @@ def simulate(policy: Learner, environment: Environment, horizon: int, seed: int 
     >>> trace.arm.shape, bool(trace.regret[-1] < 60)
     ((1000,), True)
     """
-    if not isinstance(horizon, int | np.integer) or horizon < 1:
+    if not isinstance(horizon, int | np.integer) or isinstance(horizon, bool) or horizon < 1:
         raise ValueError(f"horizon must be a positive integer, but it is {horizon!r}.")
+    _check_match(policy, environment)
+    play = _loop(policy) if _is_compiled(policy) else _play_in_python
     trace = Trace(np.empty(horizon, np.int32), np.empty(horizon, np.int32), np.empty(horizon), np.empty(horizon))
     done = 0
     for rounds in environment.rounds(horizon, seed):
         now = slice(done, done + len(rounds.user))
         part = Trace(trace.user[now], trace.arm[now], trace.reward[now], trace.regret[now])
         part.user[:] = rounds.user
-        play = _loop(policy) if isinstance(policy, Policy) else _play_in_python
         play(policy, environment.arms, rounds, part)
         done += len(rounds.user)
     np.cumsum(trace.regret, out=trace.regret)
@@ -89,7 +90,25 @@ def play_compiled(state: Any, rng: np.random.Generator, n_noise: int, arms: Floa
 _play_uncached = numba.njit(**FLAGS)(getattr(play_compiled, "py_func", play_compiled))
 
 
-def _loop(policy: Policy) -> Any:
+def _check_match(policy: Learner, environment: Environment) -> None:
+    """Compiled code does not check bounds: a policy for other users or features must not get that far."""
+    if not isinstance(policy, Policy):
+        return
+    users, dim = environment.graph.n_users, environment.arms.shape[1]
+    if (policy.graph.n_users, policy.dim) != (users, dim):
+        raise ValueError(
+            f"policy is for {policy.graph.n_users} users and {policy.dim} features, "
+            f"but environment has {users} users and {dim} features."
+        )
+
+
+def _is_compiled(policy: Learner) -> bool:
+    """Whether the compiled loop does what the policy's own methods do: not if a subclass has replaced them."""
+    kind = type(policy)
+    return isinstance(policy, Policy) and kind.recommend is Policy.recommend and kind.update is Policy.update
+
+
+def _loop(policy: Any) -> Any:
     ours = type(policy._state).__module__.startswith(f"{__package__.partition('.')[0]}.")
     play = play_compiled if ours else _play_uncached
     return lambda policy, arms, rounds, trace: play(policy._state, policy._rng, policy._noise, arms, rounds, trace)

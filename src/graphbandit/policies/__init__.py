@@ -1,4 +1,4 @@
-"""The policies, each in a short file of its own, and `POLICIES`: their names as used on the command line."""
+"""The policies, each in a short file of its own, and `POLICIES`: their names in files and on the command line."""
 
 from __future__ import annotations
 

@@ -13,10 +13,12 @@ from scipy import sparse
 from .. import archive
 from ..graph import UserGraph
 from ..jit import Floats, Ints
+from ..observations import Observations
 from . import kernels
 
 Seed = int | np.random.Generator | np.random.SeedSequence | None
 NO_NOISE = np.empty(0)
+GENERATORS: dict[str, Any] = {name: getattr(np.random, name) for name in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")}
 
 
 class Scores(NamedTuple):
@@ -81,13 +83,12 @@ class Policy:
         features = _as_floats(x, "x")
         if features.shape != (self.dim,):
             raise ValueError(f"x must be a vector of length {self.dim}, but its shape is {features.shape}.")
-        try:
-            value = float(reward)
-        except (TypeError, ValueError):
-            raise ValueError(f"reward must be a number, but it is {reward!r}.") from None
-        if not kernels.learn(self._state, user, features, value):
-            culprit = f"reward is {value}" if np.all(np.abs(features) < 1e75) else f"x is {features}"
-            raise ValueError(f"x and reward must be finite and below 1e75, but {culprit}; nothing was learned from it.")
+        if not _is_number(reward):
+            raise ValueError(f"reward must be a number, but it is {reward!r}.")
+        if not kernels.learn(self._state, user, features, float(reward)):
+            if not abs(reward) <= kernels.LARGEST_REWARD:
+                raise ValueError(f"reward must be finite and at most {kernels.LARGEST_REWARD:g} in size, but it is {reward!r}.")
+            raise ValueError(f"x must be finite and at most {kernels.LARGEST_FEATURE:g} in size, but it is {features}.")
 
     @property
     def theta(self) -> Floats:
@@ -116,13 +117,18 @@ class Policy:
         header, arrays = archive.read(path, "policy")
         if header["policy"] != cls.__name__:
             raise archive.ArchiveError(f"{path} holds a {header['policy']}, not a {cls.__name__}.")
-        csr = tuple(arrays.pop(f"graph.{part}") for part in ("data", "indices", "indptr"))
-        n = len(csr[2]) - 1
         policy = cls.__new__(cls)
-        graph = UserGraph(sparse.csr_array(csr, shape=(n, n)), header["ids"])
-        state = _unflatten(cls.State, arrays, header["numbers"], cls.state_parts)
-        Policy.__init__(policy, graph, header["dim"], state, header["params"], None, header["noise"])
-        policy._rng = _generator(header["generator"])
+        try:
+            csr = tuple(arrays.pop(f"graph.{part}") for part in ("data", "indices", "indptr"))
+            n = len(csr[2]) - 1
+            graph = UserGraph(sparse.csr_array(csr, shape=(n, n)), header["ids"])
+            state = _unflatten(cls.State, arrays, header["numbers"], cls.state_parts)
+            Policy.__init__(policy, graph, header["dim"], state, header["params"], None, header["noise"])
+            policy._rng = _generator(header["generator"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise archive.ArchiveError(f"{path} is damaged: it lacks a part of a {cls.__name__} ({error!r}).") from None
+        if any(part.gram.shape[1:] != (policy.dim, policy.dim) for part in state if isinstance(part, Observations)):
+            raise archive.ArchiveError(f"{path} is damaged: its arrays are not those of dimension {policy.dim}.")
         return policy
 
     def _draw_noise(self) -> Floats:
@@ -135,9 +141,12 @@ class Policy:
                 f"arms must be an array with one row of {self.dim} features for each of one or more arms, "
                 f"but its shape is {features.shape}."
             )
-        if not kernels.all_finite(features):
-            row, column = np.argwhere(~np.isfinite(features))[0]
-            raise ValueError(f"arms must be finite, but arms[{row}, {column}] is {features[row, column]}.")
+        if not kernels.all_usable(features):
+            row, column = np.argwhere(~(np.abs(features) <= kernels.LARGEST_FEATURE))[0]
+            raise ValueError(
+                f"arms must be finite and at most {kernels.LARGEST_FEATURE:g} in size, "
+                f"but arms[{row}, {column}] is {features[row, column]}; scale the features."
+            )
         return features
 
 
@@ -169,8 +178,10 @@ def check_choice(name: str, value: str, choices: tuple[str, ...]) -> int:
     return choices.index(value)
 
 
-def check_dim(dim: int) -> int:
-    """`dim` as a positive int."""
+def check_dim(graph: UserGraph, dim: int) -> int:
+    """`dim` as a positive int; a graph that is none is noticed here too."""
+    if not isinstance(graph, UserGraph):
+        raise ValueError(f"graph must be a UserGraph (see graphbandit.graphs), but it is a {type(graph).__name__}.")
     if not isinstance(dim, int | np.integer) or isinstance(dim, bool) or dim < 1:
         raise ValueError(f"dim must be a positive integer, but it is {dim!r}.")
     return int(dim)
@@ -182,6 +193,8 @@ def _is_number(value: object) -> bool:
 
 def _as_floats(values: npt.ArrayLike, name: str) -> Floats:
     try:
+        if np.iscomplexobj(values):
+            raise TypeError
         array = np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be an array of numbers, but it is {values!r}.") from None
@@ -190,14 +203,15 @@ def _as_floats(values: npt.ArrayLike, name: str) -> Floats:
 
 
 def _plain_ids(ids: Sequence[Hashable] | None) -> list[Hashable] | None:
-    odd = next((name for name in ids or () if not isinstance(name, str | int)), None)
+    plain = [name.item() if isinstance(name, np.generic) else name for name in ids or ()]
+    odd = next((name for name in plain if not isinstance(name, str | int)), None)
     if odd is not None:
         raise ValueError(f"a policy can be saved when its user ids are strings or integers, but one is {odd!r}.")
-    return None if ids is None else list(ids)
+    return None if ids is None else plain
 
 
 def _generator(state: dict[str, Any]) -> np.random.Generator:
-    bits = getattr(np.random, state["bit_generator"])()
+    bits = GENERATORS[state["bit_generator"]]()
     inner = {name: np.array(part) if isinstance(part, list) else part for name, part in state["state"].items()}
     bits.state = state | {"state": inner}
     return np.random.Generator(bits)

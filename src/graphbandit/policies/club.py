@@ -82,14 +82,15 @@ def deletion_width(state: CLUBState, user: int) -> float:
     n, dim = state.theta.shape
     spread = log((count + 3.0) * 2.0 * n * dim / state.delta)
     growth = max(0.0, count / (4.0 * dim) - 8.0 * spread - 2.0 * sqrt(count * spread))  # least eigenvalue 1/d assumed
-    noise = state.sigma * sqrt(2.0 * dim * log(1.0 + state.rounds[0]) + 2.0 * log(2.0 / state.delta))
+    noise = state.sigma * sqrt(2.0 * dim * log(max(1.0, state.rounds[0])) + 2.0 * log(2.0 / state.delta))
     return state.alpha2 * (noise + 1.0) / sqrt(1.0 + growth)
 
 
 @compiled
 def update(state: CLUBState, user: int, x: Floats, reward: float) -> None:
     """Learn in the user and in its cluster, then cut the edges to users that are now known to differ."""
-    tested = state.theta[user].copy() if state.before else state.theta[user]  # a copy keeps the old vector
+    if state.before:
+        cut_edges(state, user)
     record(state.seen, user, x, reward)
     gram = state.seen.gram[user]
     factor = np.empty(gram.shape)
@@ -103,13 +104,14 @@ def update(state: CLUBState, user: int, x: Floats, reward: float) -> None:
     follow_gram(state.inverse[c], state.pooled.gram[c], RIDGE, x, state.pooled.visits[c])
     multiply(state.inverse[c], state.pooled.bias[c], state.centre[c])
     state.rounds[0] += 1
-    cut_edges(state, user, tested)
+    if not state.before:
+        cut_edges(state, user)
 
 
 @compiled
-def cut_edges(state: CLUBState, user: int, theta: Floats) -> None:
+def cut_edges(state: CLUBState, user: int) -> None:
     """Delete every remaining edge (user, l) with ‖w - w_l‖ > width + width_l, for good."""
-    width = deletion_width(state, user)
+    theta, width = state.theta[user], deletion_width(state, user)
     for edge in range(state.start[user], state.start[user + 1]):
         other = state.neighbour[edge]
         if not state.alive[edge] or (state.spare_unseen and state.seen.visits[other] == 0):
@@ -198,7 +200,7 @@ class CLUB(Policy):
     exploration : float
         Multiplies the radius; 0 is the greedy control. 0.1 in the GraphUCB authors' code.
     test : {"after", "before"}
-        Whether edges are tested with the vectors after the update, as most codes do, or before, as in the article.
+        Whether edges are tested after the update, as most codes do, or before it, as in the article.
     spare_unseen : bool
         Keep edges to users that were never served. The article does not: their vector is 0 and their width alpha2.
     preset : {"paper", "released"}
@@ -239,7 +241,7 @@ class CLUB(Policy):
         preset: Literal["paper", "released"] = "paper",
         seed: Seed = 0,
     ) -> None:
-        dim, n = check_dim(dim), graph.n_users
+        dim, n = check_dim(graph, dim), graph.n_users
         check_not_negative(alpha2=alpha2, sigma=sigma, exploration=exploration)
         check_probability(delta=delta)
         check_choice("preset", preset, ("paper", "released"))

@@ -171,7 +171,9 @@ def optimism(
     beta = radius(region, seen, values, user)
     precision, factor = np.empty((dim, dim)), np.empty((dim, dim))
     user_precision(region, seen, user, precision)
-    cholesky(precision, 0.0, factor)
+    for k in range(dim):
+        precision[k, k] -= region.ridge  # handed over as the shift, a floor for the pivots
+    cholesky(precision, region.ridge, factor)
     invert_lower(factor)
     for a in range(arms.shape[0]):
         mean[a] = dot(arms[a], theta)

@@ -129,11 +129,12 @@ class GobLin(Policy):
         preset: Literal["paper", "released"] = "paper",
         seed: Seed = 0,
     ) -> None:
+        dim = check_dim(graph, dim)
         settings = dict(scale=scale, radius=radius, exploration=exploration, sigma=sigma, delta=delta, norm=norm)
         check_choice("preset", preset, ("paper", "released"))
         prior = released_prior(graph) if preset == "released" else article_prior(graph)
         state = _state(prior, dim, settings)
-        super().__init__(graph, check_dim(dim), state, dict(**settings, preset=preset), seed)
+        super().__init__(graph, dim, state, dict(**settings, preset=preset), seed)
 
     @property
     def theta(self) -> Floats:
@@ -172,6 +173,7 @@ class GobLinBlock(GobLin):
         norm: float | None = None,
         seed: Seed = 0,
     ) -> None:
+        dim = check_dim(graph, dim)
         settings = dict(scale=scale, radius=radius, exploration=exploration, sigma=sigma, delta=delta, norm=norm)
         labels = cluster_labels(graph, clusters)
         pairs = graph.adjacency.tocoo()
@@ -179,7 +181,7 @@ class GobLinBlock(GobLin):
         kept = (pairs.data[inside], (pairs.coords[0][inside], pairs.coords[1][inside]))
         cut = UserGraph(sparse.csr_array(kept, shape=graph.adjacency.shape))
         state = _state(article_prior(cut), dim, settings, group=labels)
-        Policy.__init__(self, graph, check_dim(dim), state, dict(clusters=labels, **settings), seed)
+        Policy.__init__(self, graph, dim, state, dict(clusters=labels, **settings), seed)
 
 
 class GobLinMacro(GobLin):
@@ -217,6 +219,7 @@ class GobLinMacro(GobLin):
         norm: float | None = None,
         seed: Seed = 0,
     ) -> None:
+        dim = check_dim(graph, dim)
         settings = dict(scale=scale, radius=radius, exploration=exploration, sigma=sigma, delta=delta, norm=norm)
         labels = cluster_labels(graph, clusters)
         n_clusters = int(labels.max()) + 1
@@ -228,7 +231,7 @@ class GobLinMacro(GobLin):
             sizes = np.bincount(labels)
             between /= np.outer(sizes, sizes)
         state = _state(article_prior(UserGraph(between)), dim, settings, node=labels)
-        Policy.__init__(self, graph, check_dim(dim), state, dict(clusters=labels, normalised=normalised, **settings), seed)
+        Policy.__init__(self, graph, dim, state, dict(clusters=labels, normalised=normalised, **settings), seed)
 
 
 def article_prior(graph: UserGraph) -> sparse.csr_array:
@@ -247,6 +250,8 @@ def released_prior(graph: UserGraph) -> sparse.csr_array:
 def cluster_labels(graph: UserGraph, clusters: int | npt.ArrayLike) -> Ints:
     """The cluster of each user, numbered from 0 without gaps."""
     if isinstance(clusters, int | np.integer):
+        if clusters < 1:
+            raise ValueError(f"clusters must be at least 1, but it is {clusters!r}.")
         return partition(graph, min(int(clusters), graph.n_users))
     labels = np.asarray(clusters)
     if labels.shape != (graph.n_users,):
@@ -257,7 +262,7 @@ def cluster_labels(graph: UserGraph, clusters: int | npt.ArrayLike) -> Ints:
 def _state(
     prior: sparse.csr_array, dim: int, settings: dict[str, Any], *, node: Ints | None = None, group: Ints | None = None
 ) -> GobLinState:
-    dim, n_nodes, norm = check_dim(dim), prior.shape[0], settings["norm"]
+    n_nodes, norm = prior.shape[0], settings["norm"]
     check_positive(scale=settings["scale"])
     check_probability(delta=settings["delta"])
     check_not_negative(sigma=settings["sigma"], exploration=settings["exploration"], norm=0.0 if norm is None else norm)

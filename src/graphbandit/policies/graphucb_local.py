@@ -92,7 +92,8 @@ class GraphUCBLocal(Policy):
     served user is one of
 
     * `jacobi`: V_i⁻¹ (b_i + alpha Σ_j P_ij V_j⁻¹ b_j);
-    * `gauss-seidel`: V_i⁻¹ (b_i + alpha Σ_j P_ij θ_j) with the neighbours' last estimates; its fixed point is GraphUCB's θ;
+    * `gauss-seidel`: V_i⁻¹ (b_i + alpha Σ_j P_ij θ_j) with the neighbours' last estimates; its fixed point is
+      GraphUCB's θ (in `released`, where V_i has no ridge, that of ridge 0);
     * `released`: l_i - alpha V_i⁻¹ Σ_j R'_ij l_j, what the authors' code computes;
     * `lemma-1`: l_i - alpha (A_i + ridge I)⁻¹ Σ_j R_ij l_j, as printed; for study only: it diverges until a user has about
       2 dim observations and is worse than no graph (ERRATA E11).
@@ -103,7 +104,8 @@ class GraphUCBLocal(Policy):
         `released` is the default, since the printed rule does not work; `paper` is `lemma-1` with the printed region;
         `recommended` is `gauss-seidel` with Λ_i = V_i.
     rule, metric, laplacian_ridge, ridge
-        Override single choices of the preset.
+        Override single choices of the preset. Δ_i is computed from what the rule averages: least squares l_j for `released` and
+        `lemma-1`, V_j⁻¹ b_j for `jacobi`, the last estimates for `gauss-seidel`.
     alpha, sigma, delta, exploration
         As in `GraphUCB`.
 
@@ -139,7 +141,7 @@ class GraphUCBLocal(Policy):
         exploration: float = 1.0,
         seed: Seed = 0,
     ) -> None:
-        dim = check_dim(dim)
+        dim = check_dim(graph, dim)
         given = chosen(preset, PRESETS, ridge=ridge, rule=rule, metric=metric, laplacian_ridge=laplacian_ridge)
         settings = dict(alpha=alpha, **given, sigma=sigma, delta=delta, exploration=exploration)
         region = confidence(graph, dim, preset, settings)

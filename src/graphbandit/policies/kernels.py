@@ -31,6 +31,9 @@ class Kernels(NamedTuple):
 
 
 KERNELS: dict[type, Kernels] = {}
+LARGEST_FEATURE = 1e6
+"""Above, the square of a feature drowns a ridge of 0.01 in rounding, and one user's data those of a whole cluster."""
+LARGEST_REWARD = 1e15
 
 
 def register(
@@ -121,20 +124,20 @@ def all_values(state: Any, user: int, arms: Floats, noise: Floats, values: Float
 @compiled
 def learn(state: Any, user: int, x: Floats, reward: float) -> bool:
     """`update` if the observation is one that finite arithmetic can hold; otherwise leave the state alone and say False."""
-    size = reward * reward
-    for k in range(x.shape[0]):
-        size += x[k] * x[k]
-    if not np.isfinite(size * size):
+    if not abs(reward) <= LARGEST_REWARD:  # NaN fails too
         return False
+    for k in range(x.shape[0]):
+        if not abs(x[k]) <= LARGEST_FEATURE:
+            return False
     update(state, user, x, reward)
     return True
 
 
 @compiled
-def all_finite(matrix: Floats) -> bool:
-    """Whether every entry of a matrix is a finite number."""
+def all_usable(matrix: Floats) -> bool:
+    """Whether every entry of a matrix is a number of reasonable size."""
     for i in range(matrix.shape[0]):
         for j in range(matrix.shape[1]):
-            if not np.isfinite(matrix[i, j]):
+            if not abs(matrix[i, j]) <= LARGEST_FEATURE:
                 return False
     return True

@@ -11,7 +11,7 @@ from ..graph import UserGraph
 from ..jit import Floats, compiled
 from ..linalg import cholesky, dot, invert_lower, lower_norm, solve_cholesky, solve_upper
 from ..observations import Observations, no_observations, record, touched
-from .base import Policy, Seed, check_dim, check_not_negative, check_positive
+from .base import Policy, Seed, check_dim, check_not_negative, check_positive, check_probability
 from .kernels import register
 
 
@@ -106,8 +106,9 @@ class LinTS(Policy):
         shared: bool = False,
         seed: Seed = 0,
     ) -> None:
-        dim = check_dim(dim)
-        check_positive(ridge=ridge, delta=delta)
+        dim = check_dim(graph, dim)
+        check_positive(ridge=ridge)
+        check_probability(delta=delta)
         check_not_negative(sigma=sigma, scale=0.0 if scale is None else scale)
         if scale is None:
             scale = sigma * sqrt(9 * dim * max(0.0, -np.log(delta)))

@@ -123,7 +123,7 @@ class LinUCB(Policy):
         exploration: float = 1.0,
         seed: Seed = 0,
     ) -> None:
-        dim = check_dim(dim)
+        dim = check_dim(graph, dim)
         check_positive(ridge=ridge)
         check_probability(delta=delta)
         check_not_negative(sigma=sigma, exploration=exploration, norm=0.0 if norm is None else norm)
@@ -160,7 +160,8 @@ class LinUCB(Policy):
         return float(radius(self._state, self._block(user)))
 
     def _block(self, user: int) -> int:
-        return 0 if self._state.shared else self.graph.check_user(user)
+        user = self.graph.check_user(user)
+        return 0 if self._state.shared else user
 
 
 register(LinUCBState, score=score, update=update)

@@ -41,7 +41,7 @@ class Random(Policy):
     State = RandomState
 
     def __init__(self, graph: UserGraph, dim: int, *, seed: Seed = 0) -> None:
-        super().__init__(graph, check_dim(dim), RandomState(np.zeros(1)), {}, seed)
+        super().__init__(graph, check_dim(graph, dim), RandomState(np.zeros(1)), {}, seed)
 
     @property
     def theta(self) -> Floats:

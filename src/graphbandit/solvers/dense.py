@@ -19,7 +19,7 @@ from scipy import sparse
 
 from ..graph import UserGraph
 from ..jit import Floats, Indices, Ints, compiled
-from ..linalg import REFRESH_PERIOD, dot, invert_positive
+from ..linalg import CANCELLATION, REFRESH_PERIOD, dot, invert_positive
 from ..observations import Observations
 
 MEMORY_LIMIT = 16 * 2**30  # bytes of joint inverse above which we refuse
@@ -128,7 +128,8 @@ def observe_dense(solver: Dense, seen: Observations, user: int, x: Floats, rewar
         for j in range(size):
             inverse[i, j] -= gain[i] * gain[j]
     solver.updates[c] += 1
-    if solver.updates[c] % max(REFRESH_PERIOD, 2 * size) == 0:  # k³ work now and then, no more than the k² of a round
+    # k³ work now and then, no more than the k² of a round; or when the update has just lost too many digits
+    if solver.updates[c] % max(REFRESH_PERIOD, 2 * size) == 0 or q > CANCELLATION**2:
         rebuild(solver, seen, c)
     return q
 

@@ -1,0 +1,39 @@
+"""The paper, figure by figure: what each measures, shows and claims."""
+
+from __future__ import annotations
+
+from . import controls, coverage, estimation, regret, sweeps, theory
+from .figure import Claim, Figure, Settings
+
+ORDER = (
+    "delta-smoothness",
+    "psi-time",
+    "regret-rbf",
+    "regret-er",
+    "regret-ba",
+    "regret-ws",
+    "smoothness-rbf",
+    "sparsity-rbf",
+    "sweep-er-p",
+    "sweep-ba-m",
+    "sweep-ws-p",
+    "sweep-ws-m",
+    "smoothness-graphs",
+    "approximation",
+    "noise-term",
+    "graphs",
+    "movielens",
+    "netflix",
+    "histograms",
+    "coverage",
+    "fixed-arms",
+    "alpha",
+    "controls",
+    "bound",
+    "lastfm",
+)
+_MODULES = (regret, sweeps, theory, estimation, coverage, controls)
+_ALL = {figure.name: figure for module in _MODULES for figure in module.FIGURES}
+FIGURES: dict[str, Figure] = {name: _ALL[name] for name in ORDER if name in _ALL}
+
+__all__ = ["FIGURES", "Claim", "Figure", "Settings"]

@@ -1,0 +1,144 @@
+"""What a figure shows, as data: one description that becomes a PNG, a PDF and an interactive drawing on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from io import BytesIO
+from typing import Any, Literal
+
+import numpy as np
+
+from ..jit import Floats
+
+COLOURS = {
+    "GraphUCB": "#d1495b",
+    "GraphUCB-Local": "#e08e1b",
+    "GraphUCB-Local, gauss-seidel": "#b8860b",
+    "Gob.Lin": "#2e6f95",
+    "CLUB": "#4f9d69",
+    "LinUCB": "#7d8597",
+}
+OTHERS = ("#8e5ea2", "#3d405b", "#c97b84", "#5f7a61", "#b56576", "#457b9d", "#a98467", "#6d597a")
+
+
+def colour(name: str, position: int) -> str:
+    """The same algorithm has the same colour in every figure."""
+    return COLOURS.get(name, OTHERS[position % len(OTHERS)])
+
+
+@dataclass(frozen=True)
+class Series:
+    """A named curve, or set of points, with an optional band."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float] | None = None
+    high: Sequence[float] | None = None
+    style: Literal["line", "dashed", "points", "bars"] = "line"
+    colour: str | None = None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes; `edges` draws a graph with the points of the first series as nodes."""
+
+    title: str
+    x: str = ""
+    y: str = ""
+    series: Sequence[Series] = ()
+    y_from_zero: bool = True
+    log_y: bool = False
+    edges: Sequence[tuple[int, int]] | None = None
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Panels side by side."""
+
+    panels: Sequence[Panel]
+    columns: int = 2
+    bands: str = "bands: 95 % interval of the mean over runs"
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+def curve(name: str, x: Any, runs: Floats, *, style: Any = "line", points: int = 200) -> Series:
+    """The mean over runs (rows) with its 95 % interval, thinned to what a screen can show."""
+    from ..experiments.result import interval
+
+    mean, half = interval(np.asarray(runs, dtype=np.float64))
+    keep = np.unique(np.linspace(0, len(mean) - 1, min(points, len(mean))).round().astype(int))
+    half = np.nan_to_num(half)
+    rounded = [
+        np.round(values[keep], 5).tolist() for values in (np.asarray(x, dtype=np.float64), mean, mean - half, mean + half)
+    ]
+    return Series(name, rounded[0], rounded[1], rounded[2], rounded[3], style)
+
+
+def as_json(chart: Chart) -> dict[str, Any]:
+    """The chart for the page's script, colours settled."""
+    out = asdict(chart)
+    for panel in out["panels"]:
+        for position, series in enumerate(panel["series"]):
+            series["colour"] = series["colour"] or colour(series["name"], position)
+    return out
+
+
+def render(chart: Chart, suffix: Literal["png", "pdf"]) -> bytes:
+    """The chart drawn by matplotlib."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    count = len(chart.panels)
+    columns = min(chart.columns, count)
+    rows = -(-count // columns)
+    figure, grid = plt.subplots(rows, columns, figsize=(5.2 * columns, 3.7 * rows), layout="constrained", squeeze=False)
+    for axes, panel in zip(grid.ravel(), chart.panels, strict=False):
+        _draw(axes, panel)
+    for axes in grid.ravel()[count:]:
+        axes.set_visible(False)
+    buffer = BytesIO()
+    # Without a date in it the same results give the same file.
+    figure.savefig(buffer, format=suffix, dpi=150, metadata={"CreationDate": None} if suffix == "pdf" else {"Software": None})
+    plt.close(figure)
+    return buffer.getvalue()
+
+
+def _draw(axes: Any, panel: Panel) -> None:
+    axes.set_title(panel.title, loc="left", fontsize=11)
+    if panel.edges is not None:
+        _draw_graph(axes, panel)
+        return
+    for position, series in enumerate(panel.series):
+        shade = series.colour or colour(series.name, position)
+        if series.style == "points":
+            axes.plot(series.x, series.y, "o", ms=3, alpha=0.5, color=shade, label=series.name, mew=0)
+        elif series.style == "bars":
+            width = (series.x[1] - series.x[0]) * 0.95 if len(series.x) > 1 else 1
+            axes.bar(series.x, series.y, width=width, color=shade, label=series.name, alpha=0.8)
+        else:
+            marker = "o" if len(series.x) <= 20 else None
+            dash = "--" if series.style == "dashed" else "-"
+            axes.plot(series.x, series.y, dash, color=shade, lw=1.8, label=series.name, marker=marker, ms=3.5)
+        if series.low is not None and series.high is not None:
+            axes.fill_between(series.x, series.low, series.high, color=shade, alpha=0.15, lw=0)
+    axes.set(xlabel=panel.x, ylabel=panel.y)
+    if panel.log_y:
+        axes.set_yscale("log")
+    elif panel.y_from_zero:
+        axes.set_ylim(bottom=0)
+    axes.spines[["top", "right"]].set_visible(False)
+    if len(panel.series) > 1:
+        axes.legend(fontsize=8, frameon=False)
+
+
+def _draw_graph(axes: Any, panel: Panel) -> None:
+    nodes = panel.series[0]
+    for i, j in panel.edges or ():
+        axes.plot([nodes.x[i], nodes.x[j]], [nodes.y[i], nodes.y[j]], color="#9aa0aa", lw=0.7, alpha=0.7)
+    axes.plot(nodes.x, nodes.y, "o", ms=7, color=COLOURS["GraphUCB"], mec="white")
+    axes.set_axis_off()
+    axes.set_aspect("equal")

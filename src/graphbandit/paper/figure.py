@@ -1,0 +1,77 @@
+"""What every figure is made of: settings in, data, chart and claims out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..experiments.result import interval
+from ..jit import Floats
+from .chart import Chart
+
+Data = dict[str, Any]
+"""Arrays and JSON values; what is saved, and all that charts and claims are computed from."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How large and in which form; paper scale by default."""
+
+    runs: int = 20
+    horizon: int = 1000
+    preset: str = "paper"
+    quick: bool = False
+    workers: int = 1
+    data: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.preset not in ("paper", "released"):
+            raise ValueError(f"preset must be paper or released, but it is {self.preset!r}.")
+
+    def few(self, values: list[Any]) -> list[Any]:
+        """All values of a sweep, or every other one for a quick look."""
+        return values[:: max(1, len(values) // 3)] if self.quick else values
+
+    def key(self) -> dict[str, Any]:
+        """What the numbers depend on; the number of workers is not among it."""
+        return {"runs": self.runs, "horizon": self.horizon, "preset": self.preset, "quick": self.quick}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper, judged by data."""
+
+    claim: str
+    holds: bool | None  # None: not a claim of the paper, reported for the reader
+    evidence: dict[str, Any]
+    reason: str = ""  # the likely reason, where it does not hold
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure: `run` measures, `chart` and `claims` are pure functions of what it measured."""
+
+    name: str
+    title: str
+    caption: str
+    run: Callable[[Settings], Data]
+    chart: Callable[[Data], Chart]
+    claims: Callable[[Data], list[Claim]] = field(default=lambda data: [])
+    data_set: str | None = None
+    beyond: bool = False  # not in the paper
+
+
+def estimate(values: Floats) -> dict[str, float]:
+    """Mean and 95 % interval as evidence."""
+    mean, half = interval(np.asarray(values, dtype=np.float64))
+    return {"mean": round(float(mean), 4), "low": round(float(mean - half), 4), "high": round(float(mean + half), 4)}
+
+
+def lower(first: Floats, second: Floats) -> tuple[bool, dict[str, float]]:
+    """Whether `first` is lower than `second`, paired over runs: the 95 % interval of the difference lies below zero."""
+    difference = estimate(np.asarray(first) - np.asarray(second))
+    return bool(difference["high"] < 0), difference

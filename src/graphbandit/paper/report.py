@@ -1,0 +1,159 @@
+"""The report: one self-contained page that works offline, with verdicts first and every figure interactive."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import platform
+import time
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.resources import files as package_files
+from pathlib import Path
+from typing import Any
+
+from .chart import Chart, as_json
+from .figure import Claim, Data, Figure, Settings
+
+
+@dataclass
+class Entry:
+    """A figure as it came out."""
+
+    figure: Figure
+    data: Data | None
+    claims: list[Claim]
+    files: dict[str, bytes]
+    seconds: float
+    missing: str = ""
+    chart: Chart | None = None
+
+
+def write_report(path: Path, entries: list[Entry], settings: Settings) -> None:
+    """Fill the template and write it aside, then rename."""
+    page = package_files(__package__) / "page"
+    parts = {
+        "style": (page / "page.css").read_text(encoding="utf-8"),
+        "script": (page / "page.js").read_text(encoding="utf-8"),
+        "summary": summary(entries),
+        "verdicts": "\n".join(verdict_rows(entries)),
+        "figures": "\n".join(section(entry) for entry in entries),
+        "about": about(entries, settings),
+        "charts": json.dumps({e.figure.name: as_json(e.chart) for e in entries if e.chart}, separators=(",", ":")).replace(
+            "</", "<\\/"
+        ),
+    }
+    text = (page / "template.html").read_text(encoding="utf-8")
+    for name, part in parts.items():
+        text = text.replace(f"{{{{{name}}}}}", part)
+    aside = path.with_name(f".{path.name}.part")
+    aside.write_text(text, encoding="utf-8")
+    aside.replace(path)
+
+
+def summary(entries: list[Entry]) -> str:
+    """Two sentences: of the paper's claims, and of the questions beyond it."""
+    sentences = []
+    for beyond, text in (
+        (False, "Of {total} claims of the paper, <b>{held} were reproduced</b> and {rest} were not."),
+        (True, "Beyond the paper, {held} of {total} statements hold."),
+    ):
+        verdicts = [c.holds for e in entries if e.figure.beyond == beyond for c in e.claims if c.holds is not None]
+        if verdicts:
+            sentences.append(text.format(total=len(verdicts), held=sum(verdicts), rest=len(verdicts) - sum(verdicts)))
+    return " ".join(sentences)
+
+
+def verdict_rows(entries: list[Entry]) -> list[str]:
+    """One row a claim, linked to its figure."""
+    rows = []
+    for entry in entries:
+        for claim in entry.claims:
+            word, kind = ("reproduced", "yes") if claim.holds else ("not reproduced", "no")
+            if entry.figure.beyond:
+                word = "holds" if claim.holds else "does not hold"
+            rows.append(
+                f'<tr><td><a href="#{entry.figure.name}">{entry.figure.name}</a></td><td>{html.escape(claim.claim)}</td>'
+                f'<td><span class="{kind}">{word}</span></td></tr>'
+            )
+    return rows
+
+
+def section(entry: Entry) -> str:
+    """A figure with its caption, downloads and claims."""
+    figure = entry.figure
+    head = (
+        f'<section id="{figure.name}"><h2>{html.escape(figure.title)}</h2><p class="caption">{html.escape(figure.caption)}</p>'
+    )
+    if entry.missing:
+        return f'{head}<p class="missing">{html.escape(entry.missing)}</p></section>'
+    inline = {
+        suffix: f"data:{kind};base64,{base64.b64encode(entry.files[suffix]).decode()}"
+        for suffix, kind in (("png", "image/png"), ("pdf", "application/pdf"))
+    }
+    links = " ".join(f'<a download="{figure.name}.{end}" href="{uri}">{end.upper()}</a>' for end, uri in inline.items())
+    picture = f'<img alt="{html.escape(figure.title)}" src="{inline["png"]}">'
+    drawing = f'<div class="chart" data-chart="{figure.name}"><noscript>{picture}</noscript></div>'
+    tools = f'<p class="tools">{links} <span>{entry.seconds:.1f} s</span> <code>graphbandit reproduce {figure.name}</code></p>'
+    return f"{head}{drawing}{tools}{tuned(entry)}{''.join(claim_box(entry, claim) for claim in entry.claims)}</section>"
+
+
+def tuned(entry: Entry) -> str:
+    """The values that tuning chose."""
+    values = (entry.data or {}).get("tuned")
+    if not values:
+        return ""
+    chosen = ", ".join(f"{name}: {'λ' if name == 'Gob.Lin' else 'α₂'} = {value}" for name, value in values.items())
+    return f'<p class="tuned">Tuned on separate seeds: {html.escape(chosen)}.</p>'
+
+
+def claim_box(entry: Entry, claim: Claim) -> str:
+    """Verdict, sentence, reason, and the numbers on request."""
+    kind = "yes" if claim.holds else "no"
+    word = (
+        ("holds" if claim.holds else "does not hold")
+        if entry.figure.beyond
+        else ("reproduced" if claim.holds else "not reproduced")
+    )
+    reason = f"<p>{html.escape(claim.reason)}</p>" if claim.reason and not claim.holds else ""
+    return (
+        f'<details class="claim"><summary><span class="{kind}">{word}</span> {html.escape(claim.claim)}</summary>'
+        f"{reason}{evidence(claim.evidence)}</details>"
+    )
+
+
+def evidence(numbers: dict[str, Any]) -> str:
+    """The numbers behind a verdict as a small table; means with their intervals on one line."""
+    rows = "".join(
+        f"<tr><th>{html.escape(str(name))}</th><td>{html.escape(plain(value))}</td></tr>" for name, value in numbers.items()
+    )
+    return f'<table class="evidence">{rows}</table>'
+
+
+def plain(value: Any) -> str:
+    """A value in words."""
+    if isinstance(value, dict) and set(value) == {"mean", "low", "high"}:
+        return f"{value['mean']:g} ({value['low']:g} to {value['high']:g})"
+    if isinstance(value, dict):
+        return "; ".join(f"{name}: {plain(part)}" for name, part in value.items())
+    if isinstance(value, list):
+        return ", ".join(plain(part) for part in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def about(entries: list[Entry], settings: Settings) -> str:
+    """Parameters, seeds, versions, time."""
+    rows = {
+        "algorithms": f"{settings.preset} form (paper: the printed formulas; released: what the published code computes)",
+        "scale": f"{settings.runs} runs, {settings.horizon} rounds"
+        + (", quick look: fewer values in sweeps and tuning" if settings.quick else ""),
+        "seeds": f"0 to {settings.runs - 1} reported; 10000 to 10009 for tuning only",
+        "worlds": "20 users, 5 features, 50 of 500 unit arms, γ = 7, σ = δ = λ = 0.01, α = 1, unless a figure says otherwise",
+        "intervals": "95 %, Student's t over runs; comparisons are paired over seeds; a claim holds when the interval says so",
+        "time": f"{sum(e.seconds for e in entries):.0f} s of computation for the figures",
+        "versions": ", ".join(f"{n} {version(n)}" for n in ("graphbandit", "numpy", "scipy", "numba", "matplotlib"))
+        + f", Python {platform.python_version()}",
+        "made": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+    }
+    return "".join(f"<tr><th>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in rows.items())

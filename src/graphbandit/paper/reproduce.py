@@ -1,0 +1,157 @@
+"""`graphbandit reproduce`: run the figures, judge the claims, write the report; resumable figure by figure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import archive
+from ..jit import package_stamp
+from . import FIGURES
+from .chart import render
+from .figure import Claim, Data, Figure, Settings
+from .regret import topology_claim
+from .report import Entry, write_report
+
+Progress = Callable[[str, int, int], None]
+TOPOLOGY = ("regret-rbf", "regret-er", "regret-ba", "regret-ws")
+
+
+def reproduce(
+    names: Iterable[str], out: Path, settings: Settings, progress: Progress = lambda name, done, total: None
+) -> list[Entry]:
+    """Make the named figures, or all of them, and the report; figures that are there already are not run again.
+
+    Writes `out/index.html`, `out/claims.json`, `out/figures/*.png` and `*.pdf`, `out/results/*.npz`.
+    """
+    chosen = select(names)
+    for folder in ("results", "figures"):
+        (out / folder).mkdir(parents=True, exist_ok=True)
+    entries: list[Entry] = []
+    for done, figure in enumerate(chosen):
+        progress(figure.name, done, len(chosen))
+        entries.append(make(figure, out, settings))
+    progress("report", len(chosen), len(chosen))
+    parts = {entry.figure.name: entry.data for entry in entries if entry.data is not None}
+    if all(name in parts for name in TOPOLOGY):
+        claim = topology_claim({name.removeprefix("regret-"): parts[name] for name in TOPOLOGY})
+        next(entry for entry in entries if entry.figure.name == "regret-ws").claims.append(claim)
+    write_json(out / "claims.json", claims_list(entries))
+    write_report(out / "index.html", entries, settings)
+    return entries
+
+
+def select(names: Iterable[str]) -> list[Figure]:
+    """The figures of these names, in the order of the paper; all of them if there are none."""
+    wanted = list(names)
+    unknown = [name for name in wanted if name not in FIGURES]
+    if unknown:
+        raise ValueError(f"there is no figure {unknown[0]!r}; there are {', '.join(FIGURES)}.")
+    return [figure for name, figure in FIGURES.items() if not wanted or name in wanted]
+
+
+def make(figure: Figure, out: Path, settings: Settings) -> Entry:
+    """One figure: from its results file if that fits, by running it otherwise."""
+    begin = time.time()
+    path = out / "results" / f"{figure.name}.npz"
+    key = run_key(figure, settings)
+    data, seconds, reused = load(path, key)
+    if data is None:
+        try:
+            data = figure.run(settings)
+        except MissingData as missing:
+            return Entry(figure, None, [], {}, 0.0, str(missing))
+        seconds = time.time() - begin
+        save(path, key, data, seconds)
+    chart = figure.chart(data)
+    files = {}
+    for suffix in ("png", "pdf"):
+        target = out / "figures" / f"{figure.name}.{suffix}"
+        content = target.read_bytes() if reused and target.exists() else render(chart, suffix)
+        write_bytes(target, content)
+        files[suffix] = content
+    return Entry(figure, data, list(figure.claims(data)), files, seconds, "", chart)
+
+
+class MissingData(Exception):
+    """A figure needs a data set that is not there; the message says how to get it."""
+
+
+def run_key(figure: Figure, settings: Settings) -> str:
+    """Changes with anything that the numbers depend on."""
+    source = json.dumps([figure.name, settings.key(), package_stamp(), figure.data_set and str(settings.data)])
+    return hashlib.sha256(source.encode()).hexdigest()
+
+
+def save(path: Path, key: str, data: Data, seconds: float) -> None:
+    """Nested dictionaries of arrays and JSON values, under dotted names."""
+    arrays: archive.Arrays = {}
+
+    def taken(value: Any, name: str) -> Any:
+        if isinstance(value, np.ndarray):
+            arrays[name] = value
+            return {"array": name}
+        if isinstance(value, dict):
+            return {"dict": {str(k): taken(v, f"{name}.{k}" if name else str(k)) for k, v in value.items()}}
+        return {"value": value.item() if isinstance(value, np.generic) else value}
+
+    tree = taken(data, "")
+    archive.write(path, "figure", {"key": key, "seconds": seconds, "tree": tree}, arrays)
+
+
+def load(path: Path, key: str) -> tuple[Data | None, float, bool]:
+    """The data of a finished run with this key, if there is one."""
+    try:
+        header, arrays = archive.read(path, "figure")
+    except (FileNotFoundError, archive.ArchiveError):
+        return None, 0.0, False
+    if header["key"] != key:
+        return None, 0.0, False
+
+    def given(node: Any) -> Any:
+        if "array" in node:
+            return arrays[node["array"]]
+        if "dict" in node:
+            return {k: given(v) for k, v in node["dict"].items()}
+        return node["value"]
+
+    return given(header["tree"]), float(header["seconds"]), True
+
+
+def claims_list(entries: list[Entry]) -> list[dict[str, Any]]:
+    """What `claims.json` holds: figure, claim, holds, evidence, and the likely reason where it does not."""
+    return [
+        {
+            "figure": entry.figure.name,
+            "claim": claim.claim,
+            "holds": claim.holds,
+            "evidence": claim.evidence,
+            "reason": claim.reason if not claim.holds else "",
+        }
+        for entry in entries
+        for claim in entry.claims
+    ]
+
+
+def judged(claims: Iterable[Claim]) -> tuple[int, int]:
+    """How many hold, of how many."""
+    verdicts = [claim.holds for claim in claims if claim.holds is not None]
+    return sum(verdicts), len(verdicts)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Aside, then renamed."""
+    write_bytes(path, json.dumps(content, indent=1, ensure_ascii=False, default=float).encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Aside, then renamed."""
+    aside = path.with_name(f".{path.name}.part")
+    aside.write_bytes(content)
+    aside.replace(path)
