@@ -51,7 +51,7 @@ def place(folder: Path, name: str, policy: Learner, environment: Environment, *,
         _add_graph(digest, policy.graph)
         _add_values(digest, policy.params)
     _add_graph(digest, environment.graph)
-    _add_values(digest, vars(environment))
+    _add_values(digest, getattr(environment, "__dict__", {}))
     _add_values(digest, {"arms": environment.arms})
     for rounds in environment.rounds(min(horizon, PEEK), seed):
         _add_values(digest, rounds._asdict())
@@ -91,5 +91,5 @@ def _add_values(digest: Any, values: Any) -> None:
         if isinstance(value, np.ndarray):
             digest.update(f"{name}{value.dtype.str}{value.shape}".encode())
             digest.update(np.ascontiguousarray(value).data if value.size else b"")
-        elif isinstance(value, bool | int | float | str | None):
+        elif isinstance(value, bool | int | float | str | np.generic | None):
             digest.update(f"{name}={value!r};".encode())

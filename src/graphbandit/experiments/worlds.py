@@ -137,7 +137,9 @@ def candidate(label: str, table: Any) -> Candidate:
 
 def environment(table: Any) -> LinearWorld:
     """The world of the `[environment]` table."""
-    names = [part.name for part in fields(LinearWorld)]
-    check_keys("[environment]", table, ["kind", *names], required=["kind", "graph"])
+    if not isinstance(table, Mapping) or "kind" not in table:
+        raise SpecError(f"[environment] needs the key 'kind', one of {', '.join(ENVIRONMENTS)}.")
     check_type("[environment]", "kind", table["kind"], Literal[tuple(ENVIRONMENTS)])
-    return ENVIRONMENTS[table["kind"]](**{key: value for key, value in table.items() if key != "kind"})
+    kind = ENVIRONMENTS[table["kind"]]
+    check_keys("[environment]", table, ["kind", *(part.name for part in fields(kind))], required=["graph"])
+    return kind(**{key: value for key, value in table.items() if key != "kind"})
