@@ -93,7 +93,7 @@ def compare(
             "horizon": int(horizon),
             "policies": {run.name: run.policy for run in first},
             "environment": first[0].environment,
-            "versions": kept.versions(),
+            "versions": dict(kept.versions()),
             "python": platform.python_version(),
             "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
             "wall_seconds": time.time() - started,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,6 +35,7 @@ class Run(NamedTuple):
     reused: bool = False  # loaded, not simulated now
 
 
+@cache
 def versions() -> dict[str, str]:
     """What the numbers of a run depend on, besides the sources of this package."""
     return {name: version(name) for name in VERSIONS}
