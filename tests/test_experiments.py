@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -188,3 +189,113 @@ def test_progress_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
 def test_errors(call: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def executed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The seeds that are really simulated from now on."""
+    seeds: list[int] = []
+
+    def counted(policy: Any, environment: Any, horizon: int, seed: int) -> Any:
+        seeds.append(seed)
+        return simulate(policy, environment, horizon, seed)
+
+    monkeypatch.setattr(sys.modules["graphbandit.experiments.compare"], "simulate", counted)  # the name is also a function's
+    return seeds
+
+
+def interrupted_at(stop: int) -> Any:
+    """A factory that stands for Ctrl-C, or an error, in the middle."""
+    calls = iter(range(stop))
+
+    def make(graph: Any, dim: int) -> LinUCB:
+        if next(calls, None) is None:
+            raise KeyboardInterrupt
+        return LinUCB(graph, dim)
+
+    return make
+
+
+def test_interrupted_comparison_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, result: Result) -> None:
+    seeds = executed(monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        compare({**POLICIES, "LinUCB": interrupted_at(2)}, world, 200, seeds=range(4), keep=tmp_path / "runs")
+    assert seeds == [0, 0, 0, 1, 1, 1, 2]  # GraphUCB, LinUCB, Random; the third LinUCB was never made
+    assert len(list((tmp_path / "runs").iterdir())) == 7
+    resumed = compare(POLICIES, world, 200, seeds=range(4), keep=tmp_path / "runs")
+    assert seeds[7:] == [2, 2, 3, 3, 3] and resumed.provenance["reused"] == 7
+    for name in POLICIES:
+        assert np.array_equal(resumed.regret[name], result.regret[name])
+    assert resumed.provenance["policies"] == result.provenance["policies"]
+
+
+@pytest.mark.compiled
+def test_kept_runs_are_the_same_with_more_workers(tmp_path: Path, result: Result) -> None:
+    first = compare(POLICIES, world, 200, seeds=range(2), workers=2, keep=tmp_path)
+    second = compare(POLICIES, world, 200, seeds=range(4), workers=1, keep=tmp_path)
+    assert (first.provenance["reused"], second.provenance["reused"]) == (0, 6)
+    assert all(np.array_equal(second.regret[name], result.regret[name]) for name in POLICIES)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        dict(horizon=51),
+        dict(policies={"a": lambda g, d: LinUCB(g, d, ridge=2.0)}),
+        dict(policies={"a": lambda g, d: GraphUCB(g, d)}),
+        dict(policies={"b": LinUCB}),  # the label seeds the policy
+        dict(policies={"a": lambda g, d: LinUCB(graphs.shuffled(g, seed=1), d)}),  # the same repr
+        dict(make_environment=lambda seed: world(seed, pool=9)),
+        dict(make_environment=lambda seed: world(seed + 100)),
+        dict(seeds=[2, 3]),
+    ],
+)
+def test_changed_experiment_runs_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: Any) -> None:
+    seeds = executed(monkeypatch)
+    given: Any = dict(policies={"a": LinUCB}, make_environment=world, horizon=50, seeds=range(2), keep=tmp_path)
+    compare(**given)
+    compare(**given)
+    assert len(seeds) == 2
+    compare(**{**given, **changed})
+    assert len(seeds) == 4
+
+
+def test_worlds_that_look_alike_are_told_apart(tmp_path: Path) -> None:
+    """Another gamma changes neither the repr of the environment nor its arms, and the first rounds need not meet every user."""
+
+    def smoother(seed: int, users: slice) -> environments.Linear:
+        plain = world(seed)
+        theta = plain.truth.copy()
+        theta[users] = signals.smooth(plain.graph, 4, gamma=50, seed=seed)[users]
+        return environments.Linear(plain.graph, theta, plain.arms, sigma=plain.sigma, pool=plain.pool)
+
+    assert repr(smoother(0, slice(10))) == repr(world(0))
+    compare({"a": LinUCB}, world, 50, seeds=[0], keep=tmp_path)
+    for users in (slice(10), slice(1)):
+        anew = compare({"a": LinUCB}, lambda seed, users=users: smoother(seed, users), 50, seeds=[0], keep=tmp_path)  # type: ignore[misc]
+        assert anew.provenance["reused"] == 0
+
+
+def test_another_version_of_the_package_runs_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds = executed(monkeypatch)
+    for stamp in ("one", "one", "two"):
+        monkeypatch.setattr("graphbandit.experiments.keep.package_stamp", lambda stamp=stamp: stamp)
+        compare({"a": Random}, world, 20, seeds=[0], keep=tmp_path)
+    assert len(seeds) == 2
+
+
+def test_damaged_and_anonymous_runs_are_not_reused(tmp_path: Path) -> None:
+    class First:
+        def recommend(self, user: int, arms: Any) -> int:
+            return 0
+
+        def update(self, user: int, x: Any, reward: float) -> None:
+            pass
+
+    both: Any = {"a": Random, "anonymous": lambda g, d: First()}
+    compare(both, world, 20, seeds=[0], keep=tmp_path)
+    (kept,) = tmp_path.iterdir()
+    assert kept.name.startswith("a-0-")
+    assert compare(both, world, 20, seeds=[0], keep=tmp_path).provenance["reused"] == 1
+    kept.write_bytes(kept.read_bytes()[:-100])
+    assert compare(both, world, 20, seeds=[0], keep=tmp_path).provenance["reused"] == 0
+    assert compare(both, world, 20, seeds=[0], keep=tmp_path).provenance["reused"] == 1

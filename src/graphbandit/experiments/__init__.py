@@ -1,9 +1,27 @@
-"""Running policies: one simulation, or a comparison over seeds with intervals and provenance."""
+"""Running policies: a simulation, a comparison over seeds with intervals and provenance, an experiment file, a grid search."""
 
 from __future__ import annotations
 
 from .compare import compare
 from .result import Interval, Result
+from .run import run, tune_experiment
 from .simulate import Trace, simulate
+from .spec import Experiment, load
+from .tables import SpecError
+from .tune import TUNING_SEEDS, Tuned, tune
 
-__all__ = ["Interval", "Result", "Trace", "compare", "simulate"]
+__all__ = [
+    "TUNING_SEEDS",
+    "Experiment",
+    "Interval",
+    "Result",
+    "SpecError",
+    "Trace",
+    "Tuned",
+    "compare",
+    "load",
+    "run",
+    "simulate",
+    "tune",
+    "tune_experiment",
+]

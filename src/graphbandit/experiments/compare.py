@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from importlib.metadata import version
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..environments import Environment
 from ..graph import UserGraph
-from ..jit import Floats, Ints
+from ..jit import Ints
 from ..policies import Policy
+from . import keep as kept
+from .keep import Run
 from .result import Result
 from .simulate import Learner, simulate
 
@@ -30,6 +33,7 @@ def compare(
     seeds: Iterable[int] = range(20),
     workers: int = 1,
     progress: bool | Callable[[int, int], None] = False,
+    keep: str | os.PathLike[str] | None = None,
 ) -> Result:
     """Run every policy on every seed.
 
@@ -47,6 +51,12 @@ def compare(
         Processes to use.
     progress : bool or function
         Show a progress bar, or call `progress(done, total)` after every run.
+    keep : path, optional
+        A folder for finished runs, one file each, written as they finish. A comparison that was interrupted continues from
+        there, and one with more seeds or policies runs only the new ones. A run is used again only if nothing that defines
+        it has changed: name, settings and graph of the policy, contents of the environment, horizon, seed, and the code of
+        this package. Code of your own is not looked at: after changing it, take another folder. A policy of your own is
+        kept only if its `__repr__` tells its settings.
 
     Examples
     --------
@@ -72,7 +82,8 @@ def compare(
     from joblib import delayed  # slow to import, and not needed for a single simulation
 
     jobs = [(name, seed) for seed in listed for name in policies]
-    calls = (delayed(_run)(name, policies[name], make_environment, horizon, points, seed) for name, seed in jobs)
+    folder = None if keep is None else Path(keep).resolve()
+    calls = (delayed(_run)(name, policies[name], make_environment, horizon, points, seed, folder) for name, seed in jobs)
     runs = {(run.name, run.seed): run for run in _reported(calls, len(jobs), workers, progress)}
     first = [runs[name, listed[0]] for name in policies]
     return Result(
@@ -84,11 +95,12 @@ def compare(
             "horizon": int(horizon),
             "policies": {run.name: run.policy for run in first},
             "environment": first[0].environment,
-            "versions": {name: version(name) for name in ("graphbandit", "numpy", "scipy", "numba")},
+            "versions": dict(kept.versions()),
             "python": platform.python_version(),
             "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
             "wall_seconds": time.time() - started,
             "workers": workers,
+            "reused": sum(run.reused for run in runs.values()),
         },
     )
 
@@ -105,26 +117,23 @@ def _checked_seeds(seeds: Iterable[int]) -> tuple[int, ...]:
     return tuple(int(seed) for seed in listed)
 
 
-class Run(NamedTuple):
-    """One policy on one seed."""
-
-    name: str
-    seed: int
-    regret: Floats  # (c,), at the recorded rounds
-    seconds: float
-    policy: str
-    environment: str
-
-
-def _run(name: str, make: MakePolicy, make_environment: MakeEnvironment, horizon: int, points: Ints, seed: int) -> Run:
+def _run(
+    name: str, make: MakePolicy, make_environment: MakeEnvironment, horizon: int, points: Ints, seed: int, folder: Path | None
+) -> Run:
     environment = make_environment(seed)
     policy = make(environment.graph, environment.arms.shape[1])
+    path = folder and kept.place(folder, name, policy, environment, horizon=horizon, seed=seed)
+    if path and (run := kept.load(path)):
+        return run
     if isinstance(policy, Policy):
         policy.reseed(np.random.default_rng([seed, *b"policy ", *name.encode()]))  # not a stream of the environment
     described = repr(policy)
     begin = time.perf_counter()
     regret = simulate(policy, environment, horizon, seed).regret[points - 1]
-    return Run(name, seed, regret, time.perf_counter() - begin, described, repr(environment))
+    run = Run(name, seed, regret, time.perf_counter() - begin, described, repr(environment))
+    if path:
+        kept.store(path, run)
+    return run
 
 
 def _reported(calls: Iterable[Any], total: int, workers: int, progress: bool | Callable[[int, int], None]) -> Iterator[Run]:
@@ -133,10 +142,13 @@ def _reported(calls: Iterable[Any], total: int, workers: int, progress: bool | C
     from rich.progress import track
 
     finished = Parallel(n_jobs=min(workers, total), return_as="generator_unordered")(calls)
-    if progress is True:
-        yield from track(finished, total=total, description="runs")
-        return
-    for done, run in enumerate(finished, start=1):
-        if callable(progress):
-            progress(done, total)
-        yield run
+    try:
+        if progress is True:
+            yield from track(finished, total=total, description="runs")
+            return
+        for done, run in enumerate(finished, start=1):
+            if callable(progress):
+                progress(done, total)
+            yield run
+    except BaseException as error:
+        finished.throw(error)  # joblib kills its workers when it hears of an error, a Ctrl-C during `progress` included

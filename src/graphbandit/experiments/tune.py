@@ -1,0 +1,107 @@
+"""Choosing the settings of a policy by grid search, on seeds that are not reported."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+from .compare import MakeEnvironment, compare
+from .result import Interval
+from .simulate import Learner
+
+TUNING_SEEDS = range(10_000, 10_010)
+"""Seeds to tune on: far from 0, 1, 2, …, on which results are reported."""
+
+
+class Trial(NamedTuple):
+    """One combination of settings and its final regret."""
+
+    settings: dict[str, Any]
+    regret: Interval
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The outcome of a grid search."""
+
+    best: dict[str, Any]
+    trials: list[Trial]  # in grid order
+
+    def table(self) -> str:
+        """Every combination as Markdown, best first."""
+        lines = ["| settings | regret | 95 % interval |", "|---|---:|---:|"]
+        for settings, (mean, low, high) in sorted(self.trials, key=lambda trial: trial.regret.mean):
+            lines.append(f"| {describe(settings)} | {mean:.1f} | {low:.1f} – {high:.1f} |")
+        return "\n".join(lines)
+
+    def at_edge(self) -> list[str]:
+        """The numeric settings whose best value is the smallest or largest of three or more: a wider grid may do better."""
+        found = []
+        for name, value in self.best.items():
+            tried = {trial.settings[name] for trial in self.trials if _is_number(trial.settings[name])}
+            if len(tried) > 2 and _is_number(value) and value in (min(tried), max(tried)):
+                found.append(name)
+        return found
+
+
+def tune(
+    make_policy: Callable[..., Learner],
+    grid: Mapping[str, Sequence[Any]],
+    make_environment: MakeEnvironment,
+    horizon: int,
+    *,
+    seeds: Iterable[int] = TUNING_SEEDS,
+    workers: int = 1,
+    progress: bool | Callable[[int, int], None] = False,
+    keep: str | os.PathLike[str] | None = None,
+) -> Tuned:
+    """Try every combination of settings and take the one of least mean final regret; of equals, the first in grid order.
+
+    Keep `seeds` apart from those that you report: the best of many settings on a seed flatters itself on that seed. Give every
+    policy of a comparison, the baselines first, grids of the same size, the same seeds and the same horizon.
+
+    Parameters
+    ----------
+    make_policy : function
+        `make_policy(graph, dim, **settings)` makes a fresh policy; a policy class will do.
+    grid : setting → values
+        All combinations are tried, the last setting varying fastest.
+    make_environment, horizon, seeds, workers, progress, keep
+        As in `compare`.
+
+    Examples
+    --------
+    >>> from graphbandit import LinUCB, environments, graphs, signals
+    >>> def world(seed):
+    ...     graph = graphs.empty(5)
+    ...     return environments.Linear(graph, signals.smooth(graph, 3, gamma=0, seed=seed), signals.unit_arms(20, 3, seed=seed))
+    >>> tune(LinUCB, {"ridge": [1.0, 100.0]}, world, 100, seeds=range(10_000, 10_003)).best
+    {'ridge': 1.0}
+    """
+    for name, values in grid.items():
+        if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+            raise ValueError(f"grid must give a list of one or more values for {name!r}, but it gives {values!r}.")
+    combinations = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    policies = {describe(settings): partial(_made, make_policy, settings) for settings in combinations}
+    if len(policies) < len(combinations):
+        raise ValueError("grid lists the same combination of settings twice.")
+    result = compare(policies, make_environment, horizon, seeds=seeds, workers=workers, progress=progress, keep=keep)
+    trials = [Trial(settings, result.final(describe(settings))) for settings in combinations]
+    return Tuned(min(trials, key=lambda trial: trial.regret.mean).settings, trials)
+
+
+def describe(settings: Mapping[str, Any]) -> str:
+    """Settings as text: `alpha=1.0, ridge=0.1`."""
+    return ", ".join(f"{name}={value!r}" for name, value in settings.items()) or "defaults"
+
+
+def _made(make_policy: Callable[..., Learner], settings: dict[str, Any], graph: Any, dim: int) -> Learner:
+    return make_policy(graph, dim, **settings)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
