@@ -24,6 +24,7 @@ __all__ = [
     "Ratings",
     "Source",
     "cache_folder",
+    "describe",
     "factorise",
     "fetch",
     "find",
@@ -108,6 +109,17 @@ DATASETS: dict[str, Source] = {
 }
 
 
+def describe(name: str) -> Source:
+    """Address, licence, citation and loader of the data set with this name.
+
+    >>> describe("lastfm").archives
+    ('hetrec2011-lastfm-2k.zip',)
+    """
+    if name not in DATASETS:
+        raise ValueError(f"name must be one of {', '.join(DATASETS)}, but it is {name!r}.")
+    return DATASETS[name]
+
+
 def load(name: str, data: str | os.PathLike[str] | None = None) -> Ratings:
     """The data set with this name.
 
@@ -125,7 +137,7 @@ def load(name: str, data: str | os.PathLike[str] | None = None) -> Ratings:
         A ValueError whose sentence names the file and, when a row does not parse, the line. It is a `MissingDataset` when
         there is no file, and then says how to get it.
     """
-    source = _source(name)
+    source = describe(name)
     path = find(name, data)
     if path is None:
         looked = ", ".join(str(place) for place in places(data))
@@ -135,19 +147,13 @@ def load(name: str, data: str | os.PathLike[str] | None = None) -> Ratings:
 
 def find(name: str, data: str | os.PathLike[str] | None = None) -> Path | None:
     """The archive or folder that `load` would read, or None."""
-    source = _source(name)
+    source = describe(name)
     return next((path for path in map(source.find, places(data)) if path is not None), None)
 
 
 def fetch(name: str, to: str | os.PathLike[str] | None = None, *, progress: Progress | None = None) -> Path:
     """Download the official archive into the folder `to`, by default the cache, and return its path.
 
-    A download that was cut is continued. `progress(done, total)` is called with bytes; total is None if the server does not say.
+    A download that was cut is continued. `progress(done, total)` is called with bytes; total is None if the server is silent.
     """
-    return download(_source(name), cache_folder() if to is None else Path(to).expanduser(), progress=progress)
-
-
-def _source(name: str) -> Source:
-    if name not in DATASETS:
-        raise ValueError(f"name must be one of {', '.join(DATASETS)}, but it is {name!r}.")
-    return DATASETS[name]
+    return download(describe(name), cache_folder() if to is None else Path(to).expanduser(), progress=progress)

@@ -78,9 +78,9 @@ def _continue(url: str, part: Path, progress: Progress | None, timeout: float) -
     try:
         response: HTTPResponse = urllib.request.urlopen(request, timeout=timeout)
     except urllib.error.HTTPError as error:
+        error.close()
         if error.code != 416:
             raise
-        error.close()
         total = _total(error.headers.get("Content-Range"))
         if total == begin:  # all of it had arrived before
             return begin, total

@@ -48,7 +48,9 @@ class Files:
     def read(self, name: str) -> bytes:
         """The content of one file."""
         if name not in self._members:
-            raise DatasetError(f"{self.path} has no file {name}, so it is not the data set that it should be, or not all of it.")
+            raise DatasetError(
+                f"{self.path} has no file {name}, so it is not the data set that it should be, or not all of it."
+            )
         if self.path.is_dir():
             return (self.path / name).read_bytes()
         with _reading(self.path), zipfile.ZipFile(self.path) as archive:
@@ -85,7 +87,9 @@ class _reading:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, zipfile.BadZipFile | zlib.error | EOFError | NotImplementedError | RuntimeError):
-            raise DatasetError(f"{self.path} cannot be read: it is truncated, corrupted or not a zip archive ({error}).") from None
+            raise DatasetError(
+                f"{self.path} cannot be read: it is truncated, corrupted or not a zip archive ({error})."
+            ) from None
 
 
 def line(content: bytes, number: int) -> str:

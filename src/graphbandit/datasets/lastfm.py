@@ -24,7 +24,7 @@ def load(files: Files) -> Ratings:
     return Ratings(
         numbered(plays[:, 0], user_ids)[0],
         item,
-        plays[:, 2],
+        plays[:, 2].astype(np.float64),
         user_ids=user_ids,
         item_ids=item_ids,
         graph=social_graph(friends, user_ids),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from .files import Files
 from .ratings import Ratings, numbered
 
@@ -18,4 +20,4 @@ def from_table(files: Files, name: str, separator: str) -> Ratings:
     table = files.integers(name, ("user", "film", "rating", "time"), separator=separator)
     user, user_ids = numbered(table[:, 0])
     item, item_ids = numbered(table[:, 1])
-    return Ratings(user, item, table[:, 2], user_ids=user_ids, item_ids=item_ids)
+    return Ratings(user, item, table[:, 2].astype(np.float64), user_ids=user_ids, item_ids=item_ids)

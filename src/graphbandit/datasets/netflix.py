@@ -21,7 +21,7 @@ def load(files: Files) -> Ratings:
     table = tables[0] if len(tables) == 1 else np.concatenate(tables)
     user, user_ids = numbered(table[:, 1])
     item, item_ids = numbered(table[:, 0])
-    return Ratings(user, item, table[:, 2], user_ids=user_ids, item_ids=item_ids)
+    return Ratings(user, item, table[:, 2].astype(np.float64), user_ids=user_ids, item_ids=item_ids)
 
 
 def read(files: Files, name: str) -> Ints:

@@ -92,7 +92,8 @@ def read(source: Source, path: Path) -> Ratings:
 def pack(path: Path, origin: str, ratings: Ratings) -> None:
     """Write ratings to one file; `origin` says what they were made of."""
     arrays = {name: getattr(ratings, name) for name in ("user", "item", "value", "user_ids", "item_ids")}
-    for name, matrix in (("graph", ratings.graph and ratings.graph.adjacency), ("tags", ratings.item_tags)):
+    friends = None if ratings.graph is None else ratings.graph.adjacency
+    for name, matrix in (("graph", friends), ("tags", ratings.item_tags)):
         if matrix is not None:
             parts = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr, "shape": np.array(matrix.shape)}
             arrays |= {f"{name}.{part}": array for part, array in parts.items()}

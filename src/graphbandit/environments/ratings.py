@@ -22,6 +22,7 @@ def latent_world(
     *,
     n_users: int = 50,
     n_items: int = 500,
+    active: int = 1000,
     dim: int = 10,
     sigma: float = 0.01,
     pool: int | None = 50,
@@ -37,8 +38,10 @@ def latent_world(
     Parameters
     ----------
     source : Ratings or Factors
-        Ratings are cut to their `n_items` most rated items and as many of the most active users, then factorised, on every
-        call. For many seeds call `datasets.factorise` once and pass what it returns: `n_items` and `dim` are then its own.
+        Ratings are factorised on every call. For many seeds call `datasets.factorise` once and pass what it returns: items
+        and `dim` are then its own, and `n_items`, `active` and `dim` are not looked at.
+    n_items, active : int
+        Size of the densest part: at most `active` of the most active users, and the `n_items` items that they rated most.
     rho, threshold : float
         Of the kernel. The defaults are those of the paper's published scripts; between vectors of norm 1 they join everybody
         with weights above 0.8, so try a larger `rho` for a graph that says more.
@@ -47,11 +50,13 @@ def latent_world(
     """
     factors = source
     if isinstance(factors, Ratings):
-        part = factors.densest(min(n_items, factors.n_users), min(n_items, factors.n_items))
+        part = factors.densest(min(active, factors.n_users), min(n_items, factors.n_items))
         factors = factorise(part, dim)
     rated = np.flatnonzero(np.linalg.norm(factors.users, axis=1) > 0)
     if not 2 <= n_users <= len(rated):
-        raise ValueError(f"n_users must lie between 2 and the number of users with factors, {len(rated)}, but it is {n_users!r}.")
+        raise ValueError(
+            f"n_users must lie between 2 and the number of users with factors, {len(rated)}, but it is {n_users!r}."
+        )
     (draw,) = streams(seed, "sample")
     users = unit_rows(factors.users[draw.choice(rated, size=n_users, replace=False)])
     items = factors.items / np.linalg.norm(factors.items, axis=1).max()
@@ -92,7 +97,9 @@ class Hits:
             shape = f"{(graph.n_users, len(self.arms))}, users and items"
             raise ValueError(f"positives must have the shape {shape}, but its shape is {consumed.shape}.")
         if not isinstance(candidates, int | np.integer) or not 2 <= candidates <= len(self.arms):
-            raise ValueError(f"candidates must lie between 2 and the number of items, {len(self.arms)}, but it is {candidates!r}.")
+            raise ValueError(
+                f"candidates must lie between 2 and the number of items, {len(self.arms)}, but it is {candidates!r}."
+            )
         counts = np.diff(consumed.indptr)
         self.users: Indices = np.flatnonzero(counts).astype(np.int32)
         if not len(self.users):
@@ -152,7 +159,8 @@ def draw_candidates(
 def tag_features(ratings: Ratings, dim: int = 25) -> Floats:
     """(n_items, dim) rows of norm 1: the leading singular directions of the tags, weighted by TF-IDF; zeros without tags.
 
-    A tag given c times to an item counts (1 + log c) log(N / N_tag): N items have tags, N_tag of them this one.
+    A tag given c times to an item counts c log(N / N_tag): N items have tags, N_tag of them this one. Without the scaling to
+    norm 1 the length of a row would tell how popular an item is, which is most of what makes a hit.
     """
     from scipy.sparse.linalg import svds
 
@@ -165,7 +173,7 @@ def tag_features(ratings: Ratings, dim: int = 25) -> Floats:
     tagged = np.count_nonzero(np.diff(counts.indptr))
     holders = np.bincount(counts.indices, minlength=counts.shape[1])
     weight = np.log(max(tagged, 1) / np.maximum(holders, 1))
-    counts.data = (1.0 + np.log(counts.data)) * weight[counts.indices]
+    counts.data = counts.data * weight[counts.indices]
     left, strength, _ = svds(counts, k=dim, v0=np.ones(min(counts.shape)))  # a fixed start: the same features every time
     order = np.argsort(-strength)
     features = left[:, order] * strength[order]
