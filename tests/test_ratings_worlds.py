@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -140,8 +141,9 @@ def test_a_small_social_world() -> None:
 
 
 @pytest.mark.compiled
-def test_friends_help_on_lastfm() -> None:
+def test_friends_help_on_lastfm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The order of DESIGN 4.6 in a fifth of its rounds: random, one LinUCB per user, shuffled friends, friends."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     data = datasets.load("lastfm", real("hetrec2011-lastfm-2k.zip"))
     env = lastfm_world(data)
     graph, dim = env.graph, env.dim

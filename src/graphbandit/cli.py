@@ -93,7 +93,7 @@ def _describe(name: str) -> Source:
     from .datasets import describe
 
     source = describe(name)
-    size = "not published" if source.size is None else f"{source.size / 1e6:.1f} MB"
+    size = "not known before the download" if source.size is None else f"{source.size / 1e6:.1f} MB"
     typer.echo(f"{source.title}\naddress   {source.url or 'no official download'}\nsize      {size}")
     typer.echo(f"licence   {source.licence}\ncite      {source.citation}")
     return source

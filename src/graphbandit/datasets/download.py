@@ -26,6 +26,8 @@ def download(source: Source, folder: Path, *, progress: Progress | None = None, 
     Bytes go to `<archive>.part`, which is kept when the line is cut and continued from there by the next attempt or the next
     call. Only an archive whose checksum is right gets its name.
     """
+    from http.client import HTTPException  # here, for the sake of the time that `import graphbandit` takes
+
     if source.url is None:
         raise DatasetError(f"{source.name} cannot be fetched. {source.how_to_get()}")
     target = folder / source.archives[0]
@@ -36,8 +38,8 @@ def download(source: Source, folder: Path, *, progress: Progress | None = None, 
     for attempt in range(1, attempts + 1):
         try:
             done, total = _continue(source.url, part, progress, timeout)
-        except OSError as error:  # URLError, HTTPError, a time-out, a reset connection
-            refused = isinstance(getattr(error, "code", None), int) and 400 <= error.code < 500  # type: ignore[attr-defined]
+        except (OSError, HTTPException) as error:  # URLError, HTTPError, a time-out, a reset connection
+            refused = 400 <= getattr(error, "code", 0) < 500
             if attempt == attempts or refused:
                 raise DatasetError(f"{source.url} cannot be fetched: {error}.{_kept(part)}") from None
             continue
@@ -70,7 +72,7 @@ def verify(source: Source, path: Path) -> None:
 
 def _continue(url: str, part: Path, progress: Progress | None, timeout: float) -> tuple[int, int | None]:
     """Append what is missing to `part`; return its size now, and the size that it should have, if the server says."""
-    import urllib.error  # here, for the sake of the time that `import graphbandit` takes
+    import urllib.error
     import urllib.request
 
     begin = part.stat().st_size if part.exists() else 0

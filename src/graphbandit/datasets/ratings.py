@@ -108,8 +108,6 @@ class Ratings:
         active = np.isin(self.user, users)
         items = _most_frequent(self.item[active], self.n_items, n_items, "n_items")
         kept = active & np.isin(self.item, items)
-        if not kept.any():
-            raise ValueError("the densest part is empty: the most active users rated none of the items kept.")
         graph = None
         if self.graph is not None:
             ids = None if self.graph.ids is None else [self.graph.ids[row] for row in users]

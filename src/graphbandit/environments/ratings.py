@@ -13,8 +13,8 @@ from ..datasets import Factors, Ratings, factorise
 from ..graph import UserGraph
 from ..jit import Floats, Indices, compiled
 from ..signals import unit_rows
-from .linear import Linear, _matrix
-from .rounds import CELLS_PER_BLOCK, Rounds, streams
+from .linear import Linear
+from .rounds import CELLS_PER_BLOCK, Rounds, finite_matrix, streams
 
 
 def latent_world(
@@ -89,7 +89,7 @@ class Hits:
         self, graph: UserGraph, features: npt.ArrayLike, positives: npt.ArrayLike | sparse.sparray, *, candidates: int = 25
     ) -> None:
         self.graph = graph
-        self.arms: Floats = _matrix(features, "features")
+        self.arms: Floats = finite_matrix(features, "features")
         consumed = sparse.csr_array(positives)
         consumed.eliminate_zeros()
         consumed.sort_indices()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from ..graph import UserGraph
 from ..jit import Floats, Indices, compiled
@@ -37,6 +38,14 @@ class Environment(Protocol):
 def streams(seed: int, *names: str) -> list[np.random.Generator]:
     """One independent generator per name: drawing more from one never moves another."""
     return [np.random.default_rng([seed, *name.encode()]) for name in names]
+
+
+def finite_matrix(values: npt.ArrayLike, name: str) -> Floats:
+    """`values` as a matrix, or a ValueError that names it."""
+    matrix = np.array(values, dtype=np.float64, order="C")
+    if matrix.ndim != 2 or matrix.size == 0 or not np.isfinite(matrix).all():
+        raise ValueError(f"{name} must be a finite, non-empty array of two dimensions, but its shape is {matrix.shape}.")
+    return matrix
 
 
 @compiled
