@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import environments, graphs, signals
+from . import datasets, environments, graphs, signals
 from .experiments import Result, Trace, compare, simulate
 from .graph import UserGraph
 from .policies import (
@@ -39,6 +39,7 @@ __all__ = [
     "Trace",
     "UserGraph",
     "compare",
+    "datasets",
     "environments",
     "graphs",
     "signals",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .linear import Linear
+from .ratings import Hits, lastfm_world, latent_world, tag_features
 from .rounds import Environment, Rounds, streams
 
-__all__ = ["Environment", "Linear", "Rounds", "streams"]
+__all__ = ["Environment", "Hits", "Linear", "Rounds", "lastfm_world", "latent_world", "streams", "tag_features"]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ..graph import UserGraph
 from ..jit import Floats
-from .rounds import CELLS_PER_BLOCK, Rounds, draw_pools, expected_rewards, streams
+from .rounds import CELLS_PER_BLOCK, Rounds, draw_pools, expected_rewards, finite_matrix, streams
 
 
 class Linear:
@@ -49,8 +49,8 @@ class Linear:
         if not isinstance(graph, UserGraph):
             raise ValueError(f"graph must be a UserGraph, but it is a {type(graph).__name__}.")
         self.graph = graph
-        self.truth: Floats = _matrix(theta, "theta")
-        self.arms: Floats = _matrix(arms, "arms")
+        self.truth: Floats = finite_matrix(theta, "theta")
+        self.arms: Floats = finite_matrix(arms, "arms")
         if len(self.truth) != graph.n_users:
             raise ValueError(f"theta must have one row for each of {graph.n_users} users, but it has {len(self.truth)}.")
         if self.arms.shape[1] != self.truth.shape[1]:
@@ -86,13 +86,3 @@ class Linear:
             mean = np.empty(pool.shape)
             expected_rewards(user, pool, self.truth, self.arms, mean)
             yield Rounds(user, pool, mean, self.sigma * noise.standard_normal(length))
-
-
-def _matrix(values: npt.ArrayLike, name: str) -> Floats:
-    try:
-        matrix = np.array(values, dtype=np.float64, order="C")
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be an array of numbers.") from None
-    if matrix.ndim != 2 or matrix.size == 0 or not np.isfinite(matrix).all():
-        raise ValueError(f"{name} must be a finite, non-empty array of two dimensions, but its shape is {matrix.shape}.")
-    return matrix

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from ..graph import UserGraph
 from ..jit import Floats, Indices, compiled
@@ -41,6 +42,14 @@ def streams(seed: int | np.random.Generator, *names: str) -> list[np.random.Gene
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
         raise ValueError(f"seed must be a non-negative integer or a NumPy generator, but it is {seed!r}.")
     return [np.random.default_rng([seed, *name.encode()]) for name in names]
+
+
+def finite_matrix(values: npt.ArrayLike, name: str) -> Floats:
+    """`values` as a matrix, or a ValueError that names it."""
+    matrix = np.array(values, dtype=np.float64, order="C")
+    if matrix.ndim != 2 or matrix.size == 0 or not np.isfinite(matrix).all():
+        raise ValueError(f"{name} must be a finite, non-empty array of two dimensions, but its shape is {matrix.shape}.")
+    return matrix
 
 
 @compiled

@@ -1,0 +1,25 @@
+"""The command line: parse, call the library, print."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from .. import __version__
+from . import data, experiments, figures
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Bandits for many users who are joined by a graph.")
+app.add_typer(data.app, name="datasets")
+app.command()(figures.demo)
+app.command()(figures.reproduce)
+app.command()(experiments.run)
+app.command()(experiments.tune)
+
+
+@app.callback(invoke_without_command=True)
+def main(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+    """Bandits for many users who are joined by a graph."""
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit

@@ -1,0 +1,5 @@
+"""`python -m graphbandit.cli`."""
+
+from . import app
+
+app()

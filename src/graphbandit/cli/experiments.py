@@ -1,0 +1,63 @@
+"""`graphbandit run` and `graphbandit tune`: experiments from a TOML file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .common import guarded, progress_bar
+
+if TYPE_CHECKING:
+    from ..experiments import Experiment
+
+Spec = Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="The experiment; docs/own-experiments.md shows one.")]
+Out = Annotated[Path, typer.Option(help="Folder in which the experiment gets a folder of its name.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Processes, in place of the number in the file.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")]
+
+
+def run(spec: Spec, out: Out = Path("results"), workers: Workers = None, quiet: Quiet = False, as_json: AsJson = False) -> None:
+    """Run an experiment that is described in a TOML file; interrupted, the same command continues."""
+    from .. import experiments
+    from ..experiments.run import table
+
+    with _loaded(spec, out, quiet) as (experiment, progress):
+        summary = experiments.run(experiment, out, workers=workers, progress=progress)
+    typer.echo(json.dumps(summary, indent=2) if as_json else table(summary))
+    typer.echo(f"written to {out / experiment.name}", err=True)
+
+
+def tune(
+    spec: Spec, out: Out = Path("results"), workers: Workers = None, quiet: Quiet = False, as_json: AsJson = False
+) -> None:
+    """Choose the settings that the file's [tune] table lists, on seeds that `run` does not report."""
+    from .. import experiments
+    from ..experiments.run import tuned_page, tuned_table
+
+    with _loaded(spec, out, quiet) as (experiment, progress):
+        tuned = experiments.tune_experiment(experiment, out, workers=workers, progress=progress)
+    typer.echo(json.dumps(tuned_table(experiment, tuned), indent=2) if as_json else tuned_page(experiment, tuned))
+    typer.echo(f"written to {out / experiment.name / 'tuned.json'}", err=True)
+
+
+@contextmanager
+def _loaded(spec: Path, out: Path, quiet: bool) -> Iterator[tuple[Experiment, Callable[[int, int], None] | None]]:
+    """The experiment and its progress bar; Ctrl-C counts what is kept."""
+    from ..experiments import load
+    from ..experiments.run import count_kept
+
+    with guarded():
+        experiment = load(spec)
+
+    def kept() -> str:
+        count, folder = count_kept(experiment, out)
+        return f"{count} finished runs are kept in {folder}; the same command continues from them"
+
+    with guarded(kept), progress_bar(experiment.name, quiet) as move:
+        yield experiment, None if quiet else lambda done, total: move(done, total, "")

@@ -1,0 +1,48 @@
+"""Last.fm, HetRec 2011: plays of artists, a real graph of friends, and tags."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from .. import graphs
+from ..graph import UserGraph
+from ..jit import Ints
+from .files import Files
+from .ratings import Ratings, numbered
+
+FILE = "user_artists.dat"
+
+
+def load(files: Files) -> Ratings:
+    """1,892 users, 17,632 artists, 92,834 counts of plays, 12,717 friendships."""
+    plays = files.integers(FILE, ("userID", "artistID", "weight"), header=True)
+    friends = files.integers("user_friends.dat", ("userID", "friendID"), header=True)
+    tagged = files.integers("user_taggedartists.dat", ("userID", "artistID", "tagID", "day", "month", "year"), header=True)
+    _, user_ids = numbered(np.concatenate([plays[:, 0], friends.ravel()]))
+    item, item_ids = numbered(plays[:, 1])
+    return Ratings(
+        numbered(plays[:, 0], user_ids)[0],
+        item,
+        plays[:, 2].astype(np.float64),
+        user_ids=user_ids,
+        item_ids=item_ids,
+        graph=social_graph(friends, user_ids),
+        item_tags=tag_counts(tagged[:, 1], tagged[:, 2], item_ids),
+    )
+
+
+def social_graph(pairs: Ints, user_ids: Ints) -> UserGraph:
+    """One edge for each pair of ids, whichever way and however often it is listed; nobody is its own friend."""
+    apart = pairs[pairs[:, 0] != pairs[:, 1]]
+    adjacency = graphs.from_edges(numbered(apart.ravel(), user_ids)[0].reshape(-1, 2), n_users=len(user_ids)).adjacency
+    return UserGraph(adjacency, user_ids.tolist())
+
+
+def tag_counts(items: Ints, tags: Ints, item_ids: Ints) -> sparse.csr_array:
+    """(n_items, n_tags) how often each tag was given to each item; tags of other items are left out."""
+    row, _ = numbered(items, item_ids)
+    column, tag_ids = numbered(tags)
+    known = row >= 0
+    shape = len(item_ids), len(tag_ids)
+    return sparse.csr_array((np.ones(known.sum()), (row[known], column[known])), shape=shape)

@@ -1,0 +1,23 @@
+"""MovieLens 100K: `u.data`, one tab-separated rating a line."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .files import Files
+from .ratings import Ratings, numbered
+
+FILE = "u.data"
+
+
+def load(files: Files) -> Ratings:
+    """943 users, 1,682 films, 100,000 ratings from 1 to 5."""
+    return from_table(files, FILE, "\t")
+
+
+def from_table(files: Files, name: str, separator: str) -> Ratings:
+    """Ratings from a table of user, film, rating and time."""
+    table = files.integers(name, ("user", "film", "rating", "time"), separator=separator)
+    user, user_ids = numbered(table[:, 0])
+    item, item_ids = numbered(table[:, 1])
+    return Ratings(user, item, table[:, 2].astype(np.float64), user_ids=user_ids, item_ids=item_ids)

@@ -1,0 +1,286 @@
+"""Data sets: every layout, every kind of damage with its file and line, the cache, and the real archives where they are."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from graphbandit import datasets, graphs
+from graphbandit.cli import app
+from graphbandit.datasets import DatasetError, MissingDataset, Ratings, factorise
+from made_up import LAYOUTS, make_archive, make_folder, real
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    cache = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    monkeypatch.delenv("GRAPHBANDIT_DATA", raising=False)
+    return cache / "graphbandit"
+
+
+def small(user: Any, item: Any, value: Any, **more: Any) -> Ratings:
+    return Ratings(user, item, value, **{"user_ids": np.arange(3), "item_ids": np.arange(2)} | more)
+
+
+def check_content(name: str, ratings: Ratings) -> None:
+    users, items, values = ratings.user_ids[ratings.user], ratings.item_ids[ratings.item], ratings.value
+    rows = sorted(zip(users.tolist(), items.tolist(), values.tolist(), strict=True))
+    assert ratings.user.dtype == ratings.item.dtype == np.int32 and values.dtype == np.float64
+    if name == "movielens-100k":
+        assert rows == [(22, 377, 1.0), (196, 242, 3.0), (196, 377, 5.0)]
+    elif name == "movielens-1m":
+        assert rows == [(1, 1193, 5.0), (2, 661, 3.0)]
+    elif name == "netflix":
+        assert rows == [(7, 9, 1.0), (10, 1, 5.0), (30, 1, 3.0), (30, 2, 4.0)]
+    elif name == "lastfm":
+        assert rows == [(2, 51, 13883.0), (2, 52, 11690.0), (3, 52, 7.0)]
+        assert ratings.graph is not None and ratings.graph.ids == [2, 3, 9]  # 9 has friends and no plays
+        assert ratings.graph.adjacency.toarray().tolist() == [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+        assert ratings.item_tags is not None and ratings.item_tags.toarray().tolist() == [[0, 1], [2, 0]]
+    else:
+        assert rows == [(8, 7, 1.0), (9, 5, 1.0), (9, 7, 1.0)]
+        assert ratings.graph is not None and ratings.graph.n_edges == 1
+        assert ratings.item_tags is not None and ratings.item_tags.toarray().tolist() == [[0, 1], [2, 1]]
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_every_layout_and_place(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
+    with pytest.raises(
+        MissingDataset, match=rf"{name} is not in .*graphbandit\. (Run `graphbandit datasets fetch|It has no off)"
+    ):
+        datasets.load(name)
+    for make in (make_archive, make_folder):
+        home = tmp_path / make.__name__
+        home.mkdir()
+        path = make(name, home)
+        for data in (path, home):
+            check_content(name, datasets.load(name, data))
+        monkeypatch.setenv("GRAPHBANDIT_DATA", str(home))
+        assert datasets.find(name) == path
+        check_content(name, datasets.load(name))
+        monkeypatch.delenv("GRAPHBANDIT_DATA")
+    make_archive(name, own_cache)
+    check_content(name, datasets.load(name, tmp_path))  # not in `data`: the cache has it
+
+
+def test_the_parsed_copy_is_used_while_the_file_stands(
+    tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make_folder("lastfm", tmp_path)
+    first = datasets.load("lastfm", path)
+    (copy,) = (own_cache / "parsed").iterdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(datasets.Files, "integers", lambda *_, **__: pytest.fail("parsed again"))
+        again = datasets.load("lastfm", path)
+    check_content("lastfm", first)
+    check_content("lastfm", again)
+    plays = path / "user_artists.dat"
+    plays.write_text(plays.read_text() + "3\t51\t1\n")
+    assert len(datasets.load("lastfm", path).value) == 4
+    copy.write_bytes(copy.read_bytes()[:-100])  # a damaged copy is made again
+    assert len(datasets.load("lastfm", path).value) == 4
+    monkeypatch.setenv("XDG_CACHE_HOME", str(plays))  # a file: nothing can be written there
+    assert len(datasets.load("lastfm", path).value) == 4
+
+
+BAD_ROWS = [
+    ("movielens-100k", "u.data", "1\t2\t3\t4\n1\t2\tx\t4\n", 2, r"expected user film rating time, found '1\\t2\\tx\\t4'"),
+    ("movielens-100k", "u.data", "1\t2\t3\t4\n1\t2\t3\n", 2, "expected user film"),
+    ("movielens-100k", "u.data", "1\t2\t3\t4\n\n1\t2\t3\t4\t5\n", 3, "expected user film"),
+    ("movielens-100k", "u.data", "1\t2\t3\t4\n1\t2", 2, "expected user film"),
+    ("movielens-100k", "u.data", "1\t2\t3\t9999999999999999999", 1, "expected user film"),
+    ("movielens-1m", "ratings.dat", "1::2::3::4\r\n1::2::3.5::4\r\n", 2, "found '1.*3\\.5.*4'"),
+    ("netflix", "combined_data_1.txt", "1,2,2005-01-01\n", 1, "expected a line `film:`"),
+    ("netflix", "combined_data_1.txt", "1:\n1,2,2005-01-01\n1,2\n", 3, "found '1,2'"),
+    ("netflix", "combined_data_1.txt", "1:\n1,2,2005-01-", 2, "expected a line"),
+    ("netflix", "combined_data_1.txt", "1:x\n", 1, "expected a line"),
+    ("netflix", "combined_data_1.txt", "film\n", 1, "expected a line"),
+    ("lastfm", "user_friends.dat", "userID\tfriendID\n2\t3\n2\tthree\n", 3, "expected userID friendID"),
+    ("delicious", "user_contacts.dat", "userID\tcontactID\n8\t9\n", 2, "expected userID contactID date_day"),
+]
+
+
+@pytest.mark.parametrize(("name", "file", "text", "line", "message"), BAD_ROWS)
+def test_a_bad_row_is_named(name: str, file: str, text: str, line: int, message: str, tmp_path: Path) -> None:
+    folder = make_folder(name, tmp_path)
+    (folder / file).write_text(text, newline="")
+    with pytest.raises(DatasetError, match=rf"{file}, line {line}: .*{message}"):
+        datasets.load(name, folder)
+
+
+def test_wrong_and_damaged_files(tmp_path: Path) -> None:
+    path = make_archive("lastfm", tmp_path)
+    content = path.read_bytes()
+    for length in (0, 30, len(content) // 2, len(content) - 1):
+        path.write_bytes(content[:length])
+        with pytest.raises(DatasetError, match=r"lastfm-2k\.zip cannot be read: it is truncated, corrupted or not a zip"):
+            datasets.load("lastfm", path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("user_artists.dat", "userID\tartistID\tweight\n1\t2\t3\n")
+    with pytest.raises(DatasetError, match=r"lastfm-2k\.zip has no file user_friends\.dat, so it is not the data set"):
+        datasets.load("lastfm", path)
+    with pytest.raises(DatasetError, match=r"has no file u\.data"):
+        datasets.load("movielens-100k", path)
+    (tmp_path / "u.data").write_text("")
+    with pytest.raises(DatasetError, match=r"u\.data has no rows"):
+        datasets.load("movielens-100k", tmp_path)
+    (tmp_path / "combined_data_1.txt").write_text("1:\n")
+    with pytest.raises(DatasetError, match=r"combined_data_1\.txt has no ratings"):
+        datasets.load("netflix", tmp_path)
+    with pytest.raises(MissingDataset, match=r"absent does not exist, but the argument data or GRAPHBANDIT_DATA names it"):
+        datasets.load("netflix", tmp_path / "absent")
+    with pytest.raises(ValueError, match=r"name must be one of movielens-100k, .* but it is 'imdb'"):
+        datasets.load("imdb")
+
+
+def test_any_flipped_byte_in_an_archive_is_noticed(tmp_path: Path) -> None:
+    """Either the file is refused with its name, or the byte was one that the zip format does not need."""
+    path = make_archive("movielens-100k", tmp_path)
+    content = bytearray(path.read_bytes())
+    refused = 0
+    for place in range(len(content)):
+        broken = content.copy()
+        broken[place] ^= 0xFF
+        path.write_bytes(bytes(broken))
+        try:
+            check_content("movielens-100k", datasets.DATASETS["movielens-100k"].load(datasets.Files(path)))
+        except DatasetError as error:
+            assert "ml-100k.zip" in str(error)
+            refused += 1
+    assert refused > len(content) / 2
+
+
+def test_ratings_reject_bad_input() -> None:
+    cases: dict[str, Callable[[], object]] = {
+        "must be vectors of one length": lambda: small([0], [0, 1], [1]),
+        "value is empty": lambda: small([], [], []),
+        "user must hold rows from 0 to 2, but they range from 3": lambda: small([3], [0], [1]),
+        "item must hold rows": lambda: small([0], [-1], [1]),
+        "rating 1 is not": lambda: small([0, 1], [0, 0], [1, np.nan]),
+        "graph has 2 users, but user_ids has 3": lambda: small([0], [0], [1], graph=graphs.empty(2)),
+        "item_tags has 1 rows": lambda: small([0], [0], [1], item_tags=np.ones((1, 4))),
+        "1 repeat an earlier one": lambda: small([0, 0], [0, 0], [1, 2]).matrix(),
+        "n_users must lie between 1 and 3": lambda: small([0], [0], [1]).densest(4, 1),
+        "n_items must lie between 1 and 2": lambda: small([0], [0], [1]).densest(1, 0),
+    }
+    for message, make in cases.items():
+        with pytest.raises(ValueError, match=message):
+            make()
+
+
+def test_densest_keeps_graph_tags_and_ids() -> None:
+    graph = graphs.from_edges([(0, 2), (1, 2)], n_users=3)
+    ratings = small(
+        [0, 2, 2, 1],
+        [1, 0, 1, 1],
+        [1, 2, 3, 4],
+        graph=graph,
+        item_tags=[[1, 0], [0, 5]],
+        user_ids=[10, 20, 30],
+        item_ids=[7, 8],
+    )
+    part = ratings.densest(2, 1)
+    assert part.user_ids.tolist() == [10, 30] and part.item_ids.tolist() == [8] and part.value.tolist() == [1, 3]
+    assert part.graph is not None and part.graph.n_edges == 1
+    assert part.item_tags is not None and part.item_tags.toarray().tolist() == [[0, 5]]
+    assert repr(part) == "Ratings(2 ratings, 2 users, 1 items, 1 friendships, 2 tags)"
+
+
+def test_factorise_finds_a_low_rank_matrix() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.random((20, 2)) @ rng.random((2, 15))
+    known = rng.random(truth.shape) < 0.8
+    user, item = np.nonzero(known)
+    ratings = small(user, item, truth[known], user_ids=np.arange(21), item_ids=np.arange(15))  # user 20 rated nothing
+    factors = factorise(ratings, 2, penalty=1e-7, sweeps=100)
+    guess = factors.scale * factors.users[:20] @ factors.items.T
+    assert np.abs(guess - truth).max() < 0.01
+    assert factors.predict(np.array([3], np.int32), np.array([4], np.int32)) == pytest.approx(guess[3, 4])
+    assert factors.scale == truth[known].max() and factors.offset == 0 and not factors.users[20].any()
+    same, other = factorise(ratings, 2, seed=1), factorise(ratings, 2, seed=1)
+    assert np.array_equal(same.users, other.users) and np.array_equal(same.items, other.items)
+    assert not np.array_equal(same.users, factorise(ratings, 2, seed=2).users)
+
+
+def test_one_half_step_is_ridge_regression() -> None:
+    ratings = small([0, 0, 1], [0, 1, 1], [1, 3, 4])
+    factors = factorise(ratings, 2, penalty=0.1, sweeps=1, offset=True)
+    start = 0.1 * np.random.default_rng(0).standard_normal((2, 2))
+    target = np.array([1, 3]) / 4 - factors.offset
+    assert factors.offset == pytest.approx(8 / 3 / 4)
+    assert factors.users[0] == pytest.approx(np.linalg.solve(start.T @ start + 0.2 * np.eye(2), start.T @ target))
+
+
+def test_factorise_rejects_bad_input() -> None:
+    good = small([0], [0], [1])
+    for message, ratings, settings in (
+        ("dim must be a positive integer", good, {"dim": 0}),
+        ("penalty must be a positive number", good, {"penalty": 0.0}),
+        ("sweeps must be a positive integer", good, {"sweeps": 0}),
+        ("must not be negative", small([0], [0], [-1]), {}),
+        ("not all zero", small([0], [0], [0]), {}),
+    ):
+        with pytest.raises(ValueError, match=message):
+            factorise(ratings, **settings)
+
+
+COUNTS = [  # ratings, users, items, edges, tag assignments to items that somebody rated
+    ("movielens-100k", "ml-100k.zip", (100_000, 943, 1_682), None, None),
+    ("movielens-1m", "ml-1m.zip", (1_000_209, 6_040, 3_706), None, None),
+    ("netflix", "netflix-sample.zip", (1_111_768, 1_200, 1_200), None, None),
+    ("lastfm", "hetrec2011-lastfm-2k.zip", (92_834, 1_892, 17_632), 25_434 // 2, 184_941),
+    ("delicious", "hetrec2011-delicious-2k.zip", (77_881, 1_867, 56_431), 15_328 // 2, 271_417),
+]
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(("name", "archive", "counts", "edges", "tags"), COUNTS)
+def test_real_archives(name: str, archive: str, counts: tuple[int, int, int], edges: int | None, tags: int | None) -> None:
+    folder = real(archive)
+    ratings = datasets.load(name, folder)
+    assert (len(ratings.value), ratings.n_users, ratings.n_items) == counts
+    assert ratings.matrix().nnz == counts[0]
+    assert (ratings.graph.n_edges if ratings.graph else None) == edges
+    assert (ratings.item_tags.sum() if ratings.item_tags is not None else None) == tags
+    assert np.array_equal(datasets.load(name, folder).value, ratings.value)
+
+
+@pytest.mark.compiled
+def test_factorise_beats_the_item_mean_on_movielens() -> None:
+    ratings = datasets.load("movielens-100k", real("ml-100k.zip"))
+    held = np.random.default_rng(1).random(len(ratings.value)) < 0.1
+    names = {"user_ids": ratings.user_ids, "item_ids": ratings.item_ids}
+    seen = small(ratings.user[~held], ratings.item[~held], ratings.value[~held], **names)
+    user, item, value = ratings.user[held], ratings.item[held], ratings.value[held]
+    count = np.bincount(seen.item, minlength=seen.n_items)
+    total = np.bincount(seen.item, seen.value, seen.n_items)
+    item_mean = np.where(count > 0, total / np.maximum(count, 1), seen.value.mean())
+
+    def rmse(guess: Any) -> float:
+        return float(np.sqrt(np.mean((guess - value) ** 2)))
+
+    assert rmse(factorise(seen, 10).predict(user, item)) < 0.94 < 1.0 < rmse(item_mean[item])
+    assert rmse(factorise(seen, 10, offset=True).predict(user, item)) < 0.95
+
+
+def test_commands(tmp_path: Path) -> None:
+    def run(*words: str, code: int = 0) -> str:
+        done = CliRunner().invoke(app, ["datasets", *words])
+        assert done.exit_code == code, done.output
+        return done.output
+
+    assert "not on this machine" in run("list")
+    path = make_archive("lastfm", tmp_path)
+    assert path.name in run("list", "--data", str(tmp_path)).replace("\n", "")
+    described = run("info", "lastfm", "--data", str(tmp_path))
+    assert "non-commercial" in described and "Ratings(3 ratings, 3 users, 2 items, 2 friendships, 2 tags)" in described
+    assert "graphbandit datasets fetch lastfm" in run("info", "lastfm")
+    assert "name must be one of" in run("info", "imdb", code=1)
+    assert "no official download" in run("fetch", "netflix", "--yes", code=1)
