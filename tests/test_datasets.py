@@ -41,7 +41,7 @@ def check_content(name: str, ratings: Ratings) -> None:
         assert rows == [(7, 9, 1.0), (10, 1, 5.0), (30, 1, 3.0), (30, 2, 4.0)]
     elif name == "lastfm":
         assert rows == [(2, 51, 13883.0), (2, 52, 11690.0), (3, 52, 7.0)]
-        assert ratings.graph is not None and ratings.graph.ids == [2, 3, 9]  # 9 has friends and no plays
+        assert ratings.graph is not None and ratings.graph.ids == (2, 3, 9)  # 9 has friends and no plays
         assert ratings.graph.adjacency.toarray().tolist() == [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
         assert ratings.item_tags is not None and ratings.item_tags.toarray().tolist() == [[0, 1], [2, 0]]
     else:
@@ -282,5 +282,5 @@ def test_commands(tmp_path: Path) -> None:
     described = run("info", "lastfm", "--data", str(tmp_path))
     assert "non-commercial" in described and "Ratings(3 ratings, 3 users, 2 items, 2 friendships, 2 tags)" in described
     assert "graphbandit datasets fetch lastfm" in run("info", "lastfm")
-    assert "name must be one of" in run("info", "imdb", code=1)
-    assert "no official download" in run("fetch", "netflix", "--yes", code=1)
+    assert "name must be one of" in run("info", "imdb", code=2)
+    assert "no official download" in run("fetch", "netflix", "--yes", code=2)

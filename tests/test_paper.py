@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from graphbandit.cli import app
-from graphbandit.paper import FIGURES, Settings, controls, coverage, estimation, regret, sweeps, theory
+from graphbandit.paper import FIGURES, Settings, controls, coverage, estimation, real, regret, sweeps, theory
 from graphbandit.paper.chart import as_json, render
 from graphbandit.paper.figure import Data, lower
 from graphbandit.paper.lineup import FAMILIES, TUNING_SEEDS, algorithms, draw_graph, tuned_baselines, world
@@ -156,6 +157,41 @@ def test_other_claims_both_ways() -> None:
     for sign, holds in ((1.0, True), (-1.0, False)):
         curves = {name: 5 + noise + sign * (name != "GraphUCB") for name in names}
         assert verdicts(controls.claims_controls({"worlds": {"pools": {"regret": curves}}})) == [holds] * 4
+
+
+def test_real_claims_both_ways() -> None:
+    rising = {"GraphUCB": 10.0, "GraphUCB-Local": 20.0, "CLUB": 30.0, "Gob.Lin": 35.0, "LinUCB": 60.0}
+    falling = dict(zip(rising, reversed(rising.values()), strict=True))
+    assert all(verdicts(real.claims_ratings(made_up(rising), name="movielens")))
+    assert not any(verdicts(real.claims_ratings(made_up(falling), name="movielens")))
+    assert len(real.claims_ratings(made_up(rising), name="netflix")) == 6
+    noise = np.random.default_rng(7).normal(scale=0.01, size=10)
+    narrow, wide = {"movielens": 1 + noise, "netflix": 2 + noise}, {"movielens": 2 + noise, "netflix": 1 + noise}
+    assert verdicts(real.claims_histograms({"spread": narrow})) == [True]
+    assert verdicts(real.claims_histograms({"spread": wide})) == [False]
+    names = list(real.hit_policies(draw_graph("er", 0)))
+    for sign, holds in ((1.0, True), (-1.0, False)):
+        hits = {name: (0.5 + sign * 0.1 * name.startswith("friendship") + noise)[:, None] for name in names}
+        assert verdicts(real.claims_hits({"hits": hits})) == [holds] * 6
+
+
+def test_without_data_the_report_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("GRAPHBANDIT_DATA", raising=False)
+    entries = reproduce(["movielens", "lastfm"], tmp_path / "report", SMALL)
+    assert all("graphbandit datasets fetch" in entry.missing for entry in entries)
+    assert "graphbandit datasets fetch" in (tmp_path / "report" / "index.html").read_text()
+    assert json.loads((tmp_path / "report" / "claims.json").read_text()) == []
+
+
+@pytest.mark.compiled
+def test_real_figures_on_the_archives(tmp_path: Path) -> None:
+    folder = Path(os.environ.get("GRAPHBANDIT_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    if not (folder / "ml-1m.zip").exists():
+        pytest.skip(f"the archives are not in {folder}; set GRAPHBANDIT_DATA to where they are")
+    settings = Settings(runs=2, horizon=40, quick=True, data=folder)
+    entries = reproduce(["movielens", "netflix", "histograms", "lastfm"], tmp_path, settings)
+    assert [len(entry.claims) for entry in entries] == [7, 6, 1, 6]
 
 
 def test_the_lineup_follows_the_preset() -> None:

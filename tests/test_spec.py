@@ -248,7 +248,7 @@ def test_one_run_has_no_interval(tmp_path: Path) -> None:
 def test_values_out_of_range_are_reported_before_the_first_run(tmp_path: Path) -> None:
     for extra, message in (
         ('[grid]\n"policy.GraphUCB.alpha" = [1, -1]', r"\[\[policy\]\] 'GraphUCB': alpha must be"),
-        ('[grid]\n"environment.gamma" = [1, -1]', r"\[environment\] gamma must not be negative"),
+        ('[grid]\n"environment.gamma" = [1, -1]', r"\[environment\] gamma must be zero or a positive number"),
     ):
         with pytest.raises(SpecError, match=message):
             run(parse(BASE + extra), tmp_path)
@@ -292,7 +292,7 @@ def test_interrupted_command_keeps_what_is_finished(tmp_path: Path) -> None:
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     kept = len(list(runs.glob("*.npz")))
-    assert kept >= 3 and f"Interrupted: {kept} finished runs are kept in {runs}" in errors
+    assert kept >= 3 and f"interrupted: {kept} finished runs are kept in {runs}" in errors
     assert "Traceback" not in errors and "the same command continues" in errors
     while (left := list(running(process.pid))) and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from . import environments, graphs, signals
@@ -37,25 +36,15 @@ def world(seed: int) -> environments.Linear:
     return environments.Linear(users, truth, signals.unit_arms(500, 5, seed=arms), sigma=0.01, pool=50)
 
 
-def run(*, runs: int, horizon: int, workers: int, picture: Path) -> Result:
-    """Compare, print the table, write the picture."""
-    check_picture(picture)
-    console = Console(file=sys.stderr)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task("compiling, then simulating" if runs else "simulating", total=None)
-        result = compare(
-            POLICIES,
-            world,
-            horizon,
-            seeds=range(runs),
-            workers=workers,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
-        )
+def run(*, runs: int, horizon: int, workers: int, progress: Callable[[int, int], None]) -> Result:
+    """Compare the five algorithms."""
+    return compare(POLICIES, world, horizon, seeds=range(runs), workers=workers, progress=progress)
+
+
+def show(result: Result, picture: Path) -> None:
+    """Print the table, write the picture."""
     Console().print(table(result))
     plot(result, picture)
-    console.print(f"picture: {picture}")
-    return result
 
 
 def check_picture(picture: Path) -> None:

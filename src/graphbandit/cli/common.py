@@ -31,7 +31,7 @@ def guarded(kept: Callable[[], str] = lambda: "nothing was written") -> Iterator
 def progress_bar(title: str, quiet: bool) -> Iterator[Move]:
     """A bar on standard error with the time left."""
     if quiet:
-        yield lambda done, total, note="": None
+        yield lambda done, total, note: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -39,4 +39,4 @@ def progress_bar(title: str, quiet: bool) -> Iterator[Move]:
     counts = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(TextColumn(title), *counts, TextColumn("{task.description}"), console=Console(stderr=True)) as bar:
         task = bar.add_task("", total=None)
-        yield lambda done, total, note="": bar.update(task, description=note, completed=done, total=total)
+        yield lambda done, total, note: bar.update(task, description=note, completed=done, total=total)

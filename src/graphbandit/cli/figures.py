@@ -31,7 +31,9 @@ def reproduce(
     figures: Annotated[list[str] | None, typer.Argument(help="Figures to make; all by default.", show_default=False)] = None,
     runs: Annotated[int | None, typer.Option(min=2, help="Seeds to average over: 20, or 3 with --quick.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Every figure with fewer runs and values, in about a minute.")] = False,
-    preset: Annotated[str, typer.Option(help="paper: the printed formulas; released: what the published code computes.")] = "paper",
+    preset: Annotated[
+        str, typer.Option(help="paper: the printed formulas; released: what the published code computes.")
+    ] = "paper",
     workers: Annotated[int, typer.Option(min=1, help="Processes; the numbers do not depend on it.")] = 2,
     data: Annotated[Path | None, typer.Option(help="Folder with the archives of the real data sets.")] = None,
     out: Annotated[Path, typer.Option(help="Where the report goes.")] = Path("report"),

@@ -119,7 +119,7 @@ class Hits:
         """Number of features of an item."""
         return int(self.arms.shape[1])
 
-    def rounds(self, horizon: int, seed: int) -> Iterator[Rounds]:
+    def rounds(self, horizon: int, seed: int | np.random.Generator) -> Iterator[Rounds]:
         """The first `horizon` rounds of the stream with this seed, in blocks; a longer horizon starts with the same rounds."""
         users, pools = streams(seed, "users", "pools")
         start, item = self.positives.indptr.astype(np.int64), self.positives.indices.astype(np.int32)

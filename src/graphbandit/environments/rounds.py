@@ -46,7 +46,10 @@ def streams(seed: int | np.random.Generator, *names: str) -> list[np.random.Gene
 
 def finite_matrix(values: npt.ArrayLike, name: str) -> Floats:
     """`values` as a matrix, or a ValueError that names it."""
-    matrix = np.array(values, dtype=np.float64, order="C")
+    try:
+        matrix = np.array(values, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be an array of numbers.") from None
     if matrix.ndim != 2 or matrix.size == 0 or not np.isfinite(matrix).all():
         raise ValueError(f"{name} must be a finite, non-empty array of two dimensions, but its shape is {matrix.shape}.")
     return matrix

@@ -17,6 +17,10 @@ Data = dict[str, Any]
 """Arrays and JSON values; what is saved, and all that charts and claims are computed from."""
 
 
+class MissingData(Exception):
+    """A figure needs a data set that is not there; the message says how to get it."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """How large and in which form; paper scale by default."""

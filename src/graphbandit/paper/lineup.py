@@ -83,11 +83,8 @@ def algorithms(preset: str, tuned: dict[str, float], *, alpha: float = 1.0) -> d
 def tuned_baselines(make: World, settings: Settings) -> dict[str, float]:
     """Gob.Lin's λ over [0, 1] and CLUB's α₂ over a grid: the values with the least mean regret on the tuning seeds."""
     goblin, club = settings.few(GOBLIN_GRID), settings.few(CLUB_GRID)
-    candidates: dict[str, Any] = {}
-    for lam in goblin:
-        candidates[f"Gob.Lin {lam}"] = partial(_goblin, preset=settings.preset, exploration=lam)
-    for alpha2 in club:
-        candidates[f"CLUB {alpha2}"] = partial(_club, preset=settings.preset, alpha2=alpha2)
+    candidates: dict[str, Any] = {f"Gob.Lin {lam}": partial(_goblin, preset=settings.preset, exploration=lam) for lam in goblin}
+    candidates |= {f"CLUB {alpha2}": partial(_club, preset=settings.preset, alpha2=alpha2) for alpha2 in club}
     seeds = TUNING_SEEDS[:2] if settings.quick else TUNING_SEEDS
     result = compare(candidates, make, settings.horizon, seeds=seeds, workers=settings.workers)
     return {

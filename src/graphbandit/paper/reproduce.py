@@ -12,19 +12,21 @@ from typing import Any
 import numpy as np
 
 from .. import archive
+from ..experiments import simulate
 from ..jit import package_stamp
 from . import FIGURES
 from .chart import render
-from .figure import Claim, Data, Figure, Settings
+from .figure import Claim, Data, Figure, MissingData, Settings
+from .lineup import algorithms, make_world
 from .regret import topology_claim
 from .report import Entry, write_report
 
-Progress = Callable[[str, int, int], None]
+Progress = Callable[[int, int, str], None]
 TOPOLOGY = ("regret-rbf", "regret-er", "regret-ba", "regret-ws")
 
 
 def reproduce(
-    names: Iterable[str], out: Path, settings: Settings, progress: Progress = lambda name, done, total: None
+    names: Iterable[str], out: Path, settings: Settings, progress: Progress = lambda done, total, name: None
 ) -> list[Entry]:
     """Make the named figures, or all of them, and the report; figures that are there already are not run again.
 
@@ -33,11 +35,13 @@ def reproduce(
     chosen = select(names)
     for folder in ("results", "figures"):
         (out / folder).mkdir(parents=True, exist_ok=True)
+    progress(0, len(chosen), "compiling")
+    warm_up(settings)
     entries: list[Entry] = []
     for done, figure in enumerate(chosen):
-        progress(figure.name, done, len(chosen))
+        progress(done, len(chosen), figure.name)
         entries.append(make(figure, out, settings))
-    progress("report", len(chosen), len(chosen))
+    progress(len(chosen), len(chosen), "report")
     parts = {entry.figure.name: entry.data for entry in entries if entry.data is not None}
     if all(name in parts for name in TOPOLOGY):
         claim = topology_claim({name.removeprefix("regret-"): parts[name] for name in TOPOLOGY})
@@ -45,6 +49,26 @@ def reproduce(
     write_json(out / "claims.json", claims_list(entries))
     write_report(out / "index.html", entries, settings)
     return entries
+
+
+def warm_up(settings: Settings) -> None:
+    """Compile each algorithm once, in one of the workers; the others will find the machine code on disk."""
+    from joblib import Parallel, delayed
+
+    policies = algorithms(settings.preset, {"Gob.Lin": 0.1, "CLUB": 0.2})
+    slow_first = ("GraphUCB", "CLUB", "GraphUCB-Local", "Gob.Lin", "LinUCB")
+    Parallel(n_jobs=settings.workers)(delayed(compile_policy)(policies[name]) for name in slow_first)
+
+
+def compile_policy(make: Any) -> None:
+    """Run one policy for a moment, in the loop and by hand."""
+    env = make_world("er", 0)
+    policy = make(env.graph, env.dim)
+    simulate(policy, env, 2)
+    policy.update(0, env.arms[0], 0.0)
+    if hasattr(policy, "beta"):
+        policy.beta(0)
+        policy.user_precision(0)
 
 
 def select(names: Iterable[str]) -> list[Figure]:
@@ -77,10 +101,6 @@ def make(figure: Figure, out: Path, settings: Settings) -> Entry:
         write_bytes(target, content)
         files[suffix] = content
     return Entry(figure, data, list(figure.claims(data)), files, seconds, "", chart)
-
-
-class MissingData(Exception):
-    """A figure needs a data set that is not there; the message says how to get it."""
 
 
 def run_key(figure: Figure, settings: Settings) -> str:

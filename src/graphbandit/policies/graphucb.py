@@ -83,7 +83,7 @@ class GraphUCB(Policy):
     solver : {"auto", "dense", "push"}
         `dense` is exact to rounding and costs O((n dim)²) a round. `push` keeps every residual below `tolerance`, so that
         each θ_i is within sqrt(dim) · tolerance / ridge of exact; its cost depends on how surprising a reward was and on
-        alpha / ridge, not on the number of users. Beyond alpha / ridge of about 10,000 it takes milliseconds and more: raise the ridge.
+        alpha / ridge, not on the number of users. Beyond a ratio of about 10,000 it takes milliseconds: raise the ridge.
 
     Notes
     -----
