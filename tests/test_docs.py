@@ -38,6 +38,13 @@ def test_every_policy_is_documented() -> None:
         assert f"`{policy.__name__}`" in text and f"`{name}`" in text, name
 
 
+def test_every_cited_erratum_is_listed() -> None:
+    listed = set(re.findall(r"^\| (E\d+) \|", (ROOT / "docs" / "errata.md").read_text(), flags=re.M))
+    source = "\n".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    cited = {number for text in re.findall(r"errata ((?:E\d+(?:, )?)+)", source) for number in re.findall(r"E\d+", text)}
+    assert len(cited) > 10 and cited <= listed
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):

@@ -1,4 +1,4 @@
-"""Policies that must coincide in a limit, and the published formulas by a second route (ALGORITHMS, section 20)."""
+"""Policies that must coincide in a limit, and the published formulas by a second route."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_without_edges_graphucb_is_ridge_regression(solver: Any) -> None:
 
 
 def test_the_estimate_minimises_the_degree_weighted_loss() -> None:
-    """ERRATA E7, by the gradient of the loss; and it is not a stationary point of the printed objective."""
+    """errata E7, by the gradient of the loss; and it is not a stationary point of the printed objective."""
     graph, alpha, ridge = GRAPHS["ba"], 0.8, 0.05
     history = random_history(12, 3, 300, seed=4)
     theta = fed(GraphUCB(graph, 3, alpha=alpha, ridge=ridge), history).theta
@@ -137,7 +137,7 @@ def test_user_precision_and_radius(name: str, metric: str) -> None:
 
 
 def test_the_paper_preset_is_the_contract() -> None:
-    """DESIGN section 3: Λ_i with j = i, V_i = A_i + ridge I + alpha I, Δ from θ, ridge in the estimate."""
+    """The published contract: Λ_i with j = i, V_i = A_i + ridge I + alpha I, Δ from θ, ridge in the estimate."""
     graph = GRAPHS["disconnected"]
     history = random_history(9, 3, 150, seed=6)
     gram, bias = observations(history, 9, 3)
@@ -152,7 +152,7 @@ def test_the_paper_preset_is_the_contract() -> None:
 
 
 def test_the_released_preset() -> None:
-    """ERRATA section 8: R + 0.01 I in place of a ridge, Gram ridge 0.1, V_i = A_i + alpha I."""
+    """errata, the released code: R + 0.01 I in place of a ridge, Gram ridge 0.1, V_i = A_i + alpha I."""
     graph = GRAPHS["ba"]
     history = random_history(12, 3, 150, seed=7)
     gram, bias = observations(history, 12, 3)
@@ -322,7 +322,7 @@ def test_club_theoretical_radius() -> None:
 
 
 def test_club_theoretical_width_is_vacuous_for_long() -> None:
-    """ALGORITHMS entry 8: with least eigenvalue 1/d it begins to shrink at T_u = 34,505 for d = 5 (n as in the test)."""
+    """With least eigenvalue 1/d it begins to shrink at T_u = 34,505 for d = 5 (n as in the test)."""
     from graphbandit.policies.club import deletion_width
 
     policy = CLUB(graphs.empty(20), 5, deletion="theory", alpha2=1.0)
@@ -335,7 +335,7 @@ def test_club_theoretical_width_is_vacuous_for_long() -> None:
 
 
 def test_club_released_width_does_not_shrink() -> None:
-    """ERRATA section 8: 1.10 against 0.56 at T = 10, 1.003 against 0.089 at T = 1000, in units of alpha2."""
+    """errata, the released code: 1.10 against 0.56 at T = 10, 1.003 against 0.089 at T = 1000, in units of alpha2."""
     from graphbandit.policies.club import deletion_width
 
     for deletion, at_10, at_1000 in (("released", 1.104, 1.0034), ("practice", 0.556, 0.0889)):

@@ -72,7 +72,7 @@ def test_log_determinant_does_not_overflow() -> None:
 @pytest.mark.compiled
 @pytest.mark.parametrize("dim", [1, 5, 25])
 def test_inverse_after_a_million_updates(dim: int) -> None:
-    """Rank-one updates drift; the periodic rebuild keeps them right (DESIGN 4.8)."""
+    """Rank-one updates drift; the periodic rebuild keeps them right."""
     rng = np.random.default_rng(0)
     directions = rng.standard_normal((1000, dim))
     directions[:, 0] *= 1e-3  # one direction is hardly ever explored

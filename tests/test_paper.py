@@ -71,7 +71,8 @@ def test_workers_do_not_change_the_numbers(tmp_path: Path) -> None:
 def made_up(order: dict[str, float]) -> Data:
     noise = np.random.default_rng(0).normal(scale=0.1, size=(20, 1))
     curves = {name: (np.linspace(0, value, 5) + noise * np.linspace(0, 1, 5)) for name, value in order.items()}
-    return {"rounds": np.arange(1.0, 6.0), "regret": curves, "tuned": {"Gob.Lin": 0.5, "CLUB": 0.2}, "preset": "paper"}
+    out: Data = {"rounds": np.arange(1.0, 6.0), "regret": curves, "tuned": {"Gob.Lin": 0.5, "CLUB": 0.2}, "preset": "paper"}
+    return out | {"sparsity": np.ones(20), "smoothness": np.ones(20)}
 
 
 def verdicts(claims: Any) -> list[bool]:

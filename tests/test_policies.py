@@ -75,7 +75,7 @@ def skips(cls: type, settings: dict[str, Any]) -> set[str]:
     if settings.get("shared") or settings.get("alpha2", 0.0) == 5.0:
         out.add("check_beats_random")  # one vector for users of all tastes
     if settings.get("preset") == "paper" and cls is GraphUCBLocal:
-        out.add("check_beats_random")  # Lemma 1 diverges (ERRATA E11)
+        out.add("check_beats_random")  # Lemma 1 diverges (errata E11)
     return out
 
 

@@ -142,7 +142,7 @@ def test_a_small_social_world() -> None:
 
 @pytest.mark.compiled
 def test_friends_help_on_lastfm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The order of DESIGN 4.6 in a fifth of its rounds: random, one LinUCB per user, shuffled friends, friends."""
+    """The published order in a fifth of the rounds: random, one LinUCB per user, shuffled friends, friends."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     data = datasets.load("lastfm", real("hetrec2011-lastfm-2k.zip"))
     env = lastfm_world(data)

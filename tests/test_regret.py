@@ -1,4 +1,4 @@
-"""Regret in the test bed of DESIGN section 4: the published figures, within their run-to-run spread."""
+"""Regret in the paper's test bed: the published figures, within their run-to-run spread."""
 
 from __future__ import annotations
 

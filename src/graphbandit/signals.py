@@ -17,8 +17,8 @@ def smooth(graph: UserGraph, dim: int, *, gamma: float, seed: Seed = None) -> Fl
     """(n_users, dim) parameters (I + gamma R)⁻¹ Θ₀ with Gaussian Θ₀, every row scaled to norm 1.
 
     The larger `gamma`, the more alike are neighbours. R is the random-walk Laplacian, so a row is an average over walks
-    on the graph; this is the published recipe (ERRATA section 8), not the minimiser of the paper's eq. (19), which need
-    not exist.
+    on the graph; this is the released recipe (errata, the released code), not the minimiser of the paper's eq. (19), which
+    need not exist.
 
     >>> from graphbandit import graphs
     >>> ring = graphs.watts_strogatz(12, 2, 0.0)
@@ -58,13 +58,13 @@ def _generator(seed: Seed, name: str) -> np.random.Generator:
 
 
 def smoothness(graph: UserGraph, theta: Floats) -> float:
-    """tr(Θᵀ R Θ) with the random-walk Laplacian R; the smaller, the smoother. It can be negative (ERRATA E5)."""
+    """tr(Θᵀ R Θ) with the random-walk Laplacian R; the smaller, the smoother. It can be negative (errata E5)."""
     edges, norms = smoothness_terms(graph, theta)
     return edges + norms
 
 
 def smoothness_terms(graph: UserGraph, theta: Floats) -> tuple[float, float]:
-    """The two terms of the exact identity behind the paper's eq. (1) (ERRATA E4).
+    """The two terms of the exact identity behind the paper's eq. (1) (errata E4).
 
     tr(Θᵀ R Θ) = ¼ Σ_(i,j) (W_ij/D_i + W_ij/D_j) ‖θ_i - θ_j‖²  +  Σ_i r_i ‖θ_i‖², the first sum over *ordered* pairs,
     with r_i the i-th row sum of (R + Rᵀ)/2. The paper prints the first term only, which is exact on regular graphs and,

@@ -61,7 +61,7 @@ def claims_alpha(data: Data) -> list[Claim]:
             "regret near alpha = 1": estimate(runs[:, one]),
             "difference": difference,
         }
-        reason = "α should be of the order of σ² over the variance of Δ, here about 0.001 (ERRATA E10)." if better else ""
+        reason = "α should be of the order of σ² over the variance of Δ, here about 0.001 (errata E10)." if better else ""
         out.append(Claim(f"alpha = 1 is a good choice for {name}", not better, evidence, reason))
     return out
 
@@ -105,13 +105,13 @@ def claims_controls(data: Data) -> list[Claim]:
     }.items():
         holds, difference = lower(last["GraphUCB"], last[control])
         evidence = {"GraphUCB": estimate(last["GraphUCB"]), control: estimate(last[control]), "difference": difference}
-        why = "At n = 20 and γ = 7 all users are alike enough that averaging everybody does as well (DESIGN 4.5)."
+        why = "At n = 20 and γ = 7 all users are alike enough that averaging everybody does as well."
         out.append(
             Claim(
                 text,
                 holds,
                 evidence,
-                "" if holds else why if "graph" in control else "Most of the gain is the estimator (ERRATA, table 0).",
+                "" if holds else why if "graph" in control else "Most of the gain is the estimator (figure controls).",
             )
         )
     return out

@@ -71,7 +71,7 @@ def claims_coverage(data: Data) -> list[Claim]:
     for k, name in enumerate(data["regions"]):
         share = estimate(totals[:, k, 0] / totals[:, k, 1])
         reason = (
-            "Bias, not noise: while a user has few observations the graph pulls it off by more than the radius (ERRATA E28)."
+            "Bias, not noise: while a user has few observations the graph pulls it off by more than the radius (errata E28)."
         )
         holds = share["low"] >= 0.99 or share["mean"] >= 0.99
         out.append(

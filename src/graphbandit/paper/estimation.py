@@ -58,7 +58,7 @@ def claims_approximation(data: Data) -> list[Claim]:
         "at round": int(rounds[worst]),
         "ratio at the end": round(float(ratio[-1]), 2),
     }
-    reason = "The expansion behind Lemma 1 diverges until every user has about 2 d observations (ERRATA E11)."
+    reason = "The expansion behind Lemma 1 diverges until every user has about 2 d observations (errata E11)."
     out = [Claim("Lemma 1 is close to eq. (5) (within a quarter at all times)", bool(ratio.max() <= 1.25), where, reason)]
     for name in ("Eq. 5", "Lemma 1"):
         better = [lower(errors[name][:, k], errors["ridge"][:, k])[0] for k in range(len(rounds))]
@@ -66,7 +66,7 @@ def claims_approximation(data: Data) -> list[Claim]:
             "share of checkpoints at which it is below ridge": round(float(np.mean(better)), 3),
             "error at the end": {n: estimate(errors[n][:, -1]) for n in ("ridge", name)},
         }
-        why = "With σ = 0.01, α = 1 biases the graph estimate more than a few observations per user do (ERRATA E10)."
+        why = "With σ = 0.01, α = 1 biases the graph estimate more than a few observations per user do (errata E10)."
         out.append(
             Claim(
                 f"{name} converges faster than ridge regression",
@@ -129,7 +129,7 @@ def claims_noise(data: Data) -> list[Claim]:
             "The left side of the noise inequality is never above the right side",
             bool(shares.min() >= 0.999),
             {"least share": round(float(shares.min()), 3), "share at the end": round(float(shares[-1]), 3)},
-            "It has A_j⁻¹, which is large for users with few observations; the script of the figure used V_j⁻¹ (ERRATA E25).",
+            "It has A_j⁻¹, which is large for users with few observations; the script of the figure used V_j⁻¹ (errata E25).",
         ),
         Claim("The two sides converge", bool(abs(gap[-1] - 1) < 0.05), {"left / right at the end": round(float(gap[-1]), 4)}),
     ]

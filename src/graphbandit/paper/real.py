@@ -66,7 +66,9 @@ def claims_ratings(data: Data, *, name: str) -> list[Claim]:
             "difference": difference,
             "tuned": data["tuned"],
         }
-        reason = "The authors ran 20 users drawn with replacement, α = 0.25 and the true Δ in the radius (ERRATA section 8)."
+        reason = (
+            "The authors ran 20 users, drawn with replacement, at α = 0.25 and with the true Δ (errata, the released code)."
+        )
         if first == "GraphUCB-Local" and data["preset"] == "paper":
             reason = LEMMA
         out.append(Claim(f"{first} has lower regret than {second}", holds, evidence, "" if holds else reason))
@@ -112,7 +114,7 @@ def claims_histograms(data: Data) -> list[Claim]:
 
 
 def hit_policies(shuffled: UserGraph) -> dict[str, Any]:
-    """The graph estimate at alpha = 3 (DESIGN 4.6) with half a standard deviation of bonus, and what it must beat."""
+    """The graph estimate at alpha = 3 with half a standard deviation of bonus, and what it must beat."""
     graph_settings: Any = dict(alpha=3.0, sigma=0.4, ridge=0.1, preset="recommended", exploration=0.1)
     exact: Any = dict(**graph_settings, solver="push")
     ridge: Any = dict(radius="constant", exploration=0.1)

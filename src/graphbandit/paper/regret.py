@@ -7,27 +7,31 @@ from typing import Any
 
 import numpy as np
 
+from .. import signals
 from .chart import Chart, Panel, curve
 from .figure import Claim, Data, Figure, Settings, estimate, lower
-from .lineup import FAMILIES, run_lineup, world
+from .lineup import FAMILIES, make_world, run_lineup, world
 
 PRINTED = ("GraphUCB", "GraphUCB-Local", "Gob.Lin", "CLUB", "LinUCB")
 LEMMA = (
-    "Lemma 1 as printed multiplies by (A + 0.01 I)⁻¹, which explodes in directions that a user has not explored (ERRATA E11); "
+    "Lemma 1 as printed multiplies by (A + 0.01 I)⁻¹, which explodes in directions that a user has not explored (errata E11); "
     "the gauss-seidel rule beside it is what the lemma should have said."
 )
 STRONG_PRIOR = (
     "With the combinatorial Laplacian, as printed, Gob.Lin's prior grows with the degree and over-smooths; the authors' code "
-    "used a weaker one (ERRATA E46, E47; --preset released)."
+    "used a weaker one (errata E46, E47; --preset released)."
 )
 
 
 def run(settings: Settings, *, family: str, fixed: bool = False) -> Data:
     """The five algorithms in one world, baselines tuned on separate seeds."""
     result, tuned = run_lineup(world(family, fixed=fixed), settings)
+    worlds = [make_world(family, seed, fixed=fixed) for seed in range(settings.runs)]
     return {
         "rounds": result.rounds,
         "regret": {name: result.regret[name] for name in result.names},
+        "sparsity": np.array([signals.sparsity(env.graph) for env in worlds]),
+        "smoothness": np.array([signals.smoothness(env.graph, env.truth) for env in worlds]),
         "tuned": tuned,
         "preset": settings.preset,
     }
@@ -79,7 +83,7 @@ def fixed_claims(data: Data) -> list[Claim]:
     last = final(data)
     holds, difference = lower(last["GraphUCB"], last["LinUCB"])
     evidence = {"GraphUCB": estimate(last["GraphUCB"]), "LinUCB": estimate(last["LinUCB"]), "difference": difference}
-    reason = "Its radius is far too small at the start, so it stops exploring (ERRATA E27, E28); pools explore by themselves."
+    reason = "Its radius is far too small at the start, so it stops exploring (errata E27, E28); pools explore by themselves."
     return [
         Claim(
             "GraphUCB has lower regret than LinUCB when every arm is available every round",
@@ -98,7 +102,13 @@ def topology_claim(data: dict[str, Data]) -> Claim:
     return Claim(
         "The topology hardly matters at equal smoothness and sparsity",
         bool(overlap),
-        {"GraphUCB": means, "largest / smallest": round(spread, 3), "all intervals overlap": bool(overlap)},
+        {
+            "GraphUCB": means,
+            "largest / smallest": round(spread, 3),
+            "all intervals overlap": bool(overlap),
+            "share of pairs joined": {family: round(float(np.mean(part["sparsity"])), 3) for family, part in data.items()},
+            "tr(ΘᵀRΘ)": {family: round(float(np.mean(part["smoothness"])), 3) for family, part in data.items()},
+        },
         "" if overlap else "The intervals of two families do not overlap; smoothness and sparsity are close but not equal.",
     )
 

@@ -36,7 +36,7 @@ def write_report(path: Path, entries: list[Entry], settings: Settings) -> None:
     parts = {
         "style": (page / "page.css").read_text(encoding="utf-8"),
         "script": (page / "page.js").read_text(encoding="utf-8"),
-        "summary": summary(entries),
+        "summary": summary(entries, settings),
         "verdicts": "\n".join(verdict_rows(entries)),
         "figures": "\n".join(section(entry) for entry in entries),
         "about": about(entries, settings),
@@ -52,7 +52,7 @@ def write_report(path: Path, entries: list[Entry], settings: Settings) -> None:
     aside.replace(path)
 
 
-def summary(entries: list[Entry]) -> str:
+def summary(entries: list[Entry], settings: Settings) -> str:
     """Two sentences: of the paper's claims, and of the questions beyond it."""
     sentences = []
     for beyond, text in (
@@ -62,6 +62,9 @@ def summary(entries: list[Entry]) -> str:
         verdicts = [c.holds for e in entries if e.figure.beyond == beyond for c in e.claims if c.holds is not None]
         if verdicts:
             sentences.append(text.format(total=len(verdicts), held=sum(verdicts), rest=len(verdicts) - sum(verdicts)))
+    if settings.quick or settings.runs < 10:
+        few = f"This is a quick look with {settings.runs} runs: many differences are smaller than their intervals."
+        sentences.append(f"<b>{few}</b>")
     return " ".join(sentences)
 
 

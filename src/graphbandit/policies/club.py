@@ -77,7 +77,7 @@ def deletion_width(state: CLUBState, user: int) -> float:
     count = state.seen.visits[user]
     if state.deletion == PRACTICE:
         return state.alpha2 * sqrt((1.0 + log(1.0 + count)) / (1.0 + count))
-    if state.deletion == RELEASED:  # a misplaced parenthesis: tends to alpha2, not to 0 (ERRATA section 8)
+    if state.deletion == RELEASED:  # a misplaced parenthesis: tends to alpha2, not to 0 (errata, the released code)
         return state.alpha2 * sqrt(1.0 + log(1.0 + count) / (1.0 + count))
     n, dim = state.theta.shape
     spread = log((count + 3.0) * 2.0 * n * dim / state.delta)

@@ -11,7 +11,7 @@
 | beta_i | `radius` | sigma sqrt(log det V_i - d log alpha + 2 log 1/delta) + sqrt(alpha) ‖Δ_i‖ |
 
 Metrics: `paper` has c_ij = R'_ij² for all j; `released` leaves out j = i; `exact` has R'_ji², the diagonal block of the
-true precision MᵀA⁻¹M (ERRATA E16-E18); `ridge` takes Λ_i = V_i, which only shrinks with data (E20).
+true precision MᵀA⁻¹M (errata E16, E17, E18); `ridge` takes Λ_i = V_i, which only shrinks with data (E20).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .schedules import self_normalised
 METRICS = ("paper", "released", "exact", "ridge")
 PAPER, RELEASED, EXACT, RIDGE = range(4)
 
-# What the published forms of the region set (ERRATA section 8); a policy adds its own settings.
+# What the published forms of the region set (errata, the released code); a policy adds its own settings.
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"ridge": 0.01, "laplacian_ridge": 0.0, "metric": "paper"},
     "released": {"ridge": 0.1, "laplacian_ridge": 0.01, "metric": "released"},
@@ -81,7 +81,7 @@ def confidence(graph: UserGraph, dim: int, preset: str, settings: dict[str, Any]
         alpha=float(s["alpha"]),
         ridge=float(s["ridge"]),
         laplacian_ridge=float(s["laplacian_ridge"]),
-        # The released class leaves its Gram regulariser out of V_i (ERRATA E45).
+        # The released class leaves its Gram regulariser out of V_i (errata E45).
         radius_shift=float(s["alpha"] if preset == "released" else s["alpha"] + s["ridge"]),
         sigma=float(s["sigma"]),
         delta=float(s["delta"]),

@@ -88,7 +88,7 @@ class GobLin(Policy):
     Parameters
     ----------
     scale : float
-        Strength of the prior. 1 in the article; it matters more than `exploration` (ALGORITHMS, entry 3).
+        Strength of the prior. 1 in the article; it matters more than `exploration`.
     radius : {"log", "theory", "constant"}
         beta / exploration: `sqrt(log(1 + t))`, `sigma sqrt(log(det M / delta)) + norm`, or 1.
     exploration : float
@@ -97,7 +97,7 @@ class GobLin(Policy):
         Bound on sqrt(Uᵀ scale (I + L) U) in the theoretical radius; by default that of the estimate.
     preset : {"paper", "released"}
         `released` is the Gob.Lin that the GraphUCB authors ran: the prior BᵀB with B the matrix square root of I + R, R the
-        random-walk Laplacian: much weaker than I + L (ERRATA E47).
+        random-walk Laplacian: much weaker than I + L (errata E47).
 
     References
     ----------

@@ -46,7 +46,7 @@ def score(state: GraphUCBState, user: int, arms: Floats, mean: Floats, bonus: Fl
 
 @compiled
 def update(state: GraphUCBState, user: int, x: Floats, reward: float) -> None:
-    """Credit the observation to the user that made it (ERRATA E43), then bring the joint estimate up to date."""
+    """Credit the observation to the user that made it (errata E43), then bring the joint estimate up to date."""
     record(state.seen, user, x, reward)
     follow(state.region, state.seen, user, x)
     observe(state.solver, state.seen, user, x, reward)
@@ -57,7 +57,7 @@ class GraphUCB(Policy):
 
     `theta` solves (A + ridge I + alpha R ⊗ I) vec(θ) = b (user-major), with R the random-walk Laplacian and R_ii = 1 for an
     isolated user: the minimiser of Σ_i D_i [Σ (xᵀθ_i - y)² + ridge ‖θ_i‖²] + alpha tr(Θᵀ(D - W)Θ), a *degree-weighted*
-    loss (ERRATA E7; an isolated user counts as D_i = 1 with alpha ‖θ_i‖² added). It chooses argmax xᵀθ_i + beta_i ‖x‖ in the
+    loss (errata E7; an isolated user counts as D_i = 1 with alpha ‖θ_i‖² added). It chooses argmax xᵀθ_i + beta_i ‖x‖ in the
     metric Λ_i⁻¹, eqs. (10)-(12).
 
     Parameters
@@ -66,7 +66,7 @@ class GraphUCB(Policy):
     dim : int
         Number of features.
     alpha : float
-        Strength of the graph. 1 is the paper's; with noise as small as 0.01 a tenth of it is better (ERRATA E10).
+        Strength of the graph. 1 is the paper's; with noise as small as 0.01 a tenth of it is better (errata E10).
     ridge : float, optional
         Part of every A_i, in the estimate and in the widths. 0.01, or 0.1 with `preset="released"`.
     sigma, delta : float
@@ -74,7 +74,7 @@ class GraphUCB(Policy):
     preset : {"paper", "released", "recommended"}
         `paper` as printed; `released` as in the authors' code: the Laplacian R + 0.01 I (which takes the place of the ridge
         in the estimate), Gram ridge 0.1, no j = i term in Λ_i, Δ_i from per-user least squares; `recommended`: Λ_i = V_i,
-        which covers better at the same regret (ERRATA E20), and Δ_i from least squares.
+        which covers better at the same regret (errata E20), and Δ_i from least squares.
     metric, roughness, laplacian_ridge
         Override single choices of the preset: Λ_i in {"paper", "released", "exact", "ridge"}, the source of Δ_i in
         {"estimate", "least-squares"}, and the multiple of I added to the Laplacian.
@@ -88,7 +88,7 @@ class GraphUCB(Policy):
     Notes
     -----
     The radius is a heuristic: with the printed constants the true parameter lies inside about half of the time, at a nominal
-    99 % (ERRATA E28).
+    99 % (errata E28).
 
     References
     ----------

@@ -67,7 +67,7 @@ def all_estimates(state: LocalState, out: Floats) -> None:
 
 @compiled
 def score(state: LocalState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """Eq. (12) with the local estimate, evaluated now, from the newest neighbours (ERRATA E14)."""
+    """Eq. (12) with the local estimate, evaluated now, from the newest neighbours (errata E14)."""
     theta = np.empty(arms.shape[1])
     estimate(state, user, theta)
     optimism(state.region, state.seen, user, theta, messages(state), arms, mean, bonus)
@@ -96,7 +96,7 @@ class GraphUCBLocal(Policy):
       GraphUCB's θ (in `released`, where V_i has no ridge, that of ridge 0);
     * `released`: l_i - alpha V_i⁻¹ Σ_j R'_ij l_j, what the authors' code computes;
     * `lemma-1`: l_i - alpha (A_i + ridge I)⁻¹ Σ_j R_ij l_j, as printed; for study only: it diverges until a user has about
-      2 dim observations and is worse than no graph (ERRATA E11).
+      2 dim observations and is worse than no graph (errata E11).
 
     Parameters
     ----------

@@ -87,7 +87,7 @@ class LinUCB(Policy):
         beta / exploration: `sigma sqrt(log det V/det ridge I + 2 log 1/delta) + sqrt(ridge) norm`, `sqrt(log(1 + t))`, or 1.
     norm : float, optional
         Bound on ‖θ_i‖ in the theoretical radius. By default the norm of the estimate, as in the paper's code; it is 0 at
-        the start and costs coverage (ERRATA E28).
+        the start and costs coverage (errata E28).
     exploration : float
         Multiplies the radius; 0 is the greedy control.
 

@@ -1,4 +1,4 @@
-"""How fast exploration grows: the three published radii of confidence (ALGORITHMS, entry 0)."""
+"""How fast exploration grows: the three published radii of confidence."""
 
 from __future__ import annotations
 

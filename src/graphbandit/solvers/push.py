@@ -1,4 +1,4 @@
-"""The Laplacian-regularised estimate kept up to date by pushing residuals along edges (DESIGN 4.4).
+"""The Laplacian-regularised estimate kept up to date by pushing residuals along edges.
 
 With P = D⁻¹W, V_i = A_i + (ridge + alpha) I and M = blockdiag(V_i) - alpha P ⊗ I, the estimate solves M θ = b. The state
 holds a θ together with its residual r = b - M θ, and one invariant: |r_vk| <= tolerance for every user v and feature k.

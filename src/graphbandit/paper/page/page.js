@@ -1,7 +1,7 @@
 "use strict";
 // Draws every chart description of #charts as SVG: axes, bands, curves, points, bars, small graphs; hovering shows values.
 const SVG = "http://www.w3.org/2000/svg";
-const W = 520, H = 340, M = { left: 58, right: 14, top: 30, bottom: 44 };
+const W = 560, H = 340, M = { left: 58, right: 26, top: 30, bottom: 44 };
 
 function node(name, attributes, parent) {
   const made = document.createElementNS(SVG, name);
