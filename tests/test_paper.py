@@ -19,7 +19,7 @@ from graphbandit.paper.lineup import FAMILIES, TUNING_SEEDS, algorithms, draw_gr
 from graphbandit.paper.reproduce import load, reproduce, save, select
 
 SMALL = Settings(runs=2, horizon=40, quick=True)
-SYNTHETIC = [name for name, figure in FIGURES.items() if figure.data_set is None]
+SYNTHETIC = [name for name, figure in FIGURES.items() if not figure.sources]
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +66,8 @@ def test_workers_do_not_change_the_numbers(tmp_path: Path) -> None:
         assert np.array_equal(one["regret"][name], two["regret"][name])
     one, two = (FIGURES["psi-time"].run(Settings(runs=2, horizon=60, workers=w)) for w in (1, 2))
     assert np.array_equal(one["psi"], two["psi"])
+    one, two = (FIGURES["approximation"].run(Settings(runs=2, horizon=60, workers=w)) for w in (1, 2))
+    assert all(np.array_equal(one["errors"][name], two["errors"][name]) for name in one["errors"])
 
 
 def made_up(order: dict[str, float]) -> Data:
@@ -106,8 +108,10 @@ def sweep(slope: float) -> Data:
 
 @pytest.mark.parametrize("name", sweeps.SWEEPS)
 def test_sweep_claims_both_ways(name: str) -> None:
-    assert all(verdicts(sweeps.claims(sweep(-5.0), name=name)))
-    assert not any(verdicts(sweeps.claims(sweep(5.0), name=name)))
+    good, bad = (-0.5, 5.0) if name == "sweep-ws-p" else (-5.0, 5.0)
+    assert all(verdicts(sweeps.claims(sweep(good), name=name)))
+    failed = sweeps.claims(sweep(bad), name=name)
+    assert not any(verdicts(failed)) and all(claim.reason for claim in failed)
 
 
 def test_smoothness_on_graphs_both_ways() -> None:
@@ -138,8 +142,9 @@ def test_estimation_claims_both_ways() -> None:
     rounds = np.arange(1.0, 11.0)
     assert verdicts(estimation.claims_approximation({"rounds": rounds, "errors": close})) == [True, True, True]
     assert verdicts(estimation.claims_approximation({"rounds": rounds, "errors": far})) == [False, False, False]
-    good = {"left": 1 + noise, "right": 1.01 + noise, "share": np.ones((5, 10))}
-    bad = {"left": 2 + noise, "right": 1 + noise, "share": np.zeros((5, 10))}
+    nearer = np.linspace(2, 1, 10)
+    good = {"rounds": rounds, "left": nearer + noise, "right": 1 + 0 * noise, "share": np.ones((5, 10))}
+    bad = {"rounds": rounds, "left": 3 - nearer + noise, "right": 1 + 0 * noise, "share": np.zeros((5, 10))}
     assert verdicts(estimation.claims_noise(good)) == [True, True]
     assert verdicts(estimation.claims_noise(bad)) == [False, False]
 
@@ -152,24 +157,27 @@ def test_other_claims_both_ways() -> None:
     noise = np.random.default_rng(6).normal(scale=0.01, size=(10, 1))
     flat, steep = 5 + noise + np.array([[1.0, 0.0, 1.0]]), 5 + noise + np.array([[0.0, 2.0, 4.0]])
     alphas = np.array([0.1, 1.0, 10.0])
-    good, bad = ({"alphas": alphas, "regret": {"GraphUCB": r, "GraphUCB-Local": r}} for r in (flat, steep))
+    good, bad = ({"alphas": alphas, "regret": {"GraphUCB": r, "GraphUCB-Local": r}, "suggested": 0.1} for r in (flat, steep))
     assert verdicts(controls.claims_alpha(good)) == [True, True] and verdicts(controls.claims_alpha(bad)) == [False, False]
     names = ("GraphUCB", "greedy", "complete graph", "shuffled graph", "no graph", "LinUCB")
     for sign, holds in ((1.0, True), (-1.0, False)):
         curves = {name: 5 + noise + sign * (name != "GraphUCB") for name in names}
-        assert verdicts(controls.claims_controls({"worlds": {"pools": {"regret": curves}}})) == [holds] * 4
+        worlds = {place: {"regret": curves} for place in ("pools", "fixed arms")}
+        assert verdicts(controls.claims_controls({"worlds": worlds})) == [holds] * 8
 
 
 def test_real_claims_both_ways() -> None:
     rising = {"GraphUCB": 10.0, "GraphUCB-Local": 20.0, "CLUB": 30.0, "Gob.Lin": 35.0, "LinUCB": 60.0}
     falling = dict(zip(rising, reversed(rising.values()), strict=True))
-    assert all(verdicts(real.claims_ratings(made_up(rising), name="movielens")))
-    assert not any(verdicts(real.claims_ratings(made_up(falling), name="movielens")))
-    assert len(real.claims_ratings(made_up(rising), name="netflix")) == 6
+    controls_too = {"LinUCB, radius of CLUB": 30.0, "GraphUCB, complete graph": 10.0}
+    good, bad = (made_up(order | controls_too) | {"source": "x", "graph": {}} for order in (rising, falling))
+    assert all(verdicts(real.claims_ratings(good, name="movielens")))
+    assert not any(verdicts(real.claims_ratings(bad, name="movielens")))
+    assert len(real.claims_ratings(good, name="netflix")) == 6
     noise = np.random.default_rng(7).normal(scale=0.01, size=10)
     narrow, wide = {"movielens": 1 + noise, "netflix": 2 + noise}, {"movielens": 2 + noise, "netflix": 1 + noise}
-    assert verdicts(real.claims_histograms({"spread": narrow})) == [True]
-    assert verdicts(real.claims_histograms({"spread": wide})) == [False]
+    for spread, holds in ((narrow, True), (wide, False)):
+        assert verdicts(real.claims_histograms({"spread": spread, "relative": spread, "rated": {"movielens": "x"}})) == [holds]
     names = list(real.hit_policies(draw_graph("er", 0)))
     for sign, holds in ((1.0, True), (-1.0, False)):
         hits = {name: (0.5 + sign * 0.1 * name.startswith("friendship") + noise)[:, None] for name in names}
@@ -183,6 +191,15 @@ def test_without_data_the_report_says_how_to_get_it(tmp_path: Path, monkeypatch:
     assert all("graphbandit datasets fetch" in entry.missing for entry in entries)
     assert "graphbandit datasets fetch" in (tmp_path / "report" / "index.html").read_text()
     assert json.loads((tmp_path / "report" / "claims.json").read_text()) == []
+
+
+def test_an_unreadable_archive_spoils_one_figure_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "ml-1m.zip").write_bytes(b"half an archive")
+    settings = Settings(runs=2, horizon=40, quick=True, data=tmp_path)
+    entries = reproduce(["movielens", "delta-smoothness"], tmp_path / "report", settings)
+    assert [bool(entry.missing) for entry in entries] == [False, True]
+    assert "ml-1m.zip" in entries[1].missing and entries[0].claims
 
 
 @pytest.mark.compiled
@@ -223,7 +240,7 @@ def test_tuning_uses_its_own_seeds_and_finds_the_best() -> None:
 def test_results_survive_a_file(tmp_path: Path) -> None:
     data = {"a": np.arange(3.0), "b": {"c|d": np.ones((2, 2)), "e": [1, "x"]}, "n": 5}
     save(tmp_path / "x.npz", "key", data, 1.5)
-    again, seconds, _ = load(tmp_path / "x.npz", "key")
+    again, seconds = load(tmp_path / "x.npz", "key")
     assert again is not None and seconds == 1.5 and again["n"] == 5 and again["b"]["e"] == [1, "x"]
     assert np.array_equal(again["b"]["c|d"], np.ones((2, 2)))
     assert load(tmp_path / "x.npz", "other")[0] is None
@@ -247,6 +264,11 @@ def test_command(tmp_path: Path) -> None:
         app, ["reproduce", "graphs", "delta-smoothness", "--runs", "2", "--workers", "1", "--out", str(tmp_path), "--quiet"]
     )
     assert done.exit_code == 0 and "1 of 1 claims hold" in done.output
+    names = {claim["figure"] for claim in json.loads((tmp_path / "claims.json").read_text())}
+    again = runner.invoke(app, ["reproduce", "graphs", "--runs", "2", "--out", str(tmp_path), "--quiet"])
+    assert again.exit_code == 0 and names == {claim["figure"] for claim in json.loads((tmp_path / "claims.json").read_text())}
+    absent = runner.invoke(app, ["reproduce", "graphs", "--data", "no/such/folder", "--out", str(tmp_path)])
+    assert absent.exit_code == 2 and "no/such/folder does not exist" in absent.output.replace("\n", "")
     as_text = runner.invoke(app, ["reproduce", "delta-smoothness", "--runs", "2", "--out", str(tmp_path), "--quiet", "--json"])
     assert json.loads(as_text.stdout)[0]["figure"] == "delta-smoothness"
     assert [figure.name for figure in select(["graphs", "psi-time"])] == ["psi-time", "graphs"]

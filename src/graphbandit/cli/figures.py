@@ -49,11 +49,11 @@ def reproduce(
         settings = Settings(runs=runs or (3 if quick else 20), preset=preset, quick=quick, workers=workers, data=data)
         with progress_bar("figures", quiet) as move:
             entries = make(figures or [], out, settings, move)
-    if as_json:
-        typer.echo(json.dumps(claims_list(entries), ensure_ascii=False, default=float))
-        return
     for entry in entries:
         if entry.missing:
             typer.echo(f"{entry.figure.name}: {entry.missing}", err=True)
+    if as_json:
+        typer.echo(json.dumps(claims_list(entries), ensure_ascii=False, default=float))
+        return
     verdicts = [claim.holds for entry in entries for claim in entry.claims if claim.holds is not None]
     typer.echo(f"{sum(verdicts)} of {len(verdicts)} claims hold in these runs; the report is {out / 'index.html'}")

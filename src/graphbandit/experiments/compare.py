@@ -17,6 +17,7 @@ from ..jit import Ints
 from ..policies import Policy
 from . import keep as kept
 from .keep import Run
+from .parallel import spread
 from .result import Result
 from .simulate import Learner, simulate
 
@@ -138,10 +139,9 @@ def _run(
 
 def _reported(calls: Iterable[Any], total: int, workers: int, progress: bool | Callable[[int, int], None]) -> Iterator[Run]:
     """The runs as they finish, reported to the progress bar."""
-    from joblib import Parallel
     from rich.progress import track
 
-    finished = Parallel(n_jobs=min(workers, total), return_as="generator_unordered")(calls)
+    finished: Any = spread(calls, min(workers, total), ordered=False)
     try:
         if progress is True:
             yield from track(finished, total=total, description="runs")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from .. import archive
 from ..environments import Environment
@@ -93,5 +94,8 @@ def _add_values(digest: Any, values: Any) -> None:
         if isinstance(value, np.ndarray):
             digest.update(f"{name}{value.dtype.str}{value.shape}".encode())
             digest.update(np.ascontiguousarray(value).data if value.size else b"")
+        elif sparse.issparse(value):
+            rows = sparse.csr_array(value)
+            _add_values(digest, {f"{name}.{part}": getattr(rows, part) for part in ("data", "indices", "indptr")})
         elif isinstance(value, bool | int | float | str | np.generic | None):
             digest.update(f"{name}={value!r};".encode())

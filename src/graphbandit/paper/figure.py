@@ -33,6 +33,8 @@ class Settings:
     data: Path | None = None
 
     def __post_init__(self) -> None:
+        if self.data is not None and not self.data.exists():
+            raise ValueError(f"data must be a folder with the archives of data sets, but {self.data} does not exist.")
         if self.preset not in ("paper", "released"):
             raise ValueError(f"preset must be paper or released, but it is {self.preset!r}.")
 
@@ -65,7 +67,7 @@ class Figure:
     run: Callable[[Settings], Data]
     chart: Callable[[Data], Chart]
     claims: Callable[[Data], list[Claim]] = field(default=lambda data: [])
-    data_set: str | None = None
+    sources: tuple[str, ...] = ()  # data sets that it reads
     beyond: bool = False  # not in the paper
 
 
@@ -79,3 +81,17 @@ def lower(first: Floats, second: Floats) -> tuple[bool, dict[str, float]]:
     """Whether `first` is lower than `second`, paired over runs: the 95 % interval of the difference lies below zero."""
     difference = estimate(np.asarray(first) - np.asarray(second))
     return bool(difference["high"] < 0), difference
+
+
+def undecided(difference: dict[str, float]) -> str:
+    """Why a comparison failed, when nothing more is known."""
+    if difference["low"] <= 0 <= difference["high"]:
+        return "Undecided: the mean difference is smaller than its interval."
+    return "In these runs the order is the other way round."
+
+
+def alike(first: Floats, second: Floats, margin: float = 0.25) -> tuple[bool, dict[str, float]]:
+    """Whether the interval of the paired difference of two regrets lies within `margin` of the second's mean."""
+    difference = estimate(np.asarray(first) - np.asarray(second))
+    room = margin * float(np.mean(second))
+    return bool(-room <= difference["low"] and difference["high"] <= room), difference

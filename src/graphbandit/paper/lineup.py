@@ -101,8 +101,8 @@ def _club(graph: UserGraph, dim: int, *, preset: Any, alpha2: float) -> CLUB:
     return CLUB(graph, dim, preset=preset, alpha2=alpha2)
 
 
-def run_lineup(make: World, settings: Settings, **options: Any) -> tuple[Result, dict[str, float]]:
+def run_lineup(make: World, settings: Settings, *, extra: dict[str, Any] | None = None) -> tuple[Result, dict[str, float]]:
     """Tune on the tuning seeds, then compare on the reported ones."""
     tuned = tuned_baselines(make, settings)
-    policies = algorithms(settings.preset, tuned, **options)
+    policies = algorithms(settings.preset, tuned) | (extra or {})
     return compare(policies, make, settings.horizon, seeds=range(settings.runs), workers=settings.workers), tuned

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import environments
+from ..experiments.parallel import spread
 from .figure import Settings
 
 ALPHA, RIDGE = 1.0, 0.01  # the paper's
@@ -14,10 +15,11 @@ ALPHA, RIDGE = 1.0, 0.01  # the paper's
 
 def over_runs(settings: Settings, function: Any, *arguments: Any) -> list[Any]:
     """`function(seed, *arguments)` for every run, in parallel, in order."""
-    from joblib import Parallel, delayed
+    from joblib import delayed
 
     seeds = range(settings.runs)
-    return list(Parallel(n_jobs=min(settings.workers, settings.runs))(delayed(function)(seed, *arguments) for seed in seeds))
+    calls = (delayed(function)(seed, *arguments) for seed in seeds)
+    return list(spread(calls, min(settings.workers, settings.runs), ordered=True))
 
 
 def checkpoints(horizon: int, count: int = 40) -> Any:

@@ -38,7 +38,7 @@ def write_report(path: Path, entries: list[Entry], settings: Settings) -> None:
         "script": (page / "page.js").read_text(encoding="utf-8"),
         "summary": summary(entries, settings),
         "verdicts": "\n".join(verdict_rows(entries)),
-        "figures": "\n".join(section(entry) for entry in entries),
+        "figures": "\n".join(section(entry, settings) for entry in entries),
         "about": about(entries, settings),
         "charts": json.dumps({e.figure.name: as_json(e.chart) for e in entries if e.chart}, separators=(",", ":")).replace(
             "</", "<\\/"
@@ -83,7 +83,7 @@ def verdict_rows(entries: list[Entry]) -> list[str]:
     return rows
 
 
-def section(entry: Entry) -> str:
+def section(entry: Entry, settings: Settings) -> str:
     """A figure with its caption, downloads and claims."""
     figure = entry.figure
     head = (
@@ -98,8 +98,18 @@ def section(entry: Entry) -> str:
     links = " ".join(f'<a download="{figure.name}.{end}" href="{uri}">{end.upper()}</a>' for end, uri in inline.items())
     picture = f'<img alt="{html.escape(figure.title)}" src="{inline["png"]}">'
     drawing = f'<div class="chart" data-chart="{figure.name}"><noscript>{picture}</noscript></div>'
-    tools = f'<p class="tools">{links} <span>{entry.seconds:.1f} s</span> <code>graphbandit reproduce {figure.name}</code></p>'
+    tools = f'<p class="tools">{links} <span>{entry.seconds:.1f} s</span> <code>{command(figure, settings)}</code></p>'
     return f"{head}{drawing}{tools}{tuned(entry)}{''.join(claim_box(entry, claim) for claim in entry.claims)}</section>"
+
+
+def command(figure: Figure, settings: Settings) -> str:
+    """What makes this figure with these settings."""
+    words = ["graphbandit reproduce", figure.name]
+    words += ["--quick"] * settings.quick + [f"--preset {settings.preset}"] * (settings.preset != "paper")
+    words += [f"--runs {settings.runs}"] * (settings.runs != (3 if settings.quick else 20)) + ["--data DIR"] * bool(
+        figure.sources
+    )
+    return " ".join(words)
 
 
 def tuned(entry: Entry) -> str:
@@ -151,8 +161,9 @@ def about(entries: list[Entry], settings: Settings) -> str:
         "algorithms": f"{settings.preset} form (paper: the printed formulas; released: what the published code computes)",
         "scale": f"{settings.runs} runs, {settings.horizon} rounds"
         + (", quick look: fewer values in sweeps and tuning" if settings.quick else ""),
-        "seeds": f"0 to {settings.runs - 1} reported; 10000 to 10009 for tuning only",
-        "worlds": "20 users, 5 features, 50 of 500 unit arms, γ = 7, σ = δ = λ = 0.01, α = 1, unless a figure says otherwise",
+        "seeds": f"0 to {settings.runs - 1} reported; from 10000 on for tuning only ({2 if settings.quick else 10} of them)",
+        "worlds": "20 users, 5 features, 50 of 500 unit arms, γ = 7, σ = δ = 0.01, α = 1, unless a figure says otherwise",
+        "regret": "summed over users; the paper shows it per user, which is this divided by 20",
         "intervals": "95 %, Student's t over runs; comparisons are paired over seeds; a claim holds when the interval says so",
         "time": f"{sum(e.seconds for e in entries):.0f} s of computation for the figures",
         "versions": ", ".join(f"{n} {version(n)}" for n in ("graphbandit", "numpy", "scipy", "numba", "matplotlib"))

@@ -6,17 +6,19 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .. import archive
+from .. import archive, datasets
 from ..experiments import simulate
+from ..experiments.parallel import spread
 from ..jit import package_stamp
 from . import FIGURES
 from .chart import render
-from .figure import Claim, Data, Figure, MissingData, Settings
+from .figure import Data, Figure, MissingData, Settings
 from .lineup import algorithms, make_world
 from .regret import topology_claim
 from .report import Entry, write_report
@@ -42,6 +44,10 @@ def reproduce(
         progress(done, len(chosen), figure.name)
         entries.append(make(figure, out, settings))
     progress(len(chosen), len(chosen), "report")
+    made = {entry.figure.name: entry for entry in entries}
+    # The report is of everything that is there and fits, not only of what was asked for now.
+    shown = [made.get(figure.name) or stored(figure, out, settings) for figure in FIGURES.values()]
+    entries = [entry for entry in shown if entry is not None]
     parts = {entry.figure.name: entry.data for entry in entries if entry.data is not None}
     if all(name in parts for name in TOPOLOGY):
         claim = topology_claim({name.removeprefix("regret-"): parts[name] for name in TOPOLOGY})
@@ -53,11 +59,12 @@ def reproduce(
 
 def warm_up(settings: Settings) -> None:
     """Compile each algorithm once, in one of the workers; the others will find the machine code on disk."""
-    from joblib import Parallel, delayed
+    from joblib import delayed
 
     policies = algorithms(settings.preset, {"Gob.Lin": 0.1, "CLUB": 0.2})
     slow_first = ("GraphUCB", "CLUB", "GraphUCB-Local", "Gob.Lin", "LinUCB")
-    Parallel(n_jobs=settings.workers)(delayed(compile_policy)(policies[name]) for name in slow_first)
+    for _ in spread((delayed(compile_policy)(policies[name]) for name in slow_first), settings.workers, ordered=False):
+        pass
 
 
 def compile_policy(make: Any) -> None:
@@ -82,30 +89,40 @@ def select(names: Iterable[str]) -> list[Figure]:
 
 def make(figure: Figure, out: Path, settings: Settings) -> Entry:
     """One figure: from its results file if that fits, by running it otherwise."""
+    if (entry := stored(figure, out, settings)) is not None:
+        return entry
     begin = time.time()
-    path = out / "results" / f"{figure.name}.npz"
-    key = run_key(figure, settings)
-    data, seconds, reused = load(path, key)
-    if data is None:
-        try:
-            data = figure.run(settings)
-        except MissingData as missing:
-            return Entry(figure, None, [], {}, 0.0, str(missing))
-        seconds = time.time() - begin
-        save(path, key, data, seconds)
+    try:
+        data = figure.run(settings)
+    except MissingData as missing:
+        return Entry(figure, None, [], {}, 0.0, str(missing))
+    seconds = time.time() - begin
+    entry = described(figure, data, seconds)
+    for suffix, content in entry.files.items():
+        write_bytes(out / "figures" / f"{figure.name}.{suffix}", content)
+    save(out / "results" / f"{figure.name}.npz", run_key(figure, settings), data, seconds)  # last: it says that all is there
+    return entry
+
+
+def stored(figure: Figure, out: Path, settings: Settings) -> Entry | None:
+    """A figure that was made before, with the same settings, code, libraries and data."""
+    data, seconds = load(out / "results" / f"{figure.name}.npz", run_key(figure, settings))
+    return None if data is None else described(figure, data, seconds)
+
+
+def described(figure: Figure, data: Data, seconds: float) -> Entry:
+    """Chart, pictures and claims: functions of the data alone."""
     chart = figure.chart(data)
-    files = {}
-    for suffix in ("png", "pdf"):
-        target = out / "figures" / f"{figure.name}.{suffix}"
-        content = target.read_bytes() if reused and target.exists() else render(chart, suffix)
-        write_bytes(target, content)
-        files[suffix] = content
+    files = {"png": render(chart, "png"), "pdf": render(chart, "pdf")}
     return Entry(figure, data, list(figure.claims(data)), files, seconds, "", chart)
 
 
 def run_key(figure: Figure, settings: Settings) -> str:
-    """Changes with anything that the numbers depend on."""
-    source = json.dumps([figure.name, settings.key(), package_stamp(), figure.data_set and str(settings.data)])
+    """Changes with anything that the numbers depend on: settings, code, libraries, and the files of data sets."""
+    versions = [version(name) for name in ("numpy", "scipy", "numba")]
+    found = [(name, datasets.find(name, settings.data)) for name in figure.sources]
+    files = [(name, str(path), path.stat().st_size, path.stat().st_mtime_ns) for name, path in found if path]
+    source = json.dumps([figure.name, settings.key(), package_stamp(), versions, files])
     return hashlib.sha256(source.encode()).hexdigest()
 
 
@@ -125,14 +142,14 @@ def save(path: Path, key: str, data: Data, seconds: float) -> None:
     archive.write(path, "figure", {"key": key, "seconds": seconds, "tree": tree}, arrays)
 
 
-def load(path: Path, key: str) -> tuple[Data | None, float, bool]:
+def load(path: Path, key: str) -> tuple[Data | None, float]:
     """The data of a finished run with this key, if there is one."""
     try:
         header, arrays = archive.read(path, "figure")
     except (FileNotFoundError, archive.ArchiveError):
-        return None, 0.0, False
+        return None, 0.0
     if header["key"] != key:
-        return None, 0.0, False
+        return None, 0.0
 
     def given(node: Any) -> Any:
         if "array" in node:
@@ -141,7 +158,7 @@ def load(path: Path, key: str) -> tuple[Data | None, float, bool]:
             return {k: given(v) for k, v in node["dict"].items()}
         return node["value"]
 
-    return given(header["tree"]), float(header["seconds"]), True
+    return given(header["tree"]), float(header["seconds"])
 
 
 def claims_list(entries: list[Entry]) -> list[dict[str, Any]]:
@@ -157,12 +174,6 @@ def claims_list(entries: list[Entry]) -> list[dict[str, Any]]:
         for entry in entries
         for claim in entry.claims
     ]
-
-
-def judged(claims: Iterable[Claim]) -> tuple[int, int]:
-    """How many hold, of how many."""
-    verdicts = [claim.holds for claim in claims if claim.holds is not None]
-    return sum(verdicts), len(verdicts)
 
 
 def write_json(path: Path, content: Any) -> None:
