@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.linalg import cg, splu
 
 from .graph import UserGraph
 from .graphs import Seed
@@ -28,6 +27,8 @@ def smooth(graph: UserGraph, dim: int, *, gamma: float, seed: Seed = None) -> Fl
     """
     if not isinstance(gamma, int | float | np.number) or not 0 <= gamma < np.inf:
         raise ValueError(f"gamma must be zero or a positive number, but it is {gamma!r}.")
+    from scipy.sparse.linalg import cg, splu  # slow to import
+
     start = _generator(seed, "theta").standard_normal((graph.n_users, dim))
     # (I + γR) θ = θ₀  <=>  (I + γ L_sym)(D^½ θ) = D^½ θ₀, which is symmetric positive definite.
     root = np.sqrt(graph.weights)[:, None]

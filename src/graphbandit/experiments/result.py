@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
 
 from .. import archive
 from ..jit import Floats
@@ -24,6 +23,8 @@ class Interval(NamedTuple):
 
 def interval(values: Floats, axis: int = 0, level: float = 0.95) -> tuple[Floats, Floats]:
     """Mean over `axis` and the half-width of its confidence interval; one run has no interval (NaN)."""
+    from scipy.special import stdtrit  # slow to import
+
     n = values.shape[axis]
     mean = values.mean(axis=axis)
     if n < 2:
