@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 
 from .. import environments, graphs, signals
-from ..experiments import Result, compare
+from ..experiments import TUNING_SEEDS, Result, compare, tune
 from ..graph import UserGraph
 from ..policies import CLUB, GobLin, GraphUCB, GraphUCBLocal, LinUCB
 from .figure import Settings
 
 N_USERS, DIM, N_ARMS, POOL, GAMMA, SIGMA = 20, 5, 500, 50, 7.0, 0.01
 FIXED_ARMS = 100
-TUNING_SEEDS = range(10_000, 10_010)
-"""Never among the seeds that are reported."""
 GOBLIN_GRID = [round(0.1 * k, 1) for k in range(11)]
 CLUB_GRID = [0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0]
 
@@ -82,23 +80,18 @@ def algorithms(preset: str, tuned: dict[str, float], *, alpha: float = 1.0) -> d
 
 def tuned_baselines(make: World, settings: Settings) -> dict[str, float]:
     """Gob.Lin's λ over [0, 1] and CLUB's α₂ over a grid: the values with the least mean regret on the tuning seeds."""
-    goblin, club = settings.few(GOBLIN_GRID), settings.few(CLUB_GRID)
-    candidates: dict[str, Any] = {f"Gob.Lin {lam}": partial(_goblin, preset=settings.preset, exploration=lam) for lam in goblin}
-    candidates |= {f"CLUB {alpha2}": partial(_club, preset=settings.preset, alpha2=alpha2) for alpha2 in club}
     seeds = TUNING_SEEDS[:2] if settings.quick else TUNING_SEEDS
-    result = compare(candidates, make, settings.horizon, seeds=seeds, workers=settings.workers)
-    return {
-        "Gob.Lin": min(goblin, key=lambda lam: result.final(f"Gob.Lin {lam}").mean),
-        "CLUB": min(club, key=lambda alpha2: result.final(f"CLUB {alpha2}").mean),
-    }
-
-
-def _goblin(graph: UserGraph, dim: int, *, preset: Any, exploration: float) -> GobLin:
-    return GobLin(graph, dim, preset=preset, exploration=exploration)
-
-
-def _club(graph: UserGraph, dim: int, *, preset: Any, alpha2: float) -> CLUB:
-    return CLUB(graph, dim, preset=preset, alpha2=alpha2)
+    preset: Any = settings.preset
+    best = {}
+    for name, policy, argument, values in (
+        ("Gob.Lin", GobLin, "exploration", GOBLIN_GRID),
+        ("CLUB", CLUB, "alpha2", CLUB_GRID),
+    ):
+        make_policy = partial(policy, preset=preset)
+        grid = {argument: settings.few(values)}
+        tuned = tune(make_policy, grid, make, settings.horizon, seeds=seeds, workers=settings.workers)
+        best[name] = tuned.best[argument]
+    return best
 
 
 def run_lineup(make: World, settings: Settings, *, extra: dict[str, Any] | None = None) -> tuple[Result, dict[str, float]]:
