@@ -18,8 +18,10 @@ COLOURS = {
     "Gob.Lin": "#2e6f95",
     "CLUB": "#4f9d69",
     "LinUCB": "#7d8597",
+    "LinUCB, radius of CLUB": "#8e5ea2",
+    "GraphUCB, complete graph": "#3d405b",
 }
-OTHERS = ("#8e5ea2", "#3d405b", "#c97b84", "#5f7a61", "#b56576", "#457b9d", "#a98467", "#6d597a")
+OTHERS = ("#8e5ea2", "#3d405b", "#118ab2", "#6a994e", "#bc6c25", "#c77dff", "#a98467", "#1b998b")
 
 
 def colour(name: str, position: int) -> str:
