@@ -55,5 +55,5 @@ def reproduce(
     if as_json:
         typer.echo(json.dumps(claims_list(entries), ensure_ascii=False, default=float))
         return
-    verdicts = [claim.holds for entry in entries for claim in entry.claims if claim.holds is not None]
+    verdicts = [claim.holds for entry in entries for claim in entry.claims]
     typer.echo(f"{sum(verdicts)} of {len(verdicts)} claims hold in these runs; the report is {out / 'index.html'}")

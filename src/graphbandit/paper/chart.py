@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from io import BytesIO
 from typing import Any, Literal
 
@@ -62,7 +62,6 @@ class Chart:
     panels: Sequence[Panel]
     columns: int = 2
     bands: str = "bands: 95 % interval of the mean over runs"
-    extra: dict[str, Any] = field(default_factory=dict)
 
 
 def curve(name: str, x: Any, runs: Floats, *, style: Any = "line", points: int = 200) -> Series:

@@ -39,7 +39,7 @@ class Settings:
             raise ValueError(f"preset must be paper or released, but it is {self.preset!r}.")
 
     def few(self, values: list[Any]) -> list[Any]:
-        """All values of a sweep, or every other one for a quick look."""
+        """All values of a sweep, or about four of them for a quick look."""
         return values[:: max(1, len(values) // 3)] if self.quick else values
 
     def key(self) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class Claim:
     """A sentence of the paper, judged by data."""
 
     claim: str
-    holds: bool | None  # None: not a claim of the paper, reported for the reader
+    holds: bool
     evidence: dict[str, Any]
     reason: str = ""  # the likely reason, where it does not hold
 

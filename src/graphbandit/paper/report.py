@@ -59,7 +59,7 @@ def summary(entries: list[Entry], settings: Settings) -> str:
         (False, "Of {total} claims of the paper, <b>{held} were reproduced</b> and {rest} were not."),
         (True, "Beyond the paper, {held} of {total} statements hold."),
     ):
-        verdicts = [c.holds for e in entries if e.figure.beyond == beyond for c in e.claims if c.holds is not None]
+        verdicts = [c.holds for e in entries if e.figure.beyond == beyond for c in e.claims]
         if verdicts:
             sentences.append(text.format(total=len(verdicts), held=sum(verdicts), rest=len(verdicts) - sum(verdicts)))
     if settings.quick or settings.runs < 10:
