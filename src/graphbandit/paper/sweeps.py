@@ -82,7 +82,7 @@ def claims(data: Data, *, name: str) -> list[Claim]:
         ends = {"first": estimate(data["regret"][policy][:, 0]), "last": estimate(data["regret"][policy][:, -1])}
         evidence = {"slope": slope, key: np.round(data[key], 3).tolist(), "values": data["values"].tolist(), **ends}
         evidence["mean regret by value"] = np.round(data["regret"][policy].mean(axis=0), 1).tolist()
-        reason = undecided({"low": -slope["high"], "high": -slope["low"]} if slope["high"] >= 0 else slope)
+        reason = undecided(slope)
         if name != "smoothness-rbf":
             reason += (
                 " At equal γ a sparser graph also makes the users of a component more equal, which works against the trend."
