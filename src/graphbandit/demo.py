@@ -11,10 +11,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from . import environments, graphs, signals
 from .experiments import Result, compare
 from .experiments.result import interval
-from .graph import UserGraph
+from .paper import lineup
+from .paper.chart import COLOURS
 from .policies import CLUB, GobLin, GraphUCB, GraphUCBLocal, LinUCB
 
 # Gob.Lin with the prior that the paper's authors ran it with, at the best exploration of [0, 1]; CLUB with its article's rule.
@@ -25,15 +25,7 @@ POLICIES: dict[str, Any] = {
     "Gob.Lin": lambda graph, dim: GobLin(graph, dim, preset="released", exploration=0.5),
     "LinUCB": LinUCB,
 }
-COLOURS = ("#d1495b", "#edae49", "#66a182", "#2e4057", "#8d96a3")
-
-
-def world(seed: int) -> environments.Linear:
-    """The test bed of the paper: 20 users on an Erdős-Rényi graph, 5 features, 50 of 500 arms on offer."""
-    graph, theta, arms = environments.streams(seed, "graph", "theta", "arms")
-    users: UserGraph = graphs.erdos_renyi(20, 0.4, seed=graph)
-    truth = signals.smooth(users, 5, gamma=7.0, seed=theta)
-    return environments.Linear(users, truth, signals.unit_arms(500, 5, seed=arms), sigma=0.01, pool=50)
+world = lineup.world("er")  # 20 users on an Erdős-Rényi graph, 5 features, 50 of 500 arms on offer
 
 
 def run(*, runs: int, horizon: int, workers: int, progress: Callable[[int, int], None]) -> Result:
@@ -79,7 +71,8 @@ def plot(result: Result, path: Path) -> None:
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
-    for name, colour in zip(POLICIES, COLOURS, strict=True):
+    for name in POLICIES:
+        colour = COLOURS[name]
         mean, half = interval(result.regret[name])
         axes.plot(result.rounds, mean, color=colour, lw=2)
         axes.fill_between(result.rounds, mean - half, mean + half, color=colour, alpha=0.15, lw=0)
@@ -99,6 +92,5 @@ def _label_ends(axes: Any, result: Result) -> None:
     height = -gap
     for value, name in ends:
         height = max(value, height + gap)
-        colour = COLOURS[list(POLICIES).index(name)]
         place = (result.rounds[-1] * 1.01, height)
-        axes.annotate(name, place, color=colour, va="center", fontsize=10, annotation_clip=False)
+        axes.annotate(name, place, color=COLOURS[name], va="center", fontsize=10, annotation_clip=False)

@@ -79,9 +79,9 @@ def compare(
         raise ValueError(f"workers must be at least 1, but it is {workers!r}.")
     points = np.unique(np.linspace(1, horizon, min(horizon, CURVE_POINTS)).round().astype(np.int64))
     started = time.time()
-    # Policies vary fastest, so that at the start each worker compiles a different one.
     from joblib import delayed  # slow to import, and not needed for a single simulation
 
+    # Policies vary fastest, so that at the start each worker compiles a different one.
     jobs = [(name, seed) for seed in listed for name in policies]
     folder = None if keep is None else Path(keep).resolve()
     calls = (delayed(_run)(name, policies[name], make_environment, horizon, points, seed, folder) for name, seed in jobs)

@@ -41,15 +41,13 @@ def draw_graph(family: str, seed: Any, *, threshold: float = 0.5, p: float | Non
     return graphs.watts_strogatz(N_USERS, 8 if m is None else m, 0.2 if p is None else p, seed=rng)
 
 
-def make_world(
-    family: str, seed: int, *, gamma: float = GAMMA, fixed: bool = False, sigma: float = SIGMA, **graph: Any
-) -> environments.Linear:
+def make_world(family: str, seed: int, *, gamma: float = GAMMA, fixed: bool = False, **graph: Any) -> environments.Linear:
     """The world of one seed: graph, smooth users, unit arms, each from a stream of its own."""
     shape, theta, arms = environments.streams(seed, "graph", "theta", "arms")
     users = draw_graph(family, shape, **graph)
     truth = signals.smooth(users, DIM, gamma=gamma, seed=theta)
     items = signals.unit_arms(FIXED_ARMS if fixed else N_ARMS, DIM, seed=arms)
-    return environments.Linear(users, truth, items, sigma=sigma, pool=None if fixed else POOL)
+    return environments.Linear(users, truth, items, sigma=SIGMA, pool=None if fixed else POOL)
 
 
 def world(family: str, **settings: Any) -> World:
@@ -57,24 +55,24 @@ def world(family: str, **settings: Any) -> World:
     return partial(make_world, family, **settings)
 
 
-def algorithms(preset: str, tuned: dict[str, float], *, alpha: float = 1.0) -> dict[str, Any]:
+def algorithms(preset: str, tuned: dict[str, float]) -> dict[str, Any]:
     """The five algorithms. In the printed form Lemma 1 stands in GraphUCB-Local, so a rule that works is shown beside it."""
     lam, alpha2 = tuned["Gob.Lin"], tuned["CLUB"]
     if preset == "released":
         return {
-            "GraphUCB": lambda g, d: GraphUCB(g, d, alpha=alpha, preset="released"),
-            "GraphUCB-Local": lambda g, d: GraphUCBLocal(g, d, alpha=alpha, preset="released"),
+            "GraphUCB": lambda g, d: GraphUCB(g, d, preset="released"),
+            "GraphUCB-Local": lambda g, d: GraphUCBLocal(g, d, preset="released"),
             "Gob.Lin": lambda g, d: GobLin(g, d, preset="released", exploration=lam),
             "CLUB": lambda g, d: CLUB(g, d, preset="released", alpha2=alpha2),
-            "LinUCB": lambda g, d: LinUCB(g, d, ridge=alpha),
+            "LinUCB": LinUCB,
         }
     return {
-        "GraphUCB": lambda g, d: GraphUCB(g, d, alpha=alpha),
-        "GraphUCB-Local": lambda g, d: GraphUCBLocal(g, d, alpha=alpha, preset="paper"),
+        "GraphUCB": GraphUCB,
+        "GraphUCB-Local": lambda g, d: GraphUCBLocal(g, d, preset="paper"),
         "Gob.Lin": lambda g, d: GobLin(g, d, exploration=lam),
         "CLUB": lambda g, d: CLUB(g, d, alpha2=alpha2),
-        "LinUCB": lambda g, d: LinUCB(g, d, ridge=alpha),
-        "GraphUCB-Local, gauss-seidel": lambda g, d: GraphUCBLocal(g, d, alpha=alpha, preset="recommended"),
+        "LinUCB": LinUCB,
+        "GraphUCB-Local, gauss-seidel": lambda g, d: GraphUCBLocal(g, d, preset="recommended"),
     }
 
 

@@ -73,14 +73,17 @@ def verdict_rows(entries: list[Entry]) -> list[str]:
     rows = []
     for entry in entries:
         for claim in entry.claims:
-            word, kind = ("reproduced", "yes") if claim.holds else ("not reproduced", "no")
-            if entry.figure.beyond:
-                word = "holds" if claim.holds else "does not hold"
             rows.append(
                 f'<tr><td><a href="#{entry.figure.name}">{entry.figure.name}</a></td><td>{html.escape(claim.claim)}</td>'
-                f'<td><span class="{kind}">{word}</span></td></tr>'
+                f"<td>{verdict(entry, claim)}</td></tr>"
             )
     return rows
+
+
+def verdict(entry: Entry, claim: Claim) -> str:
+    """Only what the paper claims can be reproduced."""
+    words = ("does not hold", "holds") if entry.figure.beyond else ("not reproduced", "reproduced")
+    return f'<span class="{"yes" if claim.holds else "no"}">{words[claim.holds]}</span>'
 
 
 def section(entry: Entry, settings: Settings) -> str:
@@ -123,15 +126,9 @@ def tuned(entry: Entry) -> str:
 
 def claim_box(entry: Entry, claim: Claim) -> str:
     """Verdict, sentence, reason, and the numbers on request."""
-    kind = "yes" if claim.holds else "no"
-    word = (
-        ("holds" if claim.holds else "does not hold")
-        if entry.figure.beyond
-        else ("reproduced" if claim.holds else "not reproduced")
-    )
     reason = f"<p>{html.escape(claim.reason)}</p>" if claim.reason and not claim.holds else ""
     return (
-        f'<details class="claim"><summary><span class="{kind}">{word}</span> {html.escape(claim.claim)}</summary>'
+        f'<details class="claim"><summary>{verdict(entry, claim)} {html.escape(claim.claim)}</summary>'
         f"{reason}{evidence(claim.evidence)}</details>"
     )
 
