@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import platform
 import time
@@ -12,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from ..environments import Environment
-from ..graph import UserGraph
 from ..jit import Ints
 from ..policies import Policy
 from . import keep as kept
@@ -21,7 +21,7 @@ from .parallel import spread
 from .result import Result
 from .simulate import Learner, simulate
 
-MakePolicy = Callable[[UserGraph, int], Learner]
+MakePolicy = Callable[..., Learner]
 MakeEnvironment = Callable[[int], Environment]
 CURVE_POINTS = 1000
 
@@ -41,7 +41,7 @@ def compare(
     Parameters
     ----------
     policies : name → function
-        `function(graph, dim)` makes a fresh policy.
+        `function(graph, dim)` makes a fresh policy. One with a parameter `items` is given the catalogue of the world too.
     make_environment : function
         `make_environment(seed)` makes the world of that seed; all policies meet it in the same rounds.
     horizon : int
@@ -106,6 +106,13 @@ def compare(
     )
 
 
+def policy_for(environment: Environment, make: MakePolicy, **settings: Any) -> Learner:
+    """A fresh policy for this world: `make(graph, dim)`, with the catalogue of arms if it has a parameter `items`."""
+    if "items" in inspect.signature(make).parameters:
+        settings["items"] = environment.arms
+    return make(environment.graph, environment.arms.shape[1], **settings)
+
+
 def _checked_seeds(seeds: Iterable[int]) -> tuple[int, ...]:
     try:
         listed = tuple(seeds)
@@ -122,7 +129,7 @@ def _run(
     name: str, make: MakePolicy, make_environment: MakeEnvironment, horizon: int, points: Ints, seed: int, folder: Path | None
 ) -> Run:
     environment = make_environment(seed)
-    policy = make(environment.graph, environment.arms.shape[1])
+    policy = policy_for(environment, make)
     path = folder and kept.place(folder, name, policy, environment, horizon=horizon, seed=seed)
     if path and (run := kept.load(path)):
         return run

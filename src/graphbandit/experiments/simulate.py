@@ -111,7 +111,18 @@ def _is_compiled(policy: Learner) -> bool:
 def _loop(policy: Any) -> Any:
     ours = type(policy._state).__module__.startswith(f"{__package__.partition('.')[0]}.")
     play = play_compiled if ours else _play_uncached
-    return lambda policy, arms, rounds, trace: play(policy._state, policy._rng, policy._noise, arms, rounds, trace)
+
+    def loop(policy: Any, arms: Floats, rounds: Rounds, trace: Trace) -> None:
+        done = 0
+        while done < len(rounds.user):  # in one go, unless the policy wants to be refreshed in between
+            now = slice(done, min(len(rounds.user), done + policy.until_refresh))
+            part = Rounds(rounds.user[now], rounds.pool[now], rounds.mean[now], rounds.noise[now])
+            seen = Trace(trace.user[now], trace.arm[now], trace.reward[now], trace.regret[now])
+            play(policy._state, policy._rng, policy._noise, arms, part, seen)
+            policy.count_rounds(len(part.user))
+            done = now.stop
+
+    return loop
 
 
 def _play_in_python(policy: Learner, arms: Floats, rounds: Rounds, trace: Trace) -> None:

@@ -40,7 +40,7 @@ def settings_of(function: Callable[..., Any]) -> dict[str, Any]:
     """The keyword settings of a policy or of a function that builds a graph, with their annotations."""
     target = function.__init__ if inspect.isclass(function) else function
     hints = typing.get_type_hints(target)
-    positional = ("self", "graph", "dim", "n", "features")  # these are given by the world
+    positional = ("self", "graph", "dim", "n", "features", "items")  # these are given by the world
     return {name: hints.get(name, Any) for name in inspect.signature(target).parameters if name not in positional}
 
 

@@ -86,7 +86,7 @@ def tune(
         if isinstance(values, str) or not isinstance(values, Sequence) or not values:
             raise ValueError(f"grid must give a list of one or more values for {name!r}, but it gives {values!r}.")
     combinations = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
-    policies = {describe(settings): partial(_made, make_policy, settings) for settings in combinations}
+    policies = {describe(settings): partial(make_policy, **settings) for settings in combinations}
     if len(policies) < len(combinations):
         raise ValueError("grid lists the same combination of settings twice.")
     result = compare(policies, make_environment, horizon, seeds=seeds, workers=workers, progress=progress, keep=keep)
@@ -97,10 +97,6 @@ def tune(
 def describe(settings: Mapping[str, Any]) -> str:
     """Settings as text: `alpha=1.0, ridge=0.1`."""
     return ", ".join(f"{name}={value!r}" for name, value in settings.items()) or "defaults"
-
-
-def _made(make_policy: Callable[..., Learner], settings: dict[str, Any], graph: Any, dim: int) -> Learner:
-    return make_policy(graph, dim, **settings)
 
 
 def _is_number(value: object) -> bool:

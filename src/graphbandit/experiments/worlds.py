@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -109,8 +110,10 @@ class Candidate:
         for key, value in self.settings.items():
             check_type(where, key, value, allowed[key])
 
-    def __call__(self, graph: UserGraph, dim: int, **changed: Any) -> Policy:
+    def __call__(self, graph: UserGraph, dim: int, *, items: Any = None, **changed: Any) -> Policy:
         make: Any = POLICIES[self.policy]
+        if "items" in inspect.signature(make).parameters:
+            changed["items"] = items
         try:
             made: Policy = make(CONTROLS[self.graph](graph), dim, **{**self.settings, **changed})
         except ValueError as error:

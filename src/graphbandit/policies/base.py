@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Sequence
+import sys
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -39,12 +40,21 @@ class Policy:
     state_parts: ClassVar[dict[str, type]] = {}
     """Types of the tuples nested in the state, by name, so that a file can be turned back into them."""
 
+    @property
+    def period(self) -> int:
+        """Observations between two calls of `refresh`; 0 if the policy needs none."""
+        return 0
+
+    def refresh(self) -> None:
+        """Work that is not done in every round, in Python: clustering by a graph library, solving a large system."""
+
     def __init__(self, graph: UserGraph, dim: int, state: Any, params: dict[str, Any], seed: Seed, noise: int = 0) -> None:
         self.graph = graph
         self.dim = dim
         self.params = params
         self._state = state
         self._noise = noise  # standard normals that a decision needs
+        self._since = 0  # observations since the last refresh
         self._rng = np.random.default_rng(seed)
 
     def __repr__(self) -> str:
@@ -89,6 +99,19 @@ class Policy:
             if not abs(reward) <= kernels.LARGEST_REWARD:
                 raise ValueError(f"reward must be finite and at most {kernels.LARGEST_REWARD:g} in size, but it is {reward!r}.")
             raise ValueError(f"x must be finite and at most {kernels.LARGEST_FEATURE:g} in size, but it is {features}.")
+        self.count_rounds(1)
+
+    def count_rounds(self, rounds: int) -> None:
+        """Note that the state has taken in so many observations, at most `until_refresh` of them, and refresh if it is time."""
+        self._since += rounds
+        if self.period and self._since >= self.period:
+            self._since = 0
+            self.refresh()
+
+    @property
+    def until_refresh(self) -> int:
+        """How many observations may follow before `refresh` is due."""
+        return self.period - self._since if self.period else sys.maxsize
 
     @property
     def theta(self) -> Floats:
@@ -104,6 +127,7 @@ class Policy:
             "policy": type(self).__name__,
             "dim": self.dim,
             "noise": self._noise,
+            "since": self._since,
             "params": {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in self.params.items()},
             "numbers": numbers,
             "ids": _plain_ids(self.graph.ids),
@@ -125,9 +149,10 @@ class Policy:
             state = _unflatten(cls.State, arrays, header["numbers"], cls.state_parts)
             Policy.__init__(policy, graph, header["dim"], state, header["params"], None, header["noise"])
             policy._rng = _generator(header["generator"])
+            policy._since = header["since"]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise archive.ArchiveError(f"{path} is damaged: it lacks a part of a {cls.__name__} ({error!r}).") from None
-        if any(part.gram.shape[1:] != (policy.dim, policy.dim) for part in state if isinstance(part, Observations)):
+        if any(grams.shape[1:] != (policy.dim, policy.dim) for grams in _grams(state)):
             raise archive.ArchiveError(f"{path} is damaged: its arrays are not those of dimension {policy.dim}.")
         return policy
 
@@ -215,6 +240,15 @@ def _generator(state: dict[str, Any]) -> np.random.Generator:
     inner = {name: np.array(part) if isinstance(part, list) else part for name, part in state["state"].items()}
     bits.state = state | {"state": inner}
     return np.random.Generator(bits)
+
+
+def _grams(state: Any) -> Iterator[Floats]:
+    """The Gram matrices of all observations in the state."""
+    for part in state:
+        if isinstance(part, Observations):
+            yield part.gram
+        elif isinstance(part, tuple):
+            yield from _grams(part)
 
 
 def _flatten(state: Any, prefix: str = "") -> tuple[archive.Arrays, dict[str, Any]]:

@@ -9,37 +9,27 @@ import numpy as np
 
 from ..graph import UserGraph
 from ..graphs import complete, erdos_renyi
-from ..jit import Flags, Floats, Indices, Ints, compiled
-from ..linalg import cholesky, dot, follow_gram, invert_positive, log_determinant, multiply, quadratic_form, solve_cholesky
-from ..observations import Observations, no_observations, record, touched
+from ..jit import Floats, Ints, compiled
+from ..linalg import log_determinant
+from ..observations import Observations
 from .base import Policy, Seed, check_choice, check_dim, check_not_negative, check_probability
 from .kernels import register
+from .pools import RIDGE, Pools, observe_pooled, pool_scores, pools, solve_pool, transfer
 from .schedules import RADII, THEORY, Radius, practical
+from .shrinking import Shrinking, cut, shrinking, split_part
 
 STARTS = ("auto", "complete", "random", "graph")
 COMPLETE_USERS = 200  # a complete graph has n² edges to store and to test
 DELETIONS = ("practice", "theory", "released")
 PRACTICE, THEORY_WIDTH, RELEASED = range(3)
-RIDGE = 1.0  # blocks start at I, in the article and here
 
 
 class CLUBState(NamedTuple):
-    """Three d × d matrices a user: its own gram, and a slot for a cluster's gram and inverse."""
+    """Clusters are the connected components of a graph that loses edges."""
 
-    seen: Observations  # of users
-    theta: Floats  # (n, d), w_u = (A_u + I)⁻¹ b_u
-    cluster: Ints  # (n,), the slot of a user's cluster
-    pooled: Observations  # of clusters
-    inverse: Floats  # (n, d, d), (Σ A_u + I)⁻¹ of a cluster
-    centre: Floats  # (n, d), the cluster's vector
+    pools: Pools
+    edges: Shrinking
     clusters: Ints  # (1,), slots in use, none of them empty
-    start: Ints  # (n + 1,), CSR of the starting graph
-    neighbour: Indices
-    twin: Ints  # the same edge seen from its other end
-    alive: Flags  # not cut yet
-    visited: Ints  # (n,), scratch: the search that last saw a user
-    searches: Ints  # (1,)
-    found: Ints  # (2, n), scratch: users found by the two searches
     rounds: Ints  # (1,), observations so far
     schedule: int
     deletion: int
@@ -56,7 +46,7 @@ def radius(state: CLUBState, cluster: int) -> float:
     """exploration · sqrt(log(1 + t)), as in practice; or sigma sqrt(2 log(2 det V / delta)) + 1, as in theory."""
     if state.schedule != THEORY:
         return state.exploration * practical(state.schedule, state.rounds[0])
-    gram = state.pooled.gram[cluster]
+    gram = state.pools.pooled.gram[cluster]
     log_det = log_determinant(gram, RIDGE, np.empty(gram.shape))
     return state.exploration * (state.sigma * sqrt(2.0 * (log(2.0 / state.delta) + log_det)) + 1.0)
 
@@ -64,22 +54,19 @@ def radius(state: CLUBState, cluster: int) -> float:
 @compiled
 def score(state: CLUBState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
     """LinUCB with the pooled data of the user's cluster."""
-    c = state.cluster[user]
-    beta = radius(state, c)
-    for a in range(arms.shape[0]):
-        mean[a] = dot(arms[a], state.centre[c])
-        bonus[a] = beta * sqrt(max(0.0, quadratic_form(state.inverse[c], arms[a])))
+    c = state.pools.cluster[user]
+    pool_scores(state.pools, c, radius(state, c), arms, mean, bonus)
 
 
 @compiled
 def deletion_width(state: CLUBState, user: int) -> float:
     """How far a user's vector may be from the truth: the edge test compares a distance with the sum of two of these."""
-    count = state.seen.visits[user]
+    count = state.pools.seen.visits[user]
     if state.deletion == PRACTICE:
         return state.alpha2 * sqrt((1.0 + log(1.0 + count)) / (1.0 + count))
     if state.deletion == RELEASED:  # a misplaced parenthesis: tends to alpha2, not to 0 (errata, the released code)
         return state.alpha2 * sqrt(1.0 + log(1.0 + count) / (1.0 + count))
-    n, dim = state.theta.shape
+    n, dim = state.pools.theta.shape
     spread = log((count + 3.0) * 2.0 * n * dim / state.delta)
     growth = max(0.0, count / (4.0 * dim) - 8.0 * spread - 2.0 * sqrt(count * spread))  # least eigenvalue 1/d assumed
     noise = state.sigma * sqrt(2.0 * dim * log(max(1.0, state.rounds[0])) + 2.0 * log(2.0 / state.delta))
@@ -91,18 +78,7 @@ def update(state: CLUBState, user: int, x: Floats, reward: float) -> None:
     """Learn in the user and in its cluster, then cut the edges to users that are now known to differ."""
     if state.before:
         cut_edges(state, user)
-    record(state.seen, user, x, reward)
-    gram = state.seen.gram[user]
-    factor = np.empty(gram.shape)
-    cholesky(gram, RIDGE, factor)
-    theta = state.theta[user]
-    for k in range(theta.shape[0]):
-        theta[k] = state.seen.bias[user, k]
-    solve_cholesky(factor, theta)
-    c = state.cluster[user]
-    record(state.pooled, c, x, reward)
-    follow_gram(state.inverse[c], state.pooled.gram[c], RIDGE, x, state.pooled.visits[c])
-    multiply(state.inverse[c], state.pooled.bias[c], state.centre[c])
+    observe_pooled(state.pools, user, x, reward)
     state.rounds[0] += 1
     if not state.before:
         cut_edges(state, user)
@@ -111,73 +87,31 @@ def update(state: CLUBState, user: int, x: Floats, reward: float) -> None:
 @compiled
 def cut_edges(state: CLUBState, user: int) -> None:
     """Delete every remaining edge (user, l) with ‖w - w_l‖ > width + width_l, for good."""
-    theta, width = state.theta[user], deletion_width(state, user)
-    for edge in range(state.start[user], state.start[user + 1]):
-        other = state.neighbour[edge]
-        if not state.alive[edge] or (state.spare_unseen and state.seen.visits[other] == 0):
+    edges, pools = state.edges, state.pools
+    theta, width = pools.theta[user], deletion_width(state, user)
+    for edge in range(edges.start[user], edges.start[user + 1]):
+        other = edges.neighbour[edge]
+        if not edges.alive[edge] or (state.spare_unseen and pools.seen.visits[other] == 0):
             continue
         distance = 0.0
         for k in range(theta.shape[0]):
-            distance += (theta[k] - state.theta[other, k]) ** 2
+            distance += (theta[k] - pools.theta[other, k]) ** 2
         if sqrt(distance) > width + deletion_width(state, other):
-            state.alive[edge] = False
-            state.alive[state.twin[edge]] = False
-            separate(state, user, other)
-
-
-@compiled
-def separate(state: CLUBState, left: int, right: int) -> None:
-    """After the cut of (left, right): search from both ends in turn; if they do not meet, split the cluster in two.
-
-    The search that runs dry first has found a whole part, so a split costs no more than about its smaller side.
-    """
-    state.searches[0] += 2
-    head, tail = np.zeros(2, dtype=np.int64), np.ones(2, dtype=np.int64)
-    for side in range(2):
-        user = right if side else left
-        state.found[side, 0] = user
-        state.visited[user] = state.searches[0] + side
-    side = 0
-    while head[side] < tail[side]:
-        user = state.found[side, head[side]]
-        head[side] += 1
-        mine = state.searches[0] + side
-        for edge in range(state.start[user], state.start[user + 1]):
-            other = state.neighbour[edge]
-            if not state.alive[edge] or state.visited[other] == mine:
-                continue
-            if state.visited[other] == state.searches[0] + 1 - side:
-                return  # the searches have met: still one cluster
-            state.visited[other] = mine
-            state.found[side, tail[side]] = other
-            tail[side] += 1
-        side = 1 - side
-    move(state, state.found[side, : tail[side]])
-
-
-@compiled
-def pool(pooled: Observations, cluster: int, seen: Observations, user: int, sign: float) -> None:
-    """Add a user's statistics to those of a cluster, or take them out again."""
-    for i in range(pooled.bias.shape[1]):
-        pooled.bias[cluster, i] += sign * seen.bias[user, i]
-        for j in range(pooled.bias.shape[1]):
-            pooled.gram[cluster, i, j] += sign * seen.gram[user, i, j]
-    pooled.visits[cluster] += int(sign) * seen.visits[user]
+            cut(edges, edge)
+            side, size = split_part(edges, user, other)
+            if size > 0:
+                move(state, edges.found[side, :size])
 
 
 @compiled
 def move(state: CLUBState, part: Ints) -> None:
     """Take these users, statistics and all, out of their cluster into a new one."""
-    old, new = state.cluster[part[0]], state.clusters[0]
+    old, new = state.pools.cluster[part[0]], state.clusters[0]
     state.clusters[0] += 1
     for k in range(part.shape[0]):
-        user = part[k]
-        state.cluster[user] = new
-        pool(state.pooled, old, state.seen, user, -1.0)
-        pool(state.pooled, new, state.seen, user, 1.0)
-    for c in (old, new):
-        invert_positive(state.pooled.gram[c], RIDGE, state.inverse[c])
-        multiply(state.inverse[c], state.pooled.bias[c], state.centre[c])
+        transfer(state.pools, part[k], new)
+    solve_pool(state.pools, old)
+    solve_pool(state.pools, new)
 
 
 class CLUB(Policy):
@@ -222,7 +156,7 @@ class CLUB(Policy):
     """
 
     State = CLUBState
-    state_parts = {"Observations": Observations}
+    state_parts = {"Observations": Observations, "Pools": Pools, "Shrinking": Shrinking}
 
     def __init__(
         self,
@@ -248,23 +182,11 @@ class CLUB(Policy):
         deletion = deletion or ("released" if preset == "released" else "practice")
         rng = np.random.default_rng(seed)
         edges = starting_graph(graph, start, rng)
-        labels, sizes = edges.components, np.bincount(edges.components)
-        neighbour = edges.adjacency.indices.astype(np.int32)
+        labels = edges.components
         state = CLUBState(
-            seen=no_observations(n, dim),
-            theta=touched(n, dim),
-            cluster=labels.copy(),
-            pooled=no_observations(n, dim),
-            inverse=np.tile(np.eye(dim) / RIDGE, (n, 1, 1)),
-            centre=touched(n, dim),
-            clusters=np.array([len(sizes)], dtype=np.int64),
-            start=edges.adjacency.indptr.astype(np.int64),
-            neighbour=neighbour,
-            twin=twins(edges),
-            alive=np.ones(len(neighbour), dtype=np.bool_),
-            visited=np.zeros(n, dtype=np.int64),
-            searches=np.zeros(1, dtype=np.int64),
-            found=np.zeros((2, n), dtype=np.int64),
+            pools=pools(labels, dim, slots=n),
+            edges=shrinking(edges),
+            clusters=np.array([labels.max() + 1], dtype=np.int64),
             rounds=np.zeros(1, dtype=np.int64),
             schedule=check_choice("radius", radius, RADII),
             deletion=check_choice("deletion", deletion, DELETIONS),
@@ -283,12 +205,12 @@ class CLUB(Policy):
     @property
     def theta(self) -> Floats:
         """(n_users, dim) the vector of every user's cluster, as a copy."""
-        return np.asarray(self._state.centre[self._state.cluster])
+        return np.asarray(self._state.pools.centre[self._state.pools.cluster])
 
     @property
     def clusters(self) -> Ints:
         """(n_users,) the cluster that each user belongs to now, as a copy."""
-        return self._state.cluster.copy()  # type: ignore[no-any-return]
+        return self._state.pools.cluster.copy()  # type: ignore[no-any-return]
 
     @property
     def n_clusters(self) -> int:
@@ -305,13 +227,6 @@ def starting_graph(graph: UserGraph, start: str, rng: np.random.Generator) -> Us
     if start == "complete":
         return complete(n)
     return graph if start == "graph" else erdos_renyi(n, min(1.0, 3 * log(n) / n) if n > 1 else 0.0, seed=rng)
-
-
-def twins(graph: UserGraph) -> Ints:
-    """For each entry (i, j) of the CSR form, the place of (j, i): of a symmetric matrix, the transposed order."""
-    adjacency = graph.adjacency
-    rows = np.repeat(np.arange(graph.n_users), np.diff(adjacency.indptr))
-    return np.lexsort((rows, adjacency.indices)).astype(np.int64)
 
 
 register(CLUBState, score=score, update=update)
