@@ -8,6 +8,7 @@ from .graph import UserGraph
 from .policies import (
     CLUB,
     POLICIES,
+    AdaptiveGraphUCB,
     GobLin,
     GobLinBlock,
     GobLinMacro,
@@ -25,6 +26,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CLUB",
     "POLICIES",
+    "AdaptiveGraphUCB",
     "GobLin",
     "GobLinBlock",
     "GobLinMacro",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .adaptive import AdaptiveGraphUCB
 from .base import Policy, Scores
 from .club import CLUB
 from .goblin import GobLin, GobLinBlock, GobLinMacro
@@ -17,6 +18,7 @@ POLICIES: dict[str, type[Policy]] = {
     "lints": LinTS,
     "graphucb": GraphUCB,
     "graphucb-local": GraphUCBLocal,
+    "adaptive": AdaptiveGraphUCB,
     "goblin": GobLin,
     "goblin-block": GobLinBlock,
     "goblin-macro": GobLinMacro,
@@ -26,6 +28,7 @@ POLICIES: dict[str, type[Policy]] = {
 __all__ = [
     "CLUB",
     "POLICIES",
+    "AdaptiveGraphUCB",
     "GobLin",
     "GobLinBlock",
     "GobLinMacro",

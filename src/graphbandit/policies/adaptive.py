@@ -1,0 +1,422 @@
+"""AdaptiveGraphUCB: the strength of the graph, and whether to use it at all, chosen by evidence.
+
+Three kinds of models of the users, each at every strength τ of a grid, all fed the same data. With noise N(0, σ²):
+
+| kind | prior of the users' vectors | posterior |
+|---|---|---|
+| `alone` | θ_i ~ N(0, σ²/τ I), independent | exact |
+| `everyone` | θ_i = μ + δ_i, δ_i ~ N(0, σ²/τ I), μ ~ N(0, σ²/(slack τ) I) | exact (`solvers/hierarchy.py`) |
+| `graph` | θ_i = μ + δ_i, δ smooth on the graph | exact (`solvers/joint.py`) or one user at a time (`solvers/relaxed.py`) |
+
+The graph prior is the symmetric one behind the random-walk system: sqrt(D_i) δ_i has the precision τ (I - ρ D^-½ W D^-½) / σ²,
+ρ = 1/(1 + slack), so that given its neighbours δ_i has mean ρ Σ_j P_ij δ_j, P = D⁻¹W, and the precision τ/σ² whatever its
+degree. Read literally, the same scaling makes the noise of user i σ²/D_i. We take it as σ² for everybody, in the evidence and
+in the confidence: exact for regular graphs, an approximation for others (its coverage is measured in docs/adaptive.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import exp, log, sqrt
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ..graph import UserGraph
+from ..jit import Floats, Ints, compiled
+from ..linalg import cholesky, dot, invert_positive, multiply, quadratic_form, solve_cholesky
+from ..observations import Observations, no_observations, record
+from ..solvers import DENSE_ROWS
+from ..solvers.graph_models import GraphModels, forget, learn, look, moments, predict
+from ..solvers.hierarchy import Hierarchy, hierarchy, observe_hierarchy, replace_user
+from ..solvers.joint import Joint, joint
+from ..solvers.relaxed import Relaxed, new_view, relaxed, sandwich
+from .base import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive, check_probability
+from .evidence import Evidence, fade_evidence, judge, log_evidence, no_evidence, noise_variance, weigh
+from .kernels import register
+
+KINDS = ("alone", "everyone", "graph")
+ALONE, EVERYONE, GRAPH = range(3)
+N_KINDS = 3
+SOLVERS = ("auto", "dense", "local")
+ALPHAS = tuple(np.geomspace(1e-4, 30.0, 9).tolist())
+LEVELS = (0.5, 0.9, 0.99)
+QUANTILES = (0.6744897501960817, 1.6448536269514722, 2.5758293035489004)  # of |N(0, 1)|
+TRAIL = 63
+
+
+class AdaptiveState(NamedTuple):
+    """All models share the users' statistics, and at one strength also V_i = A_i + τ I."""
+
+    seen: Observations
+    solver: GraphModels
+    common: Hierarchy
+    evidence: Evidence
+    strength: Floats  # (k,), τ
+    gain: Floats  # (n,), log evidence for the graph, against the best models without it, from a user's own rounds
+    trail: Floats  # (TRAIL, 2 + kinds), at rounds 1, 2, 4, …: round, effective strength, weight of each kind
+    inside: Ints  # (levels,), rewards inside the central interval of each level, judged before they were learned
+    rounds: Ints  # (1,)
+    rho: float
+    keep: float  # what an observation leaves of the same user's earlier ones
+    exploration: float
+    best_only: bool
+    thompson: bool
+
+
+@compiled
+def mixture(state: AdaptiveState, user: int, theta: Floats, covariance: Floats) -> None:
+    """Write mean and covariance of the user's vector over all models, by their weights."""
+    dim, n_strengths = theta.shape[0], state.strength.shape[0]
+    weight = np.empty(state.evidence.squares.shape)
+    weigh(state.evidence, state.best_only, weight)
+    for i in range(dim):
+        theta[i] = 0.0
+        for j in range(dim):
+            covariance[i, j] = 0.0
+    view = new_view(state.common, state.rho)
+    if weight[GRAPH].sum() > 0.0:
+        look(state.solver, state.seen, user, view)
+    inverse, spread = np.empty((dim, dim)), np.empty((dim, dim))
+    own, mean = np.empty(dim), np.empty(dim)
+    for k in range(n_strengths):
+        if weight[ALONE, k] + weight[EVERYONE, k] + weight[GRAPH, k] == 0.0:
+            continue
+        tau = state.strength[k]
+        invert_positive(state.seen.gram[user], tau, inverse)
+        multiply(inverse, state.seen.bias[user], own)
+        if weight[ALONE, k] > 0.0:
+            blend(weight[ALONE, k], noise_variance(state.evidence, ALONE, k), own, inverse, theta, covariance)
+        if weight[EVERYONE, k] > 0.0:
+            multiply(inverse, state.common.mean[k], mean)
+            for i in range(dim):
+                mean[i] = own[i] + tau * mean[i]
+            sandwich(inverse, state.common.inverse[k], tau * tau, spread)
+            blend(weight[EVERYONE, k], noise_variance(state.evidence, EVERYONE, k), mean, spread, theta, covariance)
+        if weight[GRAPH, k] > 0.0:
+            moments(state.solver, user, k, tau, inverse, own, view, mean, spread)
+            blend(weight[GRAPH, k], noise_variance(state.evidence, GRAPH, k), mean, spread, theta, covariance)
+    for i in range(dim):
+        for j in range(dim):
+            covariance[i, j] -= theta[i] * theta[j]
+
+
+@compiled
+def blend(weight: float, variance: float, mean: Floats, spread: Floats, theta: Floats, covariance: Floats) -> None:
+    """Add one model's share of E θ and E θθᵀ."""
+    for i in range(mean.shape[0]):
+        theta[i] += weight * mean[i]
+        for j in range(mean.shape[0]):
+            covariance[i, j] += weight * (variance * spread[i, j] + mean[i] * mean[j])
+
+
+@compiled
+def score(state: AdaptiveState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
+    """xᵀθ and exploration · sqrt(xᵀ C x), θ and C being mean and covariance of the user's vector."""
+    dim = arms.shape[1]
+    theta, covariance = np.empty(dim), np.empty((dim, dim))
+    mixture(state, user, theta, covariance)
+    for a in range(arms.shape[0]):
+        mean[a] = dot(arms[a], theta)
+        bonus[a] = state.exploration * sqrt(max(0.0, quadratic_form(covariance, arms[a])))
+
+
+@compiled
+def sample(state: AdaptiveState, user: int, arms: Floats, noise: Floats, values: Floats) -> None:
+    """mean + bonus, or the values under one draw of the user's vector."""
+    dim = arms.shape[1]
+    theta, covariance = np.empty(dim), np.empty((dim, dim))
+    mixture(state, user, theta, covariance)
+    if state.thompson:
+        factor = np.zeros((dim, dim))
+        largest = 1e-300
+        for i in range(dim):
+            largest = max(largest, covariance[i, i])
+        cholesky(covariance, 1e-12 * largest, factor)
+        for i in range(dim):
+            for j in range(i + 1):
+                theta[i] += state.exploration * factor[i, j] * noise[j]
+    for a in range(arms.shape[0]):
+        values[a] = dot(arms[a], theta)
+        if not state.thompson:
+            values[a] += state.exploration * sqrt(max(0.0, quadratic_form(covariance, arms[a])))
+
+
+@compiled
+def update(state: AdaptiveState, user: int, x: Floats, reward: float) -> None:
+    """Judge every model by its prediction, then let all of them learn."""
+    view = new_view(state.common, state.rho)
+    look(state.solver, state.seen, user, view)
+    count_prediction(state, user, x, reward, view)
+    if state.keep < 1.0 and state.seen.visits[user] > 0:
+        forget_user(state, user)
+    dim, n_strengths = x.shape[0], state.strength.shape[0]
+    factors = np.empty((n_strengths, dim, dim))
+    for k in range(n_strengths):
+        cholesky(state.seen.gram[user], state.strength[k], factors[k])
+    z, own, theta = np.empty(dim), np.empty(dim), np.empty(dim)
+    before = state.seen.bias[user].copy()
+    record(state.seen, user, x, reward)
+    state.common.updates[0] += 1
+    for k in range(n_strengths):
+        tau = state.strength[k]
+        for i in range(dim):
+            z[i], own[i] = x[i], before[i]
+        solve_cholesky(factors[k], z)
+        solve_cholesky(factors[k], own)
+        q = 1.0 + dot(x, z)
+        observe_hierarchy(state.common, k, tau, z, q, reward - dot(x, own))
+        for i in range(dim):  # V⁻¹(b + τ g) with the new observation, by rank one
+            theta[i] = tau * view.pull[k, i]
+        solve_cholesky(factors[k], theta)
+        for i in range(dim):
+            theta[i] += own[i] + reward * z[i]
+        surplus = dot(x, theta) / q
+        for i in range(dim):
+            theta[i] -= surplus * z[i]
+        learn(state.solver, state.seen, user, k, tau, x, reward, theta, view)
+    state.rounds[0] += 1
+
+
+@compiled
+def count_prediction(state: AdaptiveState, user: int, x: Floats, reward: float, view: Any) -> None:
+    """Add one round to the evidence of every model, to the user's gain, to the coverage and to the trail."""
+    dim, n_strengths = x.shape[0], state.strength.shape[0]
+    weight = np.empty(state.evidence.squares.shape)
+    weigh(state.evidence, state.best_only, weight)
+    factor, z, ridge = np.empty((dim, dim)), np.empty(dim), np.empty(dim)
+    predicted, growth = np.empty(weight.shape), np.empty(weight.shape)
+    out = np.empty(2)
+    for k in range(n_strengths):
+        tau = state.strength[k]
+        cholesky(state.seen.gram[user], tau, factor)
+        for i in range(dim):
+            z[i], ridge[i] = x[i], state.seen.bias[user, i]
+        solve_cholesky(factor, z)
+        solve_cholesky(factor, ridge)
+        predicted[ALONE, k] = dot(x, ridge)
+        growth[ALONE, k] = 1.0 + dot(x, z)
+        predicted[EVERYONE, k] = predicted[ALONE, k] + tau * dot(z, state.common.mean[k])
+        growth[EVERYONE, k] = growth[ALONE, k] + tau * tau * max(0.0, quadratic_form(state.common.inverse[k], z))
+        predict(state.solver, user, k, tau, x, z, ridge, view, out)
+        predicted[GRAPH, k] = out[0]
+        growth[GRAPH, k] = out[1]
+    mean, square = 0.0, 0.0
+    for kind in range(N_KINDS):
+        for k in range(n_strengths):
+            variance = noise_variance(state.evidence, kind, k) * growth[kind, k]
+            mean += weight[kind, k] * predicted[kind, k]
+            square += weight[kind, k] * (variance + predicted[kind, k] ** 2)
+    deviation = abs(reward - mean) / sqrt(max(square - mean * mean, 1e-300))
+    for level in range(len(QUANTILES)):
+        state.inside[level] += deviation <= QUANTILES[level]
+    with_graph, own = best_model(state, GRAPH, GRAPH), best_model(state, ALONE, EVERYONE)
+    before = log_evidence(state.evidence, *with_graph) - log_evidence(state.evidence, *own)
+    fade_evidence(state.evidence)
+    for kind in range(N_KINDS):
+        for k in range(n_strengths):
+            judge(state.evidence, kind, k, reward - predicted[kind, k], growth[kind, k])
+    state.gain[user] += log_evidence(state.evidence, *with_graph) - log_evidence(state.evidence, *own) - before
+    leave_trail(state, weight)
+
+
+@compiled
+def best_model(state: AdaptiveState, first: int, last: int) -> tuple[int, int]:
+    """Kind and strength of the model with the most evidence, among these kinds."""
+    best, chosen = -np.inf, (first, 0)
+    for kind in range(first, last + 1):
+        for k in range(state.strength.shape[0]):
+            fit = log_evidence(state.evidence, kind, k)
+            if fit > best:
+                best, chosen = fit, (kind, k)
+    return chosen
+
+
+@compiled
+def leave_trail(state: AdaptiveState, weight: Floats) -> None:
+    """At rounds 1, 2, 4, … note the weights that were used and the strength that they amount to."""
+    now, place = state.rounds[0] + 1, 0
+    while now > 1 and now % 2 == 0:
+        now //= 2
+        place += 1
+    if now != 1 or place >= state.trail.shape[0]:
+        return
+    log_strength = 0.0
+    for kind in range(N_KINDS):
+        state.trail[place, 2 + kind] = weight[kind].sum()
+        for k in range(weight.shape[1]):
+            log_strength += weight[kind, k] * log(state.strength[k])
+    state.trail[place, 0] = state.rounds[0] + 1
+    state.trail[place, 1] = exp(log_strength)
+
+
+@compiled
+def forget_user(state: AdaptiveState, user: int) -> None:
+    """Multiply the user's statistics by `keep`, and let everything that is computed from them follow."""
+    gram, bias = state.seen.gram[user], state.seen.bias[user]
+    dim, n_strengths = bias.shape[0], state.strength.shape[0]
+    before = np.empty((n_strengths, dim, dim))
+    after, old, new = np.empty((dim, dim)), np.empty((n_strengths, dim)), np.empty(dim)
+    for k in range(n_strengths):
+        invert_positive(gram, state.strength[k], before[k])
+        multiply(before[k], bias, old[k])
+    for i in range(dim):
+        bias[i] *= state.keep
+        for j in range(dim):
+            gram[i, j] *= state.keep
+    for k in range(n_strengths):
+        invert_positive(gram, state.strength[k], after)
+        multiply(after, bias, new)
+        replace_user(state.common, k, state.strength[k], before[k], after, old[k], new)
+    forget(state.solver, state.seen, user, state.keep)
+
+
+class AdaptiveGraphUCB(Policy):
+    """Learns how strong the graph is while it acts, and stops using a graph that does not help. No constant to tune.
+
+    Keeps three kinds of models of the users (everyone for itself, everyone around a common vector, neighbours alike), each at
+    every strength of a grid, all fed the same data. Each is judged by how well it predicted every reward before it was
+    seen. The user's vector has the mean and covariance of the evidence-weighted mixture, and the arm is
+    argmax xᵀθ_i + exploration · sqrt(xᵀ C_i x). The noise level is learned as well.
+
+    Parameters
+    ----------
+    alphas : list of float, optional
+        Strengths τ of the prior, in units of the noise variance: given its neighbours, a user's coordinate deviates with
+        variance σ²/τ. The default, nine values from 1e-4 to 30, suits features of norm about 1.
+    sigma : float, optional
+        Standard deviation of the noise, if it is known; otherwise each model estimates its own.
+    exploration : float
+        Standard deviations of optimism; 0 is greedy.
+    models : names among "alone", "everyone", "graph"
+        Which kinds may act. All of them are judged in any case.
+    choice : {"average", "best"}
+        Act with the evidence-weighted average of the models, or with the single best one.
+    temper : float
+        Evidence is raised to this power. 1 is Bayes' rule; less keeps more models in play, since none of them is right.
+    slack : float
+        How loosely a user is tied to its neighbours' mean rather than to the common vector.
+    half_life : float, optional
+        For tastes that drift: after this many observations of a user an old one of the same user counts half. Evidence
+        fades at the same pace.
+    solver : {"auto", "dense", "local"}
+        Posterior of the graph models: exact, O((n dim)²) a round and strength; or one user at a time with the uncertainty of
+        its neighbours to first order, at a cost that depends on the degree only. `auto` takes `dense` up to 256 rows.
+    thompson : bool
+        Draw the user's vector from N(θ_i, exploration² C_i) in every decision, in place of the bonus.
+
+    References
+    ----------
+    The evidence is the prequential one of Dawid 1984, its power that of Grünwald & van Ommen 2017 ("Inconsistency of Bayesian
+    inference for misspecified linear models"). The graph prior is that of Yang, Dong & Toni 2020.
+
+    Examples
+    --------
+    >>> from graphbandit import environments, graphs, signals, simulate
+    >>> graph = graphs.erdos_renyi(20, 0.4, seed=0)
+    >>> env = environments.Linear(graph, signals.smooth(graph, 5, gamma=7, seed=1), signals.unit_arms(500, 5, seed=2), pool=50)
+    >>> policy = AdaptiveGraphUCB(graph, 5)
+    >>> trace = simulate(policy, env, 1000, seed=0)
+    >>> bool(trace.regret[-1] < 25)
+    True
+    """
+
+    State = AdaptiveState
+    state_parts = {
+        "Observations": Observations,
+        "Joint": Joint,
+        "Relaxed": Relaxed,
+        "Hierarchy": Hierarchy,
+        "Evidence": Evidence,
+    }
+
+    def __init__(
+        self,
+        graph: UserGraph,
+        dim: int,
+        *,
+        alphas: Sequence[float] | None = None,
+        sigma: float | None = None,
+        exploration: float = 1.0,
+        models: Sequence[str] = KINDS,
+        choice: Literal["average", "best"] = "average",
+        temper: float = 0.2,
+        slack: float = 0.3,
+        half_life: float | None = None,
+        solver: Literal["auto", "dense", "local"] = "auto",
+        thompson: bool = False,
+        seed: Seed = 0,
+    ) -> None:
+        dim = check_dim(graph, dim)
+        strengths = _strengths(alphas)
+        check_positive(slack=slack, half_life=1.0 if half_life is None else half_life, sigma=1.0 if sigma is None else sigma)
+        check_not_negative(exploration=exploration)
+        check_probability(temper=temper)
+        check_choice("solver", solver, SOLVERS)
+        for name in models:
+            check_choice("models", name, KINDS)
+        if not models:
+            raise ValueError(f"models must name one or more of {', '.join(KINDS)}, but it is empty.")
+        dense = solver == "dense" or (solver == "auto" and graph.n_users * dim <= DENSE_ROWS)
+        keep = 1.0 if half_life is None else 0.5 ** (1.0 / half_life)
+        state = AdaptiveState(
+            seen=no_observations(graph.n_users, dim),
+            solver=joint(graph, dim, strengths=strengths, slack=slack) if dense else relaxed(graph, dim, len(strengths)),
+            common=hierarchy(strengths, dim, slack),
+            evidence=no_evidence(
+                np.array([float(name in models) for name in KINDS]),
+                len(strengths),
+                sigma=sigma,
+                temper=float(temper),
+                fade=keep ** (1.0 / graph.n_users),
+            ),
+            strength=strengths,
+            gain=np.zeros(graph.n_users),
+            trail=np.zeros((TRAIL, 2 + len(KINDS))),
+            inside=np.zeros(len(LEVELS), dtype=np.int64),
+            rounds=np.zeros(1, dtype=np.int64),
+            rho=1.0 / (1.0 + slack),
+            keep=keep,
+            exploration=float(exploration),
+            best_only=check_choice("choice", choice, ("average", "best")) == 1,
+            thompson=bool(thompson),
+        )
+        params = dict(
+            alphas=strengths.tolist(), sigma=sigma, exploration=exploration, models=list(models), choice=choice, temper=temper
+        )
+        params |= dict(slack=slack, half_life=half_life, solver=solver, thompson=thompson)
+        super().__init__(graph, dim, state, params, seed, noise=dim if thompson else 0)
+
+    @property
+    def theta(self) -> Floats:
+        """(n_users, dim) the mean of every user's vector, as a copy."""
+        return np.array([self.moments(user)[0] for user in range(self.graph.n_users)])
+
+    def moments(self, user: int) -> tuple[Floats, Floats]:
+        """Mean and covariance of what is known about a user's vector."""
+        theta, covariance = np.empty(self.dim), np.empty((self.dim, self.dim))
+        mixture(self._state, self.graph.check_user(user), theta, covariance)
+        return theta, covariance
+
+    def user_precision(self, user: int) -> Floats:
+        """The inverse of the covariance: the metric in which the confidence region of this user is a ball."""
+        return np.asarray(np.linalg.inv(self.moments(user)[1]))
+
+    def beta(self, user: int, level: float = 0.99) -> float:
+        """The radius of the region that holds the user's vector with this probability, under the model."""
+        from scipy.special import chdtri
+
+        self.graph.check_user(user)
+        return float(np.sqrt(chdtri(self.dim, 1.0 - level)))
+
+
+def _strengths(alphas: Sequence[float] | None) -> Floats:
+    listed = list(ALPHAS if alphas is None else alphas)
+    if not listed:
+        raise ValueError("alphas must be a list of one or more positive numbers, but it is empty.")
+    for alpha in listed:
+        check_positive(alphas=alpha)
+    return np.array(sorted({float(alpha) for alpha in listed}))
+
+
+register(AdaptiveState, score=score, update=update, sample=sample)

@@ -1,0 +1,103 @@
+"""Which model of the users fits best, judged by how well each predicted every reward before it was seen.
+
+Model k predicts y ~ N(p_k, σ² q_k). The logarithm of its evidence is the sum of these log-densities,
+
+    -½ Σ (y - p_k)² / (σ² q_k) - ½ Σ log q_k,   or, with σ integrated out,
+    -(a + T/2) log(b + ½ Σ (y - p_k)² / q_k) - ½ Σ log q_k,
+
+both free to keep online. Weights are proportional to exp(temper · log evidence): a temper below 1 admits that no model is right
+and keeps several in play for longer (a power posterior), which is what keeps the confidence regions honest.
+"""
+
+from __future__ import annotations
+
+from math import exp, log
+from typing import NamedTuple
+
+import numpy as np
+
+from ..jit import Floats, compiled
+
+SHAPE, RATE = 1e-3, 1e-20  # of the inverse gamma prior of σ²: as good as flat
+NEGLIGIBLE = 1e-3  # models with less weight are left out of decisions
+
+
+class Evidence(NamedTuple):
+    """Sums over all rounds, for each kind of model and strength."""
+
+    squares: Floats  # (kinds, k), Σ (y - p)² / q
+    growth: Floats  # (kinds, k), Σ log q
+    mass: Floats  # (1,), rounds, discounted if old ones fade
+    usable: Floats  # (kinds,), 1 if models of the kind may act, else 0
+    sigma: float  # NaN: integrated out
+    temper: float
+    fade: float  # what one round leaves of all earlier ones
+
+
+def no_evidence(usable: Floats, n_strengths: int, *, sigma: float | None, temper: float, fade: float) -> Evidence:
+    """Before the first round: all models are equal."""
+    shape = (len(usable), n_strengths)
+    return Evidence(
+        np.zeros(shape), np.zeros(shape), np.zeros(1), usable, float("nan") if sigma is None else float(sigma), temper, fade
+    )
+
+
+@compiled
+def log_evidence(state: Evidence, kind: int, k: int) -> float:
+    """Up to a constant that is common to all models."""
+    fit = -0.5 * state.growth[kind, k]
+    if np.isnan(state.sigma):
+        return float(fit - (SHAPE + 0.5 * state.mass[0]) * log(RATE + 0.5 * state.squares[kind, k]))
+    return float(fit - 0.5 * state.squares[kind, k] / (state.sigma * state.sigma))
+
+
+@compiled
+def noise_variance(state: Evidence, kind: int, k: int) -> float:
+    """σ² as given, or as the model itself estimates it."""
+    if np.isnan(state.sigma):
+        return float((RATE + 0.5 * state.squares[kind, k]) / (SHAPE + 0.5 * state.mass[0]))
+    return state.sigma * state.sigma
+
+
+@compiled
+def weigh(state: Evidence, best_only: bool, weight: Floats) -> None:
+    """Write the weight of every model; they sum to 1."""
+    best, best_kind, best_k = -np.inf, 0, 0
+    for kind in range(weight.shape[0]):
+        for k in range(weight.shape[1]):
+            weight[kind, k] = log_evidence(state, kind, k)
+            if state.usable[kind] > 0 and weight[kind, k] > best:
+                best, best_kind, best_k = weight[kind, k], kind, k
+    total = 0.0
+    for kind in range(weight.shape[0]):
+        for k in range(weight.shape[1]):
+            if best_only:
+                weight[kind, k] = 1.0 if kind == best_kind and k == best_k else 0.0
+            else:
+                weight[kind, k] = (
+                    state.usable[kind] * exp(state.temper * (weight[kind, k] - best)) if state.usable[kind] > 0 else 0.0
+                )
+                if weight[kind, k] < NEGLIGIBLE:
+                    weight[kind, k] = 0.0
+            total += weight[kind, k]
+    for kind in range(weight.shape[0]):
+        for k in range(weight.shape[1]):
+            weight[kind, k] /= total
+
+
+@compiled
+def fade_evidence(state: Evidence) -> None:
+    """Before a round is counted: what it leaves of the earlier ones."""
+    if state.fade < 1.0:
+        for kind in range(state.squares.shape[0]):
+            for k in range(state.squares.shape[1]):
+                state.squares[kind, k] *= state.fade
+                state.growth[kind, k] *= state.fade
+    state.mass[0] = state.fade * state.mass[0] + 1.0
+
+
+@compiled
+def judge(state: Evidence, kind: int, k: int, error: float, q: float) -> None:
+    """Count one prediction: error = y - p, q = its variance in units of σ²."""
+    state.squares[kind, k] += error * error / q
+    state.growth[kind, k] += log(q)

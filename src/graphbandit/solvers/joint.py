@@ -1,0 +1,171 @@
+"""The exact joint posterior of all users at several strengths of the graph, for some hundred rows: a stack of dense solvers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from ..graph import UserGraph
+from ..jit import Floats, Indices, Ints, compiled
+from ..linalg import dot, quadratic_form
+from ..observations import Observations
+from .dense import Dense, component_inverse, dense, marginal, observe_dense
+from .relaxed import View
+
+
+class Joint(NamedTuple):
+    """Dense solvers that share their layout: one component of all users, a full prior each."""
+
+    theta: Floats  # (k, n, d)
+    joint_inverse: Floats  # (k, (n d)²)
+    prior: Floats  # (k, n²)
+    scale: Floats  # (n,)
+    offset: Ints
+    first: Ints
+    members: Ints
+    component: Ints
+    position: Ints
+    start: Ints
+    neighbour: Indices
+    updates: Ints  # (k, 1)
+
+
+def joint(graph: UserGraph, dim: int, *, strengths: Floats, slack: float) -> Joint:
+    """Before the first observation. In u_i = sqrt(D_i) θ_i the prior covariance is σ² times
+
+        (τ (I - P_sym / (1 + slack)))⁻¹ + c cᵀ / (slack τ),   P_sym = D^-½ W D^-½,  c_i = sqrt(D_i / mean D):
+
+    deviations that are smooth on the graph around a common vector.
+    """
+    n = graph.n_users
+    root = np.sqrt(graph.weights)
+    walk = graph.adjacency.toarray() / np.outer(root, root)
+    common = root / np.sqrt(np.mean(root**2))
+    stack = []
+    for tau in strengths:
+        covariance = np.linalg.inv(tau * (np.eye(n) - walk / (1 + slack))) + np.outer(common, common) / (slack * tau)
+        prior = np.linalg.inv(covariance)
+        full = sparse.csr_array(
+            ((prior + prior.T).ravel() / 2, np.tile(np.arange(n), n), np.arange(0, n * n + 1, n)), shape=(n, n)
+        )
+        stack.append(dense(full, root, dim))
+    one = stack[0]
+    return Joint(
+        theta=np.stack([s.theta for s in stack]),
+        joint_inverse=np.stack([s.joint_inverse for s in stack]),
+        prior=np.stack([s.prior for s in stack]),
+        scale=one.scale,
+        offset=one.offset,
+        first=one.first,
+        members=one.members,
+        component=one.component,
+        position=one.position,
+        start=one.start,
+        neighbour=one.neighbour,
+        updates=np.stack([s.updates for s in stack]),
+    )
+
+
+@compiled
+def dense_of(solver: Joint, k: int) -> Dense:
+    """Solver k of the stack, as a view."""
+    return Dense(
+        solver.theta[k],
+        solver.joint_inverse[k],
+        solver.offset,
+        solver.first,
+        solver.members,
+        solver.component,
+        solver.position,
+        solver.scale,
+        solver.start,
+        solver.neighbour,
+        solver.prior[k],
+        solver.updates[k],
+    )
+
+
+@compiled
+def forget_dense(solver: Dense, seen: Observations, user: int, keep: float) -> None:
+    """Let inverse and θ follow statistics of a user that `seen` has already multiplied by `keep`.
+
+    The block (i, i) of the system has lost E = (1 - keep) A_i, so with G the inverse, G += G_:i (I - E G_ii)⁻¹ E G_i:.
+    """
+    dim = solver.theta.shape[1]
+    c = solver.component[user]
+    inverse = component_inverse(solver, c)
+    size, row = inverse.shape[0], solver.position[user] * dim
+    lost, system = np.empty((dim, dim)), np.zeros((dim, dim))
+    for i in range(dim):
+        for j in range(dim):
+            lost[i, j] = seen.gram[user, i, j] * (1.0 - keep) / keep
+    for i in range(dim):
+        system[i, i] = 1.0
+        for j in range(dim):
+            for k in range(dim):
+                system[i, j] -= lost[i, k] * inverse[row + k, row + j]
+    middle = np.linalg.solve(system, lost)
+    rows, scaled = np.empty((dim, size)), np.zeros((dim, size))
+    for i in range(dim):
+        for j in range(size):
+            rows[i, j] = inverse[row + i, j]
+    for i in range(dim):
+        for k in range(dim):
+            for j in range(size):
+                scaled[i, j] += 0.5 * (middle[i, k] + middle[k, i]) * rows[k, j]
+    for i in range(size):
+        for k in range(dim):
+            for j in range(size):
+                inverse[i, j] += rows[k, i] * scaled[k, j]
+    target = np.empty(size)
+    for place in range(size // dim):
+        member = solver.members[solver.first[c] + place]
+        for k in range(dim):
+            target[place * dim + k] = solver.scale[member] * seen.bias[member, k]
+    for place in range(size // dim):
+        member = solver.members[solver.first[c] + place]
+        for k in range(dim):
+            solver.theta[member, k] = dot(inverse[place * dim + k], target) / solver.scale[member]
+
+
+@compiled
+def joint_look(solver: Joint, seen: Observations, user: int, view: View) -> None:
+    """Nothing to look at: the joint inverse knows the neighbours."""
+
+
+@compiled
+def joint_predict(
+    solver: Joint, user: int, k: int, tau: float, x: Floats, z: Floats, own: Floats, view: View, out: Floats
+) -> None:
+    """Write xᵀθ_i and the growth 1 + xᵀ C_i x."""
+    out[0] = dot(x, solver.theta[k, user])
+    out[1] = 1.0 + max(0.0, quadratic_form(marginal(dense_of(solver, k), user), x))
+
+
+@compiled
+def joint_moments(
+    solver: Joint, user: int, k: int, tau: float, inverse: Floats, own: Floats, view: View, theta: Floats, covariance: Floats
+) -> None:
+    """Write mean and covariance / σ² of the user: a block of the joint posterior."""
+    block = marginal(dense_of(solver, k), user)
+    for i in range(theta.shape[0]):
+        theta[i] = solver.theta[k, user, i]
+        for j in range(theta.shape[0]):
+            covariance[i, j] = block[i, j]
+
+
+@compiled
+def joint_learn(
+    solver: Joint, seen: Observations, user: int, k: int, tau: float, x: Floats, reward: float, theta: Floats, view: View
+) -> None:
+    """Take in an observation that `seen` already counts."""
+    observe_dense(dense_of(solver, k), seen, user, x, reward)
+
+
+@compiled
+def joint_forget(solver: Joint, seen: Observations, user: int, keep: float) -> None:
+    """Follow statistics of a user that `seen` has already multiplied by `keep`."""
+    for k in range(solver.theta.shape[0]):
+        forget_dense(dense_of(solver, k), seen, user, keep)
