@@ -5,7 +5,7 @@ Three kinds of models of the users, each at every strength τ of a grid, all fed
 | kind | prior of the users' vectors | posterior |
 |---|---|---|
 | `alone` | θ_i ~ N(0, σ²/τ I), independent | exact |
-| `everyone` | θ_i = μ + δ_i, δ_i ~ N(0, σ²/τ I), μ ~ N(0, σ²/(slack τ) I) | exact (`solvers/hierarchy.py`) |
+| `everyone` | θ_i = μ + δ_i, δ_i ~ N(0, σ²/τ I), μ ~ N(0, σ²/(0.3 τ) I) | exact (`solvers/hierarchy.py`) |
 | `graph` | θ_i = μ + δ_i, δ smooth on the graph | exact (`solvers/joint.py`) or one user at a time (`solvers/relaxed.py`) |
 
 The graph prior is the symmetric one behind the random-walk system: sqrt(D_i) δ_i has the precision τ (I - ρ D^-½ W D^-½) / σ²,
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import exp, log, sqrt
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -30,14 +30,14 @@ from ..solvers import DENSE_ROWS
 from ..solvers.graph_models import GraphModels, forget, learn, look, moments, predict
 from ..solvers.hierarchy import Hierarchy, hierarchy, observe_hierarchy, replace_user
 from ..solvers.joint import Joint, joint
-from ..solvers.relaxed import Relaxed, new_view, relaxed, sandwich
+from ..solvers.relaxed import Prior, Relaxed, View, drawn_to, new_view, relaxed, sandwich
 from .base import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive, check_probability
 from .evidence import Evidence, fade_evidence, judge, log_evidence, no_evidence, noise_variance, weigh
 from .kernels import register
 
 KINDS = ("alone", "everyone", "graph")
-ALONE, EVERYONE, GRAPH = range(3)
-N_KINDS = 3
+ALONE, EVERYONE, GRAPH = range(3)  # from GRAPH on, one kind for every slack
+LOOSENESS = 0.3
 SOLVERS = ("auto", "dense", "local")
 ALPHAS = tuple(np.geomspace(1e-4, 30.0, 9).tolist())
 LEVELS = (0.5, 0.9, 0.99)
@@ -57,7 +57,7 @@ class AdaptiveState(NamedTuple):
     trail: Floats  # (TRAIL, 2 + kinds), at rounds 1, 2, 4, …: round, effective strength, weight of each kind
     inside: Ints  # (levels,), rewards inside the central interval of each level, judged before they were learned
     rounds: Ints  # (1,)
-    rho: float
+    rho: Floats  # (slacks,), 1 / (1 + slack)
     keep: float  # what an observation leaves of the same user's earlier ones
     exploration: float
     best_only: bool
@@ -68,19 +68,18 @@ class AdaptiveState(NamedTuple):
 def mixture(state: AdaptiveState, user: int, theta: Floats, covariance: Floats) -> None:
     """Write mean and covariance of the user's vector over all models, by their weights."""
     dim, n_strengths = theta.shape[0], state.strength.shape[0]
-    weight = np.empty(state.evidence.squares.shape)
+    weight = np.empty_like(state.evidence.squares)
     weigh(state.evidence, state.best_only, weight)
     for i in range(dim):
         theta[i] = 0.0
         for j in range(dim):
             covariance[i, j] = 0.0
-    view = new_view(state.common, state.rho)
-    if weight[GRAPH].sum() > 0.0:
-        look(state.solver, state.seen, user, view)
+    view = new_view(state.rho.shape[0] * n_strengths, dim)
+    look(state.solver, state.seen, user, view)
     inverse, spread = np.empty((dim, dim)), np.empty((dim, dim))
     own, mean = np.empty(dim), np.empty(dim)
     for k in range(n_strengths):
-        if weight[ALONE, k] + weight[EVERYONE, k] + weight[GRAPH, k] == 0.0:
+        if not weight[:, k].any():
             continue
         tau = state.strength[k]
         invert_positive(state.seen.gram[user], tau, inverse)
@@ -93,12 +92,27 @@ def mixture(state: AdaptiveState, user: int, theta: Floats, covariance: Floats) 
                 mean[i] = own[i] + tau * mean[i]
             sandwich(inverse, state.common.inverse[k], tau * tau, spread)
             blend(weight[EVERYONE, k], noise_variance(state.evidence, EVERYONE, k), mean, spread, theta, covariance)
-        if weight[GRAPH, k] > 0.0:
-            moments(state.solver, user, k, tau, inverse, own, view, mean, spread)
-            blend(weight[GRAPH, k], noise_variance(state.evidence, GRAPH, k), mean, spread, theta, covariance)
+        for kind in range(GRAPH, weight.shape[0]):
+            if weight[kind, k] > 0.0:
+                moments(
+                    state.solver, user, model_of(state, kind, k), prior_of(state, kind, k), inverse, own, view, mean, spread
+                )
+                blend(weight[kind, k], noise_variance(state.evidence, kind, k), mean, spread, theta, covariance)
     for i in range(dim):
         for j in range(dim):
             covariance[i, j] -= theta[i] * theta[j]
+
+
+@compiled
+def model_of(state: AdaptiveState, kind: int, k: int) -> int:
+    """The number of a graph model in the solver."""
+    return int((kind - GRAPH) * state.strength.shape[0] + k)
+
+
+@compiled
+def prior_of(state: AdaptiveState, kind: int, k: int) -> Prior:
+    """What a graph model assumes, and what is known of μ at its strength."""
+    return Prior(state.strength[k], state.rho[kind - GRAPH], state.common.mean[k], state.common.inverse[k])
 
 
 @compiled
@@ -145,47 +159,48 @@ def sample(state: AdaptiveState, user: int, arms: Floats, noise: Floats, values:
 @compiled
 def update(state: AdaptiveState, user: int, x: Floats, reward: float) -> None:
     """Judge every model by its prediction, then let all of them learn."""
-    view = new_view(state.common, state.rho)
+    dim, n_strengths = x.shape[0], state.strength.shape[0]
+    view = new_view(state.rho.shape[0] * n_strengths, dim)
     look(state.solver, state.seen, user, view)
     count_prediction(state, user, x, reward, view)
     if state.keep < 1.0 and state.seen.visits[user] > 0:
         forget_user(state, user)
-    dim, n_strengths = x.shape[0], state.strength.shape[0]
     factors = np.empty((n_strengths, dim, dim))
     for k in range(n_strengths):
         cholesky(state.seen.gram[user], state.strength[k], factors[k])
     z, own, theta = np.empty(dim), np.empty(dim), np.empty(dim)
-    before = state.seen.bias[user].copy()
+    bias = state.seen.bias[user].copy()
     record(state.seen, user, x, reward)
     state.common.updates[0] += 1
     for k in range(n_strengths):
         tau = state.strength[k]
         for i in range(dim):
-            z[i], own[i] = x[i], before[i]
+            z[i], own[i] = x[i], bias[i]
         solve_cholesky(factors[k], z)
         solve_cholesky(factors[k], own)
         q = 1.0 + dot(x, z)
         observe_hierarchy(state.common, k, tau, z, q, reward - dot(x, own))
-        for i in range(dim):  # V⁻¹(b + τ g) with the new observation, by rank one
-            theta[i] = tau * view.pull[k, i]
-        solve_cholesky(factors[k], theta)
-        for i in range(dim):
-            theta[i] += own[i] + reward * z[i]
-        surplus = dot(x, theta) / q
-        for i in range(dim):
-            theta[i] -= surplus * z[i]
-        learn(state.solver, state.seen, user, k, tau, x, reward, theta, view)
+        for slack in range(state.rho.shape[0]):
+            model, prior = model_of(state, GRAPH + slack, k), prior_of(state, GRAPH + slack, k)
+            drawn_to(view, model, prior, theta)
+            solve_cholesky(factors[k], theta)
+            for i in range(dim):  # V⁻¹(b + τ g), and then with the new observation, by rank one
+                theta[i] = own[i] + tau * theta[i]
+            surprise = (reward - dot(x, theta)) / q
+            for i in range(dim):
+                theta[i] += surprise * z[i]
+            learn(state.solver, state.seen, user, model, prior, x, reward, theta)
     state.rounds[0] += 1
 
 
 @compiled
-def count_prediction(state: AdaptiveState, user: int, x: Floats, reward: float, view: Any) -> None:
+def count_prediction(state: AdaptiveState, user: int, x: Floats, reward: float, view: View) -> None:
     """Add one round to the evidence of every model, to the user's gain, to the coverage and to the trail."""
     dim, n_strengths = x.shape[0], state.strength.shape[0]
-    weight = np.empty(state.evidence.squares.shape)
+    weight = np.empty_like(state.evidence.squares)
     weigh(state.evidence, state.best_only, weight)
     factor, z, ridge = np.empty((dim, dim)), np.empty(dim), np.empty(dim)
-    predicted, growth = np.empty(weight.shape), np.empty(weight.shape)
+    predicted, growth = np.empty_like(weight), np.empty_like(weight)
     out = np.empty(2)
     for k in range(n_strengths):
         tau = state.strength[k]
@@ -198,11 +213,12 @@ def count_prediction(state: AdaptiveState, user: int, x: Floats, reward: float, 
         growth[ALONE, k] = 1.0 + dot(x, z)
         predicted[EVERYONE, k] = predicted[ALONE, k] + tau * dot(z, state.common.mean[k])
         growth[EVERYONE, k] = growth[ALONE, k] + tau * tau * max(0.0, quadratic_form(state.common.inverse[k], z))
-        predict(state.solver, user, k, tau, x, z, ridge, view, out)
-        predicted[GRAPH, k] = out[0]
-        growth[GRAPH, k] = out[1]
+        for kind in range(GRAPH, weight.shape[0]):
+            predict(state.solver, user, model_of(state, kind, k), prior_of(state, kind, k), x, z, ridge, view, out)
+            predicted[kind, k] = out[0]
+            growth[kind, k] = out[1]
     mean, square = 0.0, 0.0
-    for kind in range(N_KINDS):
+    for kind in range(weight.shape[0]):
         for k in range(n_strengths):
             variance = noise_variance(state.evidence, kind, k) * growth[kind, k]
             mean += weight[kind, k] * predicted[kind, k]
@@ -210,10 +226,10 @@ def count_prediction(state: AdaptiveState, user: int, x: Floats, reward: float, 
     deviation = abs(reward - mean) / sqrt(max(square - mean * mean, 1e-300))
     for level in range(len(QUANTILES)):
         state.inside[level] += deviation <= QUANTILES[level]
-    with_graph, own = best_model(state, GRAPH, GRAPH), best_model(state, ALONE, EVERYONE)
+    with_graph, own = best_model(state, GRAPH, weight.shape[0] - 1), best_model(state, ALONE, EVERYONE)
     before = log_evidence(state.evidence, *with_graph) - log_evidence(state.evidence, *own)
     fade_evidence(state.evidence)
-    for kind in range(N_KINDS):
+    for kind in range(weight.shape[0]):
         for k in range(n_strengths):
             judge(state.evidence, kind, k, reward - predicted[kind, k], growth[kind, k])
     state.gain[user] += log_evidence(state.evidence, *with_graph) - log_evidence(state.evidence, *own) - before
@@ -242,8 +258,9 @@ def leave_trail(state: AdaptiveState, weight: Floats) -> None:
     if now != 1 or place >= state.trail.shape[0]:
         return
     log_strength = 0.0
-    for kind in range(N_KINDS):
-        state.trail[place, 2 + kind] = weight[kind].sum()
+    state.trail[place, 2:] = 0.0
+    for kind in range(weight.shape[0]):
+        state.trail[place, 2 + min(kind, GRAPH)] += weight[kind].sum()
         for k in range(weight.shape[1]):
             log_strength += weight[kind, k] * log(state.strength[k])
     state.trail[place, 0] = state.rounds[0] + 1
@@ -294,8 +311,9 @@ class AdaptiveGraphUCB(Policy):
         Act with the evidence-weighted average of the models, or with the single best one.
     temper : float
         Evidence is raised to this power. 1 is Bayes' rule; less keeps more models in play, since none of them is right.
-    slack : float
-        How loosely a user is tied to its neighbours' mean rather than to the common vector.
+    slack : list of float
+        How loosely a user is tied to its neighbours' mean rather than to the common vector; graph models with each of these
+        values take part.
     half_life : float, optional
         For tastes that drift: after this many observations of a user an old one of the same user counts half. Evidence
         fades at the same pace.
@@ -341,15 +359,16 @@ class AdaptiveGraphUCB(Policy):
         models: Sequence[str] = KINDS,
         choice: Literal["average", "best"] = "average",
         temper: float = 0.2,
-        slack: float = 0.3,
+        slack: Sequence[float] = (0.03, 0.3),
         half_life: float | None = None,
         solver: Literal["auto", "dense", "local"] = "auto",
         thompson: bool = False,
         seed: Seed = 0,
     ) -> None:
         dim = check_dim(graph, dim)
-        strengths = _strengths(alphas)
-        check_positive(slack=slack, half_life=1.0 if half_life is None else half_life, sigma=1.0 if sigma is None else sigma)
+        strengths, slacks = _grid("alphas", ALPHAS if alphas is None else alphas), _grid("slack", slack)
+        rhos = 1.0 / (1.0 + slacks)
+        check_positive(half_life=1.0 if half_life is None else half_life, sigma=1.0 if sigma is None else sigma)
         check_not_negative(exploration=exploration)
         check_probability(temper=temper)
         check_choice("solver", solver, SOLVERS)
@@ -361,10 +380,12 @@ class AdaptiveGraphUCB(Policy):
         keep = 1.0 if half_life is None else 0.5 ** (1.0 / half_life)
         state = AdaptiveState(
             seen=no_observations(graph.n_users, dim),
-            solver=joint(graph, dim, strengths=strengths, slack=slack) if dense else relaxed(graph, dim, len(strengths)),
-            common=hierarchy(strengths, dim, slack),
+            solver=joint(graph, dim, strengths=strengths, rhos=rhos, looseness=LOOSENESS)
+            if dense
+            else relaxed(graph, dim, len(rhos) * len(strengths)),
+            common=hierarchy(strengths, dim, LOOSENESS),
             evidence=no_evidence(
-                np.array([float(name in models) for name in KINDS]),
+                np.array([float(name in models) for name in ("alone", "everyone", *["graph"] * len(rhos))]),
                 len(strengths),
                 sigma=sigma,
                 temper=float(temper),
@@ -375,7 +396,7 @@ class AdaptiveGraphUCB(Policy):
             trail=np.zeros((TRAIL, 2 + len(KINDS))),
             inside=np.zeros(len(LEVELS), dtype=np.int64),
             rounds=np.zeros(1, dtype=np.int64),
-            rho=1.0 / (1.0 + slack),
+            rho=rhos,
             keep=keep,
             exploration=float(exploration),
             best_only=check_choice("choice", choice, ("average", "best")) == 1,
@@ -384,7 +405,7 @@ class AdaptiveGraphUCB(Policy):
         params = dict(
             alphas=strengths.tolist(), sigma=sigma, exploration=exploration, models=list(models), choice=choice, temper=temper
         )
-        params |= dict(slack=slack, half_life=half_life, solver=solver, thompson=thompson)
+        params |= dict(slack=slacks.tolist(), half_life=half_life, solver=solver, thompson=thompson)
         super().__init__(graph, dim, state, params, seed, noise=dim if thompson else 0)
 
     @property
@@ -410,13 +431,12 @@ class AdaptiveGraphUCB(Policy):
         return float(np.sqrt(chdtri(self.dim, 1.0 - level)))
 
 
-def _strengths(alphas: Sequence[float] | None) -> Floats:
-    listed = list(ALPHAS if alphas is None else alphas)
-    if not listed:
-        raise ValueError("alphas must be a list of one or more positive numbers, but it is empty.")
-    for alpha in listed:
-        check_positive(alphas=alpha)
-    return np.array(sorted({float(alpha) for alpha in listed}))
+def _grid(name: str, values: Sequence[float]) -> Floats:
+    if isinstance(values, str) or not len(values):
+        raise ValueError(f"{name} must be a list of one or more positive numbers, but it is {values!r}.")
+    for value in values:
+        check_positive(**{name: value})
+    return np.array(sorted({float(value) for value in values}))
 
 
 register(AdaptiveState, score=score, update=update, sample=sample)

@@ -31,15 +31,15 @@ class Hierarchy(NamedTuple):
     updates: Ints  # (1,), observations so far
 
 
-def hierarchy(strengths: Floats, dim: int, slack: float) -> Hierarchy:
-    """Before the first observation; μ ~ N(0, σ² / (slack τ) I)."""
+def hierarchy(strengths: Floats, dim: int, looseness: float) -> Hierarchy:
+    """Before the first observation; μ ~ N(0, σ² / (looseness τ) I)."""
     k = len(strengths)
     return Hierarchy(
         information=np.zeros((k, dim, dim)),
         target=np.zeros((k, dim)),
-        inverse=np.eye(dim) / (slack * strengths)[:, None, None],
+        inverse=np.eye(dim) / (looseness * strengths)[:, None, None],
         mean=np.zeros((k, dim)),
-        ridge=slack * strengths,
+        ridge=looseness * strengths,
         updates=np.zeros(1, dtype=np.int64),
     )
 

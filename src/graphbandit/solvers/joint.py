@@ -1,7 +1,8 @@
-"""The exact joint posterior of all users at several strengths of the graph, for some hundred rows: a stack of dense solvers."""
+"""The exact joint posterior of all users under several models of the graph, for some hundred rows: a stack of dense solvers."""
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -12,15 +13,15 @@ from ..jit import Floats, Indices, Ints, compiled
 from ..linalg import dot, quadratic_form
 from ..observations import Observations
 from .dense import Dense, component_inverse, dense, marginal, observe_dense
-from .relaxed import View
+from .relaxed import Prior, View
 
 
 class Joint(NamedTuple):
     """Dense solvers that share their layout: one component of all users, a full prior each."""
 
-    theta: Floats  # (k, n, d)
-    joint_inverse: Floats  # (k, (n d)²)
-    prior: Floats  # (k, n²)
+    theta: Floats  # (models, n, d)
+    joint_inverse: Floats  # (models, (n d)²)
+    prior: Floats  # (models, n²)
     scale: Floats  # (n,)
     offset: Ints
     first: Ints
@@ -29,13 +30,13 @@ class Joint(NamedTuple):
     position: Ints
     start: Ints
     neighbour: Indices
-    updates: Ints  # (k, 1)
+    updates: Ints  # (models, 1)
 
 
-def joint(graph: UserGraph, dim: int, *, strengths: Floats, slack: float) -> Joint:
-    """Before the first observation. In u_i = sqrt(D_i) θ_i the prior covariance is σ² times
+def joint(graph: UserGraph, dim: int, *, strengths: Floats, rhos: Floats, looseness: float) -> Joint:
+    """Before the first observation: a model for every ρ and strength τ. In u_i = sqrt(D_i) θ_i the prior covariance is σ² times
 
-        (τ (I - P_sym / (1 + slack)))⁻¹ + c cᵀ / (slack τ),   P_sym = D^-½ W D^-½,  c_i = sqrt(D_i / mean D):
+        (τ (I - ρ P_sym))⁻¹ + c cᵀ / (looseness τ),   P_sym = D^-½ W D^-½,  c_i = sqrt(D_i / mean D):
 
     deviations that are smooth on the graph around a common vector.
     """
@@ -44,8 +45,8 @@ def joint(graph: UserGraph, dim: int, *, strengths: Floats, slack: float) -> Joi
     walk = graph.adjacency.toarray() / np.outer(root, root)
     common = root / np.sqrt(np.mean(root**2))
     stack = []
-    for tau in strengths:
-        covariance = np.linalg.inv(tau * (np.eye(n) - walk / (1 + slack))) + np.outer(common, common) / (slack * tau)
+    for rho, tau in itertools.product(rhos, strengths):
+        covariance = np.linalg.inv(tau * (np.eye(n) - rho * walk)) + np.outer(common, common) / (looseness * tau)
         prior = np.linalg.inv(covariance)
         full = sparse.csr_array(
             ((prior + prior.T).ravel() / 2, np.tile(np.arange(n), n), np.arange(0, n * n + 1, n)), shape=(n, n)
@@ -69,11 +70,11 @@ def joint(graph: UserGraph, dim: int, *, strengths: Floats, slack: float) -> Joi
 
 
 @compiled
-def dense_of(solver: Joint, k: int) -> Dense:
-    """Solver k of the stack, as a view."""
+def dense_of(solver: Joint, model: int) -> Dense:
+    """One solver of the stack, as a view."""
     return Dense(
-        solver.theta[k],
-        solver.joint_inverse[k],
+        solver.theta[model],
+        solver.joint_inverse[model],
         solver.offset,
         solver.first,
         solver.members,
@@ -82,8 +83,8 @@ def dense_of(solver: Joint, k: int) -> Dense:
         solver.scale,
         solver.start,
         solver.neighbour,
-        solver.prior[k],
-        solver.updates[k],
+        solver.prior[model],
+        solver.updates[model],
     )
 
 
@@ -137,35 +138,43 @@ def joint_look(solver: Joint, seen: Observations, user: int, view: View) -> None
 
 @compiled
 def joint_predict(
-    solver: Joint, user: int, k: int, tau: float, x: Floats, z: Floats, own: Floats, view: View, out: Floats
+    solver: Joint, user: int, model: int, prior: Prior, x: Floats, z: Floats, own: Floats, view: View, out: Floats
 ) -> None:
     """Write xᵀθ_i and the growth 1 + xᵀ C_i x."""
-    out[0] = dot(x, solver.theta[k, user])
-    out[1] = 1.0 + max(0.0, quadratic_form(marginal(dense_of(solver, k), user), x))
+    out[0] = dot(x, solver.theta[model, user])
+    out[1] = 1.0 + max(0.0, quadratic_form(marginal(dense_of(solver, model), user), x))
 
 
 @compiled
 def joint_moments(
-    solver: Joint, user: int, k: int, tau: float, inverse: Floats, own: Floats, view: View, theta: Floats, covariance: Floats
+    solver: Joint,
+    user: int,
+    model: int,
+    prior: Prior,
+    inverse: Floats,
+    own: Floats,
+    view: View,
+    theta: Floats,
+    covariance: Floats,
 ) -> None:
     """Write mean and covariance / σ² of the user: a block of the joint posterior."""
-    block = marginal(dense_of(solver, k), user)
+    block = marginal(dense_of(solver, model), user)
     for i in range(theta.shape[0]):
-        theta[i] = solver.theta[k, user, i]
+        theta[i] = solver.theta[model, user, i]
         for j in range(theta.shape[0]):
             covariance[i, j] = block[i, j]
 
 
 @compiled
 def joint_learn(
-    solver: Joint, seen: Observations, user: int, k: int, tau: float, x: Floats, reward: float, theta: Floats, view: View
+    solver: Joint, seen: Observations, user: int, model: int, prior: Prior, x: Floats, reward: float, theta: Floats
 ) -> None:
     """Take in an observation that `seen` already counts."""
-    observe_dense(dense_of(solver, k), seen, user, x, reward)
+    observe_dense(dense_of(solver, model), seen, user, x, reward)
 
 
 @compiled
 def joint_forget(solver: Joint, seen: Observations, user: int, keep: float) -> None:
     """Follow statistics of a user that `seen` has already multiplied by `keep`."""
-    for k in range(solver.theta.shape[0]):
-        forget_dense(dense_of(solver, k), seen, user, keep)
+    for model in range(solver.theta.shape[0]):
+        forget_dense(dense_of(solver, model), seen, user, keep)

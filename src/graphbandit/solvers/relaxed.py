@@ -1,4 +1,4 @@
-"""The posterior of one user at a time at several strengths of the graph, for any number of users.
+"""The posterior of one user at a time under several models of the graph, for any number of users.
 
 The mean of the served user is brought up to date with the newest means of its neighbours, one block Gauss-Seidel step,
 
@@ -23,13 +23,12 @@ from ..graph import UserGraph
 from ..jit import Floats, Indices, Ints, compiled
 from ..linalg import cholesky, dot, invert_positive, multiply, quadratic_form, solve_cholesky
 from ..observations import Observations
-from .hierarchy import Hierarchy
 
 
 class Relaxed(NamedTuple):
-    """Means of all users at each strength, beside each other so that a neighbour is one stretch of memory."""
+    """Means of all users under each model, beside each other so that a neighbour is one stretch of memory."""
 
-    theta: Floats  # (n, k, d)
+    theta: Floats  # (n, models, d)
     start: Ints  # (n + 1,)
     neighbour: Indices
     inward: Floats  # P_ij
@@ -37,78 +36,102 @@ class Relaxed(NamedTuple):
     reach: Floats  # (n,), Σ_j P_ij over the neighbours who have been served
 
 
+class Prior(NamedTuple):
+    """One graph model: how strongly a user is tied, and how much of that to its neighbours; the rest is to μ ~ N(m, σ² P⁻¹)."""
+
+    tau: float
+    rho: float
+    mean: Floats  # (d,), m
+    inverse: Floats  # (d, d), P⁻¹
+
+
 class View(NamedTuple):
-    """What there is to know of the neighbours of one user, at all strengths: scratch that `relaxed_look` fills."""
+    """What there is to know of the neighbours of one user, for all models: scratch that `relaxed_look` fills."""
 
     near: Floats  # (d, d), Ā_i = Σ_j P_ij A_j
-    pull: Floats  # (k, d), g_i
-    returns: Floats  # (1,), ρ² Σ_j P_ij P_ji
-    rest: Floats  # (1,), the weight of m in g_i
-    common: Hierarchy
-    rho: float
+    pull: Floats  # (models, d), Σ_j P_ij θ_j, without the parts of m in the means of unserved users
+    reach: Floats  # (3,), Σ_j P_ij over served neighbours, Σ_j P_ij reach_j over the others, Σ_j P_ij P_ji over all
 
 
 @compiled
-def new_view(common: Hierarchy, rho: float) -> View:
+def new_view(n_models: int, dim: int) -> View:
     """An empty view."""
-    k, dim = common.mean.shape
-    return View(np.zeros((dim, dim)), np.zeros((k, dim)), np.zeros(1), np.ones(1), common, rho)
+    return View(np.zeros((dim, dim)), np.zeros((n_models, dim)), np.zeros(3))
 
 
-def relaxed(graph: UserGraph, dim: int, n_strengths: int) -> Relaxed:
+@compiled
+def rest(view: View, rho: float) -> float:
+    """The weight of m in g_i."""
+    return float(1.0 - rho * view.reach[0] - rho * rho * view.reach[1])
+
+
+def relaxed(graph: UserGraph, dim: int, n_models: int) -> Relaxed:
     """Before the first observation: all means are 0."""
-    return Relaxed(np.full((graph.n_users, n_strengths, dim), 0.0), *graph.transitions(), np.zeros(graph.n_users))
+    return Relaxed(np.full((graph.n_users, n_models, dim), 0.0), *graph.transitions(), np.zeros(graph.n_users))
 
 
 @compiled
 def relaxed_look(solver: Relaxed, seen: Observations, user: int, view: View) -> None:
-    """Fill an empty view: one pass over the neighbours for all strengths."""
+    """Fill an empty view: one pass over the neighbours for all models."""
     dim = view.near.shape[0]
     for edge in range(solver.start[user], solver.start[user + 1]):
         other, weight = solver.neighbour[edge], solver.inward[edge]
-        view.returns[0] += view.rho * view.rho * weight * solver.outward[edge]
+        view.reach[2] += weight * solver.outward[edge]
         if seen.visits[other] > 0:
-            view.rest[0] -= view.rho * weight
+            view.reach[0] += weight
             for i in range(dim):
                 for j in range(dim):
                     view.near[i, j] += weight * seen.gram[other, i, j]
-        else:  # the part of m in its mean is not stored, since m moves in every round
-            view.rest[0] -= view.rho * weight * view.rho * solver.reach[other]
-        for k in range(view.pull.shape[0]):
+        else:
+            view.reach[1] += weight * solver.reach[other]
+        for model in range(view.pull.shape[0]):
             for i in range(dim):
-                view.pull[k, i] += view.rho * weight * solver.theta[other, k, i]
-    for k in range(view.pull.shape[0]):
-        for i in range(dim):
-            view.pull[k, i] += view.rest[0] * view.common.mean[k, i]
+                view.pull[model, i] += weight * solver.theta[other, model, i]
 
 
 @compiled
 def relaxed_predict(
-    solver: Relaxed, user: int, k: int, tau: float, x: Floats, z: Floats, own: Floats, view: View, out: Floats
+    solver: Relaxed, user: int, model: int, prior: Prior, x: Floats, z: Floats, own: Floats, view: View, out: Floats
 ) -> None:
     """Write xᵀθ_i = xᵀV⁻¹b + τ zᵀg_i and the growth 1 + xᵀ C_i x, with z = V⁻¹x."""
-    factor, half = np.empty(view.near.shape), z.copy()
-    cholesky(view.near, tau, factor)
+    factor, half, of_mean = np.empty(view.near.shape), z.copy(), rest(view, prior.rho)
+    cholesky(view.near, prior.tau, factor)
     solve_cholesky(factor, half)
-    around = view.returns[0] * dot(z, half) + view.rest[0] ** 2 * quadratic_form(view.common.inverse[k], z)
-    out[0] = dot(x, own) + tau * dot(z, view.pull[k])
-    out[1] = 1.0 + dot(x, z) + tau * tau * max(0.0, around)
+    around = prior.rho**2 * view.reach[2] * dot(z, half) + of_mean**2 * quadratic_form(prior.inverse, z)
+    out[0] = dot(x, own) + prior.tau * (prior.rho * dot(z, view.pull[model]) + of_mean * dot(z, prior.mean))
+    out[1] = 1.0 + dot(x, z) + prior.tau**2 * max(0.0, around)
+
+
+@compiled
+def drawn_to(view: View, model: int, prior: Prior, out: Floats) -> None:
+    """Write g_i."""
+    for i in range(out.shape[0]):
+        out[i] = prior.rho * view.pull[model, i] + rest(view, prior.rho) * prior.mean[i]
 
 
 @compiled
 def relaxed_moments(
-    solver: Relaxed, user: int, k: int, tau: float, inverse: Floats, own: Floats, view: View, theta: Floats, covariance: Floats
+    solver: Relaxed,
+    user: int,
+    model: int,
+    prior: Prior,
+    inverse: Floats,
+    own: Floats,
+    view: View,
+    theta: Floats,
+    covariance: Floats,
 ) -> None:
     """Write θ_i and its covariance / σ²."""
     dim = theta.shape[0]
-    multiply(inverse, view.pull[k], theta)
-    around = np.empty((dim, dim))
-    invert_positive(view.near, tau, around)
+    around, pull, of_mean = np.empty((dim, dim)), np.empty(dim), rest(view, prior.rho)
+    drawn_to(view, model, prior, pull)
+    multiply(inverse, pull, theta)
+    invert_positive(view.near, prior.tau, around)
     for i in range(dim):
-        theta[i] = own[i] + tau * theta[i]
+        theta[i] = own[i] + prior.tau * theta[i]
         for j in range(dim):
-            around[i, j] = view.returns[0] * around[i, j] + view.rest[0] ** 2 * view.common.inverse[k, i, j]
-    sandwich(inverse, around, tau * tau, covariance)
+            around[i, j] = prior.rho**2 * view.reach[2] * around[i, j] + of_mean**2 * prior.inverse[i, j]
+    sandwich(inverse, around, prior.tau**2, covariance)
 
 
 @compiled
@@ -126,21 +149,21 @@ def sandwich(outer: Floats, inner: Floats, weight: float, out: Floats) -> None:
 
 @compiled
 def relaxed_learn(
-    solver: Relaxed, seen: Observations, user: int, k: int, tau: float, x: Floats, reward: float, theta: Floats, view: View
+    solver: Relaxed, seen: Observations, user: int, model: int, prior: Prior, x: Floats, reward: float, theta: Floats
 ) -> None:
     """Set the mean of a user that `seen` counts as served to `theta`, and move its unserved neighbours along."""
     dim = theta.shape[0]
     step, first = np.empty(dim), seen.visits[user] == 1
     for i in range(dim):
-        step[i] = theta[i] if first else theta[i] - solver.theta[user, k, i]
-        solver.theta[user, k, i] = theta[i]
+        step[i] = theta[i] if first else theta[i] - solver.theta[user, model, i]
+        solver.theta[user, model, i] = theta[i]
     for edge in range(solver.start[user], solver.start[user + 1]):
         other = solver.neighbour[edge]
-        if first and k == 0:
+        if first and model == 0:
             solver.reach[other] += solver.outward[edge]
         if seen.visits[other] == 0:
             for i in range(dim):
-                solver.theta[other, k, i] += view.rho * solver.outward[edge] * step[i]
+                solver.theta[other, model, i] += prior.rho * solver.outward[edge] * step[i]
 
 
 @compiled
