@@ -6,7 +6,21 @@ from typing import Any
 
 import pytest
 
-from graphbandit import CLUB, POLICIES, GobLin, GobLinBlock, GobLinMacro, GraphUCB, GraphUCBLocal, LinTS, LinUCB, Random, graphs
+from graphbandit import (
+    CLUB,
+    POLICIES,
+    SCLUB,
+    DynUCB,
+    GobLin,
+    GobLinBlock,
+    GobLinMacro,
+    GraphUCB,
+    GraphUCBLocal,
+    LinTS,
+    LinUCB,
+    Random,
+    graphs,
+)
 from graphbandit.checks import Check, check_policy, yield_checks
 
 PRESETS = [{"preset": preset} for preset in ("paper", "released", "recommended")]
@@ -56,6 +70,22 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
         {"start": "graph", "spare_unseen": True},
         {"start": "random", "radius": "constant"},
     ],
+    SCLUB: [
+        {},
+        {"alpha_theta": 0.0, "alpha_p": 0.0},
+        {"alpha_theta": float("inf"), "alpha_p": float("inf")},
+        {"alpha_theta": 0.3, "alpha_p": float("inf")},
+        {"alpha_theta": 0.3, "alpha_p": 0.2, "radius": "theory", "exploration": 0.01},
+        {"alpha_theta": 0.5, "radius": "constant", "exploration": 0.0},
+    ],
+    DynUCB: [
+        {},
+        {"preset": "released"},
+        {"clusters": 1},
+        {"clusters": 99, "start": "first"},
+        {"clusters": 2, "centroid": "mean", "radius": "constant"},
+        {"clusters": 3, "start": "first", "exploration": 0.0, "seed": 4},
+    ],
 }
 # By name, with the reason; nothing else is left out.
 SKIPS: dict[type, tuple[str, ...]] = {
@@ -76,6 +106,8 @@ def skips(cls: type, settings: dict[str, Any]) -> set[str]:
         out.add("check_beats_random")  # one vector for users of all tastes
     if settings.get("preset") == "paper" and cls is GraphUCBLocal:
         out.add("check_beats_random")  # Lemma 1 diverges (errata E11)
+    if cls is DynUCB and settings.get("clusters", 4) not in (1, 99):
+        out.add("check_user_order")  # clusters are drawn by row number
     return out
 
 
@@ -129,6 +161,17 @@ BAD: list[tuple[type, dict[str, Any], str]] = [
     (CLUB, {"alpha2": -1}, "alpha2 must be zero or a positive number"),
     (CLUB, {"start": "tree"}, "start must be one of auto, complete, random, graph"),
     (CLUB, {"deletion": "never"}, "deletion must be one of practice, theory, released"),
+    (SCLUB, {"alpha_theta": -1}, "alpha_theta must be zero or a positive number, but it is -1"),
+    (SCLUB, {"alpha_p": float("nan")}, "alpha_p must be zero or a positive number, but it is nan"),
+    (SCLUB, {"alpha_p": "inf"}, "alpha_p must be zero or a positive number, but it is 'inf'"),
+    (SCLUB, {"exploration": float("inf")}, "exploration must be zero or a positive number"),
+    (SCLUB, {"radius": "wide"}, "radius must be one of theory, log, constant"),
+    (DynUCB, {"clusters": 0}, "clusters must be a positive integer, but it is 0"),
+    (DynUCB, {"clusters": True}, "clusters must be a positive integer, but it is True"),
+    (DynUCB, {"centroid": "median"}, "centroid must be one of pooled, mean, but it is 'median'"),
+    (DynUCB, {"start": "graph"}, "start must be one of random, first"),
+    (DynUCB, {"radius": "theory"}, "radius must be one of log, constant, but it is 'theory'"),
+    (DynUCB, {"preset": "recommended"}, "preset must be one of paper, released"),
 ]
 
 

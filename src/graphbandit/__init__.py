@@ -8,6 +8,8 @@ from .graph import UserGraph
 from .policies import (
     CLUB,
     POLICIES,
+    SCLUB,
+    DynUCB,
     GobLin,
     GobLinBlock,
     GobLinMacro,
@@ -25,6 +27,8 @@ __version__ = "0.1.0"
 __all__ = [
     "CLUB",
     "POLICIES",
+    "SCLUB",
+    "DynUCB",
     "GobLin",
     "GobLinBlock",
     "GobLinMacro",

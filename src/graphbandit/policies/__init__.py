@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from .base import Policy, Scores
 from .club import CLUB
+from .dynucb import DynUCB
 from .goblin import GobLin, GobLinBlock, GobLinMacro
 from .graphucb import GraphUCB
 from .graphucb_local import GraphUCBLocal
 from .lints import LinTS
 from .linucb import LinUCB
+from .sclub import SCLUB
 from .uniform import Random
 
 POLICIES: dict[str, type[Policy]] = {
@@ -21,11 +23,15 @@ POLICIES: dict[str, type[Policy]] = {
     "goblin-block": GobLinBlock,
     "goblin-macro": GobLinMacro,
     "club": CLUB,
+    "sclub": SCLUB,
+    "dynucb": DynUCB,
 }
 
 __all__ = [
     "CLUB",
     "POLICIES",
+    "SCLUB",
+    "DynUCB",
     "GobLin",
     "GobLinBlock",
     "GobLinMacro",
