@@ -22,6 +22,8 @@ import numpy as np
 
 from graphbandit import (
     CLUB,
+    SCLUB,
+    DynUCB,
     GobLin,
     GobLinBlock,
     GobLinMacro,
@@ -52,6 +54,8 @@ POLICIES: dict[str, Make] = {
     "GobLinBlock, 5 users each": lambda g, d: GobLinBlock(g, d, clusters=np.arange(g.n_users) // 5),
     "GobLinMacro, 20 clusters": lambda g, d: GobLinMacro(g, d, clusters=np.arange(g.n_users) * 20 // g.n_users),
     "CLUB": CLUB,
+    "SCLUB": SCLUB,
+    "DynUCB, 16 clusters": lambda g, d: DynUCB(g, d, clusters=16),
 }
 QUADRATIC = ("GraphUCB dense", "GobLin")  # cost grows with the square of the number of users: fewer rounds
 
