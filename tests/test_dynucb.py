@@ -151,20 +151,17 @@ def test_sums_do_not_drift() -> None:
         )
 
 
-def test_rebuilding_removes_what_cancellation_left() -> None:
-    """A user with huge features leaves rounding behind in the sums of the clusters it passed through; not for long."""
-    n = 4
-    policy = DynUCB(graphs.empty(n), 2, clusters=2)
-    rng = np.random.default_rng(0)
-    history = []
-    for t in range(512):
-        scale = 1e5 if t < 40 and t % n == 0 else 1.0
-        history.append((t % n, scale * rng.standard_normal(2), float(rng.standard_normal())))
-    fed(policy, history)
-    gram, _ = observations(history, n, 2)
+def test_rebuilding_removes_what_rounding_left() -> None:
+    history = random_history(4, 3, 512, seed=7)
+    policy = fed(DynUCB(graphs.empty(4), 3, clusters=2, centroid="mean"), history[:-1])
+    policy._state.pools.pooled.gram[:] += 1e-3  # as if many moves had left this
+    policy._state.total[:] += 1e-3
+    fed(policy, history[-1:])
+    gram, _ = observations(history, 4, 3)
     for c in set(policy.clusters.tolist()):
         users = np.flatnonzero(policy.clusters == c)
-        np.testing.assert_allclose(policy._state.pools.pooled.gram[c], gram[users].sum(axis=0), rtol=1e-13)
+        np.testing.assert_allclose(policy._state.pools.pooled.gram[c], gram[users].sum(axis=0), atol=1e-12)
+        np.testing.assert_allclose(policy._state.total[c], policy._state.pools.theta[users].sum(axis=0), atol=1e-12)
 
 
 def test_presets() -> None:

@@ -208,6 +208,17 @@ def test_sums_do_not_drift() -> None:
         np.testing.assert_allclose(policy.theta[members], np.tile(pooled, (len(members), 1)), atol=1e-10)
 
 
+def test_a_phase_removes_what_rounding_left() -> None:
+    history = random_history(4, 3, 15, seed=7)
+    policy = SCLUB(graphs.empty(4), 3, alpha_theta=np.inf, alpha_p=np.inf)
+    for t, observation in enumerate(history):
+        if t == 14:  # phases begin after 0, 2, 6, 14 rounds
+            policy._state.pools.pooled.gram[:] += 1e-3
+        policy.update(*observation)
+    gram, _ = observations(history, 4, 3)
+    np.testing.assert_allclose(policy._state.pools.pooled.gram[0], gram.sum(axis=0), atol=1e-12)
+
+
 def test_like_users_end_together() -> None:
     """With little noise the clusters are the three tastes, though users split off on the way."""
     taste = np.eye(3)[np.arange(12) % 3]
