@@ -7,7 +7,10 @@ from .experiments import Result, Trace, compare, simulate
 from .graph import UserGraph
 from .policies import (
     CLUB,
+    DCB,
+    DCCB,
     POLICIES,
+    CommunityUCB,
     GobLin,
     GobLinBlock,
     GobLinMacro,
@@ -24,7 +27,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CLUB",
+    "DCB",
+    "DCCB",
     "POLICIES",
+    "CommunityUCB",
     "GobLin",
     "GobLinBlock",
     "GobLinMacro",

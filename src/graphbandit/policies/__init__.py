@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from .base import Policy, Scores
 from .club import CLUB
+from .community import CommunityUCB
+from .dccb import DCB, DCCB
 from .goblin import GobLin, GobLinBlock, GobLinMacro
 from .graphucb import GraphUCB
 from .graphucb_local import GraphUCBLocal
@@ -21,11 +23,17 @@ POLICIES: dict[str, type[Policy]] = {
     "goblin-block": GobLinBlock,
     "goblin-macro": GobLinMacro,
     "club": CLUB,
+    "community-ucb": CommunityUCB,
+    "dccb": DCCB,
+    "dcb": DCB,
 }
 
 __all__ = [
     "CLUB",
+    "DCB",
+    "DCCB",
     "POLICIES",
+    "CommunityUCB",
     "GobLin",
     "GobLinBlock",
     "GobLinMacro",
