@@ -22,6 +22,9 @@ import numpy as np
 
 from graphbandit import (
     CLUB,
+    DCB,
+    DCCB,
+    CommunityUCB,
     GobLin,
     GobLinBlock,
     GobLinMacro,
@@ -52,6 +55,10 @@ POLICIES: dict[str, Make] = {
     "GobLinBlock, 5 users each": lambda g, d: GobLinBlock(g, d, clusters=np.arange(g.n_users) // 5),
     "GobLinMacro, 20 clusters": lambda g, d: GobLinMacro(g, d, clusters=np.arange(g.n_users) * 20 // g.n_users),
     "CLUB": CLUB,
+    "CommunityUCB": CommunityUCB,
+    "CommunityUCB between detections": lambda g, d: CommunityUCB(g, d, period=2**62),
+    "DCCB": DCCB,
+    "DCB": DCB,
 }
 QUADRATIC = ("GraphUCB dense", "GobLin")  # cost grows with the square of the number of users: fewer rounds
 
@@ -212,7 +219,7 @@ def growth_table(found: dict[int, dict[str, Any]]) -> str:
     lines = ["\n### Growth of the cost of a round\n", "| policy | " + " | ".join(f"{n:,}" for n in sizes) + " |"]
     lines.append("|---|" + "---:|" * len(sizes))
     for name in POLICIES:
-        if name not in QUADRATIC:
+        if name not in QUADRATIC and all("micros" in found[n][name] for n in sizes):
             first = found[sizes[0]][name]["micros"]
             lines.append(f"| {name} | " + " | ".join(f"{found[n][name]['micros'] / first:.2f}" for n in sizes) + " |")
     return "\n".join(lines)
