@@ -153,6 +153,7 @@ def test_weight_is_conserved(make: Any, lag: int | None) -> None:
         np.testing.assert_allclose(held, total, atol=1e-10)
 
 
+@pytest.mark.compiled
 def test_averages_come_together() -> None:
     """n = 20: about 1.0, 0.25, 0.018 and 2e-5 of the average after 8, 12, 20 and 40 exchanges."""
     deviations = []
@@ -183,6 +184,7 @@ def test_after_enough_gossip_dcb_is_one_linucb() -> None:
         same_scores(fed(DCB(graph, 3, lag=2, radius="constant", exploration=0.4), history), shared, atol=1e-2)
 
 
+@pytest.mark.compiled
 def test_agents_of_planted_groups_part() -> None:
     rng = np.random.default_rng(9)
     taste = np.array([[1.0, 0, 0], [0, 1.0, 0]])[np.arange(10) % 2]
