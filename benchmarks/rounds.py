@@ -24,6 +24,9 @@ from graphbandit import (
     CLUB,
     SCLUB,
     DynUCB,
+    DCB,
+    DCCB,
+    CommunityUCB,
     GobLin,
     GobLinBlock,
     GobLinMacro,
@@ -56,6 +59,10 @@ POLICIES: dict[str, Make] = {
     "CLUB": CLUB,
     "SCLUB": SCLUB,
     "DynUCB, 16 clusters": lambda g, d: DynUCB(g, d, clusters=16),
+    "CommunityUCB": CommunityUCB,
+    "CommunityUCB between detections": lambda g, d: CommunityUCB(g, d, period=2**62),
+    "DCCB": DCCB,
+    "DCB": DCB,
 }
 QUADRATIC = ("GraphUCB dense", "GobLin")  # cost grows with the square of the number of users: fewer rounds
 
@@ -216,7 +223,7 @@ def growth_table(found: dict[int, dict[str, Any]]) -> str:
     lines = ["\n### Growth of the cost of a round\n", "| policy | " + " | ".join(f"{n:,}" for n in sizes) + " |"]
     lines.append("|---|" + "---:|" * len(sizes))
     for name in POLICIES:
-        if name not in QUADRATIC:
+        if name not in QUADRATIC and all("micros" in found[n][name] for n in sizes):
             first = found[sizes[0]][name]["micros"]
             lines.append(f"| {name} | " + " | ".join(f"{found[n][name]['micros'] / first:.2f}" for n in sizes) + " |")
     return "\n".join(lines)

@@ -11,6 +11,10 @@ from graphbandit import (
     POLICIES,
     SCLUB,
     DynUCB,
+    DCB,
+    DCCB,
+    POLICIES,
+    CommunityUCB,
     GobLin,
     GobLinBlock,
     GobLinMacro,
@@ -86,6 +90,21 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
         {"clusters": 2, "centroid": "mean", "radius": "constant"},
         {"clusters": 3, "start": "first", "exploration": 0.0, "seed": 4},
     ],
+    CommunityUCB: [
+        {},
+        {"period": 10_000, "radius": "theory"},
+        {"neighbours": 2, "kernel": 10.0, "period": 3},
+        {"neighbours": 7, "kernel": 0.0, "resolution": 0.0, "radius": "constant"},
+        {"resolution": 3.0, "radius": "theory", "sigma": 0.1, "delta": 0.1, "exploration": 0.0},
+    ],
+    DCCB: [
+        {},
+        {"lag": 0, "alpha2": 1.0},
+        {"lag": 3, "alpha2": 0.0, "ridge": 0.1},
+        {"max_lag": 4, "radius": "theory", "ridge": 7.0},
+        {"alpha2": float("inf"), "radius": "constant", "exploration": 0.0},
+    ],
+    DCB: [{}, {"lag": 0, "radius": "constant"}, {"lag": 3, "ridge": 0.1}, {"max_lag": 4, "radius": "theory", "ridge": 7.0}],
 }
 # By name, with the reason; nothing else is left out.
 SKIPS: dict[type, tuple[str, ...]] = {
@@ -102,6 +121,10 @@ def skips(cls: type, settings: dict[str, Any]) -> set[str]:
         out.add("check_user_order")  # holds to the tolerance only; the next setting is nearly exact
     if settings.get("start") == "random":
         out.add("check_user_order")  # the starting graph is drawn by row number
+    if cls is CommunityUCB and settings.get("period") != 10_000:
+        out.add("check_user_order")  # Louvain's method visits users in a random order, by number
+    if cls in (DCB, DCCB) and (settings.get("lag") != 0 or "alpha2" in settings):
+        out.add("check_user_order")  # peers are drawn by number
     if settings.get("shared") or settings.get("alpha2", 0.0) == 5.0:
         out.add("check_beats_random")  # one vector for users of all tastes
     if settings.get("preset") == "paper" and cls is GraphUCBLocal:
@@ -172,6 +195,15 @@ BAD: list[tuple[type, dict[str, Any], str]] = [
     (DynUCB, {"start": "graph"}, "start must be one of random, first"),
     (DynUCB, {"radius": "theory"}, "radius must be one of log, constant, but it is 'theory'"),
     (DynUCB, {"preset": "recommended"}, "preset must be one of paper, released"),
+    (CommunityUCB, {"neighbours": 0}, "neighbours must be an integer of at least 1, but it is 0"),
+    (CommunityUCB, {"period": 2.5}, "period must be an integer of at least 1, but it is 2.5"),
+    (CommunityUCB, {"kernel": -1}, "kernel must be zero or a positive number"),
+    (CommunityUCB, {"resolution": float("inf")}, "resolution must be zero or a positive number"),
+    (DCCB, {"alpha2": -1}, "alpha2 must be zero or a positive number"),
+    (DCCB, {"alpha2": float("nan")}, "alpha2 must be zero or a positive number"),
+    (DCCB, {"lag": -1}, "lag must be an integer of at least 0, but it is -1"),
+    (DCB, {"max_lag": True}, "max_lag must be an integer of at least 0, but it is True"),
+    (DCB, {"ridge": 0}, "ridge must be a positive number"),
 ]
 
 

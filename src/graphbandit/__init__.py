@@ -7,9 +7,12 @@ from .experiments import Result, Trace, compare, simulate
 from .graph import UserGraph
 from .policies import (
     CLUB,
+    DCB,
+    DCCB,
     POLICIES,
     SCLUB,
     DynUCB,
+    CommunityUCB,
     GobLin,
     GobLinBlock,
     GobLinMacro,
@@ -26,9 +29,12 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CLUB",
+    "DCB",
+    "DCCB",
     "POLICIES",
     "SCLUB",
     "DynUCB",
+    "CommunityUCB",
     "GobLin",
     "GobLinBlock",
     "GobLinMacro",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from .base import Policy, Scores
 from .club import CLUB
 from .dynucb import DynUCB
+from .community import CommunityUCB
+from .dccb import DCB, DCCB
 from .goblin import GobLin, GobLinBlock, GobLinMacro
 from .graphucb import GraphUCB
 from .graphucb_local import GraphUCBLocal
@@ -25,13 +27,19 @@ POLICIES: dict[str, type[Policy]] = {
     "club": CLUB,
     "sclub": SCLUB,
     "dynucb": DynUCB,
+    "community-ucb": CommunityUCB,
+    "dccb": DCCB,
+    "dcb": DCB,
 }
 
 __all__ = [
     "CLUB",
+    "DCB",
+    "DCCB",
     "POLICIES",
     "SCLUB",
     "DynUCB",
+    "CommunityUCB",
     "GobLin",
     "GobLinBlock",
     "GobLinMacro",
