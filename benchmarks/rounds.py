@@ -22,11 +22,11 @@ import numpy as np
 
 from graphbandit import (
     CLUB,
-    SCLUB,
-    DynUCB,
     DCB,
     DCCB,
+    SCLUB,
     CommunityUCB,
+    DynUCB,
     GobLin,
     GobLinBlock,
     GobLinMacro,

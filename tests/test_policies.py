@@ -8,13 +8,12 @@ import pytest
 
 from graphbandit import (
     CLUB,
-    POLICIES,
-    SCLUB,
-    DynUCB,
     DCB,
     DCCB,
     POLICIES,
+    SCLUB,
     CommunityUCB,
+    DynUCB,
     GobLin,
     GobLinBlock,
     GobLinMacro,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from .base import Policy, Scores
 from .club import CLUB
-from .dynucb import DynUCB
 from .community import CommunityUCB
 from .dccb import DCB, DCCB
+from .dynucb import DynUCB
 from .goblin import GobLin, GobLinBlock, GobLinMacro
 from .graphucb import GraphUCB
 from .graphucb_local import GraphUCBLocal
@@ -38,8 +38,8 @@ __all__ = [
     "DCCB",
     "POLICIES",
     "SCLUB",
-    "DynUCB",
     "CommunityUCB",
+    "DynUCB",
     "GobLin",
     "GobLinBlock",
     "GobLinMacro",
