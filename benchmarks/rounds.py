@@ -22,6 +22,7 @@ import numpy as np
 
 from graphbandit import (
     CLUB,
+    OFUL,
     GobLin,
     GobLinBlock,
     GobLinMacro,
@@ -30,6 +31,8 @@ from graphbandit import (
     LinTS,
     LinUCB,
     Random,
+    SpectralTS,
+    SpectralUCB,
     UserGraph,
     environments,
     graphs,
@@ -52,8 +55,16 @@ POLICIES: dict[str, Make] = {
     "GobLinBlock, 5 users each": lambda g, d: GobLinBlock(g, d, clusters=np.arange(g.n_users) // 5),
     "GobLinMacro, 20 clusters": lambda g, d: GobLinMacro(g, d, clusters=np.arange(g.n_users) * 20 // g.n_users),
     "CLUB": CLUB,
+    "OFUL": OFUL,
+    "SpectralUCB, rank 50": lambda g, d: SpectralUCB(g, d, items=catalogue(d)),
+    "SpectralTS, rank 50": lambda g, d: SpectralTS(g, d, items=catalogue(d)),
 }
 QUADRATIC = ("GraphUCB dense", "GobLin")  # cost grows with the square of the number of users: fewer rounds
+
+
+def catalogue(dim: int) -> Any:
+    """The arms of every world."""
+    return signals.unit_arms(500, dim, seed=2)
 
 
 def world(n: int) -> environments.Linear:
@@ -64,7 +75,7 @@ def world(n: int) -> environments.Linear:
         graph, dim, pool = graphs.watts_strogatz(n, 10, 0.1, seed=0), 10, 20
     # Drawn, not solved for: at a million users a smooth signal takes longer than the benchmark.
     theta = signals.unit_rows(graph.adjacency @ (graph.adjacency @ np.random.default_rng(1).standard_normal((n, dim))))
-    return environments.Linear(graph, theta, signals.unit_arms(500, dim, seed=2), sigma=0.01, pool=pool)
+    return environments.Linear(graph, theta, catalogue(dim), sigma=0.01, pool=pool)
 
 
 def numpy_linucb(env: environments.Linear, horizon: int) -> float:

@@ -7,6 +7,7 @@ from .experiments import Result, Trace, compare, simulate
 from .graph import UserGraph
 from .policies import (
     CLUB,
+    OFUL,
     POLICIES,
     GobLin,
     GobLinBlock,
@@ -18,12 +19,15 @@ from .policies import (
     Policy,
     Random,
     Scores,
+    SpectralTS,
+    SpectralUCB,
 )
 
 __version__ = "0.1.0"
 
 __all__ = [
     "CLUB",
+    "OFUL",
     "POLICIES",
     "GobLin",
     "GobLinBlock",
@@ -36,6 +40,8 @@ __all__ = [
     "Random",
     "Result",
     "Scores",
+    "SpectralTS",
+    "SpectralUCB",
     "Trace",
     "UserGraph",
     "compare",

@@ -9,6 +9,8 @@ from .graphucb import GraphUCB
 from .graphucb_local import GraphUCBLocal
 from .lints import LinTS
 from .linucb import LinUCB
+from .oful import OFUL
+from .spectral import SpectralTS, SpectralUCB
 from .uniform import Random
 
 POLICIES: dict[str, type[Policy]] = {
@@ -21,10 +23,14 @@ POLICIES: dict[str, type[Policy]] = {
     "goblin-block": GobLinBlock,
     "goblin-macro": GobLinMacro,
     "club": CLUB,
+    "oful": OFUL,
+    "spectral-ucb": SpectralUCB,
+    "spectral-ts": SpectralTS,
 }
 
 __all__ = [
     "CLUB",
+    "OFUL",
     "POLICIES",
     "GobLin",
     "GobLinBlock",
@@ -36,4 +42,6 @@ __all__ = [
     "Policy",
     "Random",
     "Scores",
+    "SpectralTS",
+    "SpectralUCB",
 ]
