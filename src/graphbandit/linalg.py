@@ -197,9 +197,10 @@ def solve_transposed(factor: Floats, x: Floats) -> None:
     """Solve Uᵀ z = x for an upper U, writing z over x: ‖z‖ is ‖x‖ in the metric (UᵀU)⁻¹. Row by row, which vectorises."""
     dim = x.shape[0]
     for j in range(dim):
-        x[j] /= factor[j, j]
+        solved = x[j] / factor[j, j]  # in a variable: as x[j] it would be read again after every write
+        x[j] = solved
         for i in range(j + 1, dim):
-            x[i] -= factor[j, i] * x[j]
+            x[i] -= factor[j, i] * solved
 
 
 @compiled
