@@ -27,6 +27,7 @@ from graphbandit import (
     SCLUB,
     CommunityUCB,
     DynUCB,
+    OFUL,
     GobLin,
     GobLinBlock,
     GobLinMacro,
@@ -35,6 +36,8 @@ from graphbandit import (
     LinTS,
     LinUCB,
     Random,
+    SpectralTS,
+    SpectralUCB,
     UserGraph,
     environments,
     graphs,
@@ -63,8 +66,16 @@ POLICIES: dict[str, Make] = {
     "CommunityUCB between detections": lambda g, d: CommunityUCB(g, d, period=2**62),
     "DCCB": DCCB,
     "DCB": DCB,
+    "OFUL": OFUL,
+    "SpectralUCB, rank 50": lambda g, d: SpectralUCB(g, d, items=catalogue(d)),
+    "SpectralTS, rank 50": lambda g, d: SpectralTS(g, d, items=catalogue(d)),
 }
 QUADRATIC = ("GraphUCB dense", "GobLin")  # cost grows with the square of the number of users: fewer rounds
+
+
+def catalogue(dim: int) -> Any:
+    """The arms of every world."""
+    return signals.unit_arms(500, dim, seed=2)
 
 
 def world(n: int) -> environments.Linear:
@@ -75,7 +86,7 @@ def world(n: int) -> environments.Linear:
         graph, dim, pool = graphs.watts_strogatz(n, 10, 0.1, seed=0), 10, 20
     # Drawn, not solved for: at a million users a smooth signal takes longer than the benchmark.
     theta = signals.unit_rows(graph.adjacency @ (graph.adjacency @ np.random.default_rng(1).standard_normal((n, dim))))
-    return environments.Linear(graph, theta, signals.unit_arms(500, dim, seed=2), sigma=0.01, pool=pool)
+    return environments.Linear(graph, theta, catalogue(dim), sigma=0.01, pool=pool)
 
 
 def numpy_linucb(env: environments.Linear, horizon: int) -> float:

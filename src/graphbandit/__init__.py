@@ -9,6 +9,7 @@ from .policies import (
     CLUB,
     DCB,
     DCCB,
+    OFUL,
     POLICIES,
     SCLUB,
     CommunityUCB,
@@ -23,6 +24,8 @@ from .policies import (
     Policy,
     Random,
     Scores,
+    SpectralTS,
+    SpectralUCB,
 )
 
 __version__ = "0.1.0"
@@ -31,6 +34,7 @@ __all__ = [
     "CLUB",
     "DCB",
     "DCCB",
+    "OFUL",
     "POLICIES",
     "SCLUB",
     "CommunityUCB",
@@ -46,6 +50,8 @@ __all__ = [
     "Random",
     "Result",
     "Scores",
+    "SpectralTS",
+    "SpectralUCB",
     "Trace",
     "UserGraph",
     "compare",

@@ -13,6 +13,8 @@ from .graphucb_local import GraphUCBLocal
 from .lints import LinTS
 from .linucb import LinUCB
 from .sclub import SCLUB
+from .oful import OFUL
+from .spectral import SpectralTS, SpectralUCB
 from .uniform import Random
 
 POLICIES: dict[str, type[Policy]] = {
@@ -30,12 +32,16 @@ POLICIES: dict[str, type[Policy]] = {
     "community-ucb": CommunityUCB,
     "dccb": DCCB,
     "dcb": DCB,
+    "oful": OFUL,
+    "spectral-ucb": SpectralUCB,
+    "spectral-ts": SpectralTS,
 }
 
 __all__ = [
     "CLUB",
     "DCB",
     "DCCB",
+    "OFUL",
     "POLICIES",
     "SCLUB",
     "CommunityUCB",
@@ -50,4 +56,6 @@ __all__ = [
     "Policy",
     "Random",
     "Scores",
+    "SpectralTS",
+    "SpectralUCB",
 ]
