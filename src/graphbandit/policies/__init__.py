@@ -12,8 +12,8 @@ from .graphucb import GraphUCB
 from .graphucb_local import GraphUCBLocal
 from .lints import LinTS
 from .linucb import LinUCB
-from .sclub import SCLUB
 from .oful import OFUL
+from .sclub import SCLUB
 from .spectral import SpectralTS, SpectralUCB
 from .uniform import Random
 
