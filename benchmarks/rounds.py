@@ -22,6 +22,7 @@ import numpy as np
 
 from graphbandit import (
     CLUB,
+    COFIBA,
     GobLin,
     GobLinBlock,
     GobLinMacro,
@@ -52,6 +53,7 @@ POLICIES: dict[str, Make] = {
     "GobLinBlock, 5 users each": lambda g, d: GobLinBlock(g, d, clusters=np.arange(g.n_users) // 5),
     "GobLinMacro, 20 clusters": lambda g, d: GobLinMacro(g, d, clusters=np.arange(g.n_users) * 20 // g.n_users),
     "CLUB": CLUB,
+    "COFIBA": lambda g, d: COFIBA(g, d, items=signals.unit_arms(500, d, seed=2)),
 }
 QUADRATIC = ("GraphUCB dense", "GobLin")  # cost grows with the square of the number of users: fewer rounds
 

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pytest
 
-from graphbandit import CLUB, POLICIES, GobLin, GobLinBlock, GobLinMacro, GraphUCB, GraphUCBLocal, LinTS, LinUCB, Random, graphs
+from graphbandit import (
+    CLUB,
+    COFIBA,
+    POLICIES,
+    GobLin,
+    GobLinBlock,
+    GobLinMacro,
+    GraphUCB,
+    GraphUCBLocal,
+    LinTS,
+    LinUCB,
+    Random,
+    graphs,
+    signals,
+)
 from graphbandit.checks import Check, check_policy, yield_checks
 
 PRESETS = [{"preset": preset} for preset in ("paper", "released", "recommended")]
@@ -56,6 +71,14 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
         {"start": "graph", "spare_unseen": True},
         {"start": "random", "radius": "constant"},
     ],
+    COFIBA: [
+        {},
+        {"alpha2": float("inf")},
+        {"alpha2": 0.0, "item_start": "complete", "item_clusters": 3},
+        {"alpha2": 0.05, "start": "graph", "inherit": True, "tolerance": 0.3},
+        {"item_start": "random", "item_clusters": 1, "exploration": 0.0},
+        {"start": "random", "radius": "constant", "seed": 3},
+    ],
 }
 # By name, with the reason; nothing else is left out.
 SKIPS: dict[type, tuple[str, ...]] = {
@@ -72,7 +95,7 @@ def skips(cls: type, settings: dict[str, Any]) -> set[str]:
         out.add("check_user_order")  # holds to the tolerance only; the next setting is nearly exact
     if settings.get("start") == "random":
         out.add("check_user_order")  # the starting graph is drawn by row number
-    if settings.get("shared") or settings.get("alpha2", 0.0) == 5.0:
+    if settings.get("shared") or settings.get("alpha2", 0.0) in (5.0, float("inf")):
         out.add("check_beats_random")  # one vector for users of all tastes
     if settings.get("preset") == "paper" and cls is GraphUCBLocal:
         out.add("check_beats_random")  # Lemma 1 diverges (errata E11)
@@ -88,7 +111,12 @@ def test_every_policy_is_covered() -> None:
 @pytest.mark.parametrize("check", [pytest.param(check, id=check.__name__) for check in yield_checks()])
 def test_generic_check(cls: Any, settings: dict[str, Any], check: Check) -> None:
     if check.__name__ not in skips(cls, settings):
-        check(lambda graph, dim: cls(graph, dim, **settings))
+        check(lambda graph, dim: cls(graph, dim, **settings, **catalogue(cls, dim)))
+
+
+def catalogue(cls: type, dim: int) -> dict[str, Any]:
+    """The items of the generic checks' world (in three dimensions), for policies that must know them."""
+    return {"items": signals.unit_arms(12, dim, seed=5)} if "items" in inspect.signature(cls).parameters else {}
 
 
 def test_a_broken_policy_is_caught() -> None:
@@ -129,6 +157,14 @@ BAD: list[tuple[type, dict[str, Any], str]] = [
     (CLUB, {"alpha2": -1}, "alpha2 must be zero or a positive number"),
     (CLUB, {"start": "tree"}, "start must be one of auto, complete, random, graph"),
     (CLUB, {"deletion": "never"}, "deletion must be one of practice, theory, released"),
+    (COFIBA, {}, r"items must be the catalogue of arms, an \(m, 2\) array"),
+    (COFIBA, {"items": [[1.0]]}, r"items must be a finite \(m, 2\) array"),
+    (COFIBA, {"items": [[1, 0]], "alpha2": float("nan")}, "alpha2 must be zero or a positive number, but it is nan"),
+    (COFIBA, {"items": [[1, 0]], "tolerance": -1}, "tolerance must be zero or a positive number"),
+    (COFIBA, {"items": [[1, 0]], "item_start": "graph"}, "item_start must be one of auto, complete, random"),
+    (COFIBA, {"items": [[1, 0]], "item_clusters": 0}, "item_clusters must be at least 1, but it is 0"),
+    (COFIBA, {"items": [[1, 0]], "radius": "theory"}, "radius must be one of log, constant, but it is 'theory'"),
+    (COFIBA, {"items": [[1, 0]], "start": "tree"}, "start must be one of auto, complete, random, graph"),
 ]
 
 

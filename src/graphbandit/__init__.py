@@ -7,6 +7,7 @@ from .experiments import Result, Trace, compare, simulate
 from .graph import UserGraph
 from .policies import (
     CLUB,
+    COFIBA,
     POLICIES,
     GobLin,
     GobLinBlock,
@@ -24,6 +25,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CLUB",
+    "COFIBA",
     "POLICIES",
     "GobLin",
     "GobLinBlock",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .base import Policy, Scores
 from .club import CLUB
+from .cofiba import COFIBA
 from .goblin import GobLin, GobLinBlock, GobLinMacro
 from .graphucb import GraphUCB
 from .graphucb_local import GraphUCBLocal
@@ -21,10 +22,12 @@ POLICIES: dict[str, type[Policy]] = {
     "goblin-block": GobLinBlock,
     "goblin-macro": GobLinMacro,
     "club": CLUB,
+    "cofiba": COFIBA,
 }
 
 __all__ = [
     "CLUB",
+    "COFIBA",
     "POLICIES",
     "GobLin",
     "GobLinBlock",
