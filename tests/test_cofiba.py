@@ -236,6 +236,17 @@ def test_estimates_stay_exact_for_long() -> None:
     np.testing.assert_allclose(policy.theta[0], expected, atol=1e-8)
 
 
+@pytest.mark.parametrize("size", [1e3, 2e5])
+def test_large_features_do_not_spoil_what_follows(size: float) -> None:
+    """With them the inverse and the vector are computed afresh, not by a rank-one update; afterwards the truth is found."""
+    rng = np.random.default_rng(0)
+    policy = COFIBA(graphs.empty(3), DIM, items=ITEMS, alpha2=np.inf)
+    for t in range(360):
+        x = rng.standard_normal(DIM) * (size if t < 60 else 1.0)
+        policy.update(t % 3, x, float(x.sum()))
+    np.testing.assert_allclose(policy.theta, 1.0, atol=1e-5)
+
+
 def test_settings_and_questions_that_make_no_sense() -> None:
     with pytest.raises(ValueError, match="items must be the catalogue of arms"):
         COFIBA(graphs.empty(3), DIM)

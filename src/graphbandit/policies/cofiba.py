@@ -165,6 +165,31 @@ def widths(inverse: Floats, panel: Floats, scale: float, row: Floats, out: Float
 
 
 @compiled
+def norms(panel: Floats, scale: float) -> Floats:
+    """scale · ‖x‖ of every column x."""
+    out = np.zeros(panel.shape[1])
+    for i in range(panel.shape[0]):
+        for c in range(panel.shape[1]):
+            out[c] += panel[i, c] ** 2
+    for c in range(panel.shape[1]):
+        out[c] = scale * sqrt(out[c])
+    return out
+
+
+@compiled
+def gaps(first: Floats, second: Floats, panel: Floats, out: Floats) -> None:
+    """|first·x - second·x| of every column x."""
+    for c in range(panel.shape[1]):
+        out[c] = 0.0
+    for i in range(panel.shape[0]):
+        step = first[i] - second[i]
+        for c in range(panel.shape[1]):
+            out[c] += step * panel[i, c]
+    for c in range(panel.shape[1]):
+        out[c] = abs(out[c])
+
+
+@compiled
 def cut_users(state: COFIBAState, h: int, user: int, panel: Floats) -> tuple[Ints, int]:
     """Delete every edge (user, j) of graph h with |w·x - w_j·x| > CB(x) + CB_j(x), where x is the first column.
 
@@ -174,27 +199,16 @@ def cut_users(state: COFIBAState, h: int, user: int, panel: Floats) -> tuple[Int
     scale = state.alpha2 * sqrt(log(1.0 + state.rounds[0]))
     own, other_width, gap, row = np.empty(columns), np.empty(columns), np.empty(columns), np.empty(columns)
     widths(state.inverse[user], panel, scale, row, own)
-    norm = np.zeros(columns)
-    for i in range(panel.shape[0]):
-        for c in range(columns):
-            norm[c] += panel[i, c] ** 2
-    for c in range(columns):
-        norm[c] = scale * sqrt(norm[c])
+    norm = norms(panel, scale)
     differing, candidates = np.zeros(columns, dtype=np.int64), 0
     for edge in range(edges.start[user], edges.start[user + 1]):
         if not edges.alive[edge]:
             continue
         candidates += 1
         other = edges.neighbour[edge]
+        gaps(theta[user], theta[other], panel, gap)
+        settled, reach = True, state.reach[other]  # near even by the least width that the other can have: leave it at that
         for c in range(columns):
-            gap[c] = 0.0
-        for i in range(panel.shape[0]):
-            step = theta[user, i] - theta[other, i]
-            for c in range(columns):
-                gap[c] += step * panel[i, c]
-        settled, reach = True, state.reach[other]  # near with the least width that the other can have: no need to know it
-        for c in range(columns):
-            gap[c] = abs(gap[c])
             settled &= gap[c] <= own[c] + reach * norm[c]
         if settled:
             continue
