@@ -9,7 +9,7 @@ import pytest
 
 from graphbandit import COFIBA, LinUCB, graphs, signals
 from graphbandit.jit import Floats
-from graphbandit.policies.cofiba import frobenius, widths
+from graphbandit.policies.panels import frobenius, widths
 from oracles import History, components, random_history
 
 DIM, USERS = 3, 9

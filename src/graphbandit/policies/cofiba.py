@@ -17,6 +17,7 @@ from .base import Policy, Seed, check_choice, check_dim, check_not_negative
 from .club import starting_graph
 from .items import Catalogue, catalogue, digest, item_of
 from .kernels import register
+from .panels import frobenius, gaps, norms, widths
 from .pools import RIDGE, Pools, pool, solve_pool, transfer
 from .schedules import RADII, Radius, practical
 from .shrinking import Shrinking, cut, shrinking, split_part
@@ -114,20 +115,8 @@ def update(state: COFIBAState, user: int, x: Floats, reward: float) -> None:
 
 
 @compiled
-def frobenius(matrix: Floats) -> float:
-    """sqrt(Σ entries²), no less than the largest eigenvalue."""
-    total = 0.0
-    for i in range(matrix.shape[0]):
-        total += dot(matrix[i], matrix[i])
-    return sqrt(total)
-
-
-@compiled
 def panel_of(state: COFIBAState, item: int, x: Floats) -> tuple[Floats, Ints]:
-    """Features to test users with, as columns: x, then the items still joined to it; and the edges to the latter.
-
-    Columns, because the loops over them are then the innermost ones and the compiler does several items at once.
-    """
+    """Features to test users with, as columns: x, then the items still joined to it; and the edges to the latter."""
     edges, m = state.item_edges, 0
     tested = np.empty(edges.start[item + 1] - edges.start[item], dtype=np.int64)
     if state.item_clusters[0] < state.user_clusters.shape[0]:  # no room: no item edge is cut any more
@@ -143,50 +132,6 @@ def panel_of(state: COFIBAState, item: int, x: Floats) -> tuple[Floats, Ints]:
         for i in range(x.shape[0]):
             panel[i, k + 1] = state.items.features[item, i]
     return panel, tested[:m]
-
-
-@compiled
-def widths(inverse: Floats, panel: Floats, scale: float, row: Floats, out: Floats) -> None:
-    """scale · sqrt(xᵀV⁻¹x) of every column x; from the lower half of the symmetric inverse. `row` is scratch."""
-    columns = panel.shape[1]
-    for c in range(columns):
-        out[c] = 0.0
-    for i in range(panel.shape[0]):
-        for c in range(columns):
-            row[c] = 0.5 * inverse[i, i] * panel[i, c]
-        for j in range(i):
-            entry = inverse[i, j]
-            for c in range(columns):
-                row[c] += entry * panel[j, c]
-        for c in range(columns):
-            out[c] += panel[i, c] * row[c]
-    for c in range(columns):
-        out[c] = scale * sqrt(max(0.0, 2.0 * out[c]))
-
-
-@compiled
-def norms(panel: Floats, scale: float) -> Floats:
-    """scale · ‖x‖ of every column x."""
-    out = np.zeros(panel.shape[1])
-    for i in range(panel.shape[0]):
-        for c in range(panel.shape[1]):
-            out[c] += panel[i, c] ** 2
-    for c in range(panel.shape[1]):
-        out[c] = scale * sqrt(out[c])
-    return out
-
-
-@compiled
-def gaps(first: Floats, second: Floats, panel: Floats, out: Floats) -> None:
-    """|first·x - second·x| of every column x."""
-    for c in range(panel.shape[1]):
-        out[c] = 0.0
-    for i in range(panel.shape[0]):
-        step = first[i] - second[i]
-        for c in range(panel.shape[1]):
-            out[c] += step * panel[i, c]
-    for c in range(panel.shape[1]):
-        out[c] = abs(out[c])
 
 
 @compiled
