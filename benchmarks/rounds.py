@@ -28,6 +28,7 @@ from graphbandit import (
     SCLUB,
     CommunityUCB,
     DynUCB,
+    COFIBA,
     GobLin,
     GobLinBlock,
     GobLinMacro,
@@ -69,6 +70,7 @@ POLICIES: dict[str, Make] = {
     "OFUL": OFUL,
     "SpectralUCB, rank 50": lambda g, d: SpectralUCB(g, d, items=catalogue(d)),
     "SpectralTS, rank 50": lambda g, d: SpectralTS(g, d, items=catalogue(d)),
+    "COFIBA": lambda g, d: COFIBA(g, d, items=signals.unit_arms(500, d, seed=2)),
 }
 QUADRATIC = ("GraphUCB dense", "GobLin")  # cost grows with the square of the number of users: fewer rounds
 

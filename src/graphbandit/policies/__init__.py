@@ -7,6 +7,7 @@ from .club import CLUB
 from .community import CommunityUCB
 from .dccb import DCB, DCCB
 from .dynucb import DynUCB
+from .cofiba import COFIBA
 from .goblin import GobLin, GobLinBlock, GobLinMacro
 from .graphucb import GraphUCB
 from .graphucb_local import GraphUCBLocal
@@ -35,6 +36,7 @@ POLICIES: dict[str, type[Policy]] = {
     "oful": OFUL,
     "spectral-ucb": SpectralUCB,
     "spectral-ts": SpectralTS,
+    "cofiba": COFIBA,
 }
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "DCB",
     "DCCB",
     "OFUL",
+    "COFIBA",
     "POLICIES",
     "SCLUB",
     "CommunityUCB",
