@@ -22,11 +22,14 @@ import numpy as np
 
 from graphbandit import (
     CLUB,
+    CoLin,
     GobLin,
     GobLinBlock,
     GobLinMacro,
     GraphUCB,
     GraphUCBLocal,
+    HordeEpochGreedy,
+    HordeTS,
     LinTS,
     LinUCB,
     Random,
@@ -52,8 +55,17 @@ POLICIES: dict[str, Make] = {
     "GobLinBlock, 5 users each": lambda g, d: GobLinBlock(g, d, clusters=np.arange(g.n_users) // 5),
     "GobLinMacro, 20 clusters": lambda g, d: GobLinMacro(g, d, clusters=np.arange(g.n_users) * 20 // g.n_users),
     "CLUB": CLUB,
+    "CoLin": CoLin,
+    "HordeTS dense": lambda g, d: HordeTS(g, d, solver="dense"),
+    "HordeTS cg": lambda g, d: HordeTS(g, d, solver="cg"),
+    "HordeEpochGreedy cg": lambda g, d: HordeEpochGreedy(g, d, solver="cg"),
 }
-QUADRATIC = ("GraphUCB dense", "GobLin")  # cost grows with the square of the number of users: fewer rounds
+QUADRATIC = (
+    "GraphUCB dense",
+    "GobLin",
+    "CoLin",
+    "HordeTS dense",
+)  # cost grows with the square of the number of users: fewer rounds
 
 
 def world(n: int) -> environments.Linear:

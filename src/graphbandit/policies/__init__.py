@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from .base import Policy, Scores
 from .club import CLUB
+from .colin import CoLin
 from .goblin import GobLin, GobLinBlock, GobLinMacro
 from .graphucb import GraphUCB
 from .graphucb_local import GraphUCBLocal
+from .horde import HordeEpochGreedy, HordeTS
 from .lints import LinTS
 from .linucb import LinUCB
 from .uniform import Random
@@ -21,16 +23,22 @@ POLICIES: dict[str, type[Policy]] = {
     "goblin-block": GobLinBlock,
     "goblin-macro": GobLinMacro,
     "club": CLUB,
+    "colin": CoLin,
+    "horde-ts": HordeTS,
+    "horde-eg": HordeEpochGreedy,
 }
 
 __all__ = [
     "CLUB",
     "POLICIES",
+    "CoLin",
     "GobLin",
     "GobLinBlock",
     "GobLinMacro",
     "GraphUCB",
     "GraphUCBLocal",
+    "HordeEpochGreedy",
+    "HordeTS",
     "LinTS",
     "LinUCB",
     "Policy",
