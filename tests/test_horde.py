@@ -40,7 +40,7 @@ def test_the_mean_is_the_posterior_mean_and_that_of_goblin(name: str, solver: An
     graph = GRAPHS[name]
     history = random_history(graph.n_users, 3, 150, seed=1)
     mean, covariance = posterior(graph, 3, history, strength, sigma)
-    settings: Any = dict(strength=strength, sigma=sigma, solver=solver)
+    settings: Any = dict(strength=strength, sigma=sigma, solver=solver, period=100)
     ts = fed(HordeTS(graph, 3, scale=0.7, **settings), history)
     greedy = fed(HordeEpochGreedy(graph, 3, **settings), history)
     goblin = fed(GobLin(graph, 3, scale=strength * sigma**2), history)

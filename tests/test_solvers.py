@@ -156,6 +156,7 @@ def test_conjugate_gradients_equal_a_direct_solve(name: str, alpha: float, ridge
     assert solve(solver, seen, np.zeros_like(rhs), np.zeros_like(rhs), 1e-8) == 0
 
 
+@pytest.mark.compiled
 def test_the_preconditioner_makes_the_data_harmless() -> None:
     """Iterations do not grow with the amount of data, nor with how unequally users are observed."""
     graph, dim = graphs.watts_strogatz(200, 6, 0.1, seed=1), 4
@@ -169,6 +170,14 @@ def test_the_preconditioner_makes_the_data_harmless() -> None:
         assert solve(solver, seen, 1.001 * rhs, z, 1e-8) < 0.7 * counts[-1]  # a warm start
     assert max(counts) <= 0.5 * np.sqrt(2 * (1 + graph.degrees.max())) * np.log(2e8) + 1
     assert counts[1] <= 1.3 * counts[0]
+
+
+def test_as_many_iterations_as_distinct_eigenvalues() -> None:
+    """What directions that are conjugate can do and others cannot: I + L of a complete graph has two eigenvalues."""
+    prior = sparse.csr_array(sparse.eye_array(10) + graphs.complete(10).laplacian("combinatorial"))
+    rhs = np.random.default_rng(3).standard_normal((10, 2))
+    solver, seen = fed_cg(prior, 2, [])
+    assert solve(solver, seen, rhs, np.zeros_like(rhs), 1e-10) == 2
 
 
 @pytest.mark.compiled
