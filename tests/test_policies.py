@@ -18,6 +18,8 @@ from graphbandit import (
     DynUCB,
     COFIBA,
     POLICIES,
+    POLICIES,
+    CoLin,
     GobLin,
     GobLinBlock,
     GobLinMacro,
@@ -30,6 +32,12 @@ from graphbandit import (
     SpectralUCB,
     graphs,
     signals,
+    HordeEpochGreedy,
+    HordeTS,
+    LinTS,
+    LinUCB,
+    Random,
+    graphs,
 )
 from graphbandit.checks import Check, check_policy, yield_checks
 
@@ -142,6 +150,27 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
         {"alpha2": 0.05, "start": "graph", "inherit": True, "tolerance": 0.3},
         {"item_start": "random", "item_clusters": 1, "exploration": 0.0},
         {"start": "random", "radius": "constant", "seed": 3},
+    CoLin: [
+        {},
+        *({"ridge": ridge, "radius": "log"} for ridge in (1.0, 7.0)),
+        {"radius": "theory", "exploration": 1.0},
+        {"radius": "theory", "norm": 2.0, "sigma": 0.1, "exploration": 0.5},
+        {"exploration": 0.0},
+    ],
+    HordeTS: [
+        {},
+        *({"strength": strength, "sigma": sigma} for strength in (0.1, 7.0) for sigma in (0.05, 1.0)),
+        {"scale": 0.0},
+        {"solver": "cg"},
+        {"solver": "cg", "strength": 7.0, "period": 7, "tolerance": 1e-8},
+        {"solver": "cg", "scale": 0.0, "period": 20},
+    ],
+    HordeEpochGreedy: [
+        {},
+        {"strength": 7.0, "sigma": 0.3, "rate": 0.2},
+        {"rate": 0.0},
+        {"solver": "cg", "rate": 0.5},
+        {"solver": "cg", "period": 7, "strength": 0.1},
     ],
 }
 NEED_ITEMS = (SpectralUCB, SpectralTS)
@@ -169,6 +198,8 @@ def skips(cls: type, settings: dict[str, Any]) -> set[str]:
         out.add("check_beats_random")  # one vector for users of all tastes
     if cls is SpectralTS and not settings:
         out.add("check_beats_random")  # the article's v over-explores; the next setting has a tenth of it
+    if cls is HordeTS and settings.get("solver") == "cg" and settings.get("scale") != 0.0:
+        out.add("check_valid_choices")  # one joint draw serves a batch of rounds: random, but the same when asked twice
     if settings.get("preset") == "paper" and cls is GraphUCBLocal:
         out.add("check_beats_random")  # Lemma 1 diverges (errata E11)
     if cls is DynUCB and settings.get("clusters", 4) not in (1, 99):
@@ -236,6 +267,18 @@ BAD: list[tuple[type, dict[str, Any], str]] = [
     (LinTS, {"delta": 5}, "delta must be a probability"),
     (CLUB, {"alpha2": -1}, "alpha2 must be zero or a positive number"),
     (CLUB, {"start": "tree"}, "start must be one of auto, complete, random, graph"),
+    (CoLin, {"ridge": 0}, "ridge must be a positive number, but it is 0"),
+    (CoLin, {"radius": "wide"}, "radius must be one of theory, log, constant"),
+    (CoLin, {"norm": -1}, "norm must be zero or a positive number"),
+    (CoLin, {"weights": [[1, 0], [0, 1]]}, r"weights must be a matrix of shape \(3, 3\), but its shape is \(2, 2\)"),
+    (HordeTS, {"strength": 0}, "strength must be a positive number"),
+    (HordeTS, {"sigma": 0}, "sigma must be a positive number"),
+    (HordeTS, {"scale": -1}, "scale must be zero or a positive number"),
+    (HordeTS, {"tolerance": 0}, "tolerance must be a positive number"),
+    (HordeTS, {"solver": "push"}, "solver must be one of auto, dense, cg, but it is 'push'"),
+    (HordeTS, {"period": 2.5}, "period must be a positive integer, but it is 2.5"),
+    (HordeEpochGreedy, {"rate": -1}, "rate must be zero or a positive number"),
+    (HordeEpochGreedy, {"period": 0}, "period must be a positive integer, but it is 0"),
     (CLUB, {"deletion": "never"}, "deletion must be one of practice, theory, released"),
     (SCLUB, {"alpha_theta": -1}, "alpha_theta must be zero or a positive number, but it is -1"),
     (SCLUB, {"alpha_p": float("nan")}, "alpha_p must be zero or a positive number, but it is nan"),

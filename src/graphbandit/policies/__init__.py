@@ -8,9 +8,11 @@ from .community import CommunityUCB
 from .dccb import DCB, DCCB
 from .dynucb import DynUCB
 from .cofiba import COFIBA
+from .colin import CoLin
 from .goblin import GobLin, GobLinBlock, GobLinMacro
 from .graphucb import GraphUCB
 from .graphucb_local import GraphUCBLocal
+from .horde import HordeEpochGreedy, HordeTS
 from .lints import LinTS
 from .linucb import LinUCB
 from .oful import OFUL
@@ -37,6 +39,9 @@ POLICIES: dict[str, type[Policy]] = {
     "spectral-ucb": SpectralUCB,
     "spectral-ts": SpectralTS,
     "cofiba": COFIBA,
+    "colin": CoLin,
+    "horde-ts": HordeTS,
+    "horde-eg": HordeEpochGreedy,
 }
 
 __all__ = [
@@ -49,11 +54,14 @@ __all__ = [
     "SCLUB",
     "CommunityUCB",
     "DynUCB",
+    "CoLin",
     "GobLin",
     "GobLinBlock",
     "GobLinMacro",
     "GraphUCB",
     "GraphUCBLocal",
+    "HordeEpochGreedy",
+    "HordeTS",
     "LinTS",
     "LinUCB",
     "Policy",
