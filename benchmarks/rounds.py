@@ -22,14 +22,14 @@ import numpy as np
 
 from graphbandit import (
     CLUB,
+    COFIBA,
     DCB,
     DCCB,
     OFUL,
     SCLUB,
+    CoLin,
     CommunityUCB,
     DynUCB,
-    COFIBA,
-    CoLin,
     GobLin,
     GobLinBlock,
     GobLinMacro,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from .base import Policy, Scores
 from .club import CLUB
+from .cofiba import COFIBA
+from .colin import CoLin
 from .community import CommunityUCB
 from .dccb import DCB, DCCB
 from .dynucb import DynUCB
-from .cofiba import COFIBA
-from .colin import CoLin
 from .goblin import GobLin, GobLinBlock, GobLinMacro
 from .graphucb import GraphUCB
 from .graphucb_local import GraphUCBLocal
@@ -46,15 +46,15 @@ POLICIES: dict[str, type[Policy]] = {
 
 __all__ = [
     "CLUB",
+    "COFIBA",
     "DCB",
     "DCCB",
     "OFUL",
-    "COFIBA",
     "POLICIES",
     "SCLUB",
+    "CoLin",
     "CommunityUCB",
     "DynUCB",
-    "CoLin",
     "GobLin",
     "GobLinBlock",
     "GobLinMacro",
