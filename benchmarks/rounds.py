@@ -73,18 +73,14 @@ POLICIES: dict[str, Make] = {
     "OFUL": OFUL,
     "SpectralUCB, rank 50": lambda g, d: SpectralUCB(g, d, items=catalogue(d)),
     "SpectralTS, rank 50": lambda g, d: SpectralTS(g, d, items=catalogue(d)),
-    "COFIBA": lambda g, d: COFIBA(g, d, items=signals.unit_arms(500, d, seed=2)),
+    "COFIBA": lambda g, d: COFIBA(g, d, items=catalogue(d)),
     "CoLin": CoLin,
     "HordeTS dense": lambda g, d: HordeTS(g, d, solver="dense"),
     "HordeTS cg": lambda g, d: HordeTS(g, d, solver="cg"),
     "HordeEpochGreedy cg": lambda g, d: HordeEpochGreedy(g, d, solver="cg"),
 }
-QUADRATIC = (
-    "GraphUCB dense",
-    "GobLin",
-    "CoLin",
-    "HordeTS dense",
-)  # cost grows with the square of the number of users: fewer rounds
+# Cost grows with the square of the number of users: fewer rounds.
+QUADRATIC = ("GraphUCB dense", "GobLin", "CoLin", "HordeTS dense")
 
 
 def catalogue(dim: int) -> Any:
