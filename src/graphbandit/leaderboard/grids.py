@@ -1,8 +1,8 @@
 """What is tuned: for every policy at most nine combinations, so that all get the same effort.
 
 The values cover noise of 0.01 and of 0.3 and rewards of 0 and 1: a regulariser wants about the variance of the noise, a
-bonus about its standard deviation. A policy with a structure (graph strength, clusters, forgetting) has half of its
-combinations spent on it.
+bonus about its standard deviation. Mostly the grid is exploration times one setting of the structure: the strength of the
+graph, the size or number of clusters, the width at which users part.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ def shorter(world: World) -> World:
 def smaller(grid: Grid) -> Grid:
     """The grid for a quick look: two values of the last setting, the middle one of the others."""
     last = list(grid.tuned)[-1:]
-    few = {name: values[-2:] if name in last else [values[len(values) // 2]] for name, values in grid.tuned.items()}
+    few = {name: values[-2:] if name in last else [values[(len(values) - 1) // 2]] for name, values in grid.tuned.items()}
     return replace(grid, tuned=few)
 
 
