@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from .. import datasets
 from ..experiments import TUNING_SEEDS, compare, simulate, tune
@@ -86,12 +87,12 @@ def leaderboard(
     progress(0, total, "compiling")
     warm_up(names, settings.workers)
     cells = {}
-    for world in present:
-        for name in names:
-            shifted = partial(_shifted, progress, done, total, f"{world.name}: {name}")
-            shifted(0, 0)
+    for name, world in ((name, world) for world in present for name in names):
+        shifted = partial(_shifted, progress, done, total, f"{world.name}: {name}")
+        shifted(0, 0)
+        with threadpool_limits(1):  # as in the workers, which are busy: a second thread would only get in their way
             cells[name, world.name] = measure(name, grids[name], world, settings, out / KEPT, shifted)
-            done += sizes[name, world.name]
+        done += sizes[name, world.name]
     progress(total, total, "")
     return Board(present, cells, missing, settings, grids)
 
