@@ -15,7 +15,7 @@ from typing import Any
 from .. import graphs
 from ..graph import UserGraph
 from ..jit import Ints
-from ..policies import POLICIES, GobLinBlock
+from ..policies import POLICIES, GobLinBlock, GobLinMacro
 
 BONUS = [0.01, 0.1, 1.0]
 MOST = 9
@@ -46,6 +46,11 @@ def goblin_block(graph: UserGraph, dim: int, *, group: int, seed: Any = 0, **set
     return GobLinBlock(graph, dim, clusters=clusters, seed=seed, **settings)
 
 
+def goblin_macro(graph: UserGraph, dim: int, *, clusters: int, seed: Any = 0, **settings: Any) -> GobLinMacro:
+    """Gob.Lin on the graph of so many clusters, which are remembered."""
+    return GobLinMacro(graph, dim, clusters=cut(graph, min(clusters, graph.n_users)), seed=seed, **settings)
+
+
 GRIDS: dict[str, Grid] = {
     "random": Grid(),
     "linucb": Grid({"shared": [False, True], "ridge": [0.01, 0.1], "exploration": [0.01, 0.1]}, {"radius": "log"}),
@@ -56,7 +61,7 @@ GRIDS: dict[str, Grid] = {
     "graphucb-local": Grid({"alpha": [0.01, 0.1, 1.0], "exploration": [0.1, 0.3, 1.0]}, {"preset": "recommended"}),
     "goblin": Grid({"scale": [0.001, 0.01, 0.1], "exploration": [0.01, 0.1, 0.3]}),
     "goblin-block": Grid({"group": [5, 10], "scale": [0.01, 0.1], "exploration": [0.01, 0.1]}, make=goblin_block),
-    "goblin-macro": Grid({"clusters": [2, 10], "scale": [0.01, 0.1], "exploration": [0.01, 0.1]}),
+    "goblin-macro": Grid({"clusters": [2, 10], "scale": [0.01, 0.1], "exploration": [0.01, 0.1]}, make=goblin_macro),
     "club": Grid({"alpha2": [0.1, 0.2, 1.0], "exploration": [0.01, 0.1, 0.3]}),
     "sclub": Grid({"alpha_theta": [0.1, 0.3, 1.0], "exploration": BONUS}),
     "dynucb": Grid({"clusters": [2, 4, 16], "exploration": [0.01, 0.1, 0.3]}),
