@@ -57,8 +57,8 @@ GRIDS: dict[str, Grid] = {
     "lints": Grid({"shared": [False, True], "ridge": [0.01, 0.1], "scale": [0.01, 0.1]}),
     "oful": Grid({"ridge": [0.01, 0.1, 1.0], "exploration": [0.1, 0.3, 1.0]}),
     # The form that works: Λ_i = V_i, and for the local rule gauss-seidel in place of the printed lemma.
-    "graphucb": Grid({"alpha": [0.01, 0.1, 1.0], "exploration": [0.1, 0.3, 1.0]}, {"preset": "recommended"}),
-    "graphucb-local": Grid({"alpha": [0.01, 0.1, 1.0], "exploration": [0.1, 0.3, 1.0]}, {"preset": "recommended"}),
+    "graphucb": Grid({"alpha": [0.03, 0.1, 1.0, 3.0], "exploration": [0.1, 0.3]}, {"preset": "recommended"}),
+    "graphucb-local": Grid({"alpha": [0.03, 0.1, 1.0, 3.0], "exploration": [0.1, 0.3]}, {"preset": "recommended"}),
     "goblin": Grid({"scale": [0.001, 0.01, 0.1], "exploration": [0.01, 0.1, 0.3]}),
     "goblin-block": Grid({"group": [5, 10], "scale": [0.01, 0.1], "exploration": [0.01, 0.1]}, make=goblin_block),
     "goblin-macro": Grid({"clusters": [2, 10], "scale": [0.01, 0.1], "exploration": [0.01, 0.1]}, make=goblin_macro),
