@@ -23,7 +23,7 @@ from ..jit import Floats, Indices, Ints, compiled
 from ..linalg import CANCELLATION, REFRESH_PERIOD, dot, invert_positive
 from ..observations import Observations
 
-MEMORY_LIMIT = 16 * 2**30  # bytes of joint inverse above which we refuse
+MEMORY_LIMIT = 4 * 2**30  # bytes of joint inverse above which we refuse: a round would take a second
 
 
 class Dense(NamedTuple):
