@@ -57,8 +57,8 @@ GRIDS: dict[str, Grid] = {
     "lints": Grid({"shared": [False, True], "ridge": [0.01, 0.1], "scale": [0.01, 0.1]}),
     "oful": Grid({"ridge": [0.01, 0.1, 1.0], "exploration": [0.1, 0.3, 1.0]}),
     # The form that works: Λ_i = V_i, and for the local rule gauss-seidel in place of the printed lemma.
-    "graphucb": Grid({"alpha": [0.03, 0.1, 1.0, 3.0], "exploration": [0.1, 0.3]}, {"preset": "recommended"}),
-    "graphucb-local": Grid({"alpha": [0.03, 0.1, 1.0, 3.0], "exploration": [0.1, 0.3]}, {"preset": "recommended"}),
+    "graphucb": Grid({"alpha": [0.003, 0.03, 0.3, 3.0], "exploration": [0.1, 0.3]}, {"preset": "recommended"}),
+    "graphucb-local": Grid({"alpha": [0.003, 0.03, 0.3, 3.0], "exploration": [0.1, 0.3]}, {"preset": "recommended"}),
     "goblin": Grid({"scale": [0.001, 0.01, 0.1], "exploration": [0.01, 0.1, 0.3]}),
     "goblin-block": Grid({"group": [5, 10], "scale": [0.01, 0.1], "exploration": [0.01, 0.1]}, make=goblin_block),
     "goblin-macro": Grid({"clusters": [2, 10], "scale": [0.01, 0.1], "exploration": [0.01, 0.1]}, make=goblin_macro),
@@ -68,7 +68,7 @@ GRIDS: dict[str, Grid] = {
     "cofiba": Grid({"alpha2": [0.1, 0.3, 1.0], "exploration": [0.01, 0.1, 0.3]}),
     "community-ucb": Grid({"neighbours": [3, 5, 10], "exploration": [0.01, 0.1, 0.3]}),
     "dccb": Grid({"alpha2": [0.1, 0.3, 1.0], "exploration": [0.01, 0.1, 0.3]}),
-    "dcb": Grid({"lag": [1.0, 2.0, 4.0], "exploration": [0.01, 0.1, 0.3]}),
+    "dcb": Grid({"lag": [0, 4, 16], "exploration": [0.01, 0.1, 0.3]}),
     "colin": Grid({"ridge": [0.01, 0.1, 1.0], "exploration": [0.01, 0.1, 0.3]}),
     # Strength 1 at these sigmas is Gob.Lin's scale of 0.001, 0.01 and 0.1.
     "horde-ts": Grid({"sigma": [0.03, 0.1, 0.3], "scale": [0.1, 0.3, 1.0]}, {"strength": 1.0}),
