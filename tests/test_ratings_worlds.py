@@ -156,3 +156,13 @@ def test_friends_help_on_lastfm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     share = {name: simulate(policy, env, 10_000).reward.mean() for name, policy in policies.items()}
     assert share["random"] == pytest.approx(0.04, abs=0.01)
     assert share["random"] < share["alone"] < share["shuffled"] < share["friends"], share
+
+
+def test_items_of_few_users_can_be_left_out() -> None:
+    tags = np.random.default_rng(1).integers(0, 4, size=(30, 6))
+    data = ratings(graph=graphs.complete(40), item_tags=tags)
+    popular = np.flatnonzero(np.bincount(data.item, minlength=30) >= 30)
+    assert 0 < len(popular) < 30
+    env = lastfm_world(data, dim=3, candidates=3, least_users=30)
+    assert np.array_equal(env.arms, tag_features(data, 3)[popular])
+    assert np.array_equal(env.positives.toarray() > 0, data.matrix().toarray()[:, popular] > 0)
