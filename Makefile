@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo reproduce test test-nojit check format bench clean
+.PHONY: help demo reproduce leaderboard test test-nojit check format bench clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
@@ -28,6 +28,9 @@ demo: .venv/base  ## five algorithms on a random graph: a table and a plot, in u
 reproduce: .venv/base  ## every figure and claim of the paper, as a report; ARGS='--quick' or ARGS='--data DIR' is passed on
 	$(BIN)/graphbandit reproduce --out report $(ARGS)
 
+leaderboard: .venv/base  ## every policy, tuned alike, in 18 worlds; ARGS='--quick' or ARGS='--data DIR' is passed on
+	$(BIN)/graphbandit leaderboard --out board $(ARGS)
+
 test: .venv/test  ## the whole test suite
 	$(BIN)/python -m pytest -n 2
 
@@ -49,5 +52,5 @@ bench: .venv/base  ## microseconds a round and memory of every policy, up to a m
 	$(BIN)/python benchmarks/rounds.py
 
 clean:  ## remove everything that the targets above made
-	rm -rf .venv build report results .coverage
+	rm -rf .venv build report results board .coverage
 	find . -name __pycache__ -prune -exec rm -rf {} +

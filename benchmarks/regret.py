@@ -9,7 +9,7 @@ import argparse
 from typing import Any
 
 from graphbandit import CLUB, GobLin, GobLinBlock, GobLinMacro, GraphUCB, GraphUCBLocal, LinTS, LinUCB, Random, compare
-from graphbandit.paper.lineup import FAMILIES, world
+from graphbandit.experiments.testbeds import FAMILIES, world
 
 POLICIES: dict[str, Any] = {
     "GraphUCB, paper": GraphUCB,

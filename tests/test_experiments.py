@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from graphbandit import GraphUCB, LinUCB, Random, Result, compare, environments, graphs, signals, simulate
+from graphbandit import GraphUCB, LinUCB, Random, Result, UserGraph, compare, environments, graphs, signals, simulate
 from graphbandit.environments import rounds as rounds_module
 from graphbandit.experiments.result import interval
 
@@ -130,6 +131,24 @@ def test_comparison_is_a_set_of_simulations(result: Result) -> None:
     np.testing.assert_array_equal(result.regret["GraphUCB"][2], simulate(policy, env, 200, seed=2).regret)
     assert result.rounds.tolist() == list(range(1, 201))
     assert result.final("GraphUCB").mean < result.final("Random").mean
+
+
+def test_what_is_drawn_when_a_policy_is_made_differs_from_run_to_run() -> None:
+    drawn: list[float] = []
+
+    class Drawing(LinUCB):
+        def __init__(self, graph: UserGraph, dim: int, *, seed: Any = 0) -> None:
+            drawn.append(float(np.random.default_rng(seed).random()))
+            super().__init__(graph, dim, seed=seed)
+
+    compare({"a": Drawing, "b": Drawing}, world, 2, seeds=range(2))
+    first, drawn = drawn, []
+    assert len(set(first)) == 4
+    compare({"a": Drawing, "b": Drawing}, world, 2, seeds=range(2))
+    assert drawn == first
+    drawn = []
+    compare({"a": partial(Drawing, seed=5), "b": lambda g, d: Drawing(g, d, seed=5)}, world, 2, seeds=range(1))
+    assert drawn[0] == drawn[1] == float(np.random.default_rng(5).random())  # what was given is not replaced
 
 
 def test_intervals(result: Result) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ def chosen(name: str) -> list[int]:
     theta = signals.smooth(graph, 4, gamma=5.0, seed=1)
     env = environments.Linear(graph, theta, signals.unit_arms(30, 4, seed=2), sigma=0.05, pool=8)
     settings: dict[str, Any] = {"clusters": [0, 0, 1, 1, 1, 2, 2]} if name in ("goblin-block", "goblin-macro") else {}
+    if "items" in inspect.signature(POLICIES[name]).parameters:
+        settings["items"] = env.arms
     trace = simulate(POLICIES[name](graph, 4, **settings), env, 80, seed=3)
     return [int(arm) for arm in trace.arm]
 

@@ -83,3 +83,19 @@ def test_inverse_after_a_million_updates(dim: int) -> None:
         linalg.follow_gram(inverse, gram, 0.01, x, count)
     truth = np.linalg.inv(gram + 0.01 * np.eye(dim))
     np.testing.assert_allclose(inverse, truth, rtol=1e-8, atol=1e-8)
+
+
+@given(st.integers(1, 8), st.floats(0.05, 20), st.integers(0, 10**6))
+def test_upper_factor(dim: int, ridge: float, seed: int) -> None:
+    """A factor grown by many vectors is that of the sum, and both of its systems are solved."""
+    rng = np.random.default_rng(seed)
+    rows, x = rng.standard_normal((30, dim)), rng.standard_normal(dim)
+    factor = np.sqrt(ridge) * np.eye(dim)
+    for row in rows:
+        linalg.grow_upper(factor, row.copy())
+    np.testing.assert_allclose(factor.T @ factor, ridge * np.eye(dim) + rows.T @ rows, atol=1e-11)
+    assert np.array_equal(factor, np.triu(factor)) and np.all(np.diag(factor) > 0)
+    for solve, matrix in ((linalg.solve_transposed, factor.T), (linalg.solve_back, factor)):
+        solved = x.copy()
+        solve(factor, solved)
+        np.testing.assert_allclose(matrix @ solved, x, atol=1e-11)

@@ -13,10 +13,11 @@ from typer.testing import CliRunner
 
 from graphbandit.cli import app
 from graphbandit.experiments import TUNING_SEEDS
+from graphbandit.experiments.testbeds import FAMILIES, draw_graph, world
 from graphbandit.paper import FIGURES, Settings, controls, coverage, estimation, real, regret, sweeps, theory
 from graphbandit.paper.chart import as_json, render
 from graphbandit.paper.figure import Data, lower
-from graphbandit.paper.lineup import FAMILIES, algorithms, draw_graph, tuned_baselines, world
+from graphbandit.paper.lineup import algorithms, tuned_baselines
 from graphbandit.paper.reproduce import load, reproduce, save, select
 
 SMALL = Settings(runs=2, horizon=40, quick=True)

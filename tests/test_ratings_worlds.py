@@ -156,3 +156,16 @@ def test_friends_help_on_lastfm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     share = {name: simulate(policy, env, 10_000).reward.mean() for name, policy in policies.items()}
     assert share["random"] == pytest.approx(0.04, abs=0.01)
     assert share["random"] < share["alone"] < share["shuffled"] < share["friends"], share
+
+
+def test_items_of_few_users_can_be_left_out() -> None:
+    tags = np.random.default_rng(1).integers(0, 4, size=(30, 6))
+    full = ratings(graph=graphs.complete(40), item_tags=tags)
+    few = np.flatnonzero(np.random.default_rng(2).random(len(full.user)) < 0.2)
+    ids: Any = {"user_ids": full.user_ids, "item_ids": full.item_ids, "graph": full.graph, "item_tags": full.item_tags}
+    data = Ratings(full.user[few], full.item[few], full.value[few], **ids)
+    popular = np.flatnonzero(np.bincount(data.item, minlength=30) >= 6)
+    assert 10 < len(popular) < 30
+    env = lastfm_world(data, dim=3, candidates=2, least_users=6)
+    assert np.array_equal(env.arms, tag_features(data, 3)[popular])
+    assert np.array_equal(env.positives.toarray() > 0, data.matrix().toarray()[:, popular] > 0)

@@ -1,16 +1,22 @@
-"""Both exact solvers against a direct solve, and the invariants of the push."""
+"""All solvers against a direct solve, the invariants of the push, and the push against conjugate gradients at 2,000 users."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 
 from graph_zoo import GRAPHS
 from graphbandit import GraphUCB, UserGraph, graphs
-from graphbandit.solvers import Push, laplacian_solver
-from oracles import History, laplacian_estimate, observations, random_history, random_walk
+from graphbandit.observations import Observations, no_observations, record
+from graphbandit.solvers import CG, Push, laplacian_solver, observe
+from graphbandit.solvers.cg import cg, solve
+from graphbandit.solvers.dense import graph_prior
+from oracles import History, block_diagonal, laplacian_estimate, observations, random_history, random_walk
 
 
 def fed(policy: GraphUCB, history: History) -> GraphUCB:
@@ -122,3 +128,69 @@ def test_too_large_for_dense() -> None:
         GraphUCB(graphs.watts_strogatz(10_000, 4, 0.1), 10, solver="dense")
     with pytest.raises(ValueError, match="solver must be one of auto, dense, push, but it is 'magic'"):
         GraphUCB(GRAPHS["er"], 2, solver="magic")  # type: ignore[arg-type]
+
+
+def fed_cg(prior: Any, dim: int, history: History) -> tuple[CG, Observations]:
+    """The solver and its observations after a history, one at a time."""
+    solver, seen = cg(prior, dim), no_observations(prior.shape[0], dim)
+    for user, x, reward in history:
+        record(seen, user, x, reward)
+        observe(solver, seen, user, x, reward)
+    return solver, seen
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize(("alpha", "ridge"), [(1.0, 0.01), (1e-3, 0.01), (10.0, 1.0)])
+def test_conjugate_gradients_equal_a_direct_solve(name: str, alpha: float, ridge: float) -> None:
+    graph, dim = GRAPHS[name], 3
+    prior, _ = graph_prior(graph, alpha=alpha, ridge=ridge)
+    solver, seen = fed_cg(prior, dim, random_history(graph.n_users, dim, 8 * graph.n_users, seed=12))
+    system = block_diagonal(seen.gram) + np.kron(prior.toarray(), np.eye(dim))
+    rhs = np.random.default_rng(13).standard_normal(seen.bias.shape)
+    truth = np.linalg.solve(system, rhs.ravel()).reshape(rhs.shape)
+    z = np.zeros_like(rhs)
+    iterations = solve(solver, seen, rhs, z, 1e-11)
+    assert 0 < iterations <= 2 * rhs.size
+    np.testing.assert_allclose(z, truth, atol=1e-8)
+    assert solve(solver, seen, rhs, z, 1e-9) == 0  # a warm start has nothing to do
+    assert solve(solver, seen, np.zeros_like(rhs), np.zeros_like(rhs), 1e-8) == 0
+
+
+@pytest.mark.compiled
+def test_the_preconditioner_makes_the_data_harmless() -> None:
+    """Iterations do not grow with the amount of data, nor with how unequally users are observed."""
+    graph, dim = graphs.watts_strogatz(200, 6, 0.1, seed=1), 4
+    prior = sparse.csr_array(sparse.eye_array(200) + graph.laplacian("combinatorial"))
+    rhs = np.random.default_rng(0).standard_normal((200, dim))
+    counts = []
+    for length in (0, 3000):
+        solver, seen = fed_cg(prior, dim, random_history(20, dim, length, seed=2))  # users 20 to 199 are never seen
+        z = np.zeros_like(rhs)
+        counts.append(solve(solver, seen, rhs, z, 1e-8))
+        assert solve(solver, seen, 1.001 * rhs, z, 1e-8) < 0.7 * counts[-1]  # a warm start
+    assert max(counts) <= 0.5 * np.sqrt(2 * (1 + graph.degrees.max())) * np.log(2e8) + 1
+    assert counts[1] <= 1.3 * counts[0]
+
+
+def test_as_many_iterations_as_distinct_eigenvalues() -> None:
+    """What directions that are conjugate can do and others cannot: I + L of a complete graph has two eigenvalues."""
+    prior = sparse.csr_array(sparse.eye_array(10) + graphs.complete(10).laplacian("combinatorial"))
+    rhs = np.random.default_rng(3).standard_normal((10, 2))
+    solver, seen = fed_cg(prior, 2, [])
+    assert solve(solver, seen, rhs, np.zeros_like(rhs), 1e-10) == 2
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("alpha", [0.1, 1.0])
+def test_push_equals_conjugate_gradients_for_many_users(alpha: float) -> None:
+    """2,000 users × 5 features, where a direct solve is too large; on a graph of unequal degrees."""
+    graph, dim, ridge = graphs.barabasi_albert(2000, 4, seed=5), 5, 0.05
+    history = random_history(graph.n_users, dim, 10_000, seed=6)
+    prior, scale = graph_prior(graph, alpha=alpha, ridge=ridge)
+    solver, seen = fed_cg(prior, dim, history)
+    solve(solver, seen, scale[:, None] * seen.bias, solver.theta, 1e-12)
+    truth = solver.theta / scale[:, None]
+    for tolerance in (1e-3, 1e-10):
+        policy = fed(GraphUCB(graph, dim, alpha=alpha, ridge=ridge, solver="push", tolerance=tolerance), history)
+        error = np.linalg.norm(policy.theta - truth, axis=1).max()
+        assert error <= max(np.sqrt(dim) * tolerance / ridge, 1e-8)

@@ -11,9 +11,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from .experiments import Result, compare
+from .experiments import Result, compare, testbeds
 from .experiments.result import interval
-from .paper import lineup
 from .paper.chart import COLOURS
 from .policies import CLUB, GobLin, GraphUCB, GraphUCBLocal, LinUCB
 
@@ -25,7 +24,7 @@ POLICIES: dict[str, Any] = {
     "Gob.Lin": lambda graph, dim: GobLin(graph, dim, preset="released", exploration=0.5),
     "LinUCB": LinUCB,
 }
-world = lineup.world("er")  # 20 users on an Erdős-Rényi graph, 5 features, 50 of 500 arms on offer
+world = testbeds.world("er")  # 20 users on an Erdős-Rényi graph, 5 features, 50 of 500 arms on offer
 
 
 def run(*, runs: int, horizon: int, workers: int, progress: Callable[[int, int], None]) -> Result:

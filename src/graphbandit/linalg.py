@@ -5,7 +5,7 @@ Everything is a plain loop: at dimension 5 to 25 a call into BLAS costs more tha
 
 from __future__ import annotations
 
-from math import log, sqrt
+from math import hypot, log, sqrt
 
 import numpy as np
 
@@ -173,3 +173,42 @@ def follow_gram(inverse: Floats, gram: Floats, shift: float, x: Floats, count: i
         invert_positive(gram, shift, inverse)
     else:
         rank_one_update(inverse, x)
+
+
+@compiled
+def grow_upper(factor: Floats, x: Floats) -> None:
+    """Turn the upper U with V = UᵀU into that of V + x xᵀ, in place, by Givens rotations; `x` is used up.
+
+    Unlike an inverse under `rank_one_update` it does not drift, so that no Gram matrix need be kept beside it.
+    """
+    dim = x.shape[0]
+    for k in range(dim):
+        length = hypot(factor[k, k], x[k])
+        cosine, sine = factor[k, k] / length, x[k] / length
+        factor[k, k] = length
+        for i in range(k + 1, dim):
+            entry = factor[k, i]
+            factor[k, i] = cosine * entry + sine * x[i]
+            x[i] = cosine * x[i] - sine * entry
+
+
+@compiled
+def solve_transposed(factor: Floats, x: Floats) -> None:
+    """Solve Uᵀ z = x for an upper U, writing z over x: ‖z‖ is ‖x‖ in the metric (UᵀU)⁻¹. Row by row, which vectorises."""
+    dim = x.shape[0]
+    for j in range(dim):
+        solved = x[j] / factor[j, j]  # in a variable: as x[j] it would be read again after every write
+        x[j] = solved
+        for i in range(j + 1, dim):
+            x[i] -= factor[j, i] * solved
+
+
+@compiled
+def solve_back(factor: Floats, x: Floats) -> None:
+    """Solve U z = x for an upper U, writing z over x: turns standard normals into a draw with covariance (UᵀU)⁻¹."""
+    dim = x.shape[0]
+    for i in range(dim - 1, -1, -1):
+        total = x[i]
+        for j in range(i + 1, dim):
+            total -= factor[i, j] * x[j]
+        x[i] = total / factor[i, i]

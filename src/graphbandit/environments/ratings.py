@@ -182,10 +182,14 @@ def tag_features(ratings: Ratings, dim: int = 25) -> Floats:
     return unit_rows(features * sign)
 
 
-def lastfm_world(ratings: Ratings, *, dim: int = 25, candidates: int = 25) -> Hits:
-    """Hits on the data set's own social graph, with tag features: Last.fm, or Delicious, which has the same form."""
+def lastfm_world(ratings: Ratings, *, dim: int = 25, candidates: int = 25, least_users: int = 1) -> Hits:
+    """Hits on the data set's own social graph, with tag features: Last.fm, or Delicious, which has the same form.
+
+    Only items of at least `least_users` users are on offer: what nobody else consumed teaches nothing about others.
+    """
     if ratings.graph is None:
         raise ValueError("ratings has no graph; Last.fm and Delicious have.")
     consumed = ratings.matrix()
     consumed.data[:] = 1.0  # listed is consumed, even with a count of 0
-    return Hits(ratings.graph, tag_features(ratings, dim), consumed, candidates=candidates)
+    offered = np.bincount(consumed.indices, minlength=consumed.shape[1]) >= least_users
+    return Hits(ratings.graph, tag_features(ratings, dim)[offered], consumed[:, offered], candidates=candidates)

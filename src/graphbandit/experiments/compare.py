@@ -41,7 +41,8 @@ def compare(
     Parameters
     ----------
     policies : name → function
-        `function(graph, dim)` makes a fresh policy. One with a parameter `items` is given the catalogue of the world too.
+        `function(graph, dim)` makes a fresh policy. One with a parameter `items` is given the catalogue of the world too, and
+        one with a parameter `seed` a seed that belongs to the run, from which it draws what it draws when it is made.
     make_environment : function
         `make_environment(seed)` makes the world of that seed; all policies meet it in the same rounds.
     horizon : int
@@ -106,10 +107,14 @@ def compare(
     )
 
 
-def policy_for(environment: Environment, make: MakePolicy, **settings: Any) -> Learner:
-    """A fresh policy for this world: `make(graph, dim)`, with the catalogue of arms if it has a parameter `items`."""
-    if "items" in inspect.signature(make).parameters:
+def policy_for(environment: Environment, make: MakePolicy, *, seed: Any = None, **settings: Any) -> Learner:
+    """A fresh policy for this world: `make(graph, dim)`, with the catalogue of arms if it has a parameter `items`, and with
+    `seed` if it has such a parameter that `functools.partial` has not set already."""
+    parameters = inspect.signature(make).parameters
+    if "items" in parameters:
         settings["items"] = environment.arms
+    if seed is not None and "seed" in parameters and "seed" not in getattr(make, "keywords", {}):
+        settings["seed"] = seed
     return make(environment.graph, environment.arms.shape[1], **settings)
 
 
@@ -129,7 +134,7 @@ def _run(
     name: str, make: MakePolicy, make_environment: MakeEnvironment, horizon: int, points: Ints, seed: int, folder: Path | None
 ) -> Run:
     environment = make_environment(seed)
-    policy = policy_for(environment, make)
+    policy = policy_for(environment, make, seed=np.random.default_rng([seed, *b"start ", *name.encode()]))
     path = folder and kept.place(folder, name, policy, environment, horizon=horizon, seed=seed)
     if path and (run := kept.load(path)):
         return run

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from .compare import compare
+from .compare import compare, policy_for
 from .result import Interval, Result
 from .spec import Experiment
 from .tables import SpecError
@@ -170,7 +170,7 @@ def _try_out(world: World, seed: int) -> None:
     """Make the world and its policies once, so that a bad value is reported before the first run, not after the last."""
     environment = world.environment(seed)
     for make in world.policies.values():
-        make(environment.graph, environment.dim)
+        policy_for(environment, make)
 
 
 def _shifted(progress: Progress | None, before: int, total: int) -> Progress | bool:

@@ -110,12 +110,12 @@ class Candidate:
         for key, value in self.settings.items():
             check_type(where, key, value, allowed[key])
 
-    def __call__(self, graph: UserGraph, dim: int, *, items: Any = None, **changed: Any) -> Policy:
+    def __call__(self, graph: UserGraph, dim: int, *, items: Any = None, seed: Any = 0, **changed: Any) -> Policy:
         make: Any = POLICIES[self.policy]
         if "items" in inspect.signature(make).parameters:
             changed["items"] = items
         try:
-            made: Policy = make(CONTROLS[self.graph](graph), dim, **{**self.settings, **changed})
+            made: Policy = make(CONTROLS[self.graph](graph), dim, **{"seed": seed, **self.settings, **changed})
         except ValueError as error:
             raise SpecError(f"[[policy]] {self.label!r}: {error}") from error
         return made

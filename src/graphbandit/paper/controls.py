@@ -8,10 +8,10 @@ import numpy as np
 
 from .. import graphs
 from ..experiments import compare
+from ..experiments.testbeds import SIGMA, world
 from ..policies import GobLin, GraphUCB, GraphUCBLocal, LinUCB
 from .chart import Chart, Panel, curve
 from .figure import Claim, Data, Figure, Settings, estimate, lower, undecided
-from .lineup import SIGMA, world
 
 ALPHAS = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
 

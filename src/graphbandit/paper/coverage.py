@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from ..experiments import simulate
+from ..experiments.testbeds import DIM, N_USERS, make_world
 from ..jit import Floats
 from ..policies import GraphUCB, GraphUCBLocal, LinUCB
 from .chart import Chart, Panel, Series
 from .figure import Claim, Data, Figure, Settings, estimate
-from .lineup import DIM, N_USERS, make_world
 from .measure import over_runs
 
 BINS = ((0, 0), (1, 2), (3, 4), (5, 9), (10, 19), (20, 39), (40, 10**9))

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg import block_diag
 
+from ..experiments.testbeds import DIM, N_USERS, SIGMA, make_world
 from ..jit import Floats
 from .chart import Chart, Panel, curve
 from .figure import Claim, Data, Figure, Settings, estimate, lower, undecided
-from .lineup import DIM, N_USERS, SIGMA, make_world
 from .measure import ALPHA, RIDGE, checkpoints, over_runs, random_rounds
 
 ESTIMATORS = {"Eq. 5": "GraphUCB", "Lemma 1": "GraphUCB-Local", "ridge": "LinUCB"}

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from .. import signals
+from ..experiments.testbeds import FAMILIES, make_world, world
 from .chart import Chart, Panel, curve
 from .figure import Claim, Data, Figure, Settings, alike, estimate, lower, undecided
-from .lineup import FAMILIES, make_world, run_lineup, world
+from .lineup import run_lineup
 
 PRINTED = ("GraphUCB", "GraphUCB-Local", "Gob.Lin", "CLUB", "LinUCB")
 LEMMA = (

@@ -15,11 +15,12 @@ import numpy as np
 from .. import archive, datasets
 from ..experiments import simulate
 from ..experiments.parallel import spread
+from ..experiments.testbeds import make_world
 from ..jit import package_stamp
 from . import FIGURES
 from .chart import render
 from .figure import Data, Figure, MissingData, Settings
-from .lineup import algorithms, make_world
+from .lineup import algorithms
 from .regret import topology_claim
 from .report import Entry, write_report
 

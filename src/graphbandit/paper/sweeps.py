@@ -9,9 +9,10 @@ import numpy as np
 
 from .. import signals
 from ..experiments import compare
+from ..experiments.testbeds import FAMILIES, draw_graph, make_world, world
 from .chart import Chart, Panel, curve
 from .figure import Claim, Data, Figure, Settings, alike, estimate, undecided
-from .lineup import FAMILIES, algorithms, draw_graph, make_world, tuned_baselines, world
+from .lineup import algorithms, tuned_baselines
 from .regret import PRINTED
 
 SWEEPS: dict[str, tuple[str, str, str, list[Any], dict[str, Any]]] = {

@@ -6,11 +6,11 @@ import numpy as np
 
 from .. import signals
 from ..experiments import simulate
+from ..experiments.testbeds import DIM, N_USERS, make_world
 from ..jit import Floats
 from ..policies import GraphUCB
 from .chart import Chart, Panel, Series, curve
 from .figure import Claim, Data, Figure, Settings, estimate, lower
-from .lineup import DIM, N_USERS, make_world
 from .measure import ALPHA, RIDGE, checkpoints, over_runs
 
 GAMMAS = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]

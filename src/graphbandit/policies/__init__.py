@@ -5,11 +5,20 @@ from __future__ import annotations
 from .adaptive import AdaptiveGraphUCB
 from .base import Policy, Scores
 from .club import CLUB
+from .cofiba import COFIBA
+from .colin import CoLin
+from .community import CommunityUCB
+from .dccb import DCB, DCCB
+from .dynucb import DynUCB
 from .goblin import GobLin, GobLinBlock, GobLinMacro
 from .graphucb import GraphUCB
 from .graphucb_local import GraphUCBLocal
+from .horde import HordeEpochGreedy, HordeTS
 from .lints import LinTS
 from .linucb import LinUCB
+from .oful import OFUL
+from .sclub import SCLUB
+from .spectral import SpectralTS, SpectralUCB
 from .uniform import Random
 
 POLICIES: dict[str, type[Policy]] = {
@@ -23,20 +32,44 @@ POLICIES: dict[str, type[Policy]] = {
     "goblin-block": GobLinBlock,
     "goblin-macro": GobLinMacro,
     "club": CLUB,
+    "sclub": SCLUB,
+    "dynucb": DynUCB,
+    "community-ucb": CommunityUCB,
+    "dccb": DCCB,
+    "dcb": DCB,
+    "oful": OFUL,
+    "spectral-ucb": SpectralUCB,
+    "spectral-ts": SpectralTS,
+    "cofiba": COFIBA,
+    "colin": CoLin,
+    "horde-ts": HordeTS,
+    "horde-eg": HordeEpochGreedy,
 }
 
 __all__ = [
     "CLUB",
+    "COFIBA",
+    "DCB",
+    "DCCB",
+    "OFUL",
     "POLICIES",
     "AdaptiveGraphUCB",
+    "SCLUB",
+    "CoLin",
+    "CommunityUCB",
+    "DynUCB",
     "GobLin",
     "GobLinBlock",
     "GobLinMacro",
     "GraphUCB",
     "GraphUCBLocal",
+    "HordeEpochGreedy",
+    "HordeTS",
     "LinTS",
     "LinUCB",
     "Policy",
     "Random",
     "Scores",
+    "SpectralTS",
+    "SpectralUCB",
 ]

@@ -196,6 +196,13 @@ def check_probability(**values: float) -> None:
             raise ValueError(f"{name} must be a probability above 0 and up to 1, but it is {value!r}.")
 
 
+def check_count(least: int = 1, **values: int) -> None:
+    """Raise a ValueError that names the first argument that is not an integer of at least `least`."""
+    for name, value in values.items():
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+            raise ValueError(f"{name} must be an integer of at least {least}, but it is {value!r}.")
+
+
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> int:
     """The position of `value` among `choices`, or a ValueError that lists them."""
     if value not in choices:

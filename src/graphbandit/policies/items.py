@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..jit import Floats, Ints, compiled
 
-FNV_BASIS, FNV_PRIME = np.uint64(14695981039346656037), np.uint64(1099511628211)
+START, LEFT, RIGHT, AGAIN = np.uint64(0x9E3779B97F4A7C15), np.uint64(13), np.uint64(7), np.uint64(17)
 EMPTY = -1
 
 
@@ -49,10 +49,12 @@ def digest(items: Catalogue) -> str:
 @compiled
 def place_of(items: Catalogue, bits: npt.NDArray[np.uint64]) -> int:
     """Where in the table an item with these bytes is, or would be."""
-    code = FNV_BASIS
-    for k in range(bits.shape[0]):
-        code = (code ^ bits[k]) * FNV_PRIME
-        code ^= code >> np.uint64(29)  # multiplication moves differences upwards only
+    code = START
+    for k in range(bits.shape[0]):  # Marsaglia's xorshift after every word
+        code ^= bits[k]
+        code ^= code << LEFT
+        code ^= code >> RIGHT
+        code ^= code << AGAIN
     mask = items.table.shape[0] - 1
     place = np.int64(code & np.uint64(mask))
     while items.table[place] != EMPTY:
@@ -77,17 +79,14 @@ def fill(items: Catalogue) -> None:
 @compiled
 def item_of(items: Catalogue, x: Floats) -> int:
     """The item with exactly these features, or the nearest one."""
-    plain = np.empty(x.shape[0])
-    for k in range(x.shape[0]):
-        plain[k] = x[k] + 0.0
-    item = items.table[place_of(items, plain.view(np.uint64))]
+    item = items.table[place_of(items, x.view(np.uint64))]
     if item != EMPTY:
         return int(item)
     nearest, least = 0, np.inf
     for candidate in range(items.features.shape[0]):
         distance = 0.0
         for k in range(x.shape[0]):
-            distance += (plain[k] - items.features[candidate, k]) ** 2
+            distance += (x[k] - items.features[candidate, k]) ** 2
         if distance < least:
             nearest, least = candidate, distance
     return nearest

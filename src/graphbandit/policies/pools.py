@@ -115,3 +115,15 @@ def clear_pool(state: Pools, cluster: int) -> None:
         for j in range(state.centre.shape[1]):
             state.pooled.gram[cluster, i, j] = 0.0
     state.pooled.visits[cluster] = 0
+
+
+@compiled
+def repool(state: Pools, slots: int) -> None:
+    """The first `slots` clusters afresh from their users, without the rounding that many moves leave in the sums."""
+    for c in range(slots):
+        clear_pool(state, c)
+    for user in range(state.theta.shape[0]):
+        if state.seen.visits[user] > 0:
+            pool(state.pooled, state.cluster[user], state.seen, user, 1.0)
+    for c in range(slots):
+        solve_pool(state, c)

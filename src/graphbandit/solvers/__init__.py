@@ -1,11 +1,13 @@
-"""Exact solvers of the Laplacian-regularised estimate (A + ridge I + alpha R ⊗ I) vec(θ) = b.
+"""Solvers of the Laplacian-regularised estimate (A + ridge I + alpha R ⊗ I) vec(θ) = b, and of its symmetric relatives.
 
-Both keep `theta` up to date one observation at a time behind one call, `observe`. `dense` holds the inverse and suits
-some hundred users; `push` holds a residual and suits any number.
+`dense` and `push` keep `theta` up to date one observation at a time behind one call, `observe`. `dense` holds the inverse and
+suits some hundred users; `push` holds a residual and suits any number. `cg` solves for all users at once, now and then, with
+any right-hand side.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,15 +15,22 @@ import numpy as np
 from ..graph import UserGraph
 from ..jit import Floats, compiles, python_function
 from ..observations import Observations
+from .cg import CG, observe_cg
 from .dense import Dense, dense, graph_prior, observe_dense
 from .push import Push, observe_push, push
 
-__all__ = ["Dense", "Push", "Solver", "laplacian_solver", "observe"]
+__all__ = ["CG", "Dense", "Push", "Solver", "fits_dense", "laplacian_solver", "observe"]
 
 Solver = Dense | Push
+OBSERVE: dict[type, Callable[..., Any]] = {Dense: observe_dense, Push: observe_push, CG: observe_cg}
 SOLVERS = ("auto", "dense", "push")
 DENSE_ROWS = 256
 """`auto` takes the dense solver while the largest component has at most this many rows (users × dim)."""
+
+
+def fits_dense(graph: UserGraph, dim: int) -> bool:
+    """Whether `auto` takes the dense solver."""
+    return int(np.bincount(graph.components).max()) * dim <= DENSE_ROWS
 
 
 def laplacian_solver(graph: UserGraph, dim: int, *, alpha: float, ridge: float, solver: str, tolerance: float) -> Solver:
@@ -29,20 +38,17 @@ def laplacian_solver(graph: UserGraph, dim: int, *, alpha: float, ridge: float, 
     if solver not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, but it is {solver!r}.")
     if solver == "auto":
-        solver = "dense" if np.bincount(graph.components).max() * dim <= DENSE_ROWS else "push"
+        solver = "dense" if fits_dense(graph, dim) else "push"
     if solver == "dense":
         return dense(*graph_prior(graph, alpha=alpha, ridge=ridge), dim)
     return push(graph, dim, alpha=alpha, ridge=ridge, tolerance=tolerance)
 
 
-def observe(solver: Solver, seen: Observations, user: int, x: Floats, reward: float) -> None:
-    """Bring `solver.theta` up to date with an observation that `seen` already counts."""
-    if isinstance(solver, Dense):
-        observe_dense(solver, seen, user, x, reward)
-    else:
-        observe_push(solver, seen, user, x, reward)
+def observe(solver: Solver | CG, seen: Observations, user: int, x: Floats, reward: float) -> None:
+    """Bring the solver up to date with an observation that `seen` already counts."""
+    OBSERVE[type(solver)](solver, seen, user, x, reward)
 
 
 @compiles(observe)
 def _observe(solver: Any, seen: Any, user: Any, x: Any, reward: Any) -> Any:
-    return python_function(observe_dense if solver.instance_class is Dense else observe_push)
+    return python_function(OBSERVE[solver.instance_class])

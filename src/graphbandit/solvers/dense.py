@@ -11,6 +11,7 @@ own block, and n isolated users cost n small ridge regressions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import sqrt
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ from ..jit import Floats, Indices, Ints, compiled
 from ..linalg import CANCELLATION, REFRESH_PERIOD, dot, invert_positive
 from ..observations import Observations
 
-MEMORY_LIMIT = 16 * 2**30  # bytes of joint inverse above which we refuse
+MEMORY_LIMIT = 4 * 2**30  # bytes of joint inverse above which we refuse: a round would take a second
 
 
 class Dense(NamedTuple):
@@ -36,7 +37,7 @@ class Dense(NamedTuple):
     component: Ints  # (n,), the component of a user
     position: Ints  # (n,), its place among the members of the component
     scale: Floats  # (n,), c_i
-    start: Ints  # (n + 1,), K in CSR form, diagonal included
+    start: Ints  # (n + 1,), K in CSR form, diagonal included (CoLin, whose K need not exist, has its weights here)
     neighbour: Indices
     prior: Floats
     updates: Ints  # (n_components,), observations since the start
@@ -50,6 +51,13 @@ def graph_prior(graph: UserGraph, *, alpha: float, ridge: float) -> tuple[sparse
 
 def dense(prior: sparse.csr_array, scale: Floats, dim: int) -> Dense:
     """The solver before the first observation: its inverse is K⁻¹ ⊗ I."""
+    solver = laid_out(prior, scale, dim)
+    fill(solver, 1 / prior.diagonal(), lambda users: np.linalg.inv(prior[users][:, users].toarray()))
+    return solver
+
+
+def laid_out(prior: sparse.csr_array, scale: Floats, dim: int) -> Dense:
+    """One block of zeros for each connected component of K."""
     n = prior.shape[0]
     n_components, component = sparse.csgraph.connected_components(prior, directed=False)
     members = np.argsort(component, kind="stable").astype(np.int64)
@@ -62,20 +70,10 @@ def dense(prior: sparse.csr_array, scale: Floats, dim: int) -> Dense:
             "use a policy or solver whose cost does not grow with the square of the number of users "
             "(GraphUCB with solver='push', GraphUCBLocal, GobLinBlock, GobLinMacro)."
         )
-    joint = np.zeros(cells.sum())
-    offset = np.concatenate([[0], np.cumsum(cells)[:-1]]).astype(np.int64)
-    alone = np.flatnonzero(sizes == 1)  # there may be very many of them
-    joint[offset[alone][:, None] + (dim + 1) * np.arange(dim)] = 1 / prior.diagonal()[members[first[alone]]][:, None]
-    for c in np.flatnonzero(sizes > 1):
-        users = members[first[c] : first[c + 1]]
-        block = np.linalg.inv(prior[users][:, users].toarray())
-        cube = joint[offset[c] : offset[c] + cells[c]].reshape(len(users), dim, len(users), dim)
-        for k in range(dim):
-            cube[:, k, :, k] = (block + block.T) / 2
     return Dense(
         theta=np.zeros((n, dim)),
-        joint_inverse=joint,
-        offset=offset,
+        joint_inverse=np.zeros(cells.sum()),
+        offset=np.concatenate([[0], np.cumsum(cells)[:-1]]).astype(np.int64),
         first=first,
         members=members,
         component=component.astype(np.int64),
@@ -86,6 +84,20 @@ def dense(prior: sparse.csr_array, scale: Floats, dim: int) -> Dense:
         prior=prior.data.astype(np.float64),
         updates=np.zeros(n_components, dtype=np.int64),
     )
+
+
+def fill(solver: Dense, diagonal: Floats, block: Callable[[Ints], Floats]) -> None:
+    """Let the inverse of each component start at C ⊗ I, C given as the `block` of its users, or its diagonal for one alone."""
+    dim, sizes = solver.theta.shape[1], np.diff(solver.first)
+    alone = np.flatnonzero(sizes == 1)  # there may be very many of them
+    places = solver.offset[alone][:, None] + (dim + 1) * np.arange(dim)
+    solver.joint_inverse[places] = diagonal[solver.members[solver.first[alone]]][:, None]
+    for c in np.flatnonzero(sizes > 1):
+        users, begin = solver.members[solver.first[c] : solver.first[c + 1]], solver.offset[c]
+        covariance = block(users)
+        cube = solver.joint_inverse[begin : begin + (len(users) * dim) ** 2].reshape(len(users), dim, len(users), dim)
+        for k in range(dim):
+            cube[:, k, :, k] = (covariance + covariance.T) / 2
 
 
 @compiled
@@ -106,6 +118,24 @@ def marginal(solver: Dense, user: int) -> Floats:
 @compiled
 def observe_dense(solver: Dense, seen: Observations, user: int, x: Floats, reward: float) -> float:
     """Take in an observation that `seen` already counts; returns q = 1 + xᵀ(joint inverse)_ii x, the determinant's growth."""
+    q = rank_one(solver, user, x, reward)
+    c = solver.component[user]
+    if is_stale(solver, c, q):
+        rebuild(solver, seen, c)
+    return q
+
+
+@compiled
+def is_stale(solver: Dense, c: int, q: float) -> bool:
+    """Whether to compute component c afresh: k³ work now and then, no more than the k² of a round; or when too many digits
+    have just been lost."""
+    size = (solver.first[c + 1] - solver.first[c]) * solver.theta.shape[1]
+    return solver.updates[c] % max(REFRESH_PERIOD, 2 * size) == 0 or q > CANCELLATION**2
+
+
+@compiled
+def rank_one(solver: Dense, user: int, x: Floats, reward: float) -> float:
+    """Bring inverse and estimate up to date by Sherman-Morrison and return q."""
     dim = x.shape[0]
     c = solver.component[user]
     inverse = component_inverse(solver, c)
@@ -128,9 +158,6 @@ def observe_dense(solver: Dense, seen: Observations, user: int, x: Floats, rewar
         for j in range(size):
             inverse[i, j] -= gain[i] * gain[j]
     solver.updates[c] += 1
-    # k³ work now and then, no more than the k² of a round; or when the update has just lost too many digits
-    if solver.updates[c] % max(REFRESH_PERIOD, 2 * size) == 0 or q > CANCELLATION**2:
-        rebuild(solver, seen, c)
     return q
 
 

@@ -1,0 +1,58 @@
+"""The synthetic worlds of the paper: 20 users with smooth tastes on a random graph, in 5 dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .. import environments, graphs, signals
+from ..graph import UserGraph
+from ..jit import Floats
+
+N_USERS, DIM, N_ARMS, POOL, GAMMA, SIGMA = 20, 5, 500, 50, 7.0, 0.01
+FIXED_ARMS = 100
+
+World = Callable[[int], environments.Linear]
+
+FAMILIES: dict[str, str] = {
+    "rbf": "RBF (s = 0.5)",
+    "er": "Erdős-Rényi (p = 0.4)",
+    "ba": "Barabási-Albert (m = 5)",
+    "ws": "Watts-Strogatz (m = 8, p = 0.2)",
+}
+
+
+def draw_graph(family: str, seed: Any, *, threshold: float = 0.5, p: float | None = None, m: int | None = None) -> UserGraph:
+    """A graph of one of the paper's four families. Its WS graph with m = 7 has 8 neighbours here: an odd ring is impossible."""
+    rng = np.random.default_rng(seed)
+    if family == "rbf":
+        return graphs.rbf(rng.standard_normal((N_USERS, DIM)), rho=0.05, threshold=threshold)
+    if family == "er":
+        return graphs.erdos_renyi(N_USERS, 0.4 if p is None else p, seed=rng)
+    if family == "ba":
+        return graphs.barabasi_albert(N_USERS, 5 if m is None else m, seed=rng)
+    return graphs.watts_strogatz(N_USERS, 8 if m is None else m, 0.2 if p is None else p, seed=rng)
+
+
+def make_world(
+    family: str, seed: int, *, gamma: float = GAMMA, sigma: float = SIGMA, fixed: bool = False, **graph: Any
+) -> environments.Linear:
+    """The world of one seed: graph, smooth users, unit arms, each from a stream of its own."""
+    shape, theta = environments.streams(seed, "graph", "theta")
+    users = draw_graph(family, shape, **graph)
+    return with_arms(users, signals.smooth(users, DIM, gamma=gamma, seed=theta), seed, sigma=sigma, fixed=fixed)
+
+
+def with_arms(users: UserGraph, truth: Floats, seed: int, *, sigma: float = SIGMA, fixed: bool = False) -> environments.Linear:
+    """These users with 50 of 500 unit arms on offer in a round, or always the same 100."""
+    (arms,) = environments.streams(seed, "arms")
+    items = signals.unit_arms(FIXED_ARMS if fixed else N_ARMS, DIM, seed=arms)
+    return environments.Linear(users, truth, items, sigma=sigma, pool=None if fixed else POOL)
+
+
+def world(family: str, **settings: Any) -> World:
+    """`make_world` of a family, as a function of the seed."""
+    return partial(make_world, family, **settings)

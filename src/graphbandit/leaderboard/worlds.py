@@ -1,0 +1,116 @@
+"""The worlds of the leaderboard, each a function of the seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+
+from .. import datasets, environments, graphs, signals
+from ..environments import Environment
+from ..experiments.testbeds import DIM, FAMILIES, N_USERS, draw_graph, make_world, with_arms
+
+HIGH_NOISE = 0.3
+GROUPS, INSIDE, BETWEEN, INDIVIDUAL = 3, 0.7, 0.05, 0.2
+RATING_USERS, RATING_DIM, RATING_ITEMS, ACTIVE = 50, 10, 500, 1000
+
+
+@dataclass(frozen=True)
+class World:
+    """A world, how long it is played, and what is reported of it."""
+
+    name: str
+    about: str
+    make: Callable[..., Environment]  # of the seed; of a path and the seed where there are sources
+    horizon: int = 1000
+    tuning_horizon: int = 1000
+    tuning_seeds: int = 3
+    hits: bool = False  # rewards are 0 or 1, exactly one arm has 1: the share of hits is reported
+    sources: tuple[str, ...] = ()  # data sets, the first that is there is taken
+
+
+def communities(seed: int, *, fixed: bool = False) -> environments.Linear:
+    """Three groups: dense inside, sparse between; a user is its group's unit vector plus an individual part of norm 0.2."""
+    shape, theta = environments.streams(seed, "graph", "theta")
+    group = np.arange(N_USERS) % GROUPS
+    likely = np.where(group[:, None] == group, INSIDE, BETWEEN)
+    joined = np.triu(shape.random((N_USERS, N_USERS)) < likely, k=1)
+    centre = signals.unit_rows(theta.standard_normal((GROUPS, DIM)))
+    own = INDIVIDUAL * signals.unit_rows(theta.standard_normal((N_USERS, DIM)))
+    return with_arms(graphs.from_adjacency((joined | joined.T).astype(float)), centre[group] + own, seed, fixed=fixed)
+
+
+def unrelated(seed: int, *, fixed: bool = False) -> environments.Linear:
+    """A graph that says nothing: users are independent of it and of each other.
+
+    Users that are smooth on some other graph still resemble each other, and a wrong graph helps by pooling everybody. Only
+    independent users show what trusting a graph can cost.
+    """
+    shape, theta = environments.streams(seed, "graph", "theta")
+    users = draw_graph("er", shape)
+    return with_arms(users, signals.smooth(users, DIM, gamma=0.0, seed=theta), seed, fixed=fixed)
+
+
+@cache
+def factors(source: str, path: Path) -> datasets.Factors:
+    """Latent users and items of the densest part of the ratings, once a process."""
+    ratings = datasets.load(source, path)
+    part = ratings.densest(min(ACTIVE, ratings.n_users), min(RATING_ITEMS, ratings.n_items))
+    return datasets.factorise(part, RATING_DIM)
+
+
+def films(source: str, path: Path, seed: int) -> environments.Linear:
+    """50 users drawn from a rating data set."""
+    return environments.latent_world(factors(source, path), n_users=RATING_USERS, seed=seed)
+
+
+@cache
+def social(source: str, path: Path) -> environments.Hits:
+    """Hits on a social graph; made once a process, because the features are a singular value decomposition.
+
+    Three quarters of the bookmarks of Delicious belong to one user only; they are left out.
+    """
+    return environments.lastfm_world(datasets.load(source, path), least_users=2 if source == "delicious" else 1)
+
+
+def hits(source: str, path: Path, seed: int) -> environments.Hits:
+    """The same data in every run: only the stream of rounds depends on the seed."""
+    del seed
+    return social(source, path)
+
+
+def _pair(name: str, about: str, make: Callable[..., Environment]) -> list[World]:
+    return [
+        World(name, f"{about}; 50 of 500 arms on offer in a round", make),
+        World(f"{name}-fixed", f"{about}; always the same 100 arms", partial(make, fixed=True)),
+    ]
+
+
+def _all() -> list[World]:
+    smooth = "20 users with smooth tastes on a graph"
+    made: list[World] = []
+    for family, label in FAMILIES.items():
+        made += _pair(family, f"{smooth}, {label}, noise 0.01", partial(make_world, family))
+    made += _pair("er-noisy", f"{smooth}, {FAMILIES['er']}, noise {HIGH_NOISE}", partial(make_world, "er", sigma=HIGH_NOISE))
+    made += _pair("communities", "20 users in three groups of similar tastes, joined mostly within their group", communities)
+    made += _pair(
+        "unrelated", "20 users with independent tastes on an Erdős-Rényi graph that says nothing about them", unrelated
+    )
+    for name, label, sources in (
+        ("movielens", "MovieLens", ("movielens-1m", "movielens-100k")),
+        ("netflix", "Netflix", ("netflix",)),
+    ):
+        about = (
+            f"50 users and 500 films of {label} by 10 latent features, RBF graph of the users, noise 0.01; 50 films on offer"
+        )
+        made.append(World(name, about, films, sources=sources))
+    for name, label in (("lastfm", "Last.fm"), ("delicious", "Delicious, bookmarks of two or more users,")):
+        about = f"all users of {label} on their real social graph, 25 tag features, 25 candidates a round of which one is a hit"
+        made.append(World(name, about, hits, 10_000, 4_000, 2, hits=True, sources=(name,)))
+    return made
+
+
+WORLDS: dict[str, World] = {world.name: world for world in _all()}

@@ -1,0 +1,242 @@
+"""CoLin: every user's vector is a known mixture of latent ones, estimated by one ridge regression."""
+
+from __future__ import annotations
+
+from math import log, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from ..graph import UserGraph
+from ..jit import Floats, Ints, compiled
+from ..linalg import dot, invert_positive, quadratic_form
+from ..observations import Observations, no_observations, record
+from ..solvers.dense import Dense, component_inverse, fill, is_stale, laid_out, marginal, rank_one
+from .base import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive, check_probability
+from .kernels import register
+from .schedules import RADII, THEORY, Radius, practical, self_normalised
+
+
+class CoLinState(NamedTuple):
+    """The users' own vectors θ_u = Θ w_u and their joint covariance H = (W ⊗ I)ᵀ M⁻¹ (W ⊗ I), M that of the latent ridge
+    regression. H starts at (WᵀW ⊗ I) / ridge and obeys the same rank-one updates as M⁻¹, and all arms of a user need only
+    its diagonal block. H has no inverse where W has none, so it is computed afresh through M.
+    """
+
+    seen: Observations
+    solver: Dense  # θ and H by connected component; row u of its sparse matrix is w_u
+    log_ratio: Floats  # (n_components,), log det M - log det ridge I
+    rounds: Ints  # (1,), observations so far
+    schedule: int
+    ridge: float
+    sigma: float
+    delta: float
+    norm: float  # bound on the norm of the latent vectors, or NaN: use that of the estimate
+    exploration: float
+
+
+@compiled
+def latent_norm(state: CoLinState, c: int) -> float:
+    """sqrt(ridge) ‖Θ‖ of component c. From ridge Θ = Σ_u (b_u - A_u θ_u) w_uᵀ follows ridge ‖Θ‖² = Σ_u θ_uᵀ (b_u - A_u θ_u)."""
+    solver, seen, total = state.solver, state.seen, 0.0
+    for place in range(solver.first[c], solver.first[c + 1]):
+        u = solver.members[place]
+        total += dot(solver.theta[u], seen.bias[u]) - quadratic_form(seen.gram[u], solver.theta[u])
+    return sqrt(max(0.0, total))
+
+
+@compiled
+def radius(state: CoLinState, user: int) -> float:
+    """exploration · (sigma sqrt(log(det M / det ridge I / delta²)) + sqrt(ridge) ‖Θ‖), or one of the practical ones."""
+    if state.schedule != THEORY:
+        return state.exploration * practical(state.schedule, state.rounds[0])
+    c = state.solver.component[user]
+    norm = latent_norm(state, c) if np.isnan(state.norm) else sqrt(state.ridge) * state.norm
+    return state.exploration * (self_normalised(state.log_ratio[c], state.sigma, state.delta) + norm)
+
+
+@compiled
+def score(state: CoLinState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
+    """xᵀΘw_u and the width sqrt(fᵀM⁻¹f) of f = w_u ⊗ x, which is sqrt(xᵀ H_uu x)."""
+    beta, block = radius(state, user), marginal(state.solver, user)
+    for a in range(arms.shape[0]):
+        mean[a] = dot(arms[a], state.solver.theta[user])
+        bonus[a] = beta * sqrt(max(0.0, quadratic_form(block, arms[a])))
+
+
+@compiled
+def update(state: CoLinState, user: int, x: Floats, reward: float) -> None:
+    """One rank-one update of the joint covariance."""
+    record(state.seen, user, x, reward)
+    growth = rank_one(state.solver, user, x, reward)
+    c = state.solver.component[user]
+    state.log_ratio[c] += log(growth)
+    if is_stale(state.solver, c, growth):
+        rebuild(state, c)
+    state.rounds[0] += 1
+
+
+@compiled
+def rebuild(state: CoLinState, c: int) -> None:
+    """Compute θ and H of component c afresh: M = ridge I + Σ_u w_u w_uᵀ ⊗ A_u, H = (W ⊗ I)ᵀ M⁻¹ (W ⊗ I), θ = H b."""
+    solver, seen = state.solver, state.seen
+    dim = solver.theta.shape[1]
+    users = solver.members[solver.first[c] : solver.first[c + 1]]
+    size, inverse = users.shape[0] * dim, component_inverse(solver, c)
+    system, target = np.zeros((size, size)), np.empty(size)
+    for u in users:
+        for p in range(solver.start[u], solver.start[u + 1]):
+            for q in range(solver.start[u], solver.start[u + 1]):
+                row, column = solver.position[solver.neighbour[p]] * dim, solver.position[solver.neighbour[q]] * dim
+                weight = solver.prior[p] * solver.prior[q]
+                for i in range(dim):
+                    for j in range(dim):
+                        system[row + i, column + j] += weight * seen.gram[u, i, j]
+    invert_positive(system, state.ridge, inverse)
+    mix_rows(solver, users, inverse, system)  # (W ⊗ I)ᵀ M⁻¹, whose transpose is mixed in the same way
+    for i in range(size):
+        for j in range(i):
+            system[i, j], system[j, i] = system[j, i], system[i, j]
+    mix_rows(solver, users, system, inverse)
+    for i in range(size):
+        for j in range(i):
+            inverse[i, j] = inverse[j, i]  # to the last bit
+    for place in range(users.shape[0]):
+        for k in range(dim):
+            target[place * dim + k] = seen.bias[users[place], k]
+    for place in range(users.shape[0]):
+        for k in range(dim):
+            solver.theta[users[place], k] = dot(inverse[place * dim + k], target)
+
+
+@compiled
+def mix_rows(solver: Dense, users: Ints, matrix: Floats, out: Floats) -> None:
+    """Write (W ⊗ I)ᵀ matrix."""
+    dim, size = solver.theta.shape[1], matrix.shape[0]
+    for place in range(users.shape[0]):
+        for k in range(dim):
+            row = place * dim + k
+            for j in range(size):
+                out[row, j] = 0.0
+            for entry in range(solver.start[users[place]], solver.start[users[place] + 1]):
+                source = solver.position[solver.neighbour[entry]] * dim + k
+                for j in range(size):
+                    out[row, j] += solver.prior[entry] * matrix[source, j]
+
+
+class CoLin(Policy):
+    """Collaborative linear bandit: user u has the vector Θ w_u, a mixture of the columns of a latent Θ (dim × n) by known
+    weights w_u, column u of W.
+
+    One ridge regression for Θ on the features w_u ⊗ x; chooses argmax xᵀΘw_u + beta sqrt(fᵀM⁻¹f), f = w_u ⊗ x,
+    M = ridge I + Σ f fᵀ. Costs O((n dim)²) a round and as much memory, for the largest connected component of W. Equals Gob.Lin
+    with the prior covariance (WᵀW) ⊗ I / ridge on the vectors of the users.
+
+    Parameters
+    ----------
+    weights : (n_users, n_users) array or SciPy sparse matrix, optional
+        W. By default I + adjacency with its columns divided by their sums, so that a user's own data count for it.
+    ridge : float
+        Regulariser of the latent vectors; 0.1 in the authors' library.
+    radius : {"constant", "log", "theory"}
+        beta / exploration: 1, as in the authors' library; `sqrt(log(1 + t))`; or
+        `sigma sqrt(log(det M / det ridge I) + 2 log 1/delta) + sqrt(ridge) norm`, reconstructed from that library, with M
+        and Θ of the user's connected component only: the others say nothing about this user.
+    norm : float, optional
+        Bound on ‖Θ‖ (Frobenius, of the component) in the theoretical radius; by default that of the estimate. It may be large
+        although the users' own vectors are small.
+    exploration : float
+        Multiplies the radius; 0 is the greedy control. 0.3 in the authors' library.
+
+    References
+    ----------
+    Wu, Wang, Gu & Wang 2016, "Contextual bandits in a collaborative environment".
+
+    Examples
+    --------
+    >>> from graphbandit import graphs
+    >>> policy = CoLin(graphs.from_edges([(0, 1)], n_users=3), 1, ridge=0.5)
+    >>> policy.update(0, [1.0], 1.0)
+    >>> policy.theta.ravel().tolist()
+    [0.5, 0.5, 0.0]
+    """
+
+    State = CoLinState
+    state_parts = {"Observations": Observations, "Dense": Dense}
+
+    def __init__(
+        self,
+        graph: UserGraph,
+        dim: int,
+        *,
+        weights: Any = None,
+        ridge: float = 0.1,
+        radius: Radius = "constant",
+        exploration: float = 0.3,
+        sigma: float = 0.01,
+        delta: float = 0.01,
+        norm: float | None = None,
+        seed: Seed = 0,
+    ) -> None:
+        dim = check_dim(graph, dim)
+        check_positive(ridge=ridge)
+        check_probability(delta=delta)
+        check_not_negative(sigma=sigma, exploration=exploration, norm=0.0 if norm is None else norm)
+        mixing = default_weights(graph) if weights is None else checked_weights(graph, weights)
+        solver = mixed(mixing, ridge, dim)
+        state = CoLinState(
+            seen=no_observations(graph.n_users, dim),
+            solver=solver,
+            log_ratio=np.zeros(len(solver.offset)),
+            rounds=np.zeros(1, dtype=np.int64),
+            schedule=check_choice("radius", radius, RADII),
+            ridge=float(ridge),
+            sigma=float(sigma),
+            delta=float(delta),
+            norm=float("nan") if norm is None else float(norm),
+            exploration=float(exploration),
+        )
+        params = dict(ridge=ridge, radius=radius, exploration=exploration, sigma=sigma, delta=delta, norm=norm)
+        super().__init__(graph, dim, state, dict(weights=None if weights is None else mixing.toarray(), **params), seed)
+
+    @property
+    def theta(self) -> Floats:
+        """(n_users, dim) the users' own vectors Θ w_u, as a copy."""
+        return self._state.solver.theta.copy()  # type: ignore[no-any-return]
+
+    def beta(self, user: int) -> float:
+        """The radius of confidence for this user now."""
+        return float(radius(self._state, self.graph.check_user(user)))
+
+
+def default_weights(graph: UserGraph) -> sparse.csr_array:
+    """I + adjacency, each column divided by its sum."""
+    return sparse.csr_array((sparse.eye_array(graph.n_users) + graph.adjacency) / (1.0 + graph.degrees))
+
+
+def checked_weights(graph: UserGraph, weights: Any) -> sparse.csr_array:
+    """W as a sparse matrix without stored zeros, or a ValueError."""
+    if not sparse.issparse(weights):
+        weights = np.asarray(weights)
+    shape = (graph.n_users, graph.n_users)
+    if weights.shape != shape:
+        raise ValueError(f"weights must be a matrix of shape {shape}, but its shape is {weights.shape}.")
+    matrix = sparse.csr_array(weights, dtype=np.float64, copy=True)
+    if not np.isfinite(matrix.data).all():
+        raise ValueError("weights must be finite, but at least one is not.")
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def mixed(weights: sparse.csr_array, ridge: float, dim: int) -> Dense:
+    """The solver before the first observation: H = (WᵀW ⊗ I) / ridge. Its sparse matrix is Wᵀ, not a prior precision."""
+    columns = sparse.csr_array(weights.T)
+    solver = laid_out(columns, np.ones(weights.shape[0]), dim)
+    covariance = sparse.csr_array(columns @ weights) / ridge
+    fill(solver, covariance.diagonal(), lambda users: covariance[users][:, users].toarray())
+    return solver
+
+
+register(CoLinState, score=score, update=update)
