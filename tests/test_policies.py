@@ -15,6 +15,7 @@ from graphbandit import (
     OFUL,
     POLICIES,
     SCLUB,
+    AdaptiveGraphUCB,
     CoLin,
     CommunityUCB,
     DynUCB,
@@ -62,6 +63,14 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
         {"rule": "lemma-1", "alpha": 0.1, "ridge": 7.0},
         {"rule": "released", "alpha": 7.0, "metric": "exact"},
         {"exploration": 0.0},
+    ],
+    AdaptiveGraphUCB: [
+        {},
+        {"solver": "local"},
+        {"solver": "local", "half_life": 20.0, "choice": "best"},
+        {"thompson": True, "exploration": 0.5},
+        {"half_life": 20.0, "sigma": 0.1},
+        {"alphas": [0.1], "slack": [1.0], "models": ["graph"], "temper": 1.0, "exploration": 0.0},
     ],
     GobLin: [
         {},
@@ -235,6 +244,16 @@ def test_a_broken_policy_is_caught() -> None:
 
 ITEMS = signals.unit_arms(9, 2, seed=0)
 BAD: list[tuple[type, dict[str, Any], str]] = [
+    (AdaptiveGraphUCB, {"alphas": []}, r"alphas must be a list of one or more positive numbers, but it is \[\]"),
+    (AdaptiveGraphUCB, {"alphas": [1.0, -1.0]}, "alphas must be a positive number, but it is -1.0"),
+    (AdaptiveGraphUCB, {"slack": [0.0]}, "slack must be a positive number, but it is 0.0"),
+    (AdaptiveGraphUCB, {"sigma": 0}, "sigma must be a positive number"),
+    (AdaptiveGraphUCB, {"half_life": 0}, "half_life must be a positive number"),
+    (AdaptiveGraphUCB, {"models": []}, "models must name one or more of alone, everyone, graph, but it is empty"),
+    (AdaptiveGraphUCB, {"models": ["friends"]}, "models must be one of alone, everyone, graph, but it is 'friends'"),
+    (AdaptiveGraphUCB, {"choice": "worst"}, "choice must be one of average, best"),
+    (AdaptiveGraphUCB, {"solver": "push"}, "solver must be one of auto, dense, local"),
+    (AdaptiveGraphUCB, {"temper": 0}, "temper must be a probability"),
     (LinUCB, {"ridge": 0}, "ridge must be a positive number, but it is 0"),
     (LinUCB, {"ridge": float("nan")}, "ridge must be a positive number, but it is nan"),
     (LinUCB, {"radius": "wide"}, "radius must be one of theory, log, constant, but it is 'wide'"),

@@ -56,6 +56,7 @@ GRIDS: dict[str, Grid] = {
     "linucb": Grid({"shared": [False, True], "ridge": [0.01, 0.1], "exploration": [0.01, 0.1]}, {"radius": "log"}),
     "lints": Grid({"shared": [False, True], "ridge": [0.01, 0.1], "scale": [0.01, 0.1]}),
     "oful": Grid({"ridge": [0.01, 0.1, 1.0], "exploration": [0.1, 0.3, 1.0]}),
+    "adaptive": Grid({"exploration": [0.3, 1.0, 2.0]}),  # nothing else to tune
     # The form that works: Λ_i = V_i, and for the local rule gauss-seidel in place of the printed lemma.
     "graphucb": Grid({"alpha": [0.003, 0.03, 0.3, 3.0], "exploration": [0.1, 0.3]}, {"preset": "recommended"}),
     "graphucb-local": Grid({"alpha": [0.003, 0.03, 0.3, 3.0], "exploration": [0.1, 0.3]}, {"preset": "recommended"}),

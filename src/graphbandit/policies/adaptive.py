@@ -358,7 +358,7 @@ class AdaptiveGraphUCB(Policy):
         exploration: float = 1.0,
         models: Sequence[str] = KINDS,
         choice: Literal["average", "best"] = "average",
-        temper: float = 0.2,
+        temper: float = 0.1,
         slack: Sequence[float] = (0.03, 0.3),
         half_life: float | None = None,
         solver: Literal["auto", "dense", "local"] = "auto",
