@@ -1,0 +1,205 @@
+"""The study behind docs/adaptive.md: regret, coverage, choice of alpha and cost of AdaptiveGraphUCB, beside what it must beat.
+
+    python benchmarks/adaptive.py [--parts regret coverage real lastfm cost] [--seeds 20] [--data DIR] [--workers 2]
+
+Prints Markdown; every part is a table of its own. `regret` and `coverage` take a few minutes each, `lastfm` about ten.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from graphbandit import (
+    AdaptiveGraphUCB,
+    GraphUCB,
+    GraphUCBLocal,
+    LinUCB,
+    Random,
+    compare,
+    environments,
+    graphs,
+    signals,
+    simulate,
+)
+from graphbandit.experiments.result import interval
+from graphbandit.jit import Floats
+from graphbandit.leaderboard.worlds import WORLDS, World
+from graphbandit.policies.adaptive import ALPHAS
+
+SYNTHETIC = [name for name, world in WORLDS.items() if not world.sources]
+POLICIES: dict[str, Any] = {
+    "adaptive": AdaptiveGraphUCB,
+    "adaptive, local": partial(AdaptiveGraphUCB, solver="local"),
+    "adaptive, best model": partial(AdaptiveGraphUCB, choice="best"),
+    "adaptive, Thompson": partial(AdaptiveGraphUCB, thompson=True),
+    "adaptive, greedy": partial(AdaptiveGraphUCB, exploration=0.0),
+    "GraphUCB, paper": GraphUCB,
+    "LinUCB, ridge 1": partial(LinUCB, ridge=1.0),
+    "LinUCB, ridge 0.1": partial(LinUCB, ridge=0.1),
+}
+
+
+def cell(values: Floats) -> str:
+    mean, half = interval(values)
+    return f"{float(mean):.1f} ± {float(half):.1f}"
+
+
+def table(head: list[str], rows: list[list[str]]) -> None:
+    print("| " + " | ".join(head) + " |\n|---|" + "---:|" * (len(head) - 1))
+    for row in rows:
+        print("| " + " | ".join(row) + " |", flush=True)
+    print()
+
+
+def regret(seeds: int, workers: int) -> None:
+    """Mean final regret with intervals, and the paired ratios that are asked for."""
+    rows, ratios = [], []
+    for name in SYNTHETIC:
+        result = compare(POLICIES, WORLDS[name].make, 1000, seeds=range(seeds), workers=workers)
+        last = {policy: result.regret[policy][:, -1] for policy in result.names}
+        rows.append([name, *(cell(last[policy]) for policy in POLICIES)])
+        better = min(("LinUCB, ridge 1", "LinUCB, ridge 0.1"), key=lambda policy: last[policy].mean())
+        for ours in ("adaptive", "adaptive, local"):
+            ratios.append(
+                [name, ours, ratio(last[ours], last["GraphUCB, paper"]), f"{ratio(last[ours], last[better])} ({better})"]
+            )
+    table(["world", *POLICIES], rows)
+    table(["world", "policy", "of GraphUCB's regret", "of the better LinUCB's"], ratios)
+
+
+def ratio(ours: Floats, other: Floats) -> str:
+    """Ratio of means with a 95 % interval by resampling the seeds, which are paired."""
+    rng = np.random.default_rng(0)
+    picks = rng.integers(len(ours), size=(4000, len(ours)))
+    low, high = np.quantile(ours[picks].mean(axis=1) / other[picks].mean(axis=1), [0.025, 0.975])
+    return f"{ours.mean() / other.mean():.2f} ({low:.2f}–{high:.2f})"
+
+
+def inside(name: str, seed: int, solver: Any) -> float:
+    """How often the 99 % region held the truth of the served user, before its arm was chosen; the first round knows nothing."""
+    env: Any = WORLDS[name].make(seed)
+    trace = simulate(AdaptiveGraphUCB(env.graph, env.dim, solver=solver), env, 1000, seed=seed)
+    policy, held = AdaptiveGraphUCB(env.graph, env.dim, solver=solver), 0
+    bound = policy.beta(0) ** 2
+    for t, (user, x, reward) in enumerate(zip(trace.user.tolist(), env.arms[trace.arm], trace.reward.tolist(), strict=True)):
+        if t > 0:
+            theta, covariance = policy.moments(user)
+            error = theta - env.truth[user]
+            held += bool(error @ np.linalg.solve(covariance, error) <= bound)
+        policy.update(user, x, reward)
+    return held / (len(trace.user) - 1)
+
+
+def coverage(seeds: int, workers: int) -> None:
+    rows = []
+    for name in SYNTHETIC:
+        row = [name]
+        for solver in ("dense", "local"):
+            shares = Parallel(workers)(delayed(inside)(name, seed, solver) for seed in range(seeds))
+            row.append(f"{np.mean(shares):.3f} (worst run {min(shares):.2f})")
+        rows.append(row)
+    table(["world", "dense", "local"], rows)
+
+
+def sourced(world: World, data: Path) -> Any:
+    """The world's function of the seed, with its data set."""
+    from graphbandit import datasets
+
+    for source in world.sources:
+        if path := datasets.find(source, data):
+            return partial(world.make, source, path.resolve())
+    raise SystemExit(f"{world.name} needs one of {', '.join(world.sources)}")
+
+
+def real(seeds: int, workers: int, data: Path) -> None:
+    """Against each fixed alpha in hindsight, same family of models."""
+    rows = []
+    for name in ("movielens", "netflix"):
+        fixed = {f"alpha {a:.2g}": partial(AdaptiveGraphUCB, alphas=[a], models=["graph"]) for a in ALPHAS}
+        extra: dict[str, Any] = {"GraphUCB, paper": GraphUCB, "LinUCB, ridge 0.1": partial(LinUCB, ridge=0.1)}
+        policies: dict[str, Any] = {"adaptive": AdaptiveGraphUCB, **fixed, **extra}
+        result = compare(policies, sourced(WORLDS[name], data), 1000, seeds=range(seeds), workers=workers)
+        last = {policy: result.regret[policy][:, -1] for policy in result.names}
+        best = min(fixed, key=lambda policy: last[policy].mean())
+        rows.append([name, cell(last["adaptive"]), f"{cell(last[best])} ({best})", ratio(last["adaptive"], last[best])])
+        rows[-1] += [cell(last[policy]) for policy in extra]
+    table(["world", "adaptive", "best fixed alpha", "ratio", *extra], rows)
+
+
+def lastfm(runs: int, workers: int, data: Path, rounds: int) -> None:
+    """Share of hits after 50,000 rounds, the set-up of the Last.fm figure of the report."""
+    make = sourced(WORLDS["lastfm"], data)
+    shuffled = graphs.shuffled(make(0).graph, seed=1)
+    policies: dict[str, Any] = {
+        "adaptive": AdaptiveGraphUCB,
+        "adaptive, half a deviation": partial(AdaptiveGraphUCB, exploration=0.5),
+        "adaptive, shuffled graph": lambda g, d: AdaptiveGraphUCB(shuffled, d),
+        "adaptive, no graph model": partial(AdaptiveGraphUCB, models=["alone", "everyone"]),
+        **{f"alpha {a:.2g}": partial(AdaptiveGraphUCB, alphas=[a], models=["graph"]) for a in ALPHAS[5:]},
+        "GraphUCBLocal, tuned": partial(GraphUCBLocal, alpha=3.0, sigma=0.4, ridge=0.1, preset="recommended", exploration=0.1),
+        "LinUCB per user": partial(LinUCB, radius="constant", exploration=0.1),
+        "LinUCB for all": partial(LinUCB, radius="constant", exploration=0.1, shared=True),
+        "Random": Random,
+    }
+    result = compare(policies, make, rounds, seeds=range(runs), workers=workers)
+    rows = []
+    for name in policies:
+        mean, half = interval(1 - result.regret[name][:, -1] / rounds)
+        rows.append([name, f"{float(mean):.3f} ± {float(half):.3f}", f"{np.median(result.seconds[name]) / rounds * 1e6:.0f}"])
+    table([f"Last.fm, {rounds:,} rounds, {runs} runs", "share of hits", "µs a round"], rows)
+
+
+def cost(rounds: int = 20_000) -> None:
+    """µs a round beside GraphUCBLocal in the same run, Watts-Strogatz graphs of degree 10, 10 features, 20 arms on offer."""
+    rows = []
+    for n in (1_000, 10_000, 100_000, 1_000_000):
+        graph = graphs.watts_strogatz(n, 10, 0.1, seed=0)
+        smoothed = graph.adjacency @ (graph.adjacency @ np.random.default_rng(1).standard_normal((n, 10)))
+        env = environments.Linear(graph, signals.unit_rows(smoothed), signals.unit_arms(500, 10, seed=2), pool=20)
+        micros: dict[str, float] = {}
+        for name, make in (("local", GraphUCBLocal), ("adaptive", AdaptiveGraphUCB)):
+            simulate(make(graph, 10), env, 10)  # compiled before the clock runs
+            best = np.inf
+            for _ in range(3):
+                policy = make(graph, 10)
+                begin = time.perf_counter()
+                simulate(policy, env, rounds)
+                best = min(best, time.perf_counter() - begin)
+                del policy
+            micros[name] = best / rounds * 1e6
+        rows.append(
+            [f"{n:,}", f"{micros['local']:.1f}", f"{micros['adaptive']:.1f}", f"{micros['adaptive'] / micros['local']:.1f}"]
+        )
+    table(["users", "GraphUCBLocal, µs a round", "AdaptiveGraphUCB", "ratio"], rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", nargs="+", default=["regret", "coverage", "real", "lastfm", "cost"])
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--runs", type=int, default=5, help="of Last.fm")
+    parser.add_argument("--rounds", type=int, default=50_000, help="of Last.fm")
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    o = parser.parse_args()
+    parts: dict[str, Any] = {
+        "regret": lambda: regret(o.seeds, o.workers),
+        "coverage": lambda: coverage(o.seeds, o.workers),
+        "real": lambda: real(o.seeds, o.workers, o.data),
+        "lastfm": lambda: lastfm(o.runs, o.workers, o.data, o.rounds),
+        "cost": cost,
+    }
+    for part in o.parts:
+        print(f"## {part}\n", flush=True)
+        parts[part]()
+
+
+if __name__ == "__main__":
+    main()
