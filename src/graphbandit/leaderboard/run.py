@@ -24,6 +24,7 @@ from .worlds import WORLDS, World
 Progress = Callable[[int, int, str], None]
 LARGEST_STATE = 10**9  # bytes; two workers, and the machine has other things to do
 KEPT = "runs"
+POPULAR = 4  # users of an item, at least, in a quick look
 
 
 @dataclass(frozen=True)
@@ -163,9 +164,9 @@ def available(names: Sequence[str], settings: Settings) -> tuple[list[World], di
 
 
 def shorter(world: World) -> World:
-    """The world for a quick look."""
-    horizon = 500 if world.hits else 200
-    return replace(world, horizon=horizon, tuning_horizon=horizon, tuning_seeds=1)
+    """The world for a quick look; of a social graph only the popular items, whose own graph is soon made."""
+    make = partial(world.make, least_users=POPULAR) if world.hits else world.make
+    return replace(world, make=make, horizon=200, tuning_horizon=200, tuning_seeds=1)
 
 
 def smaller(grid: Grid) -> Grid:

@@ -68,18 +68,18 @@ def films(source: str, path: Path, seed: int) -> environments.Linear:
 
 
 @cache
-def social(source: str, path: Path) -> environments.Hits:
-    """Hits on a social graph; made once a process, because the features are a singular value decomposition.
+def social(source: str, path: Path, least_users: int) -> environments.Hits:
+    """Hits on a social graph; made once a process, because the features are a singular value decomposition."""
+    return environments.lastfm_world(datasets.load(source, path), least_users=least_users)
+
+
+def hits(source: str, path: Path, seed: int, *, least_users: int | None = None) -> environments.Hits:
+    """The same data in every run: only the stream of rounds depends on the seed.
 
     Three quarters of the bookmarks of Delicious belong to one user only; they are left out.
     """
-    return environments.lastfm_world(datasets.load(source, path), least_users=2 if source == "delicious" else 1)
-
-
-def hits(source: str, path: Path, seed: int) -> environments.Hits:
-    """The same data in every run: only the stream of rounds depends on the seed."""
     del seed
-    return social(source, path)
+    return social(source, path, least_users or (2 if source == "delicious" else 1))
 
 
 def _pair(name: str, about: str, make: Callable[..., Environment]) -> list[World]:
