@@ -22,7 +22,7 @@ help:  ## list the targets
 	@$(PIP) install --editable '.[plots,test,check]'
 	@touch $@
 
-demo: .venv/base  ## five algorithms on a random graph: a table and a plot, in under a minute
+demo: .venv/base  ## six algorithms on a random graph: a table and a plot, in under a minute
 	$(BIN)/graphbandit demo
 
 reproduce: .venv/base  ## every figure and claim of the paper, as a report; ARGS='--quick' or ARGS='--data DIR' is passed on

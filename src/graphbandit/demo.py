@@ -1,4 +1,4 @@
-"""`graphbandit demo`: the five algorithms of the paper on one kind of graph, as a table and a picture."""
+"""`graphbandit demo`: the five algorithms of the paper, and ours, on one kind of graph, as a table and a picture."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from rich.table import Table
 from .experiments import Result, compare, testbeds
 from .experiments.result import interval
 from .paper.chart import COLOURS
-from .policies import CLUB, GobLin, GraphUCB, GraphUCBLocal, LinUCB
+from .policies import CLUB, AdaptiveGraphUCB, GobLin, GraphUCB, GraphUCBLocal, LinUCB
 
 # Gob.Lin with the prior that the paper's authors ran it with, at the best exploration of [0, 1]; CLUB with its article's rule.
 POLICIES: dict[str, Any] = {
+    "AdaptiveGraphUCB": AdaptiveGraphUCB,
     "GraphUCB": GraphUCB,
     "GraphUCB-Local": GraphUCBLocal,
     "CLUB": CLUB,
@@ -28,7 +29,7 @@ world = testbeds.world("er")  # 20 users on an Erdős-Rényi graph, 5 features, 
 
 
 def run(*, runs: int, horizon: int, workers: int, progress: Callable[[int, int], None]) -> Result:
-    """Compare the five algorithms."""
+    """Compare the algorithms."""
     return compare(POLICIES, world, horizon, seeds=range(runs), workers=workers, progress=progress)
 
 

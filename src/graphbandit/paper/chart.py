@@ -12,6 +12,7 @@ import numpy as np
 from ..jit import Floats
 
 COLOURS = {
+    "AdaptiveGraphUCB": "#6d28d9",
     "GraphUCB": "#d1495b",
     "GraphUCB-Local": "#e08e1b",
     "GraphUCB-Local, gauss-seidel": "#b8860b",
