@@ -11,6 +11,7 @@ from graphbandit import LinTS, LinUCB, SpectralTS, SpectralUCB, UserGraph, graph
 from graphbandit.jit import Floats
 from graphbandit.policies import kernels, spectrum
 from graphbandit.policies.spectrum import effective_dimension, smoothest
+from oracles import random_history
 
 ITEMS = signals.unit_arms(14, 3, seed=0)
 USERS = graphs.empty(3)
@@ -200,3 +201,14 @@ def test_a_single_item_and_equal_items() -> None:
     same = SpectralUCB(graphs.empty(1), 2, items=np.ones((12, 2)), ridge=1.0, neighbours=3)
     same.update(0, [1.0, 1.0], 1.0)
     assert same.scores(0, [[1.0, 1.0]]).mean[0] == pytest.approx(same.payoffs(0)[0])
+
+
+def test_equal_items_are_one_node() -> None:
+    items = signals.unit_arms(9, 3, seed=0)
+    twice = np.vstack([items, items[:4]])
+    one, two = (SpectralUCB(graphs.empty(2), 3, items=rows, neighbours=3) for rows in (items, twice))
+    for user, x, reward in random_history(2, 3, 60, seed=1):
+        shown = items[np.argmax(items @ x)]
+        one.update(user, shown, reward)
+        two.update(user, shown, reward)
+    np.testing.assert_allclose(two.payoffs(1), np.concatenate([one.payoffs(1), one.payoffs(1)[:4]]), atol=1e-9)

@@ -95,14 +95,15 @@ def spectral(
     known = catalogue(items, dim)
     if not isinstance(neighbours, int | np.integer) or isinstance(neighbours, bool) or neighbours < 0:
         raise ValueError(f"neighbours must be zero or a positive integer, but it is {neighbours!r}.")
-    contents = known.features.tobytes()
+    distinct, which = np.unique(known.features, axis=0, return_inverse=True)  # equal rows are one node of the graph
+    contents = distinct.tobytes()
     blocks = 1 if shared else n_users
     rank = checked_rank(rank, item_graph(contents, dim, int(neighbours)), blocks)
     eigenvalues, vectors = spectrum(contents, dim, int(neighbours), rank)
-    features = vectors / np.sqrt(eigenvalues + ridge)
+    features = (vectors / np.sqrt(eigenvalues + ridge))[which.ravel()]
     model = Spectral(
         items=known,
-        features=features,
+        features=np.ascontiguousarray(features),
         projection=np.ascontiguousarray(np.linalg.pinv(known.features) @ features),
         factor=np.tile(np.eye(rank), (blocks, 1, 1)),
         bias=touched(blocks, rank),
