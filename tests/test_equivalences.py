@@ -10,6 +10,10 @@ import pytest
 from graph_zoo import GRAPHS
 from graphbandit import (
     CLUB,
+    COFIBA,
+    SCLUB,
+    CommunityUCB,
+    DynUCB,
     GobLin,
     GobLinBlock,
     GobLinMacro,
@@ -383,3 +387,32 @@ def test_scaling_arms_and_ridge_leaves_choices_unchanged() -> None:
     scaled = fed(practical(LinUCB, graph, ridge=0.5 * 16), [(u, 4 * x, y) for u, x, y in history])
     for user in range(6):
         np.testing.assert_allclose(plain.scores(user, ARMS), scaled.scores(user, 4 * ARMS), atol=1e-9)
+
+
+@pytest.mark.parametrize("ridge", [0.05, 1.0, 3.0])
+def test_one_cluster_is_shared_linucb_at_any_ridge(ridge: float) -> None:
+    graph, history = graphs.complete(6), random_history(6, 3, 300, seed=21)
+    shared = fed(practical(LinUCB, graph, ridge=ridge, shared=True), history)
+    never = float("inf")
+    for policy in (
+        practical(CLUB, graph, ridge=ridge, alpha2=1e9),
+        practical(SCLUB, graph, ridge=ridge, alpha_theta=never, alpha_p=never),
+        practical(DynUCB, graph, ridge=ridge, clusters=1),
+        practical(COFIBA, graph, ridge=ridge, alpha2=never, items=ARMS),
+        practical(CommunityUCB, graph, ridge=ridge, kernel=0.0, resolution=0.0, period=1),
+    ):
+        same_scores(fed(policy, history), shared)
+
+
+@pytest.mark.parametrize("ridge", [0.05, 3.0])
+def test_a_cluster_each_is_linucb_at_any_ridge(ridge: float) -> None:
+    graph, history = graphs.complete(6), random_history(6, 3, 300, seed=22)
+    alone = fed(practical(LinUCB, graph, ridge=ridge), history)
+    for policy in (
+        practical(CLUB, graph, ridge=ridge, alpha2=0.0),
+        practical(SCLUB, graph, ridge=ridge, alpha_theta=0.0, alpha_p=0.0),
+        practical(DynUCB, graph, ridge=ridge, clusters=6, start="first"),
+        practical(COFIBA, graph, ridge=ridge, alpha2=0.0, items=ARMS, item_clusters=1),
+        practical(CommunityUCB, graph, ridge=ridge, period=10**6),
+    ):
+        same_scores(fed(policy, history), alone)

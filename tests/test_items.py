@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphbandit.policies.items import catalogue, digest, item_of
+from graphbandit.policies.items import catalogue, digest, item_of, place_of
 
 
 @given(st.integers(1, 60), st.integers(1, 4), st.integers(0, 10**6))
@@ -35,3 +35,14 @@ def test_bad_catalogues() -> None:
     for bad in (np.empty((0, 2)), np.ones((3, 1)), [[1.0, np.nan]]):
         with pytest.raises(ValueError, match="items must be a finite"):
             catalogue(bad, 2)
+
+
+def test_round_numbers_do_not_crowd_one_place() -> None:
+    """Their words end in zeros; a place that takes the low bits alone would be the same for all."""
+    whole = np.arange(500.0)[:, None]
+    small = np.random.default_rng(0).integers(0, 10, size=(500, 3)).astype(float)
+    for items in (whole, np.unique(small, axis=0), np.eye(25), np.unique(small / 8, axis=0)):
+        made = catalogue(items, items.shape[1])
+        made.table[:] = -1  # empty, so that the first place of each item shows
+        homes = {place_of(made, bits) for bits in made.bits}
+        assert len(homes) > 0.5 * len(items)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -101,33 +102,33 @@ def leaderboard(
 def measure(name: str, grid: Grid, world: World, settings: Settings, keep: Path, progress: Callable[[int, int], None]) -> Cell:
     """Tune, then compare; a policy that refuses this world, or is too large for it, says why."""
     make = grid.policy(name)
-    first = {setting: values[0] for setting, values in grid.tuned.items()}
     try:
-        check_size(policy_for(world.make(TUNING_SEEDS[0]), partial(make, **first)))
-        tuned = tune(
-            make,
-            grid.tuned,
-            world.make,
-            world.tuning_horizon,
-            seeds=TUNING_SEEDS[: world.tuning_seeds],
-            workers=settings.workers,
-            progress=progress,
-            keep=keep,
-        )
-        best = partial(make, **tuned.best)
-        before = len(tuned.trials) * world.tuning_seeds
-        result = compare(
-            {name: best},
-            world.make,
-            world.horizon,
-            seeds=range(settings.seeds),
-            workers=settings.workers,
-            progress=lambda done, total: progress(before + done, 0),
-            keep=keep,
-        )
-        size = state_bytes(policy_for(world.make(0), best))
+        for settings_tried in combinations(grid):
+            check_size(policy_for(world.make(TUNING_SEEDS[0]), partial(make, **settings_tried)))
     except (ValueError, MemoryError) as error:
         return Cell(name, world.name, reason=str(error) or "not enough memory.")
+    tuned = tune(
+        make,
+        grid.tuned,
+        world.make,
+        world.tuning_horizon,
+        seeds=TUNING_SEEDS[: world.tuning_seeds],
+        workers=settings.workers,
+        progress=progress,
+        keep=keep,
+    )
+    best = partial(make, **tuned.best)
+    before = len(tuned.trials) * world.tuning_seeds
+    result = compare(
+        {name: best},
+        world.make,
+        world.horizon,
+        seeds=range(settings.seeds),
+        workers=settings.workers,
+        progress=lambda done, total: progress(before + done, 0),
+        keep=keep,
+    )
+    size = state_bytes(policy_for(world.make(0), best))
     micros = float(np.median(result.seconds[name])) / world.horizon * 1e6
     return Cell(name, world.name, result.regret[name][:, -1], tuned.best, tuned.at_edge(), micros, size)
 
@@ -174,6 +175,11 @@ def smaller(grid: Grid) -> Grid:
     last = list(grid.tuned)[-1:]
     few = {name: values[-2:] if name in last else [values[(len(values) - 1) // 2]] for name, values in grid.tuned.items()}
     return replace(grid, tuned=few)
+
+
+def combinations(grid: Grid) -> list[dict[str, Any]]:
+    """Everything that is tried."""
+    return [dict(zip(grid.tuned, values, strict=True)) for values in itertools.product(*grid.tuned.values())]
 
 
 def runs(grid: Grid, world: World, settings: Settings) -> int:

@@ -51,14 +51,15 @@ def world_facts(world: World) -> dict[str, Any]:
 
 
 def world_entries(board: Board, world: World) -> list[dict[str, Any]]:
-    """The policies of one world, best first; those that could not run last."""
+    """The policies of one world, best first; those that could not run come last and share the last places."""
     cells = [cell for (_, name), cell in board.cells.items() if name == world.name]
     ran = [cell for cell in cells if not cell.reason]
     placed = ranks([float(cell.regret.mean()) for cell in ran])
     best = min(ran, key=lambda cell: float(cell.regret.mean()), default=None)
     rows = [entry(cell, world) | {"rank": rank, "level": level(cell, best)} for cell, rank in zip(ran, placed, strict=True)]
     rows.sort(key=lambda row: row["rank"])
-    return rows + [{"policy": cell.policy, "does_not_fit": cell.reason} for cell in cells if cell.reason]
+    last = (len(ran) + 1 + len(cells)) / 2
+    return rows + [{"policy": cell.policy, "does_not_fit": cell.reason, "counts_as": last} for cell in cells if cell.reason]
 
 
 def entry(cell: Cell, world: World) -> dict[str, Any]:
@@ -88,11 +89,12 @@ def level(cell: Cell, best: Cell | None) -> bool:
 
 
 def overall(name: str, entries: list[dict[str, Any]]) -> dict[str, Any]:
-    """One policy over all worlds where it ran."""
+    """One policy over all worlds."""
     ran = [entry for entry in entries if "rank" in entry]
+    places = [float(entry["rank"] if "rank" in entry else entry["counts_as"]) for entry in entries]
     return {
         "policy": name,
-        "mean_rank": round(float(np.mean([entry["rank"] for entry in ran])), 3) if ran else None,
+        "mean_rank": round(float(np.mean(places)), 3) if ran else None,
         "ran": len(ran),
         "worlds": len(entries),
         "level_with_best": sum(entry["level"] for entry in ran),
@@ -174,6 +176,11 @@ def footnotes(content: dict[str, Any]) -> str:
     return "\n".join(f"{k}. Does not fit: {reason}" for k, reason in enumerate(reasons(content), start=1))
 
 
+def edge(entry: dict[str, Any]) -> str:
+    """A remark on settings whose best value is the first or last that was tried."""
+    return f" (at the edge: {', '.join(entry['at_edge'])})" if entry["at_edge"] else ""
+
+
 def world_table(world: dict[str, Any]) -> str:
     """One world in full."""
     rows = [
@@ -185,7 +192,7 @@ def world_table(world: dict[str, Any]) -> str:
             rows.append(f"| – | {entry['policy']} | does not fit | | | | |")
             continue
         mean, low, high = numbers(entry)
-        cells = [f"{entry['micros']:.1f}", memory(entry["bytes"]), f"`{describe(entry['settings'])}`"]
+        cells = [f"{entry['micros']:.1f}", memory(entry["bytes"]), f"`{describe(entry['settings'])}`{edge(entry)}"]
         rows.append(f"| {_rank(entry)} | {entry['policy']} | {mean} | {low} – {high} | {' | '.join(cells)} |")
     return "\n".join(rows)
 

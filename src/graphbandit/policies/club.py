@@ -12,9 +12,9 @@ from ..graphs import complete, erdos_renyi
 from ..jit import Floats, Ints, compiled
 from ..linalg import log_determinant
 from ..observations import Observations
-from .base import Policy, Seed, check_choice, check_dim, check_not_negative, check_probability
+from .base import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive, check_probability
 from .kernels import register
-from .pools import RIDGE, Pools, observe_pooled, pool_scores, pools, solve_pool, transfer
+from .pools import Pools, observe_pooled, pool_scores, pools, solve_pool, transfer
 from .schedules import RADII, THEORY, Radius, practical
 from .shrinking import Shrinking, cut, shrinking, split_part
 
@@ -47,7 +47,7 @@ def radius(state: CLUBState, cluster: int) -> float:
     if state.schedule != THEORY:
         return state.exploration * practical(state.schedule, state.rounds[0])
     gram = state.pools.pooled.gram[cluster]
-    log_det = log_determinant(gram, RIDGE, np.empty(gram.shape))
+    log_det = log_determinant(gram, state.pools.ridge, np.empty(gram.shape))
     return state.exploration * (state.sigma * sqrt(2.0 * (log(2.0 / state.delta) + log_det)) + 1.0)
 
 
@@ -129,6 +129,8 @@ class CLUB(Policy):
         misplaced parenthesis makes it tend to alpha2.
     alpha2 : float
         Multiplies the width. 0 cuts every served user off; a very large one never cuts.
+    ridge : float
+        Regulariser of every block; 1 in the article. In low noise a smaller one is much better.
     radius : {"log", "theory", "constant"}
         beta / exploration: `sqrt(log(1 + t))`, `sigma sqrt(2 log(2 det V / delta)) + 1`, or 1.
     exploration : float
@@ -164,6 +166,7 @@ class CLUB(Policy):
         dim: int,
         *,
         alpha2: float = 0.2,
+        ridge: float = 1.0,
         start: Literal["auto", "complete", "random", "graph"] = "auto",
         deletion: Literal["practice", "theory", "released"] | None = None,
         radius: Radius = "log",
@@ -176,6 +179,7 @@ class CLUB(Policy):
         seed: Seed = 0,
     ) -> None:
         dim, n = check_dim(graph, dim), graph.n_users
+        check_positive(ridge=ridge)
         check_not_negative(alpha2=alpha2, sigma=sigma, exploration=exploration)
         check_probability(delta=delta)
         check_choice("preset", preset, ("paper", "released"))
@@ -184,7 +188,7 @@ class CLUB(Policy):
         edges = starting_graph(graph, start, rng)
         labels = edges.components
         state = CLUBState(
-            pools=pools(labels, dim, slots=n),
+            pools=pools(labels, dim, n, ridge),
             edges=shrinking(edges),
             clusters=np.array([labels.max() + 1], dtype=np.int64),
             rounds=np.zeros(1, dtype=np.int64),
@@ -197,7 +201,9 @@ class CLUB(Policy):
             before=check_choice("test", test, ("after", "before")) == 1,
             spare_unseen=bool(spare_unseen),
         )
-        params = dict(alpha2=alpha2, start=start, deletion=deletion, radius=radius, exploration=exploration, sigma=sigma)
+        params = dict(
+            alpha2=alpha2, ridge=ridge, start=start, deletion=deletion, radius=radius, exploration=exploration, sigma=sigma
+        )
         super().__init__(
             graph, dim, state, dict(**params, delta=delta, test=test, spare_unseen=spare_unseen, preset=preset), rng
         )

@@ -13,12 +13,12 @@ from ..graphs import empty
 from ..jit import Floats, Ints, compiled
 from ..linalg import CANCELLATION, REFRESH_PERIOD, dot, invert_positive, multiply, quadratic_form
 from ..observations import Observations, no_observations, record, touched
-from .base import Policy, Seed, check_choice, check_dim, check_not_negative
+from .base import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive
 from .club import starting_graph
 from .items import Catalogue, catalogue, digest, item_of
 from .kernels import register
 from .panels import frobenius, gaps, norms, widths
-from .pools import RIDGE, Pools, pool, solve_pool, transfer
+from .pools import Pools, pool, solve_pool, transfer
 from .schedules import RADII, Radius, practical
 from .shrinking import Shrinking, cut, shrinking, split_part
 
@@ -50,7 +50,7 @@ class COFIBAState(NamedTuple):
 def users_for(state: COFIBAState, h: int) -> Pools:
     """The users as they are clustered for item cluster h: a view."""
     p, n = state.pools, state.first.shape[0]
-    return Pools(p.seen, p.theta, p.cluster[h * n : (h + 1) * n], p.pooled, p.inverse, p.centre, p.members)
+    return Pools(p.seen, p.theta, p.cluster[h * n : (h + 1) * n], p.pooled, p.inverse, p.centre, p.members, p.ridge)
 
 
 @compiled
@@ -74,7 +74,7 @@ def score(state: COFIBAState, user: int, arms: Floats, mean: Floats, bonus: Floa
 
 
 @compiled
-def observe(seen: Observations, inverse: Floats, theta: Floats, x: Floats, reward: float, block: int) -> None:
+def observe(seen: Observations, inverse: Floats, theta: Floats, ridge: float, x: Floats, reward: float, block: int) -> None:
     """Learn in one ridge regression, of a user or of a cluster.
 
     What `follow_gram` and `multiply` do, in half the passes: up to g of these are done in a round.
@@ -86,7 +86,7 @@ def observe(seen: Observations, inverse: Floats, theta: Floats, x: Floats, rewar
             gain[i] += matrix[j, i] * x[j]  # V⁻¹x, by symmetry
     q = 1.0 + dot(x, gain)
     if seen.visits[block] % REFRESH_PERIOD == 0 or q > CANCELLATION:
-        invert_positive(seen.gram[block], RIDGE, matrix)
+        invert_positive(seen.gram[block], ridge, matrix)
         multiply(matrix, seen.bias[block], vector)
         return
     error = (reward - dot(x, vector)) / q
@@ -101,10 +101,10 @@ def observe(seen: Observations, inverse: Floats, theta: Floats, x: Floats, rewar
 def update(state: COFIBAState, user: int, x: Floats, reward: float) -> None:
     """Learn in the user and in its cluster for each item cluster; then cut users, then items, that are seen to differ."""
     p, n = state.pools, state.first.shape[0]
-    observe(p.seen, state.inverse, p.theta, x, reward, user)
-    state.reach[user] = 1.0 / sqrt(RIDGE + frobenius(p.seen.gram[user]))
+    observe(p.seen, state.inverse, p.theta, p.ridge, x, reward, user)
+    state.reach[user] = 1.0 / sqrt(p.ridge + frobenius(p.seen.gram[user]))
     for h in range(state.item_clusters[0]):
-        observe(p.pooled, p.inverse, p.centre, x, reward, p.cluster[h * n + user])
+        observe(p.pooled, p.inverse, p.centre, p.ridge, x, reward, p.cluster[h * n + user])
     state.rounds[0] += 1
     item = item_of(state.items, x)
     panel, tested = panel_of(state, item, x)
@@ -251,6 +251,8 @@ class COFIBA(Policy):
     tolerance : float
         Share of users by which two neighbourhoods may differ and still count as equal. 0 in the article, where one borderline
         user splits a cluster.
+    ridge : float
+        Regulariser of every block; 1 in the article. In low noise a smaller one is much better.
     radius : {"log", "constant"}
         beta / exploration: `sqrt(log(1 + t))`, or 1.
     exploration : float
@@ -283,6 +285,7 @@ class COFIBA(Policy):
         *,
         items: npt.ArrayLike | None = None,
         alpha2: float = 0.2,
+        ridge: float = 1.0,
         start: Literal["auto", "complete", "random", "graph"] = "auto",
         item_start: Literal["auto", "complete", "random"] = "auto",
         item_clusters: int = 16,
@@ -294,6 +297,7 @@ class COFIBA(Policy):
     ) -> None:
         dim, n = check_dim(graph, dim), graph.n_users
         known = catalogue(items, dim)
+        check_positive(ridge=ridge)
         check_not_negative(alpha2=0.0 if alpha2 == inf else alpha2, tolerance=tolerance, exploration=exploration)
         check_choice("item_start", item_start, ("auto", "complete", "random"))
         check_choice("radius", radius, RADII[1:])
@@ -312,9 +316,9 @@ class COFIBA(Policy):
             item_edges=shrinking(joined),
             item_cluster=joined.components.astype(np.int64),
             item_clusters=np.zeros(1, dtype=np.int64),
-            pools=_room(n, dim, room),
-            inverse=np.tile(np.eye(dim) / RIDGE, (n, 1, 1)),
-            reach=np.full(n, 1.0 / sqrt(RIDGE)),
+            pools=_room(n, dim, room, ridge),
+            inverse=np.tile(np.eye(dim) / ridge, (n, 1, 1)),
+            reach=np.full(n, 1.0 / sqrt(ridge)),
             user_edges=edges._replace(alive=np.zeros(room * len(edges.alive), dtype=np.bool_)),
             user_clusters=np.zeros(room, dtype=np.int64),
             first=users.components.astype(np.int64),
@@ -327,7 +331,9 @@ class COFIBA(Policy):
         )
         for h in range(in_use):
             open_cluster(state._replace(inherit=False), h, h)
-        params = dict(items=digest(known), alpha2=alpha2, start=start, item_start=item_start, item_clusters=item_clusters)
+        params = dict(
+            items=digest(known), alpha2=alpha2, ridge=ridge, start=start, item_start=item_start, item_clusters=item_clusters
+        )
         super().__init__(
             graph,
             dim,
@@ -360,7 +366,7 @@ class COFIBA(Policy):
         return self._state.pools.cluster[begin : begin + self.graph.n_users] - begin  # type: ignore[no-any-return]
 
 
-def _room(n: int, dim: int, parts: int) -> Pools:
+def _room(n: int, dim: int, parts: int, ridge: float) -> Pools:
     """Users without data and slots for all clusters there can be; `np.zeros` takes memory only when a slot is first used."""
     slots = parts * n
     return Pools(
@@ -371,6 +377,7 @@ def _room(n: int, dim: int, parts: int) -> Pools:
         inverse=np.zeros((slots, dim, dim)),
         centre=np.zeros((slots, dim)),
         members=np.zeros(slots, dtype=np.int64),
+        ridge=float(ridge),
     )
 
 

@@ -11,9 +11,9 @@ from ..graphs import knn
 from ..jit import Floats, Ints, compiled
 from ..linalg import log_determinant
 from ..observations import Observations
-from .base import Policy, Seed, check_choice, check_count, check_dim, check_not_negative, check_probability
+from .base import Policy, Seed, check_choice, check_count, check_dim, check_not_negative, check_positive, check_probability
 from .kernels import register
-from .pools import RIDGE, Pools, clear_pool, observe_pooled, pool, pool_scores, pools, solve_pool
+from .pools import Pools, clear_pool, observe_pooled, pool, pool_scores, pools, solve_pool
 from .schedules import RADII, THEORY, Radius, practical, self_normalised
 
 JITTER = 1e-9
@@ -37,7 +37,7 @@ def radius(state: CommunityState, cluster: int) -> float:
     if state.schedule != THEORY:
         return state.exploration * practical(state.schedule, state.rounds[0])
     gram = state.pools.pooled.gram[cluster]
-    log_det = log_determinant(gram, RIDGE, np.empty(gram.shape))
+    log_det = log_determinant(gram, state.pools.ridge, np.empty(gram.shape))
     return state.exploration * (self_normalised(log_det, state.sigma, state.delta) + 1.0)
 
 
@@ -101,6 +101,8 @@ class CommunityUCB(Policy):
         Of the modularity: above 1 favours small communities, below 1 large ones, 0 takes the connected components.
     period : int, optional
         Observations between two detections; the number of users by default. The article detects in every round.
+    ridge : float
+        Regulariser of every block; 1 in the article. In low noise a smaller one is much better.
     radius : {"log", "theory", "constant"}
         beta / exploration: `sqrt(log(1 + t))`, `sigma sqrt(log det V + 2 log 1/delta) + 1`, or 1.
     exploration : float
@@ -141,6 +143,7 @@ class CommunityUCB(Policy):
         kernel: float | None = None,
         resolution: float = 1.0,
         period: int | None = None,
+        ridge: float = 1.0,
         radius: Radius = "log",
         exploration: float = 0.1,
         sigma: float = 0.01,
@@ -150,11 +153,12 @@ class CommunityUCB(Policy):
         dim, n = check_dim(graph, dim), graph.n_users
         kernel = 1.0 / dim if kernel is None else kernel
         period = n if period is None else period
+        check_positive(ridge=ridge)
         check_count(neighbours=neighbours, period=period)
         check_not_negative(kernel=kernel, resolution=resolution, sigma=sigma, exploration=exploration)
         check_probability(delta=delta)
         state = CommunityState(
-            pools=pools(np.arange(n), dim, slots=n),
+            pools=pools(np.arange(n), dim, n, ridge),
             rounds=np.zeros(1, dtype=np.int64),
             schedule=check_choice("radius", radius, RADII),
             sigma=float(sigma),
@@ -164,7 +168,7 @@ class CommunityUCB(Policy):
         params: dict[str, Any] = dict(
             neighbours=int(neighbours), kernel=float(kernel), resolution=float(resolution), period=int(period)
         )
-        params |= dict(radius=radius, exploration=exploration, sigma=sigma, delta=delta)
+        params |= dict(ridge=ridge, radius=radius, exploration=exploration, sigma=sigma, delta=delta)
         super().__init__(graph, dim, state, params, seed)
 
     @property

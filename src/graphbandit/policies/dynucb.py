@@ -10,7 +10,7 @@ from ..graph import UserGraph
 from ..jit import Floats, Ints, compiled
 from ..linalg import REFRESH_PERIOD
 from ..observations import Observations, touched
-from .base import Policy, Seed, check_choice, check_dim, check_not_negative
+from .base import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive
 from .kernels import register
 from .pools import Pools, observe_pooled, pool_scores, pools, repool, solve_pool, transfer
 from .schedules import CONSTANT, LOG, practical
@@ -134,6 +134,8 @@ class DynUCB(Policy):
     start : {"random", "first"}, optional
         Every user begins in a random cluster; or a user has none before its first observation, when it opens one of its own
         while there are fewer than `clusters` and else joins a random one, where it stays for that round.
+    ridge : float
+        Regulariser of every block; 1 in the article. In low noise a smaller one is much better.
     radius : {"log", "constant"}
         beta / exploration: `sqrt(log(1 + t))`, or 1.
     exploration : float
@@ -172,6 +174,7 @@ class DynUCB(Policy):
         dim: int,
         *,
         clusters: int = 4,
+        ridge: float = 1.0,
         centroid: Literal["pooled", "mean"] | None = None,
         start: Literal["random", "first"] | None = None,
         radius: Literal["log", "constant"] = "log",
@@ -180,6 +183,7 @@ class DynUCB(Policy):
         seed: Seed = 0,
     ) -> None:
         dim = check_dim(graph, dim)
+        check_positive(ridge=ridge)
         check_not_negative(exploration=exploration)
         if not isinstance(clusters, int | np.integer) or isinstance(clusters, bool) or clusters < 1:
             raise ValueError(f"clusters must be a positive integer, but it is {clusters!r}.")
@@ -191,7 +195,7 @@ class DynUCB(Policy):
         labels = rng.integers(clusters, size=graph.n_users)
         if not first:  # number the clusters that have members from 0
             labels = np.unique(labels, return_inverse=True)[1]
-        members = pools(labels, dim, slots=int(clusters))
+        members = pools(labels, dim, int(clusters), ridge)
         if first:
             members.members[:] = 0
         state = DynUCBState(
@@ -205,7 +209,9 @@ class DynUCB(Policy):
             mean=check_choice("centroid", centroid, CENTROIDS) == 1,
             first=first,
         )
-        params = dict(clusters=int(clusters), centroid=centroid, start=start, radius=radius, exploration=exploration)
+        params = dict(
+            clusters=int(clusters), ridge=ridge, centroid=centroid, start=start, radius=radius, exploration=exploration
+        )
         super().__init__(graph, dim, state, dict(**params, preset=preset), rng)
 
     @property

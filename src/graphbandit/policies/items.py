@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ..jit import Floats, Ints, compiled
 
 START, LEFT, RIGHT, AGAIN = np.uint64(0x9E3779B97F4A7C15), np.uint64(13), np.uint64(7), np.uint64(17)
+FOLDS = (np.uint64(32), np.uint64(16), np.uint64(8))
 EMPTY = -1
 
 
@@ -55,6 +56,10 @@ def place_of(items: Catalogue, bits: npt.NDArray[np.uint64]) -> int:
         code ^= code << LEFT
         code ^= code >> RIGHT
         code ^= code << AGAIN
+    # Round numbers differ in their high bits only: fold all of them into the low ones, which give the place.
+    code ^= code >> FOLDS[0]
+    code ^= code >> FOLDS[1]
+    code ^= code >> FOLDS[2]
     mask = items.table.shape[0] - 1
     place = np.int64(code & np.uint64(mask))
     while items.table[place] != EMPTY:

@@ -1,8 +1,9 @@
 """Users in clusters that share their data: what every clustering policy keeps, and how a user moves.
 
-A user has a ridge regression of its own, w_u = (A_u + I)⁻¹ b_u, by which it is compared with others; a cluster has the pooled
-one, (Σ_u A_u + I)⁻¹ Σ_u b_u, by which its users are served. Statistics are pooled incrementally: an observation costs a
-rank-one update, a user that changes cluster takes its sums along, and only the two clusters concerned are solved afresh.
+A user has a ridge regression of its own, w_u = (A_u + ridge I)⁻¹ b_u, by which it is compared with others; a cluster has the
+pooled one, (Σ_u A_u + ridge I)⁻¹ Σ_u b_u, by which its users are served. Statistics are pooled incrementally: an observation
+costs a rank-one update, a user that changes cluster takes its sums along, and only the two clusters concerned are solved
+afresh.
 """
 
 from __future__ import annotations
@@ -16,8 +17,6 @@ from ..jit import Floats, Ints, compiled
 from ..linalg import cholesky, dot, follow_gram, invert_positive, multiply, quadratic_form, solve_cholesky
 from ..observations import Observations, no_observations, record, touched
 
-RIDGE = 1.0  # blocks start at I in the articles on clustering, and here
-
 
 class Pools(NamedTuple):
     """Three d × d matrices a user: its own gram, and a slot for a cluster's gram and inverse."""
@@ -26,12 +25,13 @@ class Pools(NamedTuple):
     theta: Floats  # (n, d), w_u
     cluster: Ints  # (n,), the slot of a user's cluster
     pooled: Observations  # of clusters
-    inverse: Floats  # (slots, d, d), (Σ A_u + I)⁻¹ of a cluster
+    inverse: Floats  # (slots, d, d), (Σ A_u + ridge I)⁻¹ of a cluster
     centre: Floats  # (slots, d), the cluster's vector
     members: Ints  # (slots,), how many users a cluster has
+    ridge: float
 
 
-def pools(labels: Ints, dim: int, slots: int) -> Pools:
+def pools(labels: Ints, dim: int, slots: int, ridge: float) -> Pools:
     """Users in these clusters, before the first observation, with room for `slots` clusters."""
     n = len(labels)
     return Pools(
@@ -39,9 +39,10 @@ def pools(labels: Ints, dim: int, slots: int) -> Pools:
         theta=touched(n, dim),
         cluster=labels.astype(np.int64),
         pooled=no_observations(slots, dim),
-        inverse=np.tile(np.eye(dim) / RIDGE, (slots, 1, 1)),
+        inverse=np.tile(np.eye(dim) / ridge, (slots, 1, 1)),
         centre=touched(slots, dim),
         members=np.bincount(labels, minlength=slots).astype(np.int64),
+        ridge=float(ridge),
     )
 
 
@@ -60,7 +61,7 @@ def observe_alone(state: Pools, user: int, x: Floats, reward: float) -> None:
     record(state.seen, user, x, reward)
     gram = state.seen.gram[user]
     factor = np.empty(gram.shape)
-    cholesky(gram, RIDGE, factor)
+    cholesky(gram, state.ridge, factor)
     theta = state.theta[user]
     for k in range(theta.shape[0]):
         theta[k] = state.seen.bias[user, k]
@@ -73,7 +74,7 @@ def observe_pooled(state: Pools, user: int, x: Floats, reward: float) -> None:
     observe_alone(state, user, x, reward)
     c = state.cluster[user]
     record(state.pooled, c, x, reward)
-    follow_gram(state.inverse[c], state.pooled.gram[c], RIDGE, x, state.pooled.visits[c])
+    follow_gram(state.inverse[c], state.pooled.gram[c], state.ridge, x, state.pooled.visits[c])
     multiply(state.inverse[c], state.pooled.bias[c], state.centre[c])
 
 
@@ -103,7 +104,7 @@ def solve_pool(state: Pools, cluster: int) -> None:
     """The inverse and the vector of a cluster afresh from its sums."""
     if state.members[cluster] == 0 or state.pooled.visits[cluster] == 0:
         clear_pool(state, cluster)  # exactly nothing, where differences of sums would leave rounding
-    invert_positive(state.pooled.gram[cluster], RIDGE, state.inverse[cluster])
+    invert_positive(state.pooled.gram[cluster], state.ridge, state.inverse[cluster])
     multiply(state.inverse[cluster], state.pooled.bias[cluster], state.centre[cluster])
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..graph import UserGraph
 from ..jit import Floats, Ints, compiled
 from ..observations import Observations, touched
-from .base import Policy, Seed, check_choice, check_dim, check_not_negative
+from .base import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive
 from .kernels import register
 from .pools import Pools, observe_pooled, pool, pool_scores, pools, repool, solve_pool, transfer
 from .rings import Rings, count_visit, find_range, join, leave, one_ring
@@ -231,6 +231,8 @@ class SCLUB(Policy):
     alpha_p : float
         Scale of the test of frequencies, which matters if some users come far more often than others; `inf` leaves it out.
         Public code: 1, or sqrt(2) with a threshold of half this size.
+    ridge : float
+        Regulariser of every block; 1 in the article. In low noise a smaller one is much better.
     radius : {"log", "theory", "constant"}
         beta / exploration: `sqrt(log(1 + t))`, `sqrt(d log(1 + T_j / d) + 4 log t + log 2) + 1`, or 1.
     exploration : float
@@ -266,17 +268,19 @@ class SCLUB(Policy):
         *,
         alpha_theta: float = 1.0,
         alpha_p: float = 1.0,
+        ridge: float = 1.0,
         radius: Radius = "log",
         exploration: float = 0.1,
         seed: Seed = 0,
     ) -> None:
         dim, n = check_dim(graph, dim), graph.n_users
+        check_positive(ridge=ridge)
         thresholds = dict(alpha_theta=alpha_theta, alpha_p=alpha_p)
         check_not_negative(exploration=exploration, **{name: a for name, a in thresholds.items() if a != np.inf})
         one = {name: np.zeros(1, dtype=np.int64) for name in ("n_ready", "n_spare", "phase", "rounds")}
         slots = {name: np.zeros(n, dtype=np.int64) for name in ("pivot_visits", "checked", "unchecked", "ready", "spare")}
         state = SCLUBState(
-            pools=pools(np.zeros(n, dtype=np.int64), dim, slots=n),
+            pools=pools(np.zeros(n, dtype=np.int64), dim, n, ridge),
             rings=one_ring(n),
             pivot=touched(n, dim),
             used=np.ones(1, dtype=np.int64),
@@ -287,7 +291,7 @@ class SCLUB(Policy):
             alpha_p=float(alpha_p),
             exploration=float(exploration),
         )
-        super().__init__(graph, dim, state, dict(**thresholds, radius=radius, exploration=exploration), seed)
+        super().__init__(graph, dim, state, dict(**thresholds, ridge=ridge, radius=radius, exploration=exploration), seed)
 
     @property
     def theta(self) -> Floats:

@@ -30,7 +30,7 @@ from .items import Catalogue, catalogue, item_of
 RANK = 50  # eigenvectors kept by default
 DENSE_ITEMS = 2000  # up to so many all eigenvectors are computed, in a second or so
 LANCZOS = 120  # vectors at a time: with few, neighbouring eigenvalues take minutes to part
-LARGEST_STATE = 16e9  # bytes
+LARGEST_STATE = 4e9  # bytes
 REMEMBERED = 8  # catalogues whose eigenvectors are not computed again
 
 
@@ -128,7 +128,8 @@ def checked_rank(rank: int | None, graph: UserGraph, blocks: int) -> int:
         largest = int(sqrt(LARGEST_STATE / 8 / blocks))
         raise ValueError(
             f"rank = {rank} needs {8 * blocks * rank**2 / 1e9:,.0f} GB for {blocks:,} users, more than "
-            f"{LARGEST_STATE / 1e9:.0f}; {largest} would fit, or shared=True."
+            f"{LARGEST_STATE / 1e9:.0f}; "
+            + (f"{largest} would fit, or shared=True." if largest >= components else "try shared=True.")
         )
     return int(rank)
 
