@@ -54,18 +54,10 @@ SMALL = [0.01, 0.1, 0.3]
 RIDGES = [0.05, 1.0]  # of the clustering policies; their articles have 1, which is far too much at noise 0.01
 GRIDS: dict[str, Grid] = {
     "random": Grid(),
-<<<<<<< HEAD
-    "linucb": Grid({"shared": [False, True], "ridge": [0.01, 0.1], "exploration": [0.01, 0.1]}, {"radius": "log"}),
-    "lints": Grid({"shared": [False, True], "ridge": [0.01, 0.1], "scale": [0.01, 0.1]}),
-    "adaptive": Grid({"exploration": [0.3, 1.0, 2.0]}),  # it has nothing else to tune
-    "oful": Grid({"ridge": [0.01, 0.1, 1.0], "exploration": [0.1, 0.3, 1.0]}),
-    "adaptive": Grid({"exploration": [0.3, 1.0, 2.0]}),  # nothing else to tune
-=======
     "linucb": Grid({"shared": [False, True], "ridge": [0.01, 0.1], "exploration": SMALL}, {"radius": "log"}),
     "lints": Grid({"shared": [False, True], "ridge": [0.01, 0.1], "scale": SMALL}),
     "adaptive": Grid({"exploration": [0.3, 1.0, 2.0]}),  # it has nothing else to tune
     "oful": Grid({"ridge": [0.01, 0.1, 1.0], "exploration": [0.03, 0.1, 0.3, 1.0]}),
->>>>>>> 46885c771a40156d4d4afa323083cb11999ae008
     # The form that works: Λ_i = V_i, and for the local rule gauss-seidel in place of the printed lemma.
     "graphucb": Grid({"alpha": [0.003, 0.03, 0.3, 3.0], "exploration": [0.1, 0.3, 1.0]}, {"preset": "recommended"}),
     "graphucb-local": Grid({"alpha": [0.003, 0.03, 0.3, 3.0], "exploration": [0.1, 0.3, 1.0]}, {"preset": "recommended"}),
