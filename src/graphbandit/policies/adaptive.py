@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import exp, log, sqrt
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -34,6 +34,9 @@ from ..solvers.relaxed import Prior, Relaxed, View, drawn_to, new_view, relaxed,
 from .base import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive, check_probability
 from .evidence import Evidence, fade_evidence, judge, log_evidence, no_evidence, noise_variance, weigh
 from .kernels import register
+
+if TYPE_CHECKING:
+    from .report import Report
 
 KINDS = ("alone", "everyone", "graph")
 ALONE, EVERYONE, GRAPH = range(3)  # from GRAPH on, one kind for every slack
@@ -422,6 +425,12 @@ class AdaptiveGraphUCB(Policy):
     def user_precision(self, user: int) -> Floats:
         """The inverse of the covariance: the metric in which the confidence region of this user is a ball."""
         return np.asarray(np.linalg.inv(self.moments(user)[1]))
+
+    def report(self) -> Report:
+        """Does the graph help? Evidence with and without it, coverage, the users whom it misleads; `str` says it in words."""
+        from .report import report  # which reads what is defined here
+
+        return report(self._state, self.graph)
 
     def beta(self, user: int, level: float = 0.99) -> float:
         """The radius of the region that holds the user's vector with this probability, under the model."""
