@@ -46,6 +46,7 @@ ALPHAS = tuple(np.geomspace(1e-4, 30.0, 9).tolist())
 LEVELS = (0.5, 0.9, 0.99)
 QUANTILES = (0.6744897501960817, 1.6448536269514722, 2.5758293035489004)  # of |N(0, 1)|
 TRAIL = 63
+WORST = 4.0  # nats; what one round can say against the graph in a user's gain
 
 
 class AdaptiveState(NamedTuple):
@@ -56,7 +57,9 @@ class AdaptiveState(NamedTuple):
     common: Hierarchy
     evidence: Evidence
     strength: Floats  # (k,), τ
-    gain: Floats  # (n,), log evidence for the graph, against the best models without it, from a user's own rounds
+    gain: (
+        Floats  # (n,), log evidence for the graph, against the best models without it, from a user's own rounds; each ≥ -WORST
+    )
     trail: Floats  # (TRAIL, 2 + kinds), at rounds 1, 2, 4, …: round, effective strength, weight of each kind
     inside: Ints  # (levels,), rewards inside the central interval of each level, judged before they were learned
     rounds: Ints  # (1,)
@@ -235,7 +238,9 @@ def count_prediction(state: AdaptiveState, user: int, x: Floats, reward: float, 
     for kind in range(weight.shape[0]):
         for k in range(n_strengths):
             judge(state.evidence, kind, k, reward - predicted[kind, k], growth[kind, k])
-    state.gain[user] += log_evidence(state.evidence, *with_graph) - log_evidence(state.evidence, *own) - before
+    # While the noise level is hardly known, one error can shift the evidence of all earlier rounds: no user is to blame for that.
+    after = log_evidence(state.evidence, *with_graph) - log_evidence(state.evidence, *own)
+    state.gain[user] += max(after - before, -WORST)
     leave_trail(state, weight)
 
 

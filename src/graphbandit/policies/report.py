@@ -129,7 +129,9 @@ def report(state: AdaptiveState, graph: UserGraph) -> Report:
     weight = model_weights(state)
     shares = kind_weights(weight)
     variance = sum(
-        weight[kind, k] * noise_variance(state.evidence, kind, k) for kind, k in np.ndindex(*weight.shape) if weight[kind, k] > 0
+        weight[kind, k] * noise_variance(state.evidence, kind, k)
+        for kind, k in np.ndindex(*weight.shape)
+        if weight[kind, k] > 0
     )
     return Report(
         rounds=rounds,
@@ -185,10 +187,8 @@ def misled_users(state: AdaptiveState, graph: UserGraph) -> tuple[Misled, ...]:
     limit = -(CLEAR + log(graph.n_users))
     rows = np.flatnonzero((state.gain < limit) & (graph.degrees > 0))
     rows = rows[np.argsort(state.gain[rows], kind="stable")]
-    names = graph.ids
-    return tuple(
-        Misled(int(row) if names is None else names[row], float(state.gain[row]), int(state.seen.visits[row])) for row in rows
-    )
+    names = range(graph.n_users) if graph.ids is None else graph.ids
+    return tuple(Misled(names[row], float(state.gain[row]), int(state.seen.visits[row])) for row in rows.tolist())
 
 
 def _plain(value: Any) -> Any:
