@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..policies.report import CLEAR
 from .diagnosis import Diagnosis
 
 LISTED = 10  # misled users in the text; JSON has all
@@ -99,7 +100,11 @@ def picture(diagnosis: Diagnosis) -> bytes:
     _draw_evidence(top, diagnosis)
     low.plot(diagnosis.rounds, diagnosis.strength, color=WITH, lw=2)
     low.set_yscale("log")
-    low.set(xlabel="round", ylabel="effective strength")
+    low.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    low.set(xlabel="round", ylabel="effective\nstrength")
+    low.set_ylim(diagnosis.strength.min() / 3, diagnosis.strength.max() * 3)
+    end = (1.01, float(diagnosis.strength[-1]))
+    low.annotate(f"{end[1]:.2g}", end, xycoords=("axes fraction", "data"), color=WITH, va="center", annotation_clip=False)
     for axes in (top, low):
         axes.spines[["top", "right"]].set_visible(False)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
@@ -115,13 +120,19 @@ def picture(diagnosis: Diagnosis) -> bytes:
 
 def _draw_evidence(axes: Any, diagnosis: Diagnosis) -> None:
     rounds, ends = diagnosis.rounds, diagnosis.shuffled[:, -1]
+    axes.axhspan(-CLEAR, CLEAR, color="#eef0f3", lw=0)  # no difference
     axes.axhline(0, color=INK, lw=1.2)
     for curve in diagnosis.shuffled:
         axes.plot(rounds, curve, color=SHUFFLED, lw=1.2, alpha=0.8)
     axes.plot(rounds, diagnosis.difference, color=WITH, lw=2.4)
     axes.set_ylabel("log evidence, nats more\nthan without the graph")
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:+,.0f}" if value else "0")
-    axes.set_title(TITLES[diagnosis.verdict], loc="left", fontweight="bold", fontsize=12, color=INK, pad=10)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:+,.6g}" if value else "0")
+    axes.set_title(TITLES[diagnosis.verdict], loc="left", fontweight="bold", fontsize=12, color=INK, pad=24)
+    size = f"{diagnosis.report.rounds:,} rounds, {diagnosis.n_users:,} users, {diagnosis.n_edges:,} edges"
+    note = f"{size}; inside the grey band there is no difference"
+    axes.annotate(note, (0, 1), (0, 8), xycoords="axes fraction", textcoords="offset points", color=SHUFFLED, fontsize=9)
+    bottom, top = axes.get_ylim()
+    axes.set_ylim(min(bottom, -10), max(top, 10))  # a few nats must not look like a mountain
     labels = [
         (float(diagnosis.difference[-1]), "with the graph", WITH),
         (float(np.mean(ends)), "users shuffled", SHUFFLED),

@@ -238,7 +238,7 @@ def count_prediction(state: AdaptiveState, user: int, x: Floats, reward: float, 
     for kind in range(weight.shape[0]):
         for k in range(n_strengths):
             judge(state.evidence, kind, k, reward - predicted[kind, k], growth[kind, k])
-    # While the noise level is hardly known, one error can shift the evidence of all earlier rounds: no user is to blame for that.
+    # While the noise level is hardly known, one error can shift the evidence of all earlier rounds; no user is to blame for it.
     after = log_evidence(state.evidence, *with_graph) - log_evidence(state.evidence, *own)
     state.gain[user] += max(after - before, -WORST)
     leave_trail(state, weight)
