@@ -8,6 +8,7 @@ import typer
 
 from .. import __version__
 from . import data, experiments, figures
+from .diagnose import diagnose
 from .leaderboard import leaderboard
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Bandits for many users who are joined by a graph.")
@@ -17,6 +18,7 @@ app.command()(figures.reproduce)
 app.command()(experiments.run)
 app.command()(experiments.tune)
 app.command()(leaderboard)
+app.command()(diagnose)
 
 
 @app.callback(invoke_without_command=True)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import exp, log, sqrt
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,9 @@ from .base import Policy, Seed, check_choice, check_dim, check_not_negative, che
 from .evidence import Evidence, fade_evidence, judge, log_evidence, no_evidence, noise_variance, weigh
 from .kernels import register
 
+if TYPE_CHECKING:
+    from .report import Report
+
 KINDS = ("alone", "everyone", "graph")
 ALONE, EVERYONE, GRAPH = range(3)  # from GRAPH on, one kind for every slack
 LOOSENESS = 0.3
@@ -43,6 +46,7 @@ ALPHAS = tuple(np.geomspace(1e-4, 30.0, 9).tolist())
 LEVELS = (0.5, 0.9, 0.99)
 QUANTILES = (0.6744897501960817, 1.6448536269514722, 2.5758293035489004)  # of |N(0, 1)|
 TRAIL = 63
+WORST = 4.0  # nats; what one round can say against the graph in a user's gain
 
 
 class AdaptiveState(NamedTuple):
@@ -53,7 +57,9 @@ class AdaptiveState(NamedTuple):
     common: Hierarchy
     evidence: Evidence
     strength: Floats  # (k,), τ
-    gain: Floats  # (n,), log evidence for the graph, against the best models without it, from a user's own rounds
+    gain: (
+        Floats  # (n,), log evidence for the graph, against the best models without it, from a user's own rounds; each ≥ -WORST
+    )
     trail: Floats  # (TRAIL, 2 + kinds), at rounds 1, 2, 4, …: round, effective strength, weight of each kind
     inside: Ints  # (levels,), rewards inside the central interval of each level, judged before they were learned
     rounds: Ints  # (1,)
@@ -232,7 +238,9 @@ def count_prediction(state: AdaptiveState, user: int, x: Floats, reward: float, 
     for kind in range(weight.shape[0]):
         for k in range(n_strengths):
             judge(state.evidence, kind, k, reward - predicted[kind, k], growth[kind, k])
-    state.gain[user] += log_evidence(state.evidence, *with_graph) - log_evidence(state.evidence, *own) - before
+    # While the noise level is hardly known, one error can shift the evidence of all earlier rounds; no user is to blame for it.
+    after = log_evidence(state.evidence, *with_graph) - log_evidence(state.evidence, *own)
+    state.gain[user] += max(after - before, -WORST)
     leave_trail(state, weight)
 
 
@@ -422,6 +430,12 @@ class AdaptiveGraphUCB(Policy):
     def user_precision(self, user: int) -> Floats:
         """The inverse of the covariance: the metric in which the confidence region of this user is a ball."""
         return np.asarray(np.linalg.inv(self.moments(user)[1]))
+
+    def report(self) -> Report:
+        """Does the graph help? Evidence with and without it, coverage, the users whom it misleads; `str` says it in words."""
+        from .report import report  # which reads what is defined here
+
+        return report(self._state, self.graph)
 
     def beta(self, user: int, level: float = 0.99) -> float:
         """The radius of the region that holds the user's vector with this probability, under the model."""

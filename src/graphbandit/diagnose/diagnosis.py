@@ -1,0 +1,192 @@
+"""Does my graph help? One log, learned with the graph and with its users shuffled, each judged against no graph at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ..graph import UserGraph
+from ..jit import Floats, Ints
+from ..policies import AdaptiveGraphUCB
+from ..policies.adaptive import ALPHAS
+from ..policies.base import check_count, check_positive
+from ..policies.report import CLEAR, Report, effective_strength, evidence_difference, model_weights, times
+from .logs import Log
+from .replay import feed
+
+POINTS = 400  # at which curves are noted
+Progress = Callable[[int, int], None]
+"""`progress(rows done, rows in all)`; a log is learned once for the graph and once for every shuffle."""
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """What a log says about a graph. Curves are noted at `rounds`; log evidence is in nats."""
+
+    report: Report  # of the policy on the graph, after the whole log
+    rounds: Ints  # (points,)
+    difference: Floats  # (points,), log evidence with the graph, less that of the best model without it
+    shuffled: Floats  # (shuffles, points), the same on graphs with the users shuffled
+    strength: Floats  # (points,), effective strength on the graph
+    n_users: int  # of the log
+    n_edges: int
+    seed: int
+
+    @property
+    def over_shuffled(self) -> float:
+        """How many nats more the rewards are expected with the graph than with the best shuffled one."""
+        return float(self.difference[-1] - self.shuffled[:, -1].max())
+
+    @property
+    def beats_shuffled(self) -> bool:
+        """By 3 nats, and by more than shuffles differ among themselves."""
+        return self.over_shuffled > max(CLEAR, float(np.ptp(self.shuffled[:, -1])))
+
+    @property
+    def verdict(self) -> Literal["too few", "helps", "no better than shuffled", "no difference", "hurts"]:
+        """As of the report, but a graph that helps must also be better than shuffled ones."""
+        verdict = self.report.verdict
+        return "no better than shuffled" if verdict == "helps" and not self.beats_shuffled else verdict
+
+    def __str__(self) -> str:
+        return f"{self.finding()} {self.report.details()}"
+
+    def finding(self) -> str:
+        """The answer in plain words."""
+        report, n = self.report, len(self.shuffled)
+        if self.verdict == "too few":
+            return report.finding()
+        after, control = f"after {report.rounds:,} rounds the rewards are", f"the best of {n} graphs with its users shuffled"
+        rate = f"{abs(report.per_round):.2g} nats a round"
+        if self.verdict == "helps":
+            return (
+                f"Your graph helps: {after} {times(report.difference)} as likely with it as without it ({rate}), "
+                f"and {times(self.over_shuffled)} as likely as with {control}: it matters who is joined to whom."
+            )
+        if self.verdict == "no better than shuffled":
+            return (
+                f"Your graph helps no more than a shuffled one: {after} {times(report.difference)} as likely with it as "
+                f"without it ({rate}), but so they are when its users are shuffled ({self._range()}). Users are alike; "
+                "who is joined to whom does not matter."
+            )
+        how = (
+            f"Your graph does not help: {after} about as likely with it as without it ({report.difference:+.1f} nats)"
+            if self.verdict == "no difference"
+            else f"Your graph hurts: {after} {times(-report.difference)} as likely without it as with it ({rate})"
+        )
+        return f"{how}{self._shuffled_clause(control)} {self._instead()}"
+
+    def _range(self) -> str:
+        ends = self.shuffled[:, -1]
+        return f"{ends.min():+,.1f} to {ends.max():+,.1f} nats"
+
+    def _shuffled_clause(self, control: str) -> str:
+        if self.beats_shuffled:
+            return f". It does say something about who resembles whom, {times(self.over_shuffled)} more than {control}."
+        return f", and no better with it than with its users shuffled ({self._range()})."
+
+    def _instead(self) -> str:
+        alike = self.report.everyone - self.report.alone
+        if alike > CLEAR:
+            return "Users are alike, whoever they are joined to: one common model with room for differences does best."
+        return "Users are best learned each alone." if alike < -CLEAR else "Nor does it matter much whether users are alike."
+
+    def as_table(self) -> dict[str, Any]:
+        """Everything as plain JSON values."""
+        ends = self.shuffled[:, -1].tolist()
+        counted = max(self.report.counted, 1.0)
+        return {
+            "verdict": self.verdict,
+            "sentence": str(self),
+            "users": self.n_users,
+            "edges": self.n_edges,
+            "seed": self.seed,
+            "report": self.report.as_table(),
+            "shuffled": {
+                "difference": ends,
+                "per_round": [end / counted for end in ends],
+                "beaten_by": self.over_shuffled,
+                "beaten": self.beats_shuffled,
+            },
+            "curves": {
+                "round": self.rounds.tolist(),
+                "difference": self.difference.tolist(),
+                "shuffled": self.shuffled.tolist(),
+                "strength": self.strength.tolist(),
+            },
+        }
+
+
+def diagnose(
+    log: Log,
+    graph: UserGraph,
+    *,
+    half_life: float | None = None,
+    shuffles: int = 3,
+    seed: int = 0,
+    progress: Progress = lambda done, total: None,
+) -> Diagnosis:
+    """Replay a log through `AdaptiveGraphUCB` on the graph, and on graphs with its users shuffled.
+
+    Parameters
+    ----------
+    log : Log
+        In order of time. Add a column of ones to the features if rewards do not average to zero.
+    graph : UserGraph
+        Its users are those of the log, and maybe more.
+    half_life : float, optional
+        For tastes that drift, as in `AdaptiveGraphUCB`.
+    shuffles : int
+        How many shuffled graphs to compare with. Only users of the log change places: dealt over users of whom nothing
+        is known, the control would have less to go by than the graph.
+    seed : int
+        Of the shuffles.
+
+    Examples
+    --------
+    >>> from graphbandit import graphs, signals
+    >>> graph = graphs.watts_strogatz(20, 4, 0.1, seed=0)
+    >>> rng = np.random.default_rng(1)
+    >>> user, features = rng.integers(20, size=600), signals.unit_arms(600, 3, seed=2)
+    >>> tastes = signals.smooth(graph, 3, gamma=7, seed=3)
+    >>> reward = (features * tastes[user]).sum(axis=1) + 0.3 * rng.standard_normal(600)
+    >>> diagnose(Log(user, features, reward), graph).verdict
+    'helps'
+    """
+    check_count(shuffles=shuffles)
+    check_count(0, seed=seed)
+    check_positive(half_life=1.0 if half_life is None else half_life)
+    if not len(log):
+        raise ValueError("log has no rows: there is nothing to learn from.")
+    user = log.rows_of(graph)
+    active = np.unique(user)
+    total = len(log) * (1 + shuffles)
+    stops = np.unique(np.linspace(0, len(log), min(POINTS, len(log)) + 1).round().astype(np.int64))[1:]
+
+    def learn(rows: Ints, before: int) -> tuple[AdaptiveGraphUCB, Floats, Floats]:
+        policy = AdaptiveGraphUCB(graph, log.dim, alphas=strengths(log), half_life=half_life)
+        difference, strength, start = np.empty(len(stops)), np.empty(len(stops)), 0
+        for point, stop in enumerate(stops.tolist()):
+            feed(policy, rows[start:stop], log.features[start:stop], log.reward[start:stop])
+            difference[point] = evidence_difference(policy._state)
+            strength[point] = effective_strength(policy._state, model_weights(policy._state))
+            progress(before + stop, total)
+            start = stop
+        return policy, difference, strength
+
+    policy, difference, strength = learn(user, 0)
+    rng, others = np.random.default_rng(seed), []
+    for shuffle in range(shuffles):
+        place = np.arange(graph.n_users)
+        place[active] = rng.permutation(active)  # to act as another user is to take its place in the graph
+        others.append(learn(place[user], len(log) * (1 + shuffle))[1])
+    return Diagnosis(policy.report(), stops, difference, np.array(others), strength, len(active), graph.n_edges, int(seed))
+
+
+def strengths(log: Log) -> list[float]:
+    """The grid of AdaptiveGraphUCB, which is made for features of norm 1, in the units of this log."""
+    square = float((log.features**2).sum(axis=1).mean())
+    return [tau * (square or 1.0) for tau in ALPHAS]
