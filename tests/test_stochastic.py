@@ -29,6 +29,7 @@ from graphbandit import (
 )
 from graphbandit.archive import ArchiveError
 from graphbandit.checks import check_policy
+from graphbandit.experiments.keep import place
 from graphbandit.jit import Floats
 from graphbandit.policies import Policy, kernels
 from graphbandit.policies.linucb import LinUCBState
@@ -239,12 +240,14 @@ def test_reseeding_reaches_the_refreshes() -> None:
 def test_runs_that_are_kept_know_the_settings(tmp_path: Path) -> None:
     env = environments.Linear(GRAPH, signals.smooth(GRAPH, 3, gamma=3, seed=2), ARMS)
 
-    def reused(**settings: Any) -> int:
-        epsilon = settings.pop("epsilon", 0.1)
-        made = {"p": lambda graph, dim: Stochastic(AdaptiveGraphUCB(graph, dim, **settings), epsilon=epsilon)}
-        return int(compare(made, lambda seed: env, 5, seeds=[0], keep=tmp_path).provenance["reused"])
+    def file(epsilon: float = 0.1, **settings: Any) -> Path | None:
+        policy = Stochastic(AdaptiveGraphUCB(GRAPH, 3, **settings), epsilon=epsilon)
+        return place(tmp_path, "p", policy, env, horizon=5, seed=0)
 
-    assert [reused(), reused(), reused(epsilon=0.2), reused(models=["graph"]), reused(models=["graph"])] == [0, 1, 0, 0, 1]
+    assert file() == file() and file(models=["graph"]) == file(models=["graph"])
+    assert len({file(), file(0.2), file(models=["graph"]), file(alphas=[1.0]), file(half_life=9.0)}) == 5
+    made = {"p": lambda graph, dim: Stochastic(LinUCB(graph, dim), epsilon=0.1)}
+    assert [compare(made, lambda seed: env, 5, seeds=[0], keep=tmp_path).provenance["reused"] for _ in range(2)] == [0, 1]
 
 
 @pytest.mark.parametrize(
