@@ -126,7 +126,7 @@ def test_odd_ids_cannot_be_saved(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cls", POLICIES.values())
 def test_a_seeded_generator_comes_back(cls: Any, tmp_path: Path) -> None:
-    for bits in (np.random.PCG64(3), np.random.MT19937(3), np.random.Philox(3)):
+    for bits in (np.random.PCG64(3), np.random.MT19937(3), np.random.Philox(3), np.random.SFC64(3)):
         catalogue = {"items": np.eye(2)} if "items" in inspect.signature(cls).parameters else {}
         policy = cls(graphs.empty(3), 2, seed=np.random.Generator(bits), **catalogue)
         policy.save(tmp_path / "p.npz")

@@ -95,7 +95,7 @@ def test_a_subclass_that_overrides_is_obeyed() -> None:
     class First(LinUCB):
         """LinUCB that always shows the first arm."""
 
-        def recommend(self, user: int, arms: Any) -> int:
+        def recommend(self, user: int, arms: Any, **_: Any) -> Any:
             return 0
 
     env = world(1)

@@ -231,7 +231,7 @@ def test_a_broken_policy_is_caught() -> None:
     class Forgetful(LinUCB):
         """Draws a new seed in every decision."""
 
-        def recommend(self, user: int, arms: Any) -> int:
+        def recommend(self, user: int, arms: Any, **_: Any) -> Any:
             self.reseed(None)
             return int(self._rng.integers(len(arms)))
 

@@ -14,6 +14,7 @@ from .policies import (
     POLICIES,
     SCLUB,
     AdaptiveGraphUCB,
+    Choice,
     CoLin,
     CommunityUCB,
     DynUCB,
@@ -31,6 +32,7 @@ from .policies import (
     Scores,
     SpectralTS,
     SpectralUCB,
+    Stochastic,
 )
 
 __version__ = "0.1.0"
@@ -44,6 +46,7 @@ __all__ = [
     "POLICIES",
     "SCLUB",
     "AdaptiveGraphUCB",
+    "Choice",
     "CoLin",
     "CommunityUCB",
     "DynUCB",
@@ -62,6 +65,7 @@ __all__ = [
     "Scores",
     "SpectralTS",
     "SpectralUCB",
+    "Stochastic",
     "Trace",
     "UserGraph",
     "compare",

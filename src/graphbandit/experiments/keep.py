@@ -97,5 +97,7 @@ def _add_values(digest: Any, values: Any) -> None:
         elif sparse.issparse(value):
             rows = sparse.csr_array(value)
             _add_values(digest, {f"{name}.{part}": getattr(rows, part) for part in ("data", "indices", "indptr")})
+        elif isinstance(value, list):
+            _add_values(digest, {f"{name}[{place}]": part for place, part in enumerate(value)})
         elif isinstance(value, bool | int | float | str | np.generic | None):
             digest.update(f"{name}={value!r};".encode())

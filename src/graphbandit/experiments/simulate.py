@@ -108,9 +108,14 @@ def _is_compiled(policy: Learner) -> bool:
     return isinstance(policy, Policy) and kind.recommend is Policy.recommend and kind.update is Policy.update
 
 
+def _is_ours(state: Any) -> bool:
+    """Whether a state, and every state inside it, is of this package."""
+    ours = type(state).__module__.startswith(f"{__package__.partition('.')[0]}.")
+    return ours and all(_is_ours(part) for part in state if isinstance(part, tuple))
+
+
 def _loop(policy: Any) -> Any:
-    ours = type(policy._state).__module__.startswith(f"{__package__.partition('.')[0]}.")
-    play = play_compiled if ours else _play_uncached
+    play = play_compiled if _is_ours(policy._state) else _play_uncached
 
     def loop(policy: Any, arms: Floats, rounds: Rounds, trace: Trace) -> None:
         done = 0

@@ -31,7 +31,7 @@ class Experiment:
     seeds : ints
         One run each.
     environment : table
-        `kind` and the fields of `LinearWorld`.
+        `kind` and the fields of `LinearWorld` or `DriftingWorld`.
     policies : label → table
         `policy`, a key of `graphbandit.POLICIES`; optionally `graph`, the graph that it is told: "true", "empty", "complete" or
         "shuffled"; the rest are its settings.

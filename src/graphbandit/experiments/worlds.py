@@ -6,10 +6,13 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
 
 from .. import environments, graphs, signals
 from ..graph import UserGraph
+from ..jit import Floats
 from ..policies import POLICIES, Policy
 from .tables import SpecError, check_keys, check_type, required_of, settings_of
 
@@ -48,11 +51,13 @@ class LinearWorld:
     n_arms: int = 500
     pool: int | Literal["all"] = 50
 
+    counts: ClassVar[tuple[str, ...]] = ("n_users", "dim", "n_arms")
+
     def __post_init__(self) -> None:
-        hints = typing.get_type_hints(LinearWorld)
-        for key in ("n_users", "dim", "gamma", "sigma", "n_arms", "pool"):
+        hints = typing.get_type_hints(type(self))
+        for key in (part.name for part in fields(self) if part.name != "graph"):
             check_type("[environment]", key, getattr(self, key), hints[key])
-        for key in ("n_users", "dim", "n_arms"):
+        for key in self.counts:
             if getattr(self, key) < 1:
                 raise SpecError(f"[environment] {key} must be at least 1, but it is {getattr(self, key)}.")
         where = "[environment] graph"
@@ -66,7 +71,7 @@ class LinearWorld:
             if key in self.graph:
                 check_type(where, key, self.graph[key], kind)
 
-    def __call__(self, seed: int) -> environments.Linear:
+    def __call__(self, seed: int) -> environments.Linear | environments.Drifting:
         graph, theta, arms = environments.streams(seed, "graph", "theta", "arms")
         parameters = {key: value for key, value in self.graph.items() if key != "kind"}
         kind = self.graph["kind"]
@@ -77,15 +82,51 @@ class LinearWorld:
                 users = GRAPHS[kind](self.n_users)
             else:
                 users = GRAPHS[kind](self.n_users, **parameters, seed=graph)
-            truth = signals.smooth(users, self.dim, gamma=self.gamma, seed=theta)
-            catalogue = signals.unit_arms(self.n_arms, self.dim, seed=arms)
-            pool = None if self.pool == "all" else self.pool
-            return environments.Linear(users, truth, catalogue, sigma=self.sigma, pool=pool)
+            return self.inhabited(users, theta, signals.unit_arms(self.n_arms, self.dim, seed=arms))
         except ValueError as error:
             raise SpecError(f"[environment] {error}") from error
 
+    def inhabited(
+        self, users: UserGraph, theta: np.random.Generator, arms: Floats
+    ) -> environments.Linear | environments.Drifting:
+        """The world of users on this graph, whose vectors are drawn from `theta`."""
+        return environments.Linear(users, self.tastes(users, theta), arms, sigma=self.sigma, pool=self.offered)
 
-ENVIRONMENTS: dict[str, type[LinearWorld]] = {"linear": LinearWorld}
+    def tastes(self, users: UserGraph, theta: np.random.Generator) -> Floats:
+        """(n_users, dim) vectors that are smooth on the graph."""
+        return signals.smooth(users, self.dim, gamma=self.gamma, seed=theta)
+
+    @property
+    def offered(self) -> int | None:
+        """`pool` as environments have it."""
+        return None if self.pool == "all" else self.pool
+
+
+@dataclass(frozen=True)
+class DriftingWorld(LinearWorld):
+    """`environments.Drifting`: a `LinearWorld` whose users go on to others of their kind; at first they are the same.
+
+    >>> DriftingWorld({"kind": "complete"}, n_arms=100, period=300)(seed=0)
+    Drifting(UserGraph(n_users=20, n_edges=190), 100 arms, dim=5, sigma=0.01, pool=50, 4 phases, period=300, change='drift')
+    """
+
+    phases: int = 4
+    period: int = 1000
+    change: Literal["drift", "jump"] = "drift"
+
+    counts: ClassVar[tuple[str, ...]] = (*LinearWorld.counts, "phases", "period")
+
+    def inhabited(
+        self, users: UserGraph, theta: np.random.Generator, arms: Floats
+    ) -> environments.Linear | environments.Drifting:
+        """The world of users on this graph, whose vectors are drawn from `theta`, one phase after the other."""
+        tastes = np.stack([self.tastes(users, theta) for _ in range(self.phases)])
+        return environments.Drifting(
+            users, tastes, arms, sigma=self.sigma, pool=self.offered, period=self.period, change=self.change
+        )
+
+
+ENVIRONMENTS: dict[str, type[LinearWorld]] = {"linear": LinearWorld, "drifting": DriftingWorld}
 
 
 @dataclass(frozen=True)

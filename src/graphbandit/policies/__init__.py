@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .adaptive import AdaptiveGraphUCB
-from .base import Policy, Scores
+from .base import Choice, Policy, Scores
 from .club import CLUB
 from .cofiba import COFIBA
 from .colin import CoLin
@@ -19,6 +19,7 @@ from .linucb import LinUCB
 from .oful import OFUL
 from .sclub import SCLUB
 from .spectral import SpectralTS, SpectralUCB
+from .stochastic import Stochastic
 from .uniform import Random
 
 POLICIES: dict[str, type[Policy]] = {
@@ -55,6 +56,7 @@ __all__ = [
     "POLICIES",
     "SCLUB",
     "AdaptiveGraphUCB",
+    "Choice",
     "CoLin",
     "CommunityUCB",
     "DynUCB",
@@ -72,4 +74,5 @@ __all__ = [
     "Scores",
     "SpectralTS",
     "SpectralUCB",
+    "Stochastic",
 ]

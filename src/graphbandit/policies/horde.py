@@ -338,6 +338,17 @@ class HordeEpochGreedy(_Horde):
         params = dict(strength=strength, sigma=sigma, rate=rate, solver=solver, period=checked_period(graph, period))
         super().__init__(graph, dim, state, params, seed, noise=1)
 
+    @property
+    def _is_sampling(self) -> bool:
+        """The noise is a coin of known probability."""
+        return False
+
+    def _chances(self, user: int, arms: Floats, noise: Floats) -> Floats:
+        """(1 - ε) of the greedy choice, ε of any."""
+        rate = exploration_rate(self._state)
+        greedy = super()._chances(user, arms, np.full((1, 1), np.inf))
+        return (1.0 - rate) * greedy + rate / len(arms)
+
 
 def joint_solver(graph: UserGraph, dim: int, strength: float, sigma: float, solver: str) -> Dense | CG:
     """The solver of this name for Σ = A + strength sigma² (I + L) ⊗ I, before the first observation."""

@@ -122,6 +122,22 @@ def all_values(state: Any, user: int, arms: Floats, noise: Floats, values: Float
 
 
 @compiled
+def count_wins(state: Any, user: int, arms: Floats, noise: Floats, wins: Floats) -> None:
+    """Add to `wins` one decision for every row of `noise`, in equal parts to the arms that `choose` would choose from."""
+    values = np.empty(arms.shape[0])
+    for draw in range(noise.shape[0]):
+        sample(state, user, arms, noise[draw], values)
+        best, ties = values[0], 0
+        for a in range(values.shape[0]):
+            best = max(best, values[a])
+        for a in range(values.shape[0]):
+            ties += values[a] == best
+        for a in range(values.shape[0]):
+            if values[a] == best:
+                wins[a] += 1.0 / ties
+
+
+@compiled
 def learn(state: Any, user: int, x: Floats, reward: float) -> bool:
     """`update` if the observation is one that finite arithmetic can hold; otherwise leave the state alone and say False."""
     if not abs(reward) <= LARGEST_REWARD:  # NaN fails too
