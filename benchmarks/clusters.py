@@ -1,4 +1,4 @@
-"""µs a round of every clustering policy beside LinUCB, at 1,000 users, with settings under which nothing splits, and by default.
+"""µs a round of every clustering policy beside LinUCB, at 1,000 users: with settings under which nothing splits, and by default.
 
 python benchmarks/clusters.py [--rounds 20000] [--repeats 5]
 """
