@@ -1,4 +1,4 @@
-"""µs a round of every clustering policy beside LinUCB, at 1,000 users: with settings under which nothing splits, and by default.
+"""µs a round of every clustering policy beside LinUCB, at 1,000 users: when nothing splits, and by default.
 
 python benchmarks/clusters.py [--rounds 20000] [--repeats 5]
 """
@@ -46,9 +46,8 @@ def main() -> None:
                 if repeat:
                     spent = (time.perf_counter() - begin) / options.rounds * 1e6
                     best[name, column] = min(spent, best.get((name, column), np.inf))
-    print(
-        "| policy | nothing splits, µs a round | times LinUCB | defaults, µs a round | times LinUCB |\n|---|---:|---:|---:|---:|"
-    )
+    print("| policy | nothing splits, µs a round | times LinUCB | by default, µs a round | times LinUCB |")
+    print("|---|---:|---:|---:|---:|")
     for name in POLICIES:
         cells = [f"{best[name, c]:.1f} | {best[name, c] / best['LinUCB', c]:.1f}" for c in (0, 1)]
         print(f"| {name} | {' | '.join(cells)} |")
