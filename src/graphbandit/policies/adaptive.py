@@ -57,9 +57,7 @@ class AdaptiveState(NamedTuple):
     common: Hierarchy
     evidence: Evidence
     strength: Floats  # (k,), τ
-    gain: (
-        Floats  # (n,), log evidence for the graph, against the best models without it, from a user's own rounds; each ≥ -WORST
-    )
+    gain: Floats  # (n,), log evidence for the graph against the best without it, from a user's rounds, each at least -WORST
     trail: Floats  # (TRAIL, 2 + kinds), at rounds 1, 2, 4, …: round, effective strength, weight of each kind
     inside: Ints  # (levels,), rewards inside the central interval of each level, judged before they were learned
     rounds: Ints  # (1,)
