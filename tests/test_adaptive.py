@@ -211,7 +211,7 @@ def test_evidence_finds_out_whether_the_graph_helps() -> None:
         weigh(policy._state.evidence, False, weight)
         weights.append(weight.sum(axis=1))
     assert weights[0][ALONE] < 1e-3 and weights[0][GRAPH:].sum() + weights[0][EVERYONE] > 0.99
-    assert weights[1][ALONE] > 0.5
+    assert weights[1][ALONE] > max(weights[1][EVERYONE], weights[1][GRAPH:].sum())
     assert policy._state.gain.sum() < 0  # an unrelated graph misleads
 
 
