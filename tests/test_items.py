@@ -45,4 +45,4 @@ def test_round_numbers_do_not_crowd_one_place() -> None:
         made = catalogue(items, items.shape[1])
         made.table[:] = -1  # empty, so that the first place of each item shows
         homes = {place_of(made, bits) for bits in made.bits}
-        assert len(homes) > 0.5 * len(items)
+        assert len(homes) > 0.4 * len(items)

@@ -143,7 +143,7 @@ def test_ranks_and_mean_ranks_of_made_up_results() -> None:
     overall = {
         row["policy"]: (row["mean_rank"], row["ran"], row["worlds"], row["level_with_best"]) for row in content["policies"]
     }
-    assert overall == {"a": (1.5, 2, 2, 1), "b": (2.0, 1, 2, 1), "c": (2.0, 2, 2, 1)}
+    assert overall == {"a": (1.5, 2, 2, 1), "b": (2.5, 1, 2, 1), "c": (2.0, 2, 2, 1)}
     assert json.loads(json.dumps(content, allow_nan=False)) == content
 
 
@@ -151,7 +151,7 @@ def test_a_policy_that_does_not_fit_is_shown_with_its_reason() -> None:
     content = summary(BOARD)
     text, page = markdown(content), render(content)
     assert "| b | **2** | does not fit (1) |" in text and "1. Does not fit: it needs 18 GB" in text
-    assert "| b | 2.0 | 1 of 2 |" in text and "| a | 1.5 | 2 of 2 |" in text
+    assert "| b | 2.5 | 1 of 2 |" in text and "| a | 1.5 | 2 of 2 |" in text
     assert "does not fit: it needs 18 GB of &lt;memory&gt;." in page and 'href="#note-1"' in page and 'id="note-1"' in page
     assert "netflix: get it" in text and "get it" in page
 

@@ -283,7 +283,8 @@ def test_command_errors_are_one_sentence(tmp_path: Path) -> None:
 def test_interrupted_command_keeps_what_is_finished(tmp_path: Path) -> None:
     path = spec(tmp_path, text=BASE.replace("horizon = 60", "horizon = 40000").replace("runs = 3", "runs = 4000"))
     command = [sys.executable, "-m", "graphbandit.cli", "run", path, "--out", str(tmp_path), "--workers", "2"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen(command, **pipes, start_new_session=True, preexec_fn=hear_interrupts)
     runs = tmp_path / "small" / "runs"
     deadline = time.monotonic() + 120
     while len(list(runs.glob("*.npz"))) < 3 and time.monotonic() < deadline and process.poll() is None:
@@ -297,6 +298,11 @@ def test_interrupted_command_keeps_what_is_finished(tmp_path: Path) -> None:
     while (left := list(running(process.pid))) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not left
+
+
+def hear_interrupts() -> None:
+    """A shell lets its background jobs ignore Ctrl-C, and their children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def running(session: int) -> Iterator[str]:

@@ -189,7 +189,7 @@ def test_the_basis_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_state_that_does_not_fit_is_refused() -> None:
     many: UserGraph = graphs.empty(1_000_000)
     items = signals.unit_arms(60, 3, seed=1)
-    with pytest.raises(ValueError, match=r"rank = 50 needs 20 GB for 1,000,000 users, more than 16; 44 would fit"):
+    with pytest.raises(ValueError, match=r"rank = 50 needs 20 GB for 1,000,000 users, more than 4; 22 would fit"):
         SpectralUCB(many, 3, items=items)
     assert SpectralUCB(many, 3, items=items, shared=True).params["rank"] == 50
 

@@ -148,11 +148,11 @@ def diagnose(
     Examples
     --------
     >>> from graphbandit import graphs, signals
-    >>> graph = graphs.watts_strogatz(20, 4, 0.1, seed=0)
-    >>> rng = np.random.default_rng(1)
-    >>> user, features = rng.integers(20, size=600), signals.unit_arms(600, 3, seed=2)
-    >>> tastes = signals.smooth(graph, 3, gamma=7, seed=3)
-    >>> reward = (features * tastes[user]).sum(axis=1) + 0.3 * rng.standard_normal(600)
+    >>> graph = graphs.watts_strogatz(40, 4, 0.1, seed=0)
+    >>> rng = np.random.default_rng(2)
+    >>> user, features = rng.integers(40, size=800), signals.unit_arms(800, 3, seed=3)
+    >>> tastes = signals.smooth(graph, 3, gamma=7, seed=1)
+    >>> reward = (features * tastes[user]).sum(axis=1) + 0.3 * rng.standard_normal(800)
     >>> diagnose(Log(user, features, reward), graph).verdict
     'helps'
     """

@@ -98,7 +98,7 @@ def spectral(
     distinct, which = np.unique(known.features, axis=0, return_inverse=True)  # equal rows are one node of the graph
     contents = distinct.tobytes()
     blocks = 1 if shared else n_users
-    rank = checked_rank(rank, item_graph(contents, dim, int(neighbours)), blocks)
+    rank = checked_rank(rank, item_graph(contents, dim, int(neighbours)), len(known.features), blocks)
     eigenvalues, vectors = spectrum(contents, dim, int(neighbours), rank)
     features = (vectors / np.sqrt(eigenvalues + ridge))[which.ravel()]
     model = Spectral(
@@ -114,16 +114,17 @@ def spectral(
     return model, eigenvalues
 
 
-def checked_rank(rank: int | None, graph: UserGraph, blocks: int) -> int:
+def checked_rank(rank: int | None, graph: UserGraph, n_items: int, blocks: int) -> int:
     """How many eigenvectors to keep: enough to tell the components of the graph apart, and such that the state fits."""
     n, components = graph.n_users, int(graph.components.max()) + 1
     if rank is None:
         rank = min(n, max(RANK, components))
-    if not isinstance(rank, int | np.integer) or isinstance(rank, bool) or not components <= rank <= n:
+    if not isinstance(rank, int | np.integer) or isinstance(rank, bool) or not components <= rank <= n_items:
         raise ValueError(
             f"rank must be an integer from {components}, the number of components of the item graph (the items of one "
-            f"left out would have no payoff), to {n}, the number of items, but it is {rank!r}."
+            f"left out would have no payoff), to {n_items}, the number of items, but it is {rank!r}."
         )
+    rank = min(rank, n)  # of equal items there is one node
     if 8 * blocks * rank**2 > LARGEST_STATE:
         largest = int(sqrt(LARGEST_STATE / 8 / blocks))
         raise ValueError(

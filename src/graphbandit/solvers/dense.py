@@ -179,8 +179,16 @@ def rebuild(solver: Dense, seen: Observations, c: int) -> None:
             column = solver.position[solver.neighbour[entry]] * dim
             for k in range(dim):
                 system[row + k, column + k] += solver.prior[entry]
+    # Rounding may eat a pivot after features of very different sizes: a floor far below any true one keeps it positive.
+    floor = np.inf
+    for place in range(users.shape[0]):
+        for entry in range(solver.start[users[place]], solver.start[users[place] + 1]):
+            if solver.neighbour[entry] == users[place]:
+                floor = min(floor, 1e-6 * solver.prior[entry])
+    for i in range(size):
+        system[i, i] -= floor
     inverse = component_inverse(solver, c)
-    invert_positive(system, 0.0, inverse)
+    invert_positive(system, floor, inverse)
     for place in range(users.shape[0]):
         for k in range(dim):
             solver.theta[users[place], k] = dot(inverse[place * dim + k], target) / solver.scale[users[place]]

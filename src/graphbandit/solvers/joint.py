@@ -10,9 +10,9 @@ from scipy import sparse
 
 from ..graph import UserGraph
 from ..jit import Floats, Indices, Ints, compiled
-from ..linalg import dot, quadratic_form
+from ..linalg import CANCELLATION, dot, quadratic_form
 from ..observations import Observations
-from .dense import Dense, component_inverse, dense, marginal, observe_dense
+from .dense import Dense, component_inverse, dense, marginal, observe_dense, rebuild
 from .relaxed import Prior, View
 
 
@@ -102,6 +102,12 @@ def forget_dense(solver: Dense, seen: Observations, user: int, keep: float) -> N
     for i in range(dim):
         for j in range(dim):
             lost[i, j] = seen.gram[user, i, j] * (1.0 - keep) / keep
+    largest = 0.0
+    for i in range(dim):
+        largest = max(largest, lost[i, i] * inverse[row + i, row + i])
+    if largest > CANCELLATION:  # in exact arithmetic E G_ii is below 1 - keep; digits are lost, so begin afresh
+        rebuild(solver, seen, c)
+        return
     for i in range(dim):
         system[i, i] = 1.0
         for j in range(dim):
