@@ -10,7 +10,7 @@ from scipy import sparse
 
 from ..graph import UserGraph
 from ..jit import Floats, Indices, Ints, compiled
-from ..linalg import CANCELLATION, dot, quadratic_form
+from ..linalg import CANCELLATION, dot, invert_positive, quadratic_form
 from ..observations import Observations
 from .dense import Dense, component_inverse, dense, marginal, observe_dense, rebuild
 from .relaxed import Prior, View
@@ -92,7 +92,8 @@ def dense_of(solver: Joint, model: int) -> Dense:
 def forget_dense(solver: Dense, seen: Observations, user: int, keep: float) -> None:
     """Let inverse and θ follow statistics of a user that `seen` has already multiplied by `keep`.
 
-    The block (i, i) of the system has lost E = (1 - keep) A_i, so with G the inverse, G += G_:i (I - E G_ii)⁻¹ E G_i:.
+    The block (i, i) of the system has lost E = (1 - keep) A_i, so with G the inverse, G += G_:i M G_i:, where
+    M = (I - E G_ii)⁻¹ E = E + E (G_ii⁻¹ - E)⁻¹ E.
     """
     dim = solver.theta.shape[1]
     c = solver.component[user]
@@ -108,12 +109,22 @@ def forget_dense(solver: Dense, seen: Observations, user: int, keep: float) -> N
     if largest > CANCELLATION:  # in exact arithmetic E G_ii is below 1 - keep; digits are lost, so begin afresh
         rebuild(solver, seen, c)
         return
+    marginal_precision, rest, trace = np.empty((dim, dim)), np.empty((dim, dim)), 0.0
+    invert_positive(inverse[row : row + dim, row : row + dim], 0.0, marginal_precision)
     for i in range(dim):
-        system[i, i] = 1.0
+        trace += marginal_precision[i, i]
         for j in range(dim):
-            for k in range(dim):
-                system[i, j] -= lost[i, k] * inverse[row + k, row + j]
-    middle = np.linalg.solve(system, lost)
+            system[i, j] = marginal_precision[i, j] - lost[i, j]
+    invert_positive(system, 1e-12 * trace, rest)  # the shift only keeps rounding from a pivot of 0
+    half, middle = np.zeros((dim, dim)), lost.copy()
+    for i in range(dim):
+        for k in range(dim):
+            for j in range(dim):
+                half[i, j] += lost[i, k] * rest[k, j]
+    for i in range(dim):
+        for k in range(dim):
+            for j in range(dim):
+                middle[i, j] += half[i, k] * lost[k, j]
     rows, scaled = np.empty((dim, size)), np.zeros((dim, size))
     for i in range(dim):
         for j in range(size):
