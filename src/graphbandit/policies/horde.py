@@ -236,6 +236,9 @@ class _Horde(Policy):
             self._state = self._state._replace(solver=solver)
             self._edges_changed = False
 
+    def _estimates(self, users: Ints) -> Floats:
+        return np.asarray(self._state.solver.theta[users])
+
     def _packed(self) -> tuple[dict[str, Any], archive.Arrays]:
         self._take_in_edges()
         return super()._packed()
