@@ -320,6 +320,15 @@ def test_horde_goes_over_to_conjugate_gradients() -> None:
         policy.recommend(0, ARMS)
 
 
+def test_a_newcomer_does_not_wait_for_a_refresh() -> None:
+    for make in (HordeTS, HordeEpochGreedy):
+        policy = make(graphs.complete(5), DIM, solver="cg", sigma=1.0, period=20)
+        for a in range(20):
+            policy.update(a % 5, ARMS[0], 1.0)
+        user = policy.add_user([0, 1])
+        assert ARMS[0] @ policy.theta[user] > 0.1
+
+
 def test_too_large_a_component_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     policy, world = lived(POLICIES["GraphUCB, dense"][0], STORY)
     before = opinions(policy), policy.graph

@@ -16,6 +16,7 @@ from .graphucb_local import GraphUCBLocal
 from .horde import HordeEpochGreedy, HordeTS
 from .lints import LinTS
 from .linucb import LinUCB
+from .live import Removal
 from .oful import OFUL
 from .sclub import SCLUB
 from .spectral import SpectralTS, SpectralUCB
@@ -71,6 +72,7 @@ __all__ = [
     "LinUCB",
     "Policy",
     "Random",
+    "Removal",
     "Scores",
     "SpectralTS",
     "SpectralUCB",
