@@ -18,19 +18,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import exp, log, sqrt
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from ..graph import UserGraph
 from ..jit import Floats, Ints, compiled
 from ..linalg import cholesky, dot, invert_positive, multiply, quadratic_form, solve_cholesky
-from ..observations import Observations, no_observations, record
+from ..links import Links, links, relinked
+from ..observations import Observations, no_observations, no_rows, record, touched
 from ..solvers import DENSE_ROWS
 from ..solvers.graph_models import GraphModels, forget, learn, look, moments, predict
 from ..solvers.hierarchy import Hierarchy, hierarchy, observe_hierarchy, replace_user
 from ..solvers.joint import Joint, joint, rejoined
-from ..solvers.relaxed import Prior, Relaxed, View, drawn_to, new_view, relaxed, relinked, sandwich
+from ..solvers.relaxed import Prior, Relaxed, View, drawn_to, new_view, relaxed, relaxed_rows, renew_relaxed, sandwich
 from .base import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive, check_probability
 from .evidence import Evidence, fade_evidence, judge, log_evidence, no_evidence, noise_variance, weigh
 from .kernels import register
@@ -295,6 +296,22 @@ def forget_user(state: AdaptiveState, user: int) -> None:
     forget(state.solver, state.seen, user, state.keep)
 
 
+@compiled
+def forget_common(state: AdaptiveState, user: int) -> None:
+    """Take a user out of the common vectors."""
+    gram, bias = state.seen.gram[user], state.seen.bias[user]
+    dim = bias.shape[0]
+    before, after, old, new = np.empty((dim, dim)), np.empty((dim, dim)), np.empty(dim), np.zeros(dim)
+    for k in range(state.strength.shape[0]):
+        tau = state.strength[k]
+        invert_positive(gram, tau, before)
+        multiply(before, bias, old)
+        for i in range(dim):
+            for j in range(dim):
+                after[i, j] = 1.0 / tau if i == j else 0.0
+        replace_user(state.common, k, tau, before, after, old, new)
+
+
 class AdaptiveGraphUCB(Policy):
     """Learns how strong the graph is while it acts, and stops using a graph that does not help. No constant to tune.
 
@@ -351,6 +368,7 @@ class AdaptiveGraphUCB(Policy):
         "Observations": Observations,
         "Joint": Joint,
         "Relaxed": Relaxed,
+        "Links": Links,
         "Hierarchy": Hierarchy,
         "Evidence": Evidence,
     }
@@ -399,7 +417,7 @@ class AdaptiveGraphUCB(Policy):
                 fade=keep ** (1.0 / graph.n_users),
             ),
             strength=strengths,
-            gain=np.zeros(graph.n_users),
+            gain=touched(graph.n_users),
             trail=np.zeros((TRAIL, 2 + len(KINDS))),
             inside=np.zeros(len(LEVELS), dtype=np.int64),
             rounds=np.zeros(1, dtype=np.int64),
@@ -418,12 +436,12 @@ class AdaptiveGraphUCB(Policy):
     @property
     def theta(self) -> Floats:
         """(n_users, dim) the mean of every user's vector, as a copy."""
-        return np.array([self.moments(user)[0] for user in range(self.graph.n_users)])
+        return np.array([self.moments(user)[0] for user in range(self.n_users)])
 
     def moments(self, user: int) -> tuple[Floats, Floats]:
         """Mean and covariance of what is known about a user's vector."""
         theta, covariance = np.empty(self.dim), np.empty((self.dim, self.dim))
-        mixture(self._state, self.graph.check_user(user), theta, covariance)
+        mixture(self._state, self._check_user(user), theta, covariance)
         return theta, covariance
 
     def user_precision(self, user: int) -> Floats:
@@ -440,17 +458,38 @@ class AdaptiveGraphUCB(Policy):
         """The radius of the region that holds the user's vector with this probability, under the model."""
         from scipy.special import chdtri
 
-        self.graph.check_user(user)
+        self._check_user(user)
         return float(np.sqrt(chdtri(self.dim, 1.0 - level)))
+
+    def _user_rows(self) -> dict[str, Any]:
+        own = relaxed_rows("solver") if isinstance(self._state.solver, Relaxed) else {}
+        return no_rows("seen") | {"gain": 0.0} | own
+
+    def _forget(self, user: int) -> None:
+        """Take out what a user said about the common vector. How well models predicted its rewards stays in the evidence."""
+        forget_common(self._state, user)
 
     def _follow(self, touched: Ints, changes: Changes) -> None:
         state = self._state
-        if isinstance(state.solver, Joint):
-            fresh = joint(self.graph, self.dim, strengths=state.strength, rhos=state.rho, looseness=LOOSENESS)
-            solver: GraphModels = rejoined(fresh, state.seen)
+        rho = np.repeat(state.rho, len(state.strength))
+        fade = state.keep ** (1.0 / self.n_users)
+        solver = state.solver
+        if isinstance(solver, Joint):
+            if self.params["solver"] == "auto" and self.n_users * self.dim > DENSE_ROWS:
+                before, touched = solver.theta, np.arange(self.n_users)
+                solver = relaxed(self.graph, self.dim, len(rho))
+                solver.theta[: before.shape[1]] = before.transpose(1, 0, 2)
+            else:
+                solver = joint(self.graph, self.dim, strengths=state.strength, rhos=state.rho, looseness=LOOSENESS)
+                solver = rejoined(solver, state.seen)
         else:
-            solver = relinked(state.solver, self.graph, state.seen, np.repeat(state.rho, len(state.strength)))
-        self._state = state._replace(solver=solver)
+            solver = solver._replace(links=links(self.graph) if changes is None else relinked(solver.links, changes))
+        self._state = state._replace(solver=solver, evidence=state.evidence._replace(fade=fade))
+        if isinstance(solver, Relaxed):
+            renew_relaxed(solver, state.seen, touched, rho)
+
+    def _estimates(self, users: Ints) -> Floats:
+        return np.array([self.moments(user)[0] for user in users.tolist()]).reshape(len(users), self.dim)
 
 
 def _grid(name: str, values: Sequence[float]) -> Floats:

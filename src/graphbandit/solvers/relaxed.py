@@ -18,22 +18,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from ..graph import UserGraph
-from ..jit import Floats, Indices, Ints, compiled
+from ..jit import Floats, Ints, compiled
 from ..linalg import cholesky, dot, invert_positive, multiply, quadratic_form, solve_cholesky
-from ..observations import Observations
+from ..links import Links, links, no_links
+from ..observations import Observations, touched
 
 
 class Relaxed(NamedTuple):
     """Means of all users under each model, beside each other so that a neighbour is one stretch of memory."""
 
     theta: Floats  # (n, models, d)
-    start: Ints  # (n + 1,)
-    neighbour: Indices
-    inward: Floats  # P_ij
-    outward: Floats  # P_ji
+    links: Links
     reach: Floats  # (n,), Σ_j P_ij over the neighbours who have been served
 
 
@@ -68,29 +65,43 @@ def rest(view: View, rho: float) -> float:
 
 def relaxed(graph: UserGraph, dim: int, n_models: int) -> Relaxed:
     """Before the first observation: all means are 0."""
-    return Relaxed(np.full((graph.n_users, n_models, dim), 0.0), *graph.transitions(), np.zeros(graph.n_users))
+    return Relaxed(touched(graph.n_users, n_models, dim), links(graph), touched(graph.n_users))
 
 
-def relinked(solver: Relaxed, graph: UserGraph, seen: Observations, rho: Floats) -> Relaxed:
-    """After a change of the graph: served users keep their means, until they are served again; the others follow at once."""
-    start, neighbour, inward, outward = graph.transitions()
-    walk = sparse.csr_array((inward, neighbour, start), shape=(graph.n_users, graph.n_users))
-    served = seen.visits > 0
-    reach = np.asarray(walk @ served.astype(np.float64))
-    n, n_models, dim = solver.theta.shape
-    theta = np.where(served[:, None, None], solver.theta, 0.0)
-    heard = rho[:, None] * (walk @ theta.reshape(n, n_models * dim)).reshape(n, n_models, dim)
-    theta[~served] = heard[~served]
-    return Relaxed(theta, start, neighbour, inward, outward, reach)
+def relaxed_rows(name: str) -> dict[str, float]:
+    """The rows of a user without data or edges, for the solver that the state has under this name."""
+    return {f"{name}.theta": 0.0, f"{name}.reach": 0.0} | no_links(f"{name}.links")
+
+
+@compiled
+def renew_relaxed(solver: Relaxed, seen: Observations, users: Ints, rho: Floats) -> None:
+    """After a change of their edges or data: what these users hear of the served. Those who have been served themselves keep
+    their means until they are served again. `rho` is that of each model."""
+    links = solver.links
+    for user in users:
+        served = seen.visits[user] > 0
+        solver.reach[user] = 0.0
+        for model in range(rho.shape[0]):
+            for i in range(solver.theta.shape[2]):
+                solver.theta[user, model, i] = solver.theta[user, model, i] if served else 0.0
+        for edge in range(links.start[user], links.start[user] + links.filled[user]):
+            other, share = links.neighbour[edge], links.weight[edge] / links.degree[user]
+            if seen.visits[other] == 0:
+                continue
+            solver.reach[user] += share
+            for model in range(0 if served else rho.shape[0]):
+                for i in range(solver.theta.shape[2]):
+                    solver.theta[user, model, i] += rho[model] * share * solver.theta[other, model, i]
 
 
 @compiled
 def relaxed_look(solver: Relaxed, seen: Observations, user: int, view: View) -> None:
     """Fill an empty view: one pass over the neighbours for all models."""
     dim = view.near.shape[0]
-    for edge in range(solver.start[user], solver.start[user + 1]):
-        other, weight = solver.neighbour[edge], solver.inward[edge]
-        view.reach[2] += weight * solver.outward[edge]
+    links = solver.links
+    for edge in range(links.start[user], links.start[user] + links.filled[user]):
+        other, weight = links.neighbour[edge], links.weight[edge] / links.degree[user]  # P_ij
+        view.reach[2] += weight * (links.weight[edge] / links.degree[other])
         if seen.visits[other] > 0:
             view.reach[0] += weight
             for i in range(dim):
@@ -171,13 +182,15 @@ def relaxed_learn(
     for i in range(dim):
         step[i] = theta[i] if first else theta[i] - solver.theta[user, model, i]
         solver.theta[user, model, i] = theta[i]
-    for edge in range(solver.start[user], solver.start[user + 1]):
-        other = solver.neighbour[edge]
+    links = solver.links
+    for edge in range(links.start[user], links.start[user] + links.filled[user]):
+        other = links.neighbour[edge]
+        outward = links.weight[edge] / links.degree[other]  # P_ji
         if first and model == 0:
-            solver.reach[other] += solver.outward[edge]
+            solver.reach[other] += outward
         if seen.visits[other] == 0:
             for i in range(dim):
-                solver.theta[other, model, i] += prior.rho * solver.outward[edge] * step[i]
+                solver.theta[other, model, i] += prior.rho * outward * step[i]
 
 
 @compiled
