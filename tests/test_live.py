@@ -69,6 +69,10 @@ POLICIES: dict[str, tuple[Make, float]] = {
     "Stochastic": (lambda g: Stochastic(GraphUCB(g, DIM, solver="dense"), epsilon=0.1), 1e-8),
 }
 
+ADAPTIVE: dict[str, Make] = {
+    "dense": lambda g: AdaptiveGraphUCB(g, DIM, solver="dense", alphas=[0.1, 1.0], slack=[0.1]),
+    "local": lambda g: AdaptiveGraphUCB(g, DIM, solver="local", alphas=[0.1, 1.0], slack=[0.1]),
+}
 STORY = [(kind, a * 37, a * 91) for a, kind in enumerate(["see", "come", "see", "join", "see", "weigh", "part", "see"] * 4)]
 events = st.tuples(
     st.sampled_from(["see", "see", "see", "join", "part", "weigh", "come", "go"]), st.integers(0, 999), st.integers(0, 999)
