@@ -407,6 +407,7 @@ def test_rounds_are_the_same_at_every_delay_and_rewards_come_when_they_should() 
     assert np.array_equal(policy.theta, twin.theta)
 
 
+@pytest.mark.compiled
 def test_a_policy_does_not_collapse_while_it_waits() -> None:
     crowding, regret = np.empty((2, 3)), np.empty((2, 3))
     for seed in range(3):
