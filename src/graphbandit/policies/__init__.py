@@ -18,6 +18,7 @@ from .lints import LinTS
 from .linucb import LinUCB
 from .live import Removal
 from .oful import OFUL
+from .pending import Decision, Pending
 from .sclub import SCLUB
 from .spectral import SpectralTS, SpectralUCB
 from .stochastic import Stochastic
@@ -60,6 +61,7 @@ __all__ = [
     "Choice",
     "CoLin",
     "CommunityUCB",
+    "Decision",
     "DynUCB",
     "GobLin",
     "GobLinBlock",
@@ -70,6 +72,7 @@ __all__ = [
     "HordeTS",
     "LinTS",
     "LinUCB",
+    "Pending",
     "Policy",
     "Random",
     "Removal",
