@@ -16,7 +16,8 @@ from ..linalg import dot, invert_positive, multiply
 from ..observations import Observations
 from ..solvers.similarity import Tastes, common_part, similar_users, tastes
 from . import kernels
-from .base import Policy, Seed, check_count, check_dim, check_not_negative, read_generator
+from .base import Policy, Seed, check_count, check_dim, check_not_negative, plain_ids, read_generator
+from .live import Changes, Removal
 from .stochastic import _kinds
 
 FADE = 0.5  # what a refresh leaves of the evidence: the learned graph has become another one
@@ -147,9 +148,11 @@ class GraphLearner(Policy):
 
     Notes
     -----
+    Edges of the given graph may come and go; they count from the next refresh on.
+
     Above 2,000 users with data neighbours are searched approximately (a k-d tree in the eight directions in which users
-    differ most), which costs some ten microseconds a user. The posterior of the policy inside takes the learned graph for given,
-    although the same data made it: its confidence is somewhat too high.
+    differ most). The policy inside takes the learned graph for given, although the same data made it: its confidence is
+    somewhat too high.
 
     Examples
     --------
@@ -184,7 +187,7 @@ class GraphLearner(Policy):
         rng = np.random.default_rng(seed)
         alike = similar_users(Tastes(np.empty(0, np.int64), np.empty((0, dim)), np.empty((0, dim))), graph.n_users, k, rng)
         blends = bool(given) and graph.n_edges > 0
-        inner = _made(policy)(blended(graph, alike, 0.5) if blends else named(alike, graph), dim, **(settings or {}))
+        inner = _made(policy)(UserGraph(graph.adjacency) if blends else alike, dim, **(settings or {}))
         seen = getattr(inner._state, "seen", None)
         if not isinstance(seen, Observations) or len(seen.visits) < graph.n_users:
             raise ValueError(f"policy must keep the statistics of every user, but {type(inner).__name__} does not.")
@@ -201,11 +204,13 @@ class GraphLearner(Policy):
             strength=0.0,
             blends=blends,
         )
-        params: dict[str, Any] = dict(policy=type(inner).__name__, k=int(k), period=int(period), growth=float(growth), given=bool(given))
+        params: dict[str, Any] = dict(
+            policy=type(inner).__name__, k=int(k), period=int(period), growth=float(growth), given=bool(given)
+        )
         params |= {f"policy.{name}": value for name, value in inner.params.items()}
         super().__init__(graph, dim, state, params, rng, noise=inner._noise)
         self.policy, self.learned = inner, alike
-        self._observed = self._last = 0  # observations so far, and at the last refresh
+        self._count = self._last = 0  # observations so far, and at the last refresh
 
     @property
     def period(self) -> int:
@@ -228,32 +233,32 @@ class GraphLearner(Policy):
 
     def refresh(self) -> None:
         """Learn the graph anew, blend it with the given one, and hand it to the policy."""
-        self._last = self._observed
+        self._last = self._count
         common = common_part(self._state.seen, self._state.rewards, self._rng)
         found = tastes(self._state.seen, common)
-        self.learned = similar_users(found, self.graph.n_users, self.params["k"], self._rng)
-        blends = self._state.blends
-        self.policy.set_graph(
-            blended(self.graph, self.learned, self.given_share) if blends else named(self.learned, self.graph)
-        )
-        centre = np.tile(common.mean, (self.graph.n_users, 1))
+        self.learned = similar_users(found, self.n_users, self.params["k"], self._rng)
+        blends = self.params["given"] and self.graph.n_edges > 0
+        share = self.given_share if self._state.blends else 0.5
+        self.policy.set_graph(blended(self.graph, self.learned, share) if blends else self.learned)
+        centre = np.tile(common.mean, (self.n_users, 1))
         centre[found.users] += found.deviation * np.sqrt(common.noise / common.strength)
         self._state.errors[:] *= FADE
         self._state.rounds[:] *= FADE
         self._state = self._state._replace(
-            inner=self.policy._state,
-            seen=self.policy._state.seen,
             centre=centre,
             mean=common.mean,
+            given=ties(self.graph),
             learned=ties(self.learned),
             strength=common.strength,
+            blends=blends,
         )
+        self._keep_up()
 
     def count_rounds(self, rounds: int) -> None:
         """Let the policy inside refresh what it has to, then learn the graph when it is time."""
         self.policy.count_rounds(rounds)
-        self._state = self._state._replace(inner=self.policy._state)
-        self._observed += rounds
+        self._keep_up()
+        self._count += rounds
         super().count_rounds(rounds)
 
     @property
@@ -266,14 +271,51 @@ class GraphLearner(Policy):
         super().reseed(seed)
         self.policy.reseed(int(self._rng.integers(2**62)))
 
+    def remove_user(self, user: int) -> Removal:
+        """Remove a user's data and edges, see `Policy.remove_user`; then learn the graph anew, which they had a part in."""
+        removal = super().remove_user(user)
+        self._state.errors[:] = self._state.rounds[:] = 0.0
+        self.refresh()
+        return removal
+
+    def _user_rows(self) -> dict[str, Any]:
+        """A new user has no neighbours in either graph before the next refresh; the policy inside has its edges at once."""
+        ends = {f"{name}.start": len(getattr(self._state, name).neighbour) for name in ("given", "learned")}
+        return {"rewards": 0.0, "centre": self._state.mean} | ends
+
+    def _removable_rows(self) -> dict[str, Any]:
+        return {"rewards": 0.0, "centre": self._state.mean}
+
+    def _forget(self, user: int) -> None:
+        self.policy.remove_user(user)
+        self._keep_up()
+
+    def _follow(self, touched: Ints, changes: Changes) -> None:
+        """Hand new users to the policy inside; other changes of the given graph count from the next refresh on."""
+        for new in range(self.policy.n_users, self.n_users):
+            joined = {other: weight for user, other, weight in changes or () if user == new} if self.params["given"] else {}
+            self.policy.add_user(joined)
+        self._keep_up()
+
+    def _keep_up(self) -> None:
+        """Look at what the policy inside has now."""
+        self._state = self._state._replace(inner=self.policy._state, seen=self.policy._state.seen)
+        self._noise = self.policy._noise
+
     def _packed(self) -> tuple[dict[str, Any], archive.Arrays]:
         inner, arrays = self.policy._packed()
         own = {name: getattr(self._state, name) for name in OWN}
         for name, graph in (("given", self.graph), ("learned", self.learned)):
             own |= {f"{name}.{part}": getattr(graph.adjacency, part) for part in ("data", "indices", "indptr")}
-        header = {"policy": "GraphLearner", "inner": inner, "generator": self._rng.bit_generator.state, "params": self.params}
-        header |= {"since": self._since, "observed": self._observed, "last": self._last, "strength": self._state.strength}
-        return header | {"blends": self._state.blends}, arrays | {f"learner.{name}": array for name, array in own.items()}
+        header: dict[str, Any] = {
+            "policy": "GraphLearner",
+            "inner": inner,
+            "generator": self._rng.bit_generator.state,
+            "params": self.params,
+        }
+        header |= {"since": self._since, "observed": self._count, "last": self._last, "strength": self._state.strength}
+        header |= {"blends": self._state.blends, "ids": plain_ids(self.graph.ids)}
+        return header, arrays | {f"learner.{name}": array for name, array in own.items()}
 
     @classmethod
     def _unpacked(cls, header: dict[str, Any], arrays: archive.Arrays) -> Self:
@@ -283,7 +325,7 @@ class GraphLearner(Policy):
         given, learned = (
             UserGraph(
                 sparse.csr_array(tuple(own[f"{name}.{part}"] for part in ("data", "indices", "indptr")), shape=(n, n)),
-                inner.graph.ids,
+                header["ids"] if name == "given" else None,
             )
             for name in ("given", "learned")
         )
@@ -300,12 +342,12 @@ class GraphLearner(Policy):
         Policy.__init__(policy, given, inner.dim, state, header["params"], None, inner._noise)
         policy.policy, policy.learned = inner, learned
         policy._rng = read_generator(header["generator"])
-        policy._since, policy._observed, policy._last = header["since"], header["observed"], header["last"]
+        policy._since, policy._count, policy._last = header["since"], header["observed"], header["last"]
         return policy
 
 
 def blended(given: UserGraph, learned: UserGraph, share: float) -> UserGraph:
-    """The sum of two graphs, each scaled to mean degree 1, with the weights `share` and 1 - `share`; a negligible one is left out.
+    """The sum of two graphs, scaled to mean degree 1, with the weights `share` and 1 - `share`; a negligible one is left out.
 
     >>> from graphbandit import graphs
     >>> one, other = graphs.from_edges([(0, 1)], n_users=3), graphs.from_edges([(1, 2)], n_users=3, weights=[9.0])
@@ -316,12 +358,7 @@ def blended(given: UserGraph, learned: UserGraph, share: float) -> UserGraph:
     for graph, weight in ((given, share), (learned, 1.0 - share)):
         if weight > NEGLIGIBLE and graph.n_edges:
             total = total + graph.adjacency * (weight / float(graph.degrees.mean()))
-    return UserGraph(total, given.ids)
-
-
-def named(learned: UserGraph, given: UserGraph) -> UserGraph:
-    """The learned graph, of the users of the given one."""
-    return learned if given.ids is None else UserGraph(learned.adjacency, given.ids)
+    return UserGraph(total)
 
 
 def ties(graph: UserGraph) -> Ties:

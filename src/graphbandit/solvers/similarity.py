@@ -1,7 +1,7 @@
 """Who resembles whom, as far as the data can tell: a graph of users learned from their rewards.
 
-Everybody is taken as a deviation from a common vector, θ_i ~ N(μ, s² I), with noise σ². The strength τ = σ²/s² is the one with the
-most evidence and μ its posterior mean, so nothing is set by hand. User i then has the posterior mean m_i and the variances
+Everybody is taken as a deviation from a common vector, θ_i ~ N(μ, s² I), with noise σ². The strength τ = σ²/s² is the one with
+the most evidence and μ its posterior mean, so nothing is set by hand. User i then has the posterior mean m_i and the variances
 C_i,kk, and the data have told the share a_ik = 1 - C_i,kk / s² of what there is to know about its coordinate k.
 
 Two users are *alike* if their deviations correlate by r in every coordinate, *strangers* if they are independent. With
@@ -9,9 +9,10 @@ u = (m_i - μ) / s and v = (m_j - μ) / s the Bayes factor of alike against stra
 
     log B = -½ log(1 - R²) - ½ [R² (u²/a_i + v²/a_j) - 2 r u v] / (1 - R²),   R² = r² a_i a_j,
 
-coordinates taken one by one (correlations within C_i are left out). Without data B = 1: everybody is alike. Of two well-known users B is large
-if they are close and tiny if they are not; a user of whom little is known has a B near 1 with everyone. An edge weighs
-B^(4/d), which is at most (1 - r²)⁻² in any dimension, and is there if B >= 1: where the data do not speak against it.
+coordinates taken one by one (correlations within C_i are left out). Without data B = 1: everybody is alike. Of two well-known
+users B is large if they are close and tiny if they are not; a user of whom little is known has a B near 1 with everyone. An
+edge weighs B^(4/d), which is at most (1 - r²)⁻² in any dimension, and is there if B >= 1: where the data do not speak against
+it.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ LOOSENESS = 0.3  # μ ~ N(0, s² / LOOSENESS I), as in AdaptiveGraphUCB
 SAMPLE = 1000  # users that τ and μ are found from, if there are more
 EXACT = 2000  # users up to which everybody is compared with everybody
 DIRECTIONS, STRETCH = 8, 2.0  # of the search above that: coordinates, and how much farther than the nearest a neighbour may be
+FEW = 64  # users up to whom everybody is everybody; of more, a sample stands for all
 FAINT = 1e-3  # weight of the edges of users without data
 
 
@@ -54,9 +56,9 @@ class Tastes(NamedTuple):
 
 
 def common_part(seen: Observations, rewards: Floats, rng: np.random.Generator) -> Common:
-    """τ, μ and σ² by evidence, σ integrated out, from the statistics of at most `SAMPLE` users; `rewards` is (n, 2), Σ 1 and Σ y².
+    """τ, μ and σ² by evidence, σ integrated out, from at most `SAMPLE` users; `rewards` is (n, 2), Σ 1 and Σ y².
 
-    With V_i = A_i + τ I the sum of squares that the model leaves is Σ (Σ y² - b_iᵀ V_i⁻¹ b_i) - hᵀP⁻¹h (`solvers/hierarchy.py`).
+    With V_i = A_i + τ I the model leaves the squares Σ (Σ y² - b_iᵀ V_i⁻¹ b_i) - hᵀP⁻¹h (`solvers/hierarchy.py`).
     """
     users = np.flatnonzero(seen.visits)
     if len(users) > SAMPLE:
@@ -148,8 +150,8 @@ def strongest(deviation: Floats, known: Floats, candidates: Indices, r: float, t
 def candidates(deviation: Floats, k: int) -> Indices:
     """(m, c) whom each user is compared with: everybody, or in a large crowd 2k users who are nearest, nearly.
 
-    The search runs in the directions in which users differ most, with an approximate k-d tree: its cost a user does not grow with the
-    number of features, and hardly with that of users.
+    The search runs in the directions in which users differ most, with an approximate k-d tree: its cost a user does not
+    grow with the number of features, and hardly with that of users.
     """
     m, dim = deviation.shape
     if m <= EXACT:
@@ -170,7 +172,9 @@ def similar_users(found: Tastes, n_users: int, k: int, rng: np.random.Generator,
     """
     m, dim = found.deviation.shape
     few = min(k, m - 1)
-    one_way = _at_random(np.setdiff1d(np.arange(n_users), found.users), found.users if m else np.arange(n_users), k, rng, n_users)
+    one_way = _at_random(
+        np.setdiff1d(np.arange(n_users), found.users), found.users if m else np.arange(n_users), k, rng, n_users
+    )
     if few > 0:
         ties, strength = np.empty((m, few), dtype=np.int32), np.empty((m, few))
         strongest(found.deviation, found.known, candidates(found.deviation, few), r, ties, strength)
@@ -182,8 +186,8 @@ def similar_users(found: Tastes, n_users: int, k: int, rng: np.random.Generator,
 
 
 def _at_random(users: Ints, others: Ints, k: int, rng: np.random.Generator, n_users: int) -> sparse.csr_array:
-    """Faint edges from each of `users` to `k` of `others`, or to all of them if they are not more."""
-    if len(others) <= k + 1:
+    """Faint edges from each of `users` to `k` of `others`, or to all of them if they are few."""
+    if len(others) <= max(k + 1, FEW):
         rows, columns = np.repeat(users, len(others)), np.tile(others, len(users))
     else:
         rows, columns = np.repeat(users, k), others[rng.integers(len(others), size=k * len(users))]
