@@ -76,8 +76,8 @@ def clusters(seeds: int, workers: int) -> None:
 
 def lastfm(runs: int, workers: int, data: Path, rounds: int) -> None:
     """Share of hits with the friendship graph hidden, and blended; set-up of the Last.fm figure of the report."""
-    ridge = dict(radius="constant", exploration=0.1)
-    tuned = dict(alpha=3.0, sigma=0.4, ridge=0.1, preset="recommended", exploration=0.1)  # as in that figure
+    ridge: dict[str, Any] = dict(radius="constant", exploration=0.1)
+    tuned: dict[str, Any] = dict(alpha=3.0, sigma=0.4, ridge=0.1, preset="recommended", exploration=0.1)  # as in that figure
     policies: dict[str, Any] = {
         "GraphLearner, hidden": hidden,
         "GraphLearner, blended": GraphLearner,

@@ -150,7 +150,7 @@ class GraphLearner(Policy):
     -----
     Edges of the given graph may come and go; they count from the next refresh on.
 
-    Above 2,000 users with data neighbours are searched approximately (a k-d tree in the eight directions in which users
+    Above 2,000 users with data neighbours are searched approximately (a k-d tree in the six directions in which users
     differ most). The policy inside takes the learned graph for given, although the same data made it: its confidence is
     somewhat too high.
 
@@ -176,7 +176,7 @@ class GraphLearner(Policy):
         settings: Mapping[str, Any] | None = None,
         k: int = 10,
         period: int | None = None,
-        growth: float = 0.25,
+        growth: float = 0.5,
         given: bool = True,
         seed: Seed = 0,
     ) -> None:

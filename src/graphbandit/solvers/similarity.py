@@ -34,7 +34,7 @@ STRENGTHS = np.geomspace(1e-6, 100.0, 17)  # τ, in units of the mean squared no
 LOOSENESS = 0.3  # μ ~ N(0, s² / LOOSENESS I), as in AdaptiveGraphUCB
 SAMPLE = 1000  # users that τ and μ are found from, if there are more
 EXACT = 2000  # users up to which everybody is compared with everybody
-DIRECTIONS, STRETCH = 8, 2.0  # of the search above that: coordinates, and how much farther than the nearest a neighbour may be
+DIRECTIONS, STRETCH = 6, 2.0  # of the search above that: coordinates, and how much farther than the nearest a neighbour may be
 FEW = 64  # users up to whom everybody is everybody; of more, a sample stands for all
 FAINT = 1e-3  # weight of the edges of users without data
 
@@ -160,8 +160,10 @@ def candidates(deviation: Floats, k: int) -> Indices:
 
     if dim > DIRECTIONS:
         deviation = deviation @ np.linalg.eigh(deviation.T @ deviation)[1][:, -DIRECTIONS:]
-    nearest = KDTree(deviation).query(deviation, k=min(2 * k + 1, m), eps=STRETCH)[1]
-    return nearest.astype(np.int32)  # type: ignore[no-any-return]
+    tree, nearest = KDTree(deviation), np.empty((m, min(2 * k + 1, m)), dtype=np.int32)
+    order = tree.indices  # neighbours ask one after the other: what they need is still in the cache
+    nearest[order] = tree.query(deviation[order], k=nearest.shape[1], eps=STRETCH)[1]
+    return nearest
 
 
 def similar_users(found: Tastes, n_users: int, k: int, rng: np.random.Generator, r: float = CORRELATION) -> UserGraph:
@@ -173,7 +175,7 @@ def similar_users(found: Tastes, n_users: int, k: int, rng: np.random.Generator,
     m, dim = found.deviation.shape
     few = min(k, m - 1)
     one_way = _at_random(
-        np.setdiff1d(np.arange(n_users), found.users), found.users if m else np.arange(n_users), k, rng, n_users
+        np.delete(np.arange(n_users), found.users), found.users if m else np.arange(n_users), k, rng, n_users
     )
     if few > 0:
         ties, strength = np.empty((m, few), dtype=np.int32), np.empty((m, few))
