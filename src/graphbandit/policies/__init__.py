@@ -17,6 +17,7 @@ from .horde import HordeEpochGreedy, HordeTS
 from .learner import GraphLearner
 from .lints import LinTS
 from .linucb import LinUCB
+from .live import Removal
 from .oful import OFUL
 from .sclub import SCLUB
 from .spectral import SpectralTS, SpectralUCB
@@ -74,6 +75,7 @@ __all__ = [
     "LinUCB",
     "Policy",
     "Random",
+    "Removal",
     "Scores",
     "SpectralTS",
     "SpectralUCB",
