@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import datasets, environments, graphs, signals
-from .experiments import Result, Trace, compare, simulate
+from .experiments import LateTrace, Result, Trace, compare, simulate, simulate_delayed
 from .graph import UserGraph
 from .policies import (
     CLUB,
@@ -17,6 +17,7 @@ from .policies import (
     Choice,
     CoLin,
     CommunityUCB,
+    Decision,
     DynUCB,
     GobLin,
     GobLinBlock,
@@ -28,6 +29,7 @@ from .policies import (
     HordeTS,
     LinTS,
     LinUCB,
+    Pending,
     Policy,
     Random,
     Removal,
@@ -51,6 +53,7 @@ __all__ = [
     "Choice",
     "CoLin",
     "CommunityUCB",
+    "Decision",
     "DynUCB",
     "GobLin",
     "GobLinBlock",
@@ -60,8 +63,10 @@ __all__ = [
     "GraphUCBLocal",
     "HordeEpochGreedy",
     "HordeTS",
+    "LateTrace",
     "LinTS",
     "LinUCB",
+    "Pending",
     "Policy",
     "Random",
     "Removal",
@@ -78,4 +83,5 @@ __all__ = [
     "graphs",
     "signals",
     "simulate",
+    "simulate_delayed",
 ]

@@ -19,6 +19,7 @@ from .lints import LinTS
 from .linucb import LinUCB
 from .live import Removal
 from .oful import OFUL
+from .pending import Decision, Pending
 from .sclub import SCLUB
 from .spectral import SpectralTS, SpectralUCB
 from .stochastic import Stochastic
@@ -62,6 +63,7 @@ __all__ = [
     "Choice",
     "CoLin",
     "CommunityUCB",
+    "Decision",
     "DynUCB",
     "GobLin",
     "GobLinBlock",
@@ -73,6 +75,7 @@ __all__ = [
     "HordeTS",
     "LinTS",
     "LinUCB",
+    "Pending",
     "Policy",
     "Random",
     "Removal",
