@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from adaptive import cell, ratio, sourced, table
+
 from graphbandit import AdaptiveGraphUCB, GraphLearner, GraphUCBLocal, LinUCB, compare, environments, graphs, signals, simulate
 from graphbandit.experiments import TUNING_SEEDS, tune
 from graphbandit.experiments.result import interval
@@ -58,9 +58,6 @@ def clusters(seeds: int, workers: int) -> None:
     for label, make in {
         "communities": communities,
         "communities, misleading graph": partial(communities, misleading=True),
-        "communities-fixed": partial(communities, fixed=True),
-        "communities-fixed, misleading graph": partial(communities, fixed=True, misleading=True),
-        "unrelated": WORLDS["unrelated"].make,
     }.items():
         policies: dict[str, Any] = dict(POLICIES)
         for name in CLUSTERING:

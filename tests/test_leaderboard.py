@@ -20,7 +20,7 @@ from graphbandit.cli import app
 from graphbandit.environments import Hits, Linear
 from graphbandit.experiments import TUNING_SEEDS, testbeds
 from graphbandit.experiments.compare import policy_for
-from graphbandit.leaderboard import GRIDS, WORLDS, Settings, leaderboard, run, worlds
+from graphbandit.leaderboard import GRIDS, WORLDS, Settings, leaderboard, run
 from graphbandit.leaderboard.grids import MOST, Grid
 from graphbandit.leaderboard.page import render
 from graphbandit.leaderboard.run import Board, Cell, available, measure, smaller, state_bytes

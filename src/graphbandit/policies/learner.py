@@ -231,6 +231,10 @@ class GraphLearner(Policy):
         """(n_users, dim) the estimate of the policy inside for every user, as a copy."""
         return self.policy.theta
 
+    def unit(self, user: int) -> float:
+        """That of the policy inside."""
+        return self.policy.unit(user)
+
     def refresh(self) -> None:
         """Learn the graph anew, blend it with the given one, and hand it to the policy."""
         self._last = self._count

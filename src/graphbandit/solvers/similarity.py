@@ -11,8 +11,7 @@ u = (m_i - μ) / s and v = (m_j - μ) / s the Bayes factor of alike against stra
 
 coordinates taken one by one (correlations within C_i are left out). Without data B = 1: everybody is alike. Of two well-known
 users B is large if they are close and tiny if they are not; a user of whom little is known has a B near 1 with everyone. An
-edge weighs B^(4/d), which is at most (1 - r²)⁻² in any dimension, and is there if B >= 1: where the data do not speak against
-it.
+edge weighs B^(1/d), the geometric mean over coordinates, and is there if B >= 1: where the data do not speak against it.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ from ..linalg import invert_positive, multiply
 from ..observations import Observations
 
 CORRELATION = 0.9  # r: between users who are alike
-SHARPNESS = 4.0
 STRENGTHS = np.geomspace(1e-6, 100.0, 17)  # τ, in units of the mean squared norm of the features
 LOOSENESS = 0.3  # μ ~ N(0, s² / LOOSENESS I), as in AdaptiveGraphUCB
 SAMPLE = 1000  # users that τ and μ are found from, if there are more
@@ -174,15 +172,13 @@ def similar_users(found: Tastes, n_users: int, k: int, rng: np.random.Generator,
     """
     m, dim = found.deviation.shape
     few = min(k, m - 1)
-    one_way = _at_random(
-        np.delete(np.arange(n_users), found.users), found.users if m else np.arange(n_users), k, rng, n_users
-    )
+    one_way = _at_random(np.delete(np.arange(n_users), found.users), found.users if m else np.arange(n_users), k, rng, n_users)
     if few > 0:
         ties, strength = np.empty((m, few), dtype=np.int32), np.empty((m, few))
         strongest(found.deviation, found.known, candidates(found.deviation, few), r, ties, strength)
         row, place = np.nonzero((ties >= 0) & (strength >= 0.0))
         ends = (found.users[row], found.users[ties[row, place]])
-        weight = np.exp(SHARPNESS / dim * strength[row, place])
+        weight = np.exp(strength[row, place] / dim)
         one_way = one_way + sparse.csr_array((weight, ends), shape=(n_users, n_users))
     return UserGraph(one_way.maximum(one_way.T))
 
