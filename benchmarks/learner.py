@@ -14,12 +14,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from adaptive import cell, ratio, sourced, table
 
-from graphbandit import AdaptiveGraphUCB, GraphLearner, GraphUCBLocal, LinUCB, compare, environments, graphs, signals, simulate
+from graphbandit import (
+    AdaptiveGraphUCB,
+    GraphLearner,
+    GraphUCBLocal,
+    LinUCB,
+    compare,
+    datasets,
+    environments,
+    graphs,
+    signals,
+    simulate,
+)
 from graphbandit.experiments import TUNING_SEEDS, tune
 from graphbandit.experiments.result import interval
 from graphbandit.experiments.testbeds import FAMILIES, communities, world
+from graphbandit.jit import Floats
 from graphbandit.leaderboard.grids import GRIDS
 from graphbandit.leaderboard.worlds import WORLDS
 
@@ -41,6 +52,25 @@ POLICIES: dict[str, Any] = {
 }
 
 
+def cell(values: Floats) -> str:
+    mean, half = interval(values)
+    return f"{float(mean):.1f} ± {float(half):.1f}"
+
+
+def ratio(ours: Floats, other: Floats) -> str:
+    """Ratio of mean regrets with a 95 % interval from resampling the seeds, which are paired."""
+    picks = np.random.default_rng(0).integers(len(ours), size=(4000, len(ours)))
+    low, high = np.quantile(ours[picks].mean(axis=1) / other[picks].mean(axis=1), [0.025, 0.975])
+    return f"{ours.mean() / other.mean():.2f} ({low:.2f}–{high:.2f})"
+
+
+def table(head: list[str], rows: list[list[str]]) -> None:
+    print("| " + " | ".join(head) + " |\n|---|" + "---:|" * (len(head) - 1))
+    for row in rows:
+        print("| " + " | ".join(row) + " |", flush=True)
+    print()
+
+
 def regret(seeds: int, workers: int) -> None:
     """AdaptiveGraphUCB on each graph; ratios to the graph that is given, paired."""
     rows = []
@@ -55,10 +85,8 @@ def regret(seeds: int, workers: int) -> None:
 def clusters(seeds: int, workers: int) -> None:
     """Where clustering is the right idea: all policies that cluster, tuned on other seeds over the leaderboard's grids."""
     rows = []
-    for label, make in {
-        "communities": communities,
-        "communities, misleading graph": partial(communities, misleading=True),
-    }.items():
+    worlds: dict[str, Any] = {"right graph": communities, "misleading graph": partial(communities, misleading=True)}
+    for label, make in worlds.items():
         policies: dict[str, Any] = dict(POLICIES)
         for name in CLUSTERING:
             grid = GRIDS[name]
@@ -68,7 +96,7 @@ def clusters(seeds: int, workers: int) -> None:
         last = {policy: result.regret[policy][:, -1] for policy in result.names}
         best = min(CLUSTERING, key=lambda policy: last[policy].mean())
         rows.append([label, *(cell(last[policy]) for policy in policies), f"{ratio(last['learned'], last[best])} ({best})"])
-    table(["world", *policies, "learned / best clustering"], rows)
+    table(["communities", *policies, "learned / best clustering"], rows)
 
 
 def lastfm(runs: int, workers: int, data: Path, rounds: int) -> None:
@@ -86,7 +114,12 @@ def lastfm(runs: int, workers: int, data: Path, rounds: int) -> None:
         "LinUCB per user": partial(LinUCB, **ridge),
         "LinUCB for all": partial(LinUCB, shared=True, **ridge),
     }
-    result = compare(policies, sourced(WORLDS["lastfm"], data), rounds, seeds=range(runs), workers=workers)
+    path = datasets.find("lastfm", data)
+    if path is None:
+        raise SystemExit(f"the archive of Last.fm is not in {data}")
+    result = compare(
+        policies, partial(WORLDS["lastfm"].make, "lastfm", path.resolve()), rounds, seeds=range(runs), workers=workers
+    )
     rows = []
     for name in policies:
         mean, half = interval(1 - result.regret[name][:, -1] / rounds)
