@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-FORMAT = 1
+FORMAT = 2
 Arrays = dict[str, npt.NDArray[Any]]
 
 
