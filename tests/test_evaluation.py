@@ -88,7 +88,8 @@ def test_right_on_average_with_a_wrong_model(seed: int) -> None:
 def test_evaluate_equals_a_hand_calculation() -> None:
     """A log of four rounds, one user, for the policy that always shows arm 1 (it has learned that arm 0 is worth -1)."""
     graph, arms = graphs.empty(1), np.eye(2)
-    log = DecisionLog([0] * 5, [0, 1, 0, 1, 1], [0.5, 0.5, 0.8, 0.2, 0.4], [-1.0, 0.2, 0.6, 1.0, 0.5], arms)
+    shown, propensity = np.array([0, 1, 0, 1, 1]), np.array([0.5, 0.5, 0.8, 0.2, 0.4])
+    log = DecisionLog(np.zeros(5, dtype=np.int64), shown, propensity, np.array([-1.0, 0.2, 0.6, 1.0, 0.5]), arms)
     found = evaluate(log, graph, {"greedy": lambda graph, dim: LinUCB(graph, dim, exploration=0.0)}, share=0.2)
     weight, reward = np.array([2.0, 0.0, 5.0, 2.5]), np.array([0.2, 0.6, 1.0, 0.5])
     standing = found["greedy"]

@@ -42,11 +42,9 @@ class Standing:
     @property
     def replay_warnings(self) -> tuple[str, ...]:
         """The same about the replay."""
-        online = self.replay
-        if online is None or (online.rounds >= FEW and online.outcomes >= FEW_OUTCOMES):
+        if self.replay is None:
             return ()
-        seen = f"{online.rounds:,} rounds were accepted" + (f", {_few(online.outcomes)}" if online.rounds >= FEW else "")
-        return (f"{self.policy}, replay: {seen}; a longer log is needed.",)
+        return _warnings(f"{self.policy}, replay", self.replay.average, self.replay.rounds, self.replay.outcomes)
 
     def finding(self) -> str:
         """One sentence about the policy as trained."""
@@ -216,26 +214,25 @@ def _standing(name: str, judged: _Judged | None, reward: Floats, groups: Ints | 
     seen = estimators.overlap(weight, target, reward)
     if seen.outcomes == 0 and np.ptp(reward) > 0:  # no spread was seen, but there is one
         dr, snips, ips, gain = (Estimate(estimate.value, np.nan) for estimate in (dr, snips, ips, gain))
-    return Standing(name, dr, snips, ips, gain, seen, online, _warnings(name, seen))
+    return Standing(name, dr, snips, ips, gain, seen, online, _warnings(name, seen.average, seen.effective, seen.outcomes))
 
 
-def _warnings(name: str, seen: Overlap) -> tuple[str, ...]:
+def _warnings(name: str, average: Estimate, effective: float, outcomes: float) -> tuple[str, ...]:
     """Why the numbers of this policy deserve no trust."""
-    found, off = [], seen.average.value - 1.0
-    if abs(off) > 3 * seen.average.error + 1e-9:
+    found, off = [], average.value - 1.0
+    if abs(off) > 3 * average.error + 1e-9:
         why = "much of what it would do was never or hardly ever done" if off < 0 else "the propensities cannot be right"
-        found.append(f"{name}: the weights average {seen.average.value:.2g}, where 1 is due; {why}.")
-    if seen.effective < FEW:
-        found.append(f"{name}: the estimates rest on {seen.effective:.1f} rounds' worth of weight; a longer log is needed.")
-    elif seen.outcomes < FEW_OUTCOMES:
-        found.append(f"{name}: {_few(seen.outcomes)}; a longer log is needed.")
+        found.append(f"{name}: the weights average {average.value:.2g}, where 1 is due; {why}.")
+    if effective < FEW:
+        found.append(f"{name}: it rests on {effective:.3g} rounds' worth of weight; a longer log is needed.")
+    elif outcomes == 0:
+        found.append(
+            f"{name}: all rounds that count had the same reward, so that there is no interval; a longer log is needed."
+        )
+    elif outcomes < FEW_OUTCOMES:
+        seen = f"the rarer reward was seen {outcomes:.1f} times, by weight"
+        found.append(f"{name}: {seen}, too few for a normal interval; a longer log is needed.")
     return tuple(found)
-
-
-def _few(outcomes: float) -> str:
-    if outcomes == 0:
-        return "all rounds that count had the same reward, so that there is no interval"
-    return f"the rarer reward was seen {outcomes:.1f} times, by weight, too few for a normal interval"
 
 
 def _notes(log: DecisionLog, first: int, known: Any) -> list[str]:

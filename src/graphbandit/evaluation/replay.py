@@ -8,7 +8,7 @@ import numpy as np
 
 from ..jit import Floats
 from ..policies import Policy
-from .estimators import Estimate, outcomes
+from .estimators import Estimate, mean, outcomes
 from .logs import DecisionLog
 
 FLOOR = 0.05  # share of rounds whose propensity may lie below the floor
@@ -22,11 +22,14 @@ class Replay(NamedTuple):
     outcomes: float  # as in `estimators.Overlap`
     share: float  # of the rounds looked at
     floor: float
+    average: (
+        Estimate  # of the weights that correct for what was accepted; 1 if all that the policy does can be found in the log
+    )
 
     def as_table(self) -> dict[str, Any]:
         """Plain JSON values."""
-        counts = {name: value for name, value in self._asdict().items() if name != "estimate"}
-        return {**self.estimate.as_table(), **counts}
+        counts = {name: value for name, value in self._asdict().items() if name not in ("estimate", "average")}
+        return {**self.estimate.as_table(), **counts, "average": self.average.as_table()}
 
 
 def replay(
@@ -75,8 +78,9 @@ def replay(
             policy.update(user[t], log.arms[arm[t]], float(log.reward[t]))
             accepted.append(t)
     weight, reward = np.maximum(1.0, floor / log.propensity[accepted]), log.reward[accepted]
-    found = _weighted_mean(weight, reward)
-    return Replay(found, len(accepted), outcomes(weight, reward), len(accepted) / max(looked, 1), floor)
+    found, due = _weighted_mean(weight, reward), np.zeros(looked)
+    due[accepted] = weight / floor
+    return Replay(found, len(accepted), outcomes(weight, reward), len(accepted) / max(looked, 1), floor, mean(due))
 
 
 def _weighted_mean(weight: Floats, reward: Floats) -> Estimate:

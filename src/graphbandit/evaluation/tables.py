@@ -160,7 +160,7 @@ def _catalogue(table: Table, arm: Ints, n_arms: int) -> Floats:
             f"{table.where(row)}: arm {name!r} has other features than in {table.unit} {before}; an arm whose features change "
             "needs a name for each version, or what else could have been shown is not known."
         )
-    return rows[first]
+    return np.asarray(rows[first])
 
 
 def _candidates(table: Table, names: dict[str, int], arm: Ints) -> tuple[Ints, Ints]:
