@@ -110,10 +110,15 @@ def test_export_of_the_service(tmp_path: Path) -> None:
     assert read.ids is not None and [read.ids[user] for user in read.user] == [f"user-{user}" for user in log.user]
     for name in ("arm", "propensity", "reward", "arms"):
         np.testing.assert_array_equal(getattr(read, name), getattr(log, name))
-    assert read.offered is None and read.notes == ()
+    assert read.offered is None and "does not say when arms came" in read.notes[0]
     offered, start = np.column_stack([log.arm, (log.arm + 1) % 6]).ravel(), np.arange(0, 401, 2)
     some = DecisionLog(log.user, log.arm, log.propensity, log.reward, log.arms, offered, start)
     np.testing.assert_array_equal(read_export(export(tmp_path / "log", some)).offered, offered)
+
+
+def pa_nulls(count: int) -> Any:
+    pa = pytest.importorskip("pyarrow")
+    return pa.nulls(count, pa.timestamp("us", tz="UTC"))
 
 
 def test_catalogue_that_changed(tmp_path: Path) -> None:
@@ -130,6 +135,9 @@ def test_catalogue_that_changed(tmp_path: Path) -> None:
     timed = gone | dict(since=[begin] * 5 + [late], until=[early] + [None] * 5)
     read = read_export(export(tmp_path / "log", log, arms=timed))
     assert [read.offer(t).tolist() for t in (99, 100, 150)] == [[0, 1, 2, 3, 4], [0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5]]
+    assert read.notes == ()
+    still = read_export(export(tmp_path / "log", log, arms=dict(since=[begin] * 6, until=pa_nulls(6))))
+    assert still.offered is None and still.notes == ()
 
 
 @pytest.mark.parametrize(

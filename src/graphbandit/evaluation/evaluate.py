@@ -85,7 +85,7 @@ class Evaluation:
     notes: tuple[str, ...]  # about the log
 
     def __getitem__(self, policy: str) -> Standing:
-        return next(standing for standing in self.standings if standing.policy == policy)
+        return {standing.policy: standing for standing in self.standings}[policy]
 
     def as_table(self) -> dict[str, Any]:
         """Everything as plain JSON values."""

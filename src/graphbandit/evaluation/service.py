@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +29,17 @@ def read_export(folder: str | Path) -> DecisionLog:
     row_of = {version: row for row, version in enumerate(arms.columns["version"])}
     user, ids = decisions.codes("user")
     shown = np.array([_row(decisions, row_of, row, version) for row, version in enumerate(decisions.columns["version"])])
-    offered, start, kept = _offers(decisions, arms, row_of)
+    offers, notes = _offers(decisions, arms, row_of)
+    kept = np.array([offer is not None for offer in offers])
     parts = (user, shown, decisions.numbers("propensity", empty=True), _rewards(decisions, rewards))
     user, shown, propensity, reward = (part[kept] for part in parts)
-    lost = len(decisions) - int(kept.sum())
-    note = (
-        f"{lost:,} of {len(decisions):,} decisions are left out: they chose from all arms, the arms changed meanwhile, and "
-        f"{arms.path} does not say when.",
-    )
-    if not kept.any():
-        raise ValueError(note[0])
-    return DecisionLog(user, shown, propensity, reward, features, offered, start, tuple(ids), note if lost else ())
+    listed = [offer for offer in offers if offer is not None]
+    if not listed:
+        raise ValueError(notes[0])
+    offered = start = None
+    if any(offer is not listed[0] for offer in listed) or len(listed[0]) < len(arms):
+        offered, start = np.concatenate(listed), np.concatenate([[0], np.cumsum([len(offer) for offer in listed])])
+    return DecisionLog(user, shown, propensity, reward, features, offered, start, tuple(ids), notes)
 
 
 def _features(arms: Table) -> Floats:
@@ -68,28 +69,40 @@ def _rewards(decisions: Table, rewards: Table) -> Floats:
     return found
 
 
-def _offers(decisions: Table, arms: Table, row_of: dict[Any, int]) -> tuple[Ints | None, Ints | None, Any]:
-    """Candidates of all decisions, and which decisions they are known for."""
-    listed = decisions.columns["candidates"]
-    kept = np.ones(len(decisions), dtype=bool)
-    timed = {"since", "until"} <= arms.columns.keys() and "time" in decisions.columns
-    changed = not all(arms.columns.get("offered", [True]))
-    if not timed and not changed and all(candidates is None for candidates in listed):
-        return None, None, kept
-    offered: list[int] = []
-    start = [0]
-    spans = list(zip(arms.columns["since"], arms.columns["until"], strict=True)) if timed else []
-    for row, candidates in enumerate(listed):
-        if candidates is not None:
-            now = [_row(decisions, row_of, row, version) for version in candidates]
-        elif timed:
-            time = decisions.columns["time"][row]
-            now = [arm for arm, (since, until) in enumerate(spans) if since <= time and (until is None or time < until)]
-        elif not changed:
-            now = list(range(len(arms)))
+def _offers(decisions: Table, arms: Table, row_of: dict[Any, int]) -> tuple[list[Ints | None], tuple[str, ...]]:
+    """What each decision chose from, None where that is not known, and notes about it."""
+    found: list[Ints | None] = []
+    everything = _Catalogue(arms)
+    for row, candidates in enumerate(decisions.columns["candidates"]):
+        if candidates is None:
+            found.append(everything.at(decisions.columns["time"][row] if everything.timed else None))
         else:
-            kept[row] = False
-            continue
-        offered += now
-        start.append(len(offered))
-    return np.array(offered, dtype=np.int64), np.array(start, dtype=np.int64), kept
+            found.append(np.array([_row(decisions, row_of, row, version) for version in candidates], dtype=np.int64))
+    lost = sum(offer is None for offer in found)
+    if lost:
+        why = f"they chose from all arms, the arms changed meanwhile, and {arms.path} does not say when"
+        return found, (f"{lost:,} of {len(found):,} decisions are left out: {why}.",)
+    if not everything.timed and None in decisions.columns["candidates"]:
+        return found, (f"{arms.path} does not say when arms came: all are taken to have been there from the start.",)
+    return found, ()
+
+
+class _Catalogue:
+    """The arms that there were, at any time, if the columns `since` and `until` (null: still there) tell."""
+
+    def __init__(self, arms: Table) -> None:
+        self.timed = {"since", "until"} <= arms.columns.keys()
+        self.spans = list(zip(arms.columns["since"], arms.columns["until"], strict=True)) if self.timed else []
+        self.changes = sorted({time for span in self.spans for time in span if time is not None})
+        self.known: dict[int, Ints] = {}  # number of changes so far → rows
+        self.always = np.arange(len(arms)) if all(arms.columns.get("offered", [True])) else None
+
+    def at(self, time: Any) -> Ints | None:
+        """Rows of the arms that there were."""
+        if not self.timed:
+            return self.always
+        changes = bisect_right(self.changes, time)
+        if changes not in self.known:
+            there = [since <= time and (until is None or time < until) for since, until in self.spans]
+            self.known[changes] = np.flatnonzero(there)
+        return self.known[changes]
