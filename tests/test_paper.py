@@ -11,10 +11,24 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from graphbandit import GraphUCB, LinUCB, environments, graphs
 from graphbandit.cli import app
 from graphbandit.experiments import TUNING_SEEDS
 from graphbandit.experiments.testbeds import FAMILIES, draw_graph, world
-from graphbandit.paper import FIGURES, Settings, controls, coverage, estimation, real, regret, sweeps, theory
+from graphbandit.paper import (
+    FIGURES,
+    Settings,
+    controls,
+    coverage,
+    estimation,
+    late,
+    learned,
+    newcomers,
+    real,
+    regret,
+    sweeps,
+    theory,
+)
 from graphbandit.paper.chart import as_json, render
 from graphbandit.paper.figure import Data, lower
 from graphbandit.paper.lineup import algorithms, tuned_baselines
@@ -168,6 +182,17 @@ def test_other_claims_both_ways() -> None:
         assert verdicts(controls.claims_controls({"worlds": worlds})) == [holds] * 8
 
 
+def test_delay_claims_both_ways() -> None:
+    noise = np.random.default_rng(7).normal(scale=0.01, size=(10, 2, 3, 1, 4, 2))
+    data: Data = {}
+    for sign, holds in ((1.0, True), (-1.0, False), (0.0, False)):
+        runs = 2.0 + noise + sign * np.array([0.0, 0.5]).reshape(1, 1, 1, 2, 1, 1)
+        data = {"runs": runs, "delays": late.DELAYS, "places": list(late.PLACES), "horizon": 10}
+        assert verdicts(late.claims_delays(data)) == [holds] * 12
+    data["runs"][..., 1, 1] = np.nan  # too few unanswered decisions at a short delay
+    assert [len(panel.series[0].x) for panel in late.chart_delays(data).panels] == [4, 4, 3, 3]
+
+
 def test_real_claims_both_ways() -> None:
     rising = {"GraphUCB": 10.0, "GraphUCB-Local": 20.0, "CLUB": 30.0, "Gob.Lin": 35.0, "LinUCB": 60.0}
     falling = dict(zip(rising, reversed(rising.values()), strict=True))
@@ -184,6 +209,52 @@ def test_real_claims_both_ways() -> None:
     for sign, holds in ((1.0, True), (-1.0, False)):
         hits = {name: (0.5 + sign * 0.1 * name.startswith("friendship") + noise)[:, None] for name in names}
         assert verdicts(real.claims_hits({"hits": hits})) == [holds] * 6
+
+
+def test_learned_graph_claims_both_ways() -> None:
+    noise = np.random.default_rng(9).normal(scale=0.1, size=(20, 1))
+    for sign, holds in ((1.0, True), (-1.0, False)):
+        level = {"blended": 10 - sign, "learned": 10.0, "given graph": 10 + sign, "shuffled graph": 12.0}
+        level |= {name: 10 + sign for name in learned.CLUSTERING}
+        if not holds:
+            level["given graph"] = 8.0
+        part = {"rounds": np.arange(1, 3), "regret": {name: np.full((20, 2), value) + noise for name, value in level.items()}}
+        data: Data = {"worlds": {name: part for name in (*FAMILIES, learned.RIGHT, learned.WRONG)}}
+        assert verdicts(learned.claims(data)) == [holds] * 8
+        assert len(learned.chart(data).panels) == 6
+        share = {
+            name: np.full((5, 2), value) + noise[:5]
+            for name, value in {"learned": 0.3, "LinUCB for all": 0.3 - sign / 10}.items()
+        }
+        share["LinUCB per user"] = share["LinUCB for all"]
+        hits: Data = {"rounds": np.array([1, 100]), "hits": share}
+        assert verdicts(learned.claims_hits(hits)) == [holds, holds]
+        assert len(learned.chart_hits(hits).panels[0].series) == 3
+
+
+def test_newcomers_claims_both_ways() -> None:
+    noise = np.random.default_rng(8).normal(scale=0.01, size=(10, newcomers.FIRST))
+    for sign, holds in ((1.0, True), (-1.0, False), (0.0, False)):
+        hits = {name: 0.5 + noise[:, ::-1] for name in ("GraphUCB, edges left out", "LinUCB")}
+        hits["GraphUCB"] = 0.5 + 0.1 * sign + noise
+        assert verdicts(newcomers.claims({"hits": hits})) == [holds] * 4
+    assert len(newcomers.chart({"hits": hits}).panels[0].series) == 3
+
+
+def test_newcomers_bring_their_edges_or_not() -> None:
+    """Users in two camps that want opposite things: with its edges a newcomer is served the right arm at once."""
+    graph = graphs.from_edges([(i, j) for camp in (range(10), range(10, 20)) for i in camp for j in camp if i < j])
+    truth = np.repeat([[1.0], [-1.0]], 10, axis=0)
+    env = environments.Linear(graph, truth, np.array([[1.0], [-1.0]]), sigma=0.0, pool=None)
+
+    def offers(users: Any, rng: np.random.Generator) -> newcomers.Offers:
+        pool = np.tile(np.arange(2, dtype=np.int32), (len(users), 1))
+        return newcomers.Offers(users, pool, truth[users] * np.array([1.0, -1.0]), np.zeros(len(users)))
+
+    policies = {"GraphUCB": lambda g, d: GraphUCB(g, d, exploration=0.0), "LinUCB": LinUCB}
+    hits = newcomers.run_world(env, offers, 200, policies, seed=0)
+    assert hits["GraphUCB"].tolist() == [1.0] * newcomers.FIRST
+    assert hits["GraphUCB, edges left out"][0] < 1.0 and hits["LinUCB"][0] < 1.0
 
 
 def test_without_data_the_report_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,8 +281,10 @@ def test_real_figures_on_the_archives(tmp_path: Path) -> None:
     if not (folder / "ml-1m.zip").exists():
         pytest.skip(f"the archives are not in {folder}; set GRAPHBANDIT_DATA to where they are")
     settings = Settings(runs=2, horizon=40, quick=True, data=folder)
-    entries = reproduce(["movielens", "netflix", "histograms", "lastfm"], tmp_path, settings)
-    assert [len(entry.claims) for entry in entries] == [7, 6, 1, 6]
+    entries = reproduce(
+        ["movielens", "netflix", "histograms", "lastfm", "newcomers-lastfm", "learned-graph-lastfm"], tmp_path, settings
+    )
+    assert [len(entry.claims) for entry in entries] == [7, 6, 1, 6, 18, 2]
 
 
 def test_the_lineup_follows_the_preset() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import datasets, environments, graphs, signals
-from .experiments import Result, Trace, compare, simulate
+from .experiments import LateTrace, Result, Trace, compare, simulate, simulate_delayed
 from .graph import UserGraph
 from .policies import (
     CLUB,
@@ -17,18 +17,22 @@ from .policies import (
     Choice,
     CoLin,
     CommunityUCB,
+    Decision,
     DynUCB,
     GobLin,
     GobLinBlock,
     GobLinMacro,
+    GraphLearner,
     GraphUCB,
     GraphUCBLocal,
     HordeEpochGreedy,
     HordeTS,
     LinTS,
     LinUCB,
+    Pending,
     Policy,
     Random,
+    Removal,
     Scores,
     SpectralTS,
     SpectralUCB,
@@ -49,18 +53,23 @@ __all__ = [
     "Choice",
     "CoLin",
     "CommunityUCB",
+    "Decision",
     "DynUCB",
     "GobLin",
     "GobLinBlock",
     "GobLinMacro",
+    "GraphLearner",
     "GraphUCB",
     "GraphUCBLocal",
     "HordeEpochGreedy",
     "HordeTS",
+    "LateTrace",
     "LinTS",
     "LinUCB",
+    "Pending",
     "Policy",
     "Random",
+    "Removal",
     "Result",
     "Scores",
     "SpectralTS",
@@ -74,4 +83,5 @@ __all__ = [
     "graphs",
     "signals",
     "simulate",
+    "simulate_delayed",
 ]

@@ -14,9 +14,12 @@ from .goblin import GobLin, GobLinBlock, GobLinMacro
 from .graphucb import GraphUCB
 from .graphucb_local import GraphUCBLocal
 from .horde import HordeEpochGreedy, HordeTS
+from .learner import GraphLearner
 from .lints import LinTS
 from .linucb import LinUCB
+from .live import Removal
 from .oful import OFUL
+from .pending import Decision, Pending
 from .sclub import SCLUB
 from .spectral import SpectralTS, SpectralUCB
 from .stochastic import Stochastic
@@ -29,6 +32,7 @@ POLICIES: dict[str, type[Policy]] = {
     "graphucb": GraphUCB,
     "graphucb-local": GraphUCBLocal,
     "adaptive": AdaptiveGraphUCB,
+    "graph-learner": GraphLearner,
     "goblin": GobLin,
     "goblin-block": GobLinBlock,
     "goblin-macro": GobLinMacro,
@@ -59,18 +63,22 @@ __all__ = [
     "Choice",
     "CoLin",
     "CommunityUCB",
+    "Decision",
     "DynUCB",
     "GobLin",
     "GobLinBlock",
     "GobLinMacro",
+    "GraphLearner",
     "GraphUCB",
     "GraphUCBLocal",
     "HordeEpochGreedy",
     "HordeTS",
     "LinTS",
     "LinUCB",
+    "Pending",
     "Policy",
     "Random",
+    "Removal",
     "Scores",
     "SpectralTS",
     "SpectralUCB",

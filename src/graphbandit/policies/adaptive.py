@@ -6,7 +6,7 @@ Kinds of models of the users, each at every strength τ of a grid, all fed the s
 |---|---|---|
 | `alone` | θ_i ~ N(0, σ²/τ I), independent | exact |
 | `graph` | θ smooth on the graph | exact (`solvers/joint.py`) or one user at a time (`solvers/relaxed.py`) |
-| `everyone`, on request | θ_i = μ + δ_i, δ_i ~ N(0, σ²/τ I), μ ~ N(0, σ²/(0.3 τ) I) | exact (`solvers/hierarchy.py`) |
+| `everyone` | θ_i = μ + δ_i, δ_i ~ N(0, σ²/τ I), μ ~ N(0, σ²/(0.3 τ) I) | exact (`solvers/hierarchy.py`) |
 
 The graph prior is the symmetric one behind the random-walk system: sqrt(D_i) θ_i has the precision τ (I - ρ D^-½ W D^-½) / σ²,
 ρ = 1/(1 + slack), so that given its neighbours θ_i has mean ρ Σ_j P_ij θ_j, P = D⁻¹W, and the precision τ/σ² whatever its
@@ -18,22 +18,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import exp, log, sqrt
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from ..graph import UserGraph
 from ..jit import Floats, Ints, compiled
 from ..linalg import cholesky, dot, invert_positive, multiply, quadratic_form, solve_cholesky
-from ..observations import Observations, no_observations, record
+from ..links import Links, links, relinked
+from ..observations import Observations, no_observations, no_rows, record, touched
 from ..solvers import DENSE_ROWS
 from ..solvers.graph_models import GraphModels, forget, learn, look, moments, predict, surround
 from ..solvers.hierarchy import Hierarchy, hierarchy, observe_hierarchy, replace_user
-from ..solvers.joint import Joint, joint
-from ..solvers.relaxed import Relaxed, View, new_view, relaxed, sandwich
+from ..solvers.joint import Joint, joint, rejoined
+from ..solvers.relaxed import Relaxed, View, new_view, relaxed, relaxed_rows, renew_relaxed, sandwich
 from .base import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive, check_probability
 from .evidence import Evidence, fade_evidence, judge, log_evidence, no_evidence, noise_variance, weigh
 from .kernels import register
+from .live import Changes
 
 if TYPE_CHECKING:
     from .report import Report
@@ -106,6 +108,18 @@ def mixture(state: AdaptiveState, user: int, theta: Floats, covariance: Floats) 
     for i in range(dim):
         for j in range(dim):
             covariance[i, j] -= theta[i] * theta[j]
+
+
+@compiled
+def mean_noise(state: AdaptiveState) -> float:
+    """The variance of the noise, over all models by their weights."""
+    weight = np.empty_like(state.evidence.squares)
+    weigh(state.evidence, state.best_only, weight)
+    total = 0.0
+    for kind in range(weight.shape[0]):
+        for k in range(weight.shape[1]):
+            total += weight[kind, k] * noise_variance(state.evidence, kind, k)
+    return total
 
 
 @compiled
@@ -281,12 +295,28 @@ def forget_user(state: AdaptiveState, user: int) -> None:
     forget(state.solver, state.seen, user, state.keep)
 
 
+@compiled
+def forget_common(state: AdaptiveState, user: int) -> None:
+    """Take a user out of the common vectors."""
+    gram, bias = state.seen.gram[user], state.seen.bias[user]
+    dim = bias.shape[0]
+    before, after, old, new = np.empty((dim, dim)), np.empty((dim, dim)), np.empty(dim), np.zeros(dim)
+    for k in range(state.common.mean.shape[0]):
+        tau = state.strength[k]
+        invert_positive(gram, tau, before)
+        multiply(before, bias, old)
+        for i in range(dim):
+            for j in range(dim):
+                after[i, j] = 1.0 / tau if i == j else 0.0
+        replace_user(state.common, k, tau, before, after, old, new)
+
+
 class AdaptiveGraphUCB(Policy):
     """Learns how strong the graph is while it acts, and stops using a graph that does not help. No constant to tune.
 
-    Keeps two kinds of models of the users (each for itself, neighbours alike), each at every strength of a grid, all fed the
-    same data. Each is judged by how well it predicted every reward before it was seen, up to a constant. The user's vector
-    has the mean and covariance of the evidence-weighted mixture, and the arm is
+    Keeps three kinds of models of the users (each for itself, everyone around a common vector, neighbours alike), each at every
+    strength of a grid, all fed the same data. Each is judged by how well it predicted every reward before it was seen, up to a
+    constant. The user's vector has the mean and covariance of the evidence-weighted mixture, and the arm is
     argmax xᵀθ_i + exploration · sqrt(xᵀ C_i x). The noise level is learned as well.
 
     Parameters
@@ -299,8 +329,8 @@ class AdaptiveGraphUCB(Policy):
     exploration : float
         Standard deviations of optimism; 0 is greedy.
     models : names among "alone", "everyone", "graph"
-        Which kinds may act. `alone` and `graph` are judged in any case; `everyone`, a vector that all users share, on request:
-        it helps users without neighbours, and costs hits where a graph is there to use (docs/adaptive.md).
+        Which kinds may act. `alone` and `graph` are judged in any case. `everyone`, a vector that all users share, tells
+        users without neighbours what people like; without it a round is cheaper, and it gets more hits on Last.fm.
     choice : {"average", "best"}
         Act with the evidence-weighted average of the models, or with the single best one.
     temper : float
@@ -337,6 +367,7 @@ class AdaptiveGraphUCB(Policy):
         "Observations": Observations,
         "Joint": Joint,
         "Relaxed": Relaxed,
+        "Links": Links,
         "Hierarchy": Hierarchy,
         "Evidence": Evidence,
     }
@@ -349,7 +380,7 @@ class AdaptiveGraphUCB(Policy):
         alphas: Sequence[float] | None = None,
         sigma: float | None = None,
         exploration: float = 1.0,
-        models: Sequence[str] = ("alone", "graph"),
+        models: Sequence[str] = KINDS,
         choice: Literal["average", "best"] = "average",
         temper: float = 0.1,
         slack: Sequence[float] = (0.03, 0.3),
@@ -387,7 +418,7 @@ class AdaptiveGraphUCB(Policy):
                 fade=keep ** (1.0 / graph.n_users),
             ),
             strength=strengths,
-            gain=np.zeros(graph.n_users),
+            gain=touched(graph.n_users),
             trail=np.zeros((TRAIL, 2 + len(KINDS))),
             inside=np.zeros(len(LEVELS), dtype=np.int64),
             rounds=np.zeros(1, dtype=np.int64),
@@ -406,12 +437,12 @@ class AdaptiveGraphUCB(Policy):
     @property
     def theta(self) -> Floats:
         """(n_users, dim) the mean of every user's vector, as a copy."""
-        return np.array([self.moments(user)[0] for user in range(self.graph.n_users)])
+        return np.array([self.moments(user)[0] for user in range(self.n_users)])
 
     def moments(self, user: int) -> tuple[Floats, Floats]:
         """Mean and covariance of what is known about a user's vector."""
         theta, covariance = np.empty(self.dim), np.empty((self.dim, self.dim))
-        mixture(self._state, self.graph.check_user(user), theta, covariance)
+        mixture(self._state, self._check_user(user), theta, covariance)
         return theta, covariance
 
     def user_precision(self, user: int) -> Floats:
@@ -424,12 +455,44 @@ class AdaptiveGraphUCB(Policy):
 
         return report(self._state, self.graph)
 
+    def unit(self, user: int) -> float:
+        """`exploration` standard deviations of the noise: the covariance over the noise's variance is in observations."""
+        self._check_user(user)
+        return float(self._state.exploration * np.sqrt(mean_noise(self._state)))
+
     def beta(self, user: int, level: float = 0.99) -> float:
         """The radius of the region that holds the user's vector with this probability, under the model."""
         from scipy.special import chdtri
 
-        self.graph.check_user(user)
+        self._check_user(user)
         return float(np.sqrt(chdtri(self.dim, 1.0 - level)))
+
+    def _user_rows(self) -> dict[str, Any]:
+        own = relaxed_rows("solver") if isinstance(self._state.solver, Relaxed) else {}
+        return no_rows("seen") | {"gain": 0.0} | own
+
+    def _forget(self, user: int) -> None:
+        """Take out what a user said about the common vector. How well models predicted its rewards stays in the evidence."""
+        forget_common(self._state, user)
+
+    def _follow(self, touched: Ints, changes: Changes) -> None:
+        state, solver = self._state, self._state.solver
+        fade = state.keep ** (1.0 / self.n_users)
+        if isinstance(solver, Joint):
+            if self.params["solver"] == "auto" and self.n_users * self.dim > DENSE_ROWS:
+                before, touched = solver.theta, np.arange(self.n_users)
+                solver = relaxed(self.graph, self.dim, len(before))
+                solver.theta[: before.shape[1]] = before.transpose(1, 0, 2)
+            else:
+                solver = rejoined(joint(self.graph, self.dim, strengths=state.strength, rhos=state.rho), state.seen)
+        else:
+            solver = solver._replace(links=links(self.graph) if changes is None else relinked(solver.links, changes))
+        self._state = state._replace(solver=solver, evidence=state.evidence._replace(fade=fade))
+        if isinstance(solver, Relaxed):
+            renew_relaxed(solver, state.seen, touched, state.strength, state.rho)
+
+    def _estimates(self, users: Ints) -> Floats:
+        return np.array([self.moments(user)[0] for user in users.tolist()]).reshape(len(users), self.dim)
 
 
 def _grid(name: str, values: Sequence[float]) -> Floats:

@@ -15,8 +15,10 @@ from scipy import sparse
 from .. import archive
 from ..graph import UserGraph
 from ..jit import Floats, Ints
+from ..live import LiveGraph
 from ..observations import Observations
 from . import kernels
+from .live import Live
 
 Seed = int | np.random.Generator | np.random.SeedSequence | None
 NO_NOISE = np.empty(0)
@@ -39,7 +41,7 @@ class Choice(NamedTuple):
     propensity: float
 
 
-class Policy:
+class Policy(Live):
     """Recommends arms to the users of a graph and learns from their rewards.
 
     A subclass sets `State` to the type of its compiled state and builds one in `__init__`; everything else is here. Not
@@ -49,6 +51,8 @@ class Policy:
     State: ClassVar[type]
     state_parts: ClassVar[dict[str, type]] = {}
     """Types of the tuples nested in the state, by name, so that a file can be turned back into them."""
+    quadratic: ClassVar[bool] = True
+    """Whether bonus² is one quadratic form in the features for all arms: what is unanswered then shrinks all of them."""
 
     @property
     def period(self) -> int:
@@ -87,7 +91,7 @@ class Policy:
         A policy that samples is asked what it would choose under 1000 further draws. The draw of the decision itself counts as
         one more: a weight 1/propensity then is right on average, and never above 1001 (docs/policies.md, "Propensities").
         """
-        user, features = self.graph.check_user(user), self._checked_arms(arms)
+        user, features = self._check_user(user), self._checked_arms(arms)
         others = self._others(DRAWS) if propensity else None  # before the decision, which moves the generator on
         noise = self._draw_noise()
         arm = int(kernels.decide(self._state, user, features, noise, self._rng.random()))
@@ -105,7 +109,7 @@ class Policy:
         >>> LinUCB(graphs.empty(1), 2).propensities(0, [[1, 0], [0, 1], [0, 0]]).tolist()
         [0.5, 0.5, 0.0]
         """
-        user, features = self.graph.check_user(user), self._checked_arms(arms)
+        user, features = self._check_user(user), self._checked_arms(arms)
         check_count(draws=draws)
         if not self._is_sampling:
             return self._chances(user, features, np.zeros((1, self._noise)))
@@ -114,7 +118,7 @@ class Policy:
 
     def rank(self, user: int, arms: npt.ArrayLike, k: int) -> Ints:
         """The `k` best rows of `arms` for `user`, best first; ties in random order."""
-        user, features = self.graph.check_user(user), self._checked_arms(arms)
+        user, features = self._check_user(user), self._checked_arms(arms)
         check_places(k, len(features))
         values = np.empty(len(features))
         kernels.all_values(self._state, user, features, self._draw_noise(), values)
@@ -123,14 +127,14 @@ class Policy:
 
     def scores(self, user: int, arms: npt.ArrayLike) -> Scores:
         """Estimate and exploration bonus of every row of `arms`; changes nothing."""
-        user, features = self.graph.check_user(user), self._checked_arms(arms)
+        user, features = self._check_user(user), self._checked_arms(arms)
         scores = Scores(np.empty(len(features)), np.empty(len(features)))
         kernels.all_scores(self._state, user, features, scores.mean, scores.bonus)
         return scores
 
     def update(self, user: int, x: npt.ArrayLike, reward: float) -> None:
         """Learn that showing features `x` to `user` earned `reward`."""
-        user = self.graph.check_user(user)
+        user = self._check_user(user)
         features = _as_floats(x, "x")
         if features.shape != (self.dim,):
             raise ValueError(f"x must be a vector of length {self.dim}, but its shape is {features.shape}.")
@@ -141,6 +145,33 @@ class Policy:
                 raise ValueError(f"reward must be finite and at most {kernels.LARGEST_REWARD:g} in size, but it is {reward!r}.")
             raise ValueError(f"x must be finite and at most {kernels.LARGEST_FEATURE:g} in size, but it is {features}.")
         self.count_rounds(1)
+
+    def update_many(self, users: npt.ArrayLike, X: npt.ArrayLike, rewards: npt.ArrayLike) -> None:
+        """Learn a batch, row by row: the same numbers as calls of `update`, compiled. Nothing changes if one row is bad.
+
+        >>> from graphbandit import LinUCB, graphs
+        >>> policy = LinUCB(graphs.empty(2), 2)
+        >>> policy.update_many([0, 1], [[1.0, 0.0], [0.0, 1.0]], [1.0, 0.5])
+        >>> policy.theta.tolist()
+        [[0.5, 0.0], [0.0, 0.25]]
+        """
+        who, features, values = checked_batch(self._live, self.dim, users, X, rewards)
+        if type(self).update is not Policy.update:  # a subclass that learns in its own way
+            for row, user in enumerate(who.tolist()):
+                self.update(user, features[row], float(values[row]))
+            return
+        done = 0
+        while done < len(who):  # in one go, unless a refresh is due in between
+            now = slice(done, min(len(who), done + self.until_refresh))
+            kernels.learn_many(self._state, who[now], features[now], values[now])
+            self.count_rounds(now.stop - done)
+            done = now.stop
+
+    def unit(self, user: int) -> float:
+        """The bonus of an arm about which one reward would tell as much as is known: bonus / unit = sqrt(xᵀ V⁻¹ x) with V in
+        observations. By default `beta`, or 1 if a policy has none."""
+        beta = getattr(self, "beta", None)
+        return 1.0 if beta is None else float(beta(user))
 
     def count_rounds(self, rounds: int) -> None:
         """Note that the state has taken in so many observations, at most `until_refresh` of them, and refresh if it is time."""
@@ -175,7 +206,7 @@ class Policy:
             "since": self._since,
             "params": {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in self.params.items()},
             "numbers": numbers,
-            "ids": _plain_ids(self.graph.ids),
+            "ids": plain_ids(self.graph.ids),
             "generator": self._rng.bit_generator.state,
         }
         return header, arrays
@@ -244,6 +275,33 @@ class Policy:
         return features
 
 
+def checked_batch(
+    graph: UserGraph | LiveGraph, dim: int, users: npt.ArrayLike, X: npt.ArrayLike, rewards: npt.ArrayLike
+) -> tuple[Ints, Floats, Floats]:
+    """The columns of a batch of observations, or a ValueError that names the first row that is bad."""
+    features, values = _as_floats(X, "X"), _as_floats(rewards, "rewards")
+    names = np.asarray(users)
+    if names.ndim != 1 or values.shape != names.shape or features.shape != (len(names), dim):
+        raise ValueError(
+            f"users, X and rewards must have shapes (k,), (k, {dim}) and (k,), "
+            f"but they are {names.shape}, {features.shape} and {values.shape}."
+        )
+    if len(names) == 0:
+        return np.empty(0, dtype=np.int64), features, values
+    if names.dtype.kind not in "iu" or names.min() < 0 or names.max() >= graph.n_users:
+        for row, user in enumerate(users):  # type: ignore[arg-type]
+            try:
+                graph.check_user(user)
+            except ValueError as error:
+                raise ValueError(f"users[{row}] is wrong: {error}") from None
+    for name, column, largest in (("X", features, kernels.LARGEST_FEATURE), ("rewards", values, kernels.LARGEST_REWARD)):
+        usable = np.abs(column) <= largest  # NaN is not
+        if not usable.all():
+            row = np.argwhere(~usable)[0, 0]
+            raise ValueError(f"{name}[{row}] must be finite and at most {largest:g} in size, but it is {column[row]}.")
+    return names.astype(np.int64), features, values
+
+
 def check_positive(**values: float) -> None:
     """Raise a ValueError that names the first argument that is not a positive finite number."""
     for name, value in values.items():
@@ -309,7 +367,8 @@ def _as_floats(values: npt.ArrayLike, name: str) -> Floats:
     return array if array.flags.writeable else array.copy()
 
 
-def _plain_ids(ids: Sequence[Hashable] | None) -> list[Hashable] | None:
+def plain_ids(ids: Sequence[Hashable] | None) -> list[Hashable] | None:
+    """User ids as a file can hold them, or a ValueError."""
     plain = [name.item() if isinstance(name, np.generic) else name for name in ids or ()]
     odd = next((name for name in plain if not isinstance(name, str | int)), None)
     if odd is not None:

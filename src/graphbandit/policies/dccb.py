@@ -158,11 +158,16 @@ class DCCB(Policy):
     @property
     def period(self) -> int:
         """Rounds of an epoch."""
-        return self.graph.n_users
+        return self.n_users
 
     def refresh(self) -> None:
         """The gossip at the end of an epoch."""
-        end_epoch(self._state, self._rng.permutation(self.graph.n_users))
+        end_epoch(self._state, self._rng.permutation(self.n_users))
+
+    def unit(self, user: int) -> float:
+        """The radius over the root of the cluster's size: an agent's observation counts for all of them until they gossip."""
+        user = self._check_user(user)
+        return float(radius(self._state, user) / sqrt(self._state.network.size[user]))
 
     @property
     def theta(self) -> Floats:
@@ -228,11 +233,16 @@ class DCB(Policy):
     @property
     def period(self) -> int:
         """Rounds of an epoch."""
-        return self.graph.n_users
+        return self.n_users
 
     def refresh(self) -> None:
         """The gossip at the end of an epoch."""
-        end_epoch(self._state, self._rng.permutation(self.graph.n_users))
+        end_epoch(self._state, self._rng.permutation(self.n_users))
+
+    def unit(self, user: int) -> float:
+        """The radius over the root of the cluster's size: an agent's observation counts for all of them until they gossip."""
+        user = self._check_user(user)
+        return float(radius(self._state, user) / sqrt(self._state.network.size[user]))
 
     @property
     def theta(self) -> Floats:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..graph import UserGraph
-from ..jit import Floats, compiled
+from ..jit import Floats, Ints, compiled
 from .base import Policy, Seed, check_dim
 from .kernels import register
 
@@ -46,7 +46,16 @@ class Random(Policy):
     @property
     def theta(self) -> Floats:
         """(n_users, dim) zeros: nothing is estimated."""
-        return np.zeros((self.graph.n_users, self.dim))
+        return np.zeros((self.n_users, self.dim))
+
+    def _user_rows(self) -> dict[str, Any]:
+        return {}
+
+    def _estimates(self, users: Ints) -> Floats:
+        return np.zeros((len(users), self.dim))
+
+    def _observed(self, user: int) -> int:
+        return 0
 
 
 register(RandomState, score=score, update=update)

@@ -19,19 +19,17 @@ from typing import NamedTuple
 import numpy as np
 
 from ..graph import UserGraph
-from ..jit import Floats, Indices, Ints, compiled
+from ..jit import Floats, Ints, compiled
 from ..linalg import cholesky, dot, invert_positive, multiply, solve_lower
-from ..observations import Observations
+from ..links import Links, links, no_links
+from ..observations import Observations, touched
 
 
 class Relaxed(NamedTuple):
     """Means of all users under each model, beside each other so that a neighbour is one stretch of memory."""
 
     theta: Floats  # (n, slacks · k, d)
-    start: Ints  # (n + 1,)
-    neighbour: Indices
-    inward: Floats  # P_ij
-    outward: Floats  # P_ji
+    links: Links
 
 
 class View(NamedTuple):
@@ -50,16 +48,41 @@ def new_view(n_models: int, dim: int) -> View:
 
 def relaxed(graph: UserGraph, dim: int, n_models: int) -> Relaxed:
     """Before the first observation: all means are 0."""
-    return Relaxed(np.full((graph.n_users, n_models, dim), 0.0), *graph.transitions())
+    return Relaxed(touched(graph.n_users, n_models, dim), links(graph))
+
+
+def relaxed_rows(name: str) -> dict[str, float]:
+    """The rows of a user without data or edges, for the solver that the state has under this name."""
+    return {f"{name}.theta": 0.0} | no_links(f"{name}.links")
+
+
+@compiled
+def renew_relaxed(solver: Relaxed, seen: Observations, users: Ints, strength: Floats, rho: Floats) -> None:
+    """After a change of their edges or data: one step for each of these users who has been served; the others have mean 0."""
+    links, dim = solver.links, solver.theta.shape[2]
+    inverse, target = np.empty((dim, dim)), np.empty(dim)
+    for user in users:
+        served = seen.visits[user] > 0
+        for model in range(solver.theta.shape[1]):
+            tau, slack = strength[model % strength.shape[0]], model // strength.shape[0]
+            for i in range(dim):
+                target[i] = seen.bias[user, i] if served else 0.0
+            for edge in range(links.start[user], links.start[user] + (links.filled[user] if served else 0)):
+                other, share = links.neighbour[edge], tau * rho[slack] * (links.weight[edge] / links.degree[user])
+                for i in range(dim):
+                    target[i] += share * solver.theta[other, model, i]
+            invert_positive(seen.gram[user], tau, inverse)
+            multiply(inverse, target, solver.theta[user, model])
 
 
 @compiled
 def relaxed_look(solver: Relaxed, seen: Observations, user: int, view: View) -> None:
     """Fill an empty view: one pass over the neighbours for all models."""
     dim = view.near.shape[0]
-    for edge in range(solver.start[user], solver.start[user + 1]):
-        other, weight = solver.neighbour[edge], solver.inward[edge]
-        view.returns[0] += weight * solver.outward[edge]
+    links = solver.links
+    for edge in range(links.start[user], links.start[user] + links.filled[user]):
+        other, weight = links.neighbour[edge], links.weight[edge] / links.degree[user]  # P_ij
+        view.returns[0] += weight * (links.weight[edge] / links.degree[other])
         if seen.visits[other] > 0:
             for i in range(dim):
                 for j in range(dim):
