@@ -9,6 +9,7 @@ import typer
 from .. import __version__
 from . import data, experiments, figures
 from .diagnose import diagnose
+from .evaluate import evaluate
 from .leaderboard import leaderboard
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Bandits for many users who are joined by a graph.")
@@ -19,6 +20,7 @@ app.command()(experiments.run)
 app.command()(experiments.tune)
 app.command()(leaderboard)
 app.command()(diagnose)
+app.command()(evaluate)
 
 
 @app.callback(invoke_without_command=True)
