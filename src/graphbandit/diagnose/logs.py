@@ -80,7 +80,7 @@ def read_log(path: str | Path) -> Log:
         return _from_parquet(path)
     positions: dict[str, int] = {}
     user, values, lines = array("q"), array("d"), array("q")
-    with _rows(path) as (head, rows):
+    with csv_rows(path) as (head, rows):
         names = _columns(path, head)
         who, pick = head.index("user"), itemgetter(*(head.index(name) for name in names))
         for line, row in rows:
@@ -172,7 +172,7 @@ def read_edges(path: str | Path, users: Sequence[Hashable] = ()) -> UserGraph:
     """
     path = Path(path)
     found: dict[tuple[str, str], tuple[float, int]] = {}
-    with _rows(path) as (head, rows):
+    with csv_rows(path) as (head, rows):
         for column in ("user", "friend"):
             if column not in head:
                 raise ValueError(f"{path}, line 1: the column {column} is missing; there are {', '.join(head) or 'none'}.")
@@ -211,7 +211,7 @@ def _weight(path: Path, line: int, cell: str) -> float:
 
 
 @contextmanager
-def _rows(path: Path) -> Iterator[tuple[list[str], Iterator[tuple[int, list[str]]]]]:
+def csv_rows(path: Path) -> Iterator[tuple[list[str], Iterator[tuple[int, list[str]]]]]:
     """The header, and the rows with their line numbers; whatever is wrong with the file is said as a ValueError."""
     if not path.name.endswith((".csv", ".csv.gz")):
         raise ValueError(f"{path} must be {FORMATS} file; edges come as CSV.")

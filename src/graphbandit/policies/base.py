@@ -39,6 +39,14 @@ class Choice(NamedTuple):
     propensity: float
 
 
+class Ranking(NamedTuple):
+    """A decision with everything that a log of it needs."""
+
+    order: Ints  # (k,), rows, best first
+    scores: Scores  # of all arms
+    propensity: float  # of the first arm being the first
+
+
 class Policy:
     """Recommends arms to the users of a graph and learns from their rewards.
 
@@ -118,8 +126,32 @@ class Policy:
         check_places(k, len(features))
         values = np.empty(len(features))
         kernels.all_values(self._state, user, features, self._draw_noise(), values)
-        dealt = self._rng.permutation(len(features))
-        return dealt[np.argsort(-values[dealt], kind="stable")][:k]
+        return _best_first(values, k, self._rng)
+
+    def decide(self, user: int, arms: npt.ArrayLike, k: int, draws: np.random.Generator) -> Ranking:
+        """`rank`, with the scores and the propensity of its first place, by one look at the user.
+
+        Chance comes from `draws`, so that nothing in the policy changes: what is rebuilt from a log of rewards does not depend
+        on the decisions that it was asked for.
+
+        >>> from graphbandit import LinUCB, graphs
+        >>> ranking = LinUCB(graphs.empty(1), 2).decide(0, [[0, 0], [1, 0]], 1, np.random.default_rng(0))
+        >>> ranking.order.tolist(), ranking.propensity
+        ([1], 1.0)
+        """
+        scores = self.scores(user, arms)
+        check_places(k, len(scores.mean))
+        if self._noise == 0:
+            values = scores.mean + scores.bonus
+            ties = int((values == values.max()).sum())
+            if k == 1 and ties == 1:
+                return Ranking(np.array([values.argmax()]), scores, 1.0)
+            return Ranking(_best_first(values, k, draws), scores, 1.0 / ties)
+        features, values = self._checked_arms(arms), np.empty(len(scores.mean))
+        noise = draws.standard_normal((1 + DRAWS if self._is_sampling else 1, self._noise))
+        kernels.all_values(self._state, user, features, noise[0], values)
+        order = _best_first(values, k, draws)
+        return Ranking(order, scores, float(self._chances(user, features, noise)[order[0]]))
 
     def scores(self, user: int, arms: npt.ArrayLike) -> Scores:
         """Estimate and exploration bonus of every row of `arms`; changes nothing."""
@@ -292,6 +324,12 @@ def check_dim(graph: UserGraph, dim: int) -> int:
     if not isinstance(dim, int | np.integer) or isinstance(dim, bool) or dim < 1:
         raise ValueError(f"dim must be a positive integer, but it is {dim!r}.")
     return int(dim)
+
+
+def _best_first(values: Floats, k: int, draws: np.random.Generator) -> Ints:
+    """The rows of the `k` largest values; ties in random order."""
+    dealt = draws.permutation(len(values))
+    return dealt[np.argsort(-values[dealt], kind="stable")][:k]
 
 
 def _is_number(value: object) -> bool:
