@@ -1,7 +1,7 @@
 """What can happen to a recommender. Events are the truth: a state is what a sequence of them leads to, and nothing else.
 
 Their bodies are JSON, so that the log can be read without us. Users are rows in the order in which they were added; the
-features of an arm are a *version*, a row that is never written again, so that a reward that comes late is learned with what was shown.
+features of an arm are a *version*, a row that is never written again, so that a late reward is learned with what was shown.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, func, insert, select, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
 from .beginning import Beginning
 from .events import Draft, Event, Kind
@@ -22,6 +22,7 @@ from .tables import beginnings, events, migrate
 PATIENCE = 2.0  # seconds that a locked SQLite file is waited for
 LOCK = 7_306_627_741_153  # any number that other programs do not use as an advisory lock
 PAGE = 10_000  # events that are read at once
+INSERT = insert(events)
 COLUMNS = (events.c.seq, events.c.kind, events.c.at, events.c.body, events.c.key, events.c.who)
 
 
@@ -50,6 +51,7 @@ class Store:
         self._readers = _engine(self.url, "BEGIN")
         self._connection: Connection | None = None  # the writer's own
         self.last = 0  # number of the newest event that is known to be on disk
+        self._sure = True  # whether there can be no later one
         self.name = ""
 
     def __repr__(self) -> str:
@@ -96,32 +98,25 @@ class Store:
         with _explained():
             try:
                 connection = self._connected(PATIENCE)
-                with connection.begin():
-                    missed = self._missed(connection)
-                    last = missed[-1].seq if missed else self.last
+                try:
+                    return self._append(connection, drafts, {})
+                except IntegrityError:  # a key that is there, which is rare: look all of them up, and try again
                     known = _with_keys(connection, [draft.key for draft in drafts if draft.key is not None])
-                    fresh: list[Event] = []
-                    answers = []
-                    for draft in drafts:
-                        found = known.get(draft.key) if draft.key is not None else None
-                        if found is None:
-                            found = Event(last + len(fresh) + 1, *draft)
-                            fresh.append(found)
-                            if draft.key is not None:
-                                known[draft.key] = found
-                        answers.append(found)
-                    if fresh:
-                        connection.execute(insert(events), [row._asdict() for row in fresh])
-                self.last = last + len(fresh)
-                return missed + fresh, answers
+                    connection.rollback()
+                    return self._append(connection, drafts, known)
             except BaseException:
                 self._disconnect()  # what happened to the transaction will be seen from the log
                 raise
 
-    def _missed(self, connection: Connection) -> list[Event]:
-        """Events after the last one that we know of."""
-        newest = connection.execute(select(func.max(events.c.seq))).scalar_one() or 0
-        return list(_page(connection, self.last, 2**62)) if newest > self.last else []
+    def _append(self, connection: Connection, drafts: Sequence[Draft], known: dict[str, Event]) -> tuple[list[Event], list[Event]]:
+        with connection.begin():
+            missed = [] if self._sure else list(_page(connection, self.last, 2**62))
+            last = missed[-1].seq if missed else self.last
+            fresh, answers = _numbered(drafts, last + 1, known)
+            if fresh:
+                connection.execute(INSERT, [row._asdict() for row in fresh])
+        self._sure, self.last = True, last + len(fresh)
+        return missed + fresh, answers
 
     def read(self, after: int = 0, until: int | None = None, kinds: Sequence[Kind] = ()) -> Iterator[list[Event]]:
         """The log in order, in pages; each page is read for itself, so that a slow reader holds nothing up."""
@@ -192,7 +187,7 @@ class Store:
 
     def _disconnect(self) -> None:
         if self._connection is not None:
-            connection, self._connection = self._connection, None
+            connection, self._connection, self._sure = self._connection, None, False
             connection.invalidate()
             connection.close()
 
@@ -258,6 +253,21 @@ def _page(connection: Connection, after: int, size: int, end: int | None = None,
         query = query.where(events.c.kind.in_(kinds))
     for row in connection.execute(query.order_by(events.c.seq).limit(size)):
         yield _event(row)
+
+
+def _numbered(drafts: Sequence[Draft], first: int, known: dict[str, Event]) -> tuple[list[Event], list[Event]]:
+    """What is to be written, and for every draft the event that stands for it: one with its key that is there, or its own."""
+    fresh: list[Event] = []
+    answers = []
+    for draft in drafts:
+        event = None if draft.key is None else known.get(draft.key)
+        if event is None:
+            event = Event(first + len(fresh), *draft)
+            fresh.append(event)
+            if draft.key is not None:
+                known[draft.key] = event
+        answers.append(event)
+    return fresh, answers
 
 
 def _with_keys(connection: Connection, keys: list[str]) -> dict[str, Event]:
