@@ -130,12 +130,7 @@ class UserGraph:
 
     def check_user(self, user: object) -> int:
         """Return `user` as an int, or raise a ValueError that names it."""
-        if not isinstance(user, int | np.integer) or isinstance(user, bool) or not 0 <= user < self.n_users:
-            raise ValueError(
-                f"user must be an integer from 0 to {self.n_users - 1}, but it is {user!r}"
-                + (" (use graph.index(id) to turn an id into a row)." if self.ids is not None else ".")
-            )
-        return int(user)
+        return check_user(user, self.n_users, self.ids is not None)
 
     def index(self, user_id: Hashable) -> int:
         """The row of the user with this id."""
@@ -152,6 +147,16 @@ class UserGraph:
             return {name: row for row, name in enumerate(self.ids or ())}
         except TypeError as error:
             raise ValueError(f"ids must be hashable ({error}).") from None
+
+
+def check_user(user: object, n_users: int, named: bool) -> int:
+    """Return `user` as an int, or raise a ValueError that names it."""
+    if not isinstance(user, int | np.integer) or isinstance(user, bool) or not 0 <= user < n_users:
+        raise ValueError(
+            f"user must be an integer from 0 to {n_users - 1}, but it is {user!r}"
+            + (" (use graph.index(id) to turn an id into a row)." if named else ".")
+        )
+    return int(user)
 
 
 def _validated(adjacency: Any) -> sparse.csr_array:

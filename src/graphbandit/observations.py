@@ -8,6 +8,7 @@ import numpy as np
 
 from .jit import Floats, Ints, compiled
 from .linalg import add_outer
+from .rows import repeated
 
 
 class Observations(NamedTuple):
@@ -20,12 +21,17 @@ class Observations(NamedTuple):
 
 def no_observations(n_users: int, dim: int) -> Observations:
     """The statistics before the first round."""
-    return Observations(touched(n_users, dim, dim), touched(n_users, dim), np.zeros(n_users, dtype=np.int64))
+    return Observations(touched(n_users, dim, dim), touched(n_users, dim), repeated(0, n_users, np.int64))
+
+
+def no_rows(name: str) -> dict[str, float]:
+    """The rows of a user who was never seen, for the observations that the state has under this name."""
+    return {f"{name}.{part}": 0.0 for part in Observations._fields}
 
 
 def touched(*shape: int) -> Floats:
     """Zeros whose pages the system has already handed over: a first round should not wait for them, `np.zeros` would."""
-    return np.full(shape, 0.0)
+    return repeated(np.zeros(shape[1:]), shape[0])
 
 
 @compiled

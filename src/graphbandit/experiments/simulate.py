@@ -95,9 +95,9 @@ def _check_match(policy: Learner, environment: Environment) -> None:
     if not isinstance(policy, Policy):
         return
     users, dim = environment.graph.n_users, environment.arms.shape[1]
-    if (policy.graph.n_users, policy.dim) != (users, dim):
+    if (policy.n_users, policy.dim) != (users, dim):
         raise ValueError(
-            f"policy is for {policy.graph.n_users} users and {policy.dim} features, "
+            f"policy is for {policy.n_users} users and {policy.dim} features, "
             f"but environment has {users} users and {dim} features."
         )
 

@@ -29,11 +29,12 @@ from ..observations import Observations, no_observations, record
 from ..solvers import DENSE_ROWS
 from ..solvers.graph_models import GraphModels, forget, learn, look, moments, predict
 from ..solvers.hierarchy import Hierarchy, hierarchy, observe_hierarchy, replace_user
-from ..solvers.joint import Joint, joint
-from ..solvers.relaxed import Prior, Relaxed, View, drawn_to, new_view, relaxed, sandwich
+from ..solvers.joint import Joint, joint, rejoined
+from ..solvers.relaxed import Prior, Relaxed, View, drawn_to, new_view, relaxed, relinked, sandwich
 from .base import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive, check_probability
 from .evidence import Evidence, fade_evidence, judge, log_evidence, no_evidence, noise_variance, weigh
 from .kernels import register
+from .live import Changes
 
 if TYPE_CHECKING:
     from .report import Report
@@ -441,6 +442,15 @@ class AdaptiveGraphUCB(Policy):
 
         self.graph.check_user(user)
         return float(np.sqrt(chdtri(self.dim, 1.0 - level)))
+
+    def _follow(self, touched: Ints, changes: Changes) -> None:
+        state = self._state
+        if isinstance(state.solver, Joint):
+            fresh = joint(self.graph, self.dim, strengths=state.strength, rhos=state.rho, looseness=LOOSENESS)
+            solver: GraphModels = rejoined(fresh, state.seen)
+        else:
+            solver = relinked(state.solver, self.graph, state.seen, np.repeat(state.rho, len(state.strength)))
+        self._state = state._replace(solver=solver)
 
 
 def _grid(name: str, values: Sequence[float]) -> Floats:

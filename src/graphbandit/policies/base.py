@@ -17,6 +17,7 @@ from ..graph import UserGraph
 from ..jit import Floats, Ints
 from ..observations import Observations
 from . import kernels
+from .live import Live
 
 Seed = int | np.random.Generator | np.random.SeedSequence | None
 NO_NOISE = np.empty(0)
@@ -47,7 +48,7 @@ class Ranking(NamedTuple):
     propensity: float  # of the first arm being the first
 
 
-class Policy:
+class Policy(Live):
     """Recommends arms to the users of a graph and learns from their rewards.
 
     A subclass sets `State` to the type of its compiled state and builds one in `__init__`; everything else is here. Not
@@ -95,7 +96,7 @@ class Policy:
         A policy that samples is asked what it would choose under 1000 further draws. The draw of the decision itself counts as
         one more: a weight 1/propensity then is right on average, and never above 1001 (docs/policies.md, "Propensities").
         """
-        user, features = self.graph.check_user(user), self._checked_arms(arms)
+        user, features = self._check_user(user), self._checked_arms(arms)
         others = self._others(DRAWS) if propensity else None  # before the decision, which moves the generator on
         noise = self._draw_noise()
         arm = int(kernels.decide(self._state, user, features, noise, self._rng.random()))
@@ -113,7 +114,7 @@ class Policy:
         >>> LinUCB(graphs.empty(1), 2).propensities(0, [[1, 0], [0, 1], [0, 0]]).tolist()
         [0.5, 0.5, 0.0]
         """
-        user, features = self.graph.check_user(user), self._checked_arms(arms)
+        user, features = self._check_user(user), self._checked_arms(arms)
         check_count(draws=draws)
         if not self._is_sampling:
             return self._chances(user, features, np.zeros((1, self._noise)))
@@ -122,7 +123,7 @@ class Policy:
 
     def rank(self, user: int, arms: npt.ArrayLike, k: int) -> Ints:
         """The `k` best rows of `arms` for `user`, best first; ties in random order."""
-        user, features = self.graph.check_user(user), self._checked_arms(arms)
+        user, features = self._check_user(user), self._checked_arms(arms)
         check_places(k, len(features))
         values = np.empty(len(features))
         kernels.all_values(self._state, user, features, self._draw_noise(), values)
@@ -155,14 +156,14 @@ class Policy:
 
     def scores(self, user: int, arms: npt.ArrayLike) -> Scores:
         """Estimate and exploration bonus of every row of `arms`; changes nothing."""
-        user, features = self.graph.check_user(user), self._checked_arms(arms)
+        user, features = self._check_user(user), self._checked_arms(arms)
         scores = Scores(np.empty(len(features)), np.empty(len(features)))
         kernels.all_scores(self._state, user, features, scores.mean, scores.bonus)
         return scores
 
     def update(self, user: int, x: npt.ArrayLike, reward: float) -> None:
         """Learn that showing features `x` to `user` earned `reward`."""
-        user = self.graph.check_user(user)
+        user = self._check_user(user)
         features = _as_floats(x, "x")
         if features.shape != (self.dim,):
             raise ValueError(f"x must be a vector of length {self.dim}, but its shape is {features.shape}.")

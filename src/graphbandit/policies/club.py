@@ -14,6 +14,7 @@ from ..linalg import log_determinant
 from ..observations import Observations
 from .base import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive, check_probability
 from .kernels import register
+from .live import Changes
 from .pools import Pools, observe_pooled, pool_scores, pools, solve_pool, transfer
 from .schedules import RADII, THEORY, Radius, practical
 from .shrinking import Shrinking, cut, shrinking, split_part
@@ -222,6 +223,10 @@ class CLUB(Policy):
     def n_clusters(self) -> int:
         """Number of clusters now."""
         return int(self._state.clusters[0])
+
+    def _follow(self, touched: Ints, changes: Changes) -> None:
+        if self.params["start"] == "graph":
+            raise ValueError("CLUB cannot follow changes of the graph that it started from: it has cut edges of it for good.")
 
 
 def starting_graph(graph: UserGraph, start: str, rng: np.random.Generator) -> UserGraph:

@@ -17,6 +17,7 @@ from .base import Policy, Seed, check_choice, check_dim, check_not_negative, che
 from .club import starting_graph
 from .items import Catalogue, catalogue, digest, item_of
 from .kernels import register
+from .live import Changes
 from .panels import frobenius, gaps, norms, widths
 from .pools import Pools, pool, solve_pool, transfer
 from .schedules import RADII, Radius, practical
@@ -346,7 +347,7 @@ class COFIBA(Policy):
     def theta(self) -> Floats:
         """(n_users, dim) the vector of every user's cluster for item cluster 0, as a copy; other item clusters have others."""
         users = self._state.pools
-        return np.asarray(users.centre[users.cluster[: self.graph.n_users]])
+        return np.asarray(users.centre[users.cluster[: self.n_users]])
 
     @property
     def item_clusters(self) -> Ints:
@@ -362,8 +363,12 @@ class COFIBA(Policy):
         """(n_users,) the cluster that each user belongs to now in the eyes of an item cluster, as a copy."""
         if not isinstance(item_cluster, int | np.integer) or not 0 <= item_cluster < self.n_item_clusters:
             raise ValueError(f"item_cluster must be one of 0 to {self.n_item_clusters - 1}, but it is {item_cluster!r}.")
-        begin = int(item_cluster) * self.graph.n_users
-        return self._state.pools.cluster[begin : begin + self.graph.n_users] - begin  # type: ignore[no-any-return]
+        begin = int(item_cluster) * self.n_users
+        return self._state.pools.cluster[begin : begin + self.n_users] - begin  # type: ignore[no-any-return]
+
+    def _follow(self, touched: Ints, changes: Changes) -> None:
+        if self.params["start"] == "graph":
+            raise ValueError("COFIBA cannot follow changes of the graph that it started from: it has cut edges of it for good.")
 
 
 def _room(n: int, dim: int, parts: int, ridge: float) -> Pools:

@@ -11,10 +11,11 @@ from scipy import sparse
 from ..graph import UserGraph
 from ..jit import Floats, Ints, compiled
 from ..linalg import dot, invert_positive, quadratic_form
-from ..observations import Observations, no_observations, record
+from ..observations import Observations, no_observations, no_rows, record
 from ..solvers.dense import Dense, component_inverse, fill, is_stale, laid_out, marginal, rank_one
 from .base import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive, check_probability
 from .kernels import register
+from .live import Changes
 from .schedules import RADII, THEORY, Radius, practical, self_normalised
 
 
@@ -207,7 +208,32 @@ class CoLin(Policy):
 
     def beta(self, user: int) -> float:
         """The radius of confidence for this user now."""
-        return float(radius(self._state, self.graph.check_user(user)))
+        return float(radius(self._state, self._check_user(user)))
+
+    def _user_rows(self) -> dict[str, Any]:
+        if self.params["weights"] is not None:
+            raise ValueError(f"CoLin cannot take in or remove users while it runs with weights for {self.n_users} users.")
+        return no_rows("seen")
+
+    def _follow(self, touched: Ints, changes: Changes) -> None:
+        if self.params["weights"] is not None:
+            return
+        state, mixing = self._state, default_weights(self.graph)
+        solver = mixed(mixing, state.ridge, self.dim)
+        self._state = state._replace(solver=solver, log_ratio=np.zeros(len(solver.offset)))
+        covariance = (mixing.T @ mixing).toarray() / state.ridge
+        for c in range(len(solver.offset)):
+            users = solver.members[solver.first[c] : solver.first[c + 1]]
+            if state.seen.visits[users].any():
+                self._state.log_ratio[c] = log_ratio(covariance[np.ix_(users, users)], state.seen.gram[users])
+                rebuild(self._state, c)
+
+
+def log_ratio(covariance: Floats, grams: Floats) -> float:
+    """log det M - log det ridge I of one component, = log det (I + (covariance ⊗ I) blockdiag(A_u))."""
+    k, dim = grams.shape[:2]
+    product = np.einsum("uv,vij->uivj", covariance, grams).reshape(k * dim, k * dim)
+    return float(np.linalg.slogdet(np.eye(k * dim) + product)[1])
 
 
 def default_weights(graph: UserGraph) -> sparse.csr_array:

@@ -179,7 +179,7 @@ class CommunityUCB(Policy):
     def refresh(self) -> None:
         """Find the communities anew and regroup the users."""
         state: Pools = self._state.pools
-        labels = np.zeros(self.graph.n_users, dtype=np.int64)  # 0: those of whom nothing is known
+        labels = np.zeros(self.n_users, dtype=np.int64)  # 0: those of whom nothing is known
         known = np.flatnonzero(state.theta.any(axis=1))
         labels[known] = 1 + communities(
             state.theta[known], self.params["neighbours"], self.params["kernel"], self.params["resolution"], self._rng

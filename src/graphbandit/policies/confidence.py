@@ -4,7 +4,7 @@
 |---|---|---|
 | A_i | `seen.gram[i]` | Σ x xᵀ of the user |
 | A_i + ridge I, inverted | `inverse[i]` | kept by rank-one updates |
-| R' = R + laplacian_ridge I | `inward`, `outward` | P_ij and P_ji; R'_ii = 1 + laplacian_ridge |
+| R' = R + laplacian_ridge I | `links` | R_ij = -P_ij = -W_ij / D_i; R'_ii = 1 + laplacian_ridge |
 | Λ_i | `user_precision` | A_i + ridge I + 2 alpha R'_ii I + alpha² Σ_j c_ij (A_j + ridge I)⁻¹ |
 | V_i | A_i + radius_shift I | what the radius is measured with |
 | Δ_i | `roughness` | Σ_j R'_ij z_j: how far user i is from its neighbours |
@@ -22,9 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..graph import UserGraph
-from ..jit import Floats, Indices, Ints, compiled
+from ..jit import Floats, compiled
 from ..linalg import cholesky, dot, follow_gram, invert_lower, log_determinant, lower_norm, multiply
+from ..links import Links
 from ..observations import Observations, touched
+from ..rows import repeated
 from .base import check_choice, check_not_negative, check_positive, check_probability
 from .schedules import self_normalised
 
@@ -44,10 +46,6 @@ class Confidence(NamedTuple):
 
     inverse: Floats  # (n, d, d), (A_i + ridge I)⁻¹
     least_squares: Floats  # (n, d), (A_i + ridge I)⁻¹ b_i
-    start: Ints  # (n + 1,), where the neighbours of a user begin
-    neighbour: Indices  # (2 n_edges,)
-    inward: Floats  # (2 n_edges,), P_ij
-    outward: Floats  # (2 n_edges,), P_ji
     alpha: float
     ridge: float
     laplacian_ridge: float
@@ -70,14 +68,9 @@ def confidence(graph: UserGraph, dim: int, preset: str, settings: dict[str, Any]
     check_positive(alpha=s["alpha"], ridge=s["ridge"])
     check_not_negative(laplacian_ridge=s["laplacian_ridge"], sigma=s["sigma"], exploration=s["exploration"])
     check_probability(delta=s["delta"])
-    start, neighbour, inward, outward = graph.transitions()
     return Confidence(
-        inverse=np.tile(np.eye(dim) / s["ridge"], (graph.n_users, 1, 1)),
+        inverse=repeated(np.eye(dim) / s["ridge"], graph.n_users),
         least_squares=touched(graph.n_users, dim),
-        start=start,
-        neighbour=neighbour,
-        inward=inward,
-        outward=outward,
         alpha=float(s["alpha"]),
         ridge=float(s["ridge"]),
         laplacian_ridge=float(s["laplacian_ridge"]),
@@ -90,6 +83,11 @@ def confidence(graph: UserGraph, dim: int, preset: str, settings: dict[str, Any]
     )
 
 
+def region_rows(name: str, region: Confidence) -> dict[str, Any]:
+    """The rows of a user without data, for the region that the state has under this name."""
+    return {f"{name}.inverse": np.eye(region.inverse.shape[1]) / region.ridge, f"{name}.least_squares": 0.0}
+
+
 @compiled
 def follow(region: Confidence, seen: Observations, user: int, x: Floats) -> None:
     """Take in an observation that `seen` already counts."""
@@ -98,7 +96,7 @@ def follow(region: Confidence, seen: Observations, user: int, x: Floats) -> None
 
 
 @compiled
-def user_precision(region: Confidence, seen: Observations, user: int, out: Floats) -> None:
+def user_precision(region: Confidence, links: Links, seen: Observations, user: int, out: Floats) -> None:
     """Write Λ_i, eq. (10), in the region's metric."""
     dim = out.shape[0]
     own = 1.0 + region.laplacian_ridge  # R'_ii
@@ -111,9 +109,10 @@ def user_precision(region: Confidence, seen: Observations, user: int, out: Float
     square = region.alpha * region.alpha
     if region.metric != RELEASED:
         add_scaled(out, square * own * own, region.inverse[user])
-    weights = region.outward if region.metric == EXACT else region.inward
-    for edge in range(region.start[user], region.start[user + 1]):
-        add_scaled(out, square * weights[edge] * weights[edge], region.inverse[region.neighbour[edge]])
+    for edge in range(links.start[user], links.start[user] + links.filled[user]):
+        other = links.neighbour[edge]
+        share = links.weight[edge] / links.degree[other if region.metric == EXACT else user]  # P_ji or P_ij
+        add_scaled(out, square * share * share, region.inverse[other])
 
 
 @compiled
@@ -133,44 +132,52 @@ def add_scaled(total: Floats, weight: float, matrix: Floats) -> None:
 
 
 @compiled
-def neighbour_average(region: Confidence, values: Floats, user: int, out: Floats) -> None:
+def neighbour_average(links: Links, values: Floats, user: int, out: Floats) -> None:
     """Write Σ_j P_ij z_j over the neighbours j of the user; zero for an isolated one."""
     for k in range(out.shape[0]):
         out[k] = 0.0
-    for edge in range(region.start[user], region.start[user + 1]):
-        j = region.neighbour[edge]
+    for edge in range(links.start[user], links.start[user] + links.filled[user]):
+        j, share = links.neighbour[edge], links.weight[edge] / links.degree[user]
         for k in range(out.shape[0]):
-            out[k] += region.inward[edge] * values[j, k]
+            out[k] += share * values[j, k]
 
 
 @compiled
-def roughness(region: Confidence, values: Floats, user: int, out: Floats) -> None:
+def roughness(region: Confidence, links: Links, values: Floats, user: int, out: Floats) -> None:
     """Write Δ_i = Σ_j R'_ij z_j."""
-    neighbour_average(region, values, user, out)
+    neighbour_average(links, values, user, out)
     for k in range(out.shape[0]):
         out[k] = (1.0 + region.laplacian_ridge) * values[user, k] - out[k]
 
 
 @compiled
-def radius(region: Confidence, seen: Observations, values: Floats, user: int) -> float:
+def radius(region: Confidence, links: Links, seen: Observations, values: Floats, user: int) -> float:
     """beta_i, eq. (11), with Δ_i taken from `values`, times `exploration`."""
     dim = values.shape[1]
     log_ratio = log_determinant(seen.gram[user], region.radius_shift, np.empty((dim, dim))) - dim * log(region.alpha)
     delta = np.empty(dim)
-    roughness(region, values, user, delta)
+    roughness(region, links, values, user, delta)
     noise = self_normalised(log_ratio, region.sigma, region.delta)
     return region.exploration * (noise + sqrt(region.alpha) * sqrt(dot(delta, delta)))
 
 
 @compiled
 def optimism(
-    region: Confidence, seen: Observations, user: int, theta: Floats, values: Floats, arms: Floats, mean: Floats, bonus: Floats
+    region: Confidence,
+    links: Links,
+    seen: Observations,
+    user: int,
+    theta: Floats,
+    values: Floats,
+    arms: Floats,
+    mean: Floats,
+    bonus: Floats,
 ) -> None:
     """Write xᵀθ and beta ‖x‖ in the metric Λ⁻¹ for every arm, the two terms of eq. (12)."""
     dim = arms.shape[1]
-    beta = radius(region, seen, values, user)
+    beta = radius(region, links, seen, values, user)
     precision, factor = np.empty((dim, dim)), np.empty((dim, dim))
-    user_precision(region, seen, user, precision)
+    user_precision(region, links, seen, user, precision)
     for k in range(dim):
         precision[k, k] -= region.ridge  # handed over as the shift, a floor for the pivots
     cholesky(precision, region.ridge, factor)

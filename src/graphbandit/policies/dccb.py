@@ -158,11 +158,11 @@ class DCCB(Policy):
     @property
     def period(self) -> int:
         """Rounds of an epoch."""
-        return self.graph.n_users
+        return self.n_users
 
     def refresh(self) -> None:
         """The gossip at the end of an epoch."""
-        end_epoch(self._state, self._rng.permutation(self.graph.n_users))
+        end_epoch(self._state, self._rng.permutation(self.n_users))
 
     @property
     def theta(self) -> Floats:
@@ -228,11 +228,11 @@ class DCB(Policy):
     @property
     def period(self) -> int:
         """Rounds of an epoch."""
-        return self.graph.n_users
+        return self.n_users
 
     def refresh(self) -> None:
         """The gossip at the end of an epoch."""
-        end_epoch(self._state, self._rng.permutation(self.graph.n_users))
+        end_epoch(self._state, self._rng.permutation(self.n_users))
 
     @property
     def theta(self) -> Floats:

@@ -13,11 +13,16 @@ from ..graph import UserGraph
 from ..graphs import partition
 from ..jit import Floats, Ints, compiled
 from ..linalg import dot, quadratic_form
-from ..observations import Observations, no_observations, record
-from ..solvers.dense import Dense, dense, marginal, observe_dense
+from ..observations import Observations, no_observations, no_rows, record
+from ..rows import with_rows
+from ..solvers.dense import Dense, component_inverse, dense, marginal, observe_dense, relaid
 from .base import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive, check_probability
 from .kernels import register
+from .live import Changes
 from .schedules import RADII, THEORY, Radius, practical, self_normalised
+
+NEW = -1
+"""Stands for the cluster of a user who has just come."""
 
 
 class GobLinState(NamedTuple):
@@ -141,6 +146,26 @@ class GobLin(Policy):
         """(n_users, dim) the estimate of every user, as a copy."""
         return np.asarray(self._state.solver.theta[self._state.node])
 
+    def _user_rows(self) -> dict[str, Any]:
+        return no_rows("seen") | {"node": NEW, "group": NEW}
+
+    def _follow(self, touched: Ints, changes: Changes) -> None:
+        node, group = np.arange(self.n_users), np.zeros(self.n_users, dtype=np.int64)
+        released = self.params["preset"] == "released"  # whose prior changes everywhere in a component
+        self._relay(
+            released_prior(self.graph) if released else article_prior(self.graph),
+            node,
+            group,
+            node if released else touched,
+        )
+
+    def _relay(self, prior: sparse.csr_array, node: Ints, group: Ints, nodes: Ints) -> None:
+        """Let the state follow a new prior of the nodes, changed at some of them."""
+        state, prior = self._state, self.params["scale"] * prior
+        solver = relaid(state.solver, prior, np.ones(prior.shape[0]), state.seen, nodes)
+        ratios = log_ratios(solver, prior, state.seen, group)
+        self._state = state._replace(solver=solver, node=node, group=group, log_ratio=ratios)
+
 
 class GobLinBlock(GobLin):
     """Gob.Lin after all edges between clusters are cut: an independent Gob.Lin in each cluster.
@@ -176,12 +201,13 @@ class GobLinBlock(GobLin):
         dim = check_dim(graph, dim)
         settings = dict(scale=scale, radius=radius, exploration=exploration, sigma=sigma, delta=delta, norm=norm)
         labels = cluster_labels(graph, clusters)
-        pairs = graph.adjacency.tocoo()
-        inside = labels[pairs.coords[0]] == labels[pairs.coords[1]]
-        kept = (pairs.data[inside], (pairs.coords[0][inside], pairs.coords[1][inside]))
-        cut = UserGraph(sparse.csr_array(kept, shape=graph.adjacency.shape))
-        state = _state(article_prior(cut), dim, settings, group=labels)
+        state = _state(article_prior(cut_between(graph, labels)), dim, settings, group=labels)
         Policy.__init__(self, graph, dim, state, dict(clusters=labels, **settings), seed)
+
+    def _follow(self, touched: Ints, changes: Changes) -> None:
+        labels = joined(self.graph, self._state.group)
+        self._relay(article_prior(cut_between(self.graph, labels)), np.arange(self.n_users), labels, touched)
+        self.params["clusters"] = labels
 
 
 class GobLinMacro(GobLin):
@@ -222,16 +248,66 @@ class GobLinMacro(GobLin):
         dim = check_dim(graph, dim)
         settings = dict(scale=scale, radius=radius, exploration=exploration, sigma=sigma, delta=delta, norm=norm)
         labels = cluster_labels(graph, clusters)
-        n_clusters = int(labels.max()) + 1
-        belongs = sparse.csr_array((np.ones(len(labels)), (labels, np.arange(len(labels)))), shape=(n_clusters, len(labels)))
-        between = (belongs @ graph.adjacency @ belongs.T).toarray()
-        between = (between + between.T) / 2
-        np.fill_diagonal(between, 0.0)
-        if normalised:
-            sizes = np.bincount(labels)
-            between /= np.outer(sizes, sizes)
-        state = _state(article_prior(UserGraph(between)), dim, settings, node=labels)
+        state = _state(article_prior(between_clusters(graph, labels, normalised)), dim, settings, node=labels)
         Policy.__init__(self, graph, dim, state, dict(clusters=labels, normalised=normalised, **settings), seed)
+
+    def _user_rows(self) -> dict[str, Any]:
+        return {"node": NEW}
+
+    def _removable_rows(self) -> dict[str, Any]:
+        raise ValueError("GobLinMacro cannot remove a user's data from those of its cluster, which are kept as one.")
+
+    def _follow(self, touched: Ints, changes: Changes) -> None:
+        labels = joined(self.graph, self._state.node)
+        nodes = np.arange(labels.max() + 1)
+        more = len(nodes) - len(self._state.seen.visits)
+        self._state = self._state._replace(seen=with_rows(self._state.seen, dict.fromkeys(Observations._fields, 0.0), more))
+        prior = article_prior(between_clusters(self.graph, labels, self.params["normalised"]))
+        self._relay(prior, labels, np.zeros(len(nodes), dtype=np.int64), nodes)
+        self.params["clusters"] = labels
+
+
+def cut_between(graph: UserGraph, labels: Ints) -> UserGraph:
+    """The graph without its edges between clusters."""
+    pairs = graph.adjacency.tocoo()
+    inside = labels[pairs.coords[0]] == labels[pairs.coords[1]]
+    kept = (pairs.data[inside], (pairs.coords[0][inside], pairs.coords[1][inside]))
+    return UserGraph(sparse.csr_array(kept, shape=graph.adjacency.shape))
+
+
+def between_clusters(graph: UserGraph, labels: Ints, normalised: bool) -> UserGraph:
+    """The graph of clusters, joined by the sum or the mean of the weights between their users."""
+    n_clusters = int(labels.max()) + 1
+    belongs = sparse.csr_array((np.ones(len(labels)), (labels, np.arange(len(labels)))), shape=(n_clusters, len(labels)))
+    between = (belongs @ graph.adjacency @ belongs.T).toarray()
+    between = (between + between.T) / 2
+    np.fill_diagonal(between, 0.0)
+    if normalised:
+        sizes = np.bincount(labels)
+        between /= np.outer(sizes, sizes)
+    return UserGraph(between)
+
+
+def joined(graph: UserGraph, labels: Ints) -> Ints:
+    """Labels in which each newcomer, marked NEW, has the cluster with most of the weight of its edges, or one of its own."""
+    labels = labels.copy()
+    for user in np.flatnonzero(labels == NEW):
+        row = slice(graph.adjacency.indptr[user], graph.adjacency.indptr[user + 1])
+        friends, weights = labels[graph.adjacency.indices[row]], graph.adjacency.data[row]
+        known = friends != NEW
+        labels[user] = np.bincount(friends[known], weights[known]).argmax() if known.any() else labels.max() + 1
+    return labels
+
+
+def log_ratios(solver: Dense, prior: sparse.csr_array, seen: Observations, group: Ints) -> Floats:
+    """log det M of each group, the sum over its components of log det Σ - log det K ⊗ I."""
+    ratios, dim = np.zeros(group.max() + 1), solver.theta.shape[1]
+    for c in range(len(solver.offset)):
+        nodes = solver.members[solver.first[c] : solver.first[c + 1]]
+        if seen.visits[nodes].any():
+            prior_part = dim * np.linalg.slogdet(prior[nodes][:, nodes].toarray())[1]
+            ratios[group[nodes[0]]] -= np.linalg.slogdet(component_inverse(solver, c))[1] + prior_part
+    return ratios
 
 
 def article_prior(graph: UserGraph) -> sparse.csr_array:

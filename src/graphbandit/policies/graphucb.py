@@ -7,13 +7,18 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..graph import UserGraph
-from ..jit import Floats, compiled
-from ..observations import Observations, no_observations, record
-from ..solvers import Dense, Push, Solver, laplacian_solver, observe
+from ..jit import Floats, Ints, compiled
+from ..linalg import invert_positive
+from ..links import Links, links, relinked
+from ..observations import Observations, no_observations, no_rows, record
+from ..solvers import Dense, Push, Solver, fits_dense, laplacian_solver, observe_linked
+from ..solvers.dense import graph_prior, relaid
+from ..solvers.push import push, push_rows, renew
 from .base import Policy, Seed, check_choice, check_dim, check_positive
 from .confidence import PRESETS as REGIONS
-from .confidence import Confidence, chosen, confidence, follow, optimism, radius, user_precision
+from .confidence import Confidence, chosen, confidence, follow, optimism, radius, region_rows, user_precision
 from .kernels import register
+from .live import NO_LINKS, Changes
 
 SOURCES = ("estimate", "least-squares")
 PRESETS: dict[str, dict[str, Any]] = {
@@ -27,6 +32,7 @@ class GraphUCBState(NamedTuple):
     """Three d × d matrices a user with the push solver: gram, region.inverse, solver.inverse."""
 
     seen: Observations
+    links: Links
     region: Confidence
     solver: Solver
     smoothed: bool  # Δ from the graph estimate, not from per-user least squares
@@ -41,7 +47,8 @@ def roughness_source(state: GraphUCBState) -> Floats:
 @compiled
 def score(state: GraphUCBState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
     """Eq. (12) with the exact estimate of eq. (5)."""
-    optimism(state.region, state.seen, user, state.solver.theta[user], roughness_source(state), arms, mean, bonus)
+    theta, source = state.solver.theta[user], roughness_source(state)
+    optimism(state.region, state.links, state.seen, user, theta, source, arms, mean, bonus)
 
 
 @compiled
@@ -49,7 +56,7 @@ def update(state: GraphUCBState, user: int, x: Floats, reward: float) -> None:
     """Credit the observation to the user that made it (errata E43), then bring the joint estimate up to date."""
     record(state.seen, user, x, reward)
     follow(state.region, state.seen, user, x)
-    observe(state.solver, state.seen, user, x, reward)
+    observe_linked(state.solver, state.links, state.seen, user, x, reward)
 
 
 class GraphUCB(Policy):
@@ -104,7 +111,7 @@ class GraphUCB(Policy):
     """
 
     State = GraphUCBState
-    state_parts = {"Observations": Observations, "Confidence": Confidence, "Dense": Dense, "Push": Push}
+    state_parts = {"Observations": Observations, "Links": Links, "Confidence": Confidence, "Dense": Dense, "Push": Push}
 
     def __init__(
         self,
@@ -130,14 +137,11 @@ class GraphUCB(Policy):
         region = confidence(graph, dim, preset, settings)
         check_positive(tolerance=tolerance)
         smoothed = check_choice("roughness", settings["roughness"], SOURCES) == 0
-        # R + laplacian_ridge I; the released code adds no ridge to the Gram matrices of the estimate.
-        estimate_ridge = alpha * region.laplacian_ridge + (0.0 if preset == "released" else region.ridge)
-        if estimate_ridge == 0:
+        ridge = estimate_ridge(preset, region)
+        if ridge == 0:
             raise ValueError("laplacian_ridge must be positive with preset='released', or the system is singular, but it is 0.")
-        estimate = laplacian_solver(
-            graph, dim, alpha=float(alpha), ridge=float(estimate_ridge), solver=solver, tolerance=float(tolerance)
-        )
-        state = GraphUCBState(no_observations(graph.n_users, dim), region, estimate, smoothed)
+        estimate = laplacian_solver(graph, dim, alpha=float(alpha), ridge=ridge, solver=solver, tolerance=float(tolerance))
+        state = GraphUCBState(no_observations(graph.n_users, dim), links(graph), region, estimate, smoothed)
         super().__init__(graph, dim, state, dict(preset=preset, **settings, solver=solver, tolerance=tolerance), seed)
 
     @property
@@ -148,13 +152,52 @@ class GraphUCB(Policy):
     def user_precision(self, user: int) -> Floats:
         """Λ_i, the metric in which the confidence region of this user is a ball."""
         out = np.empty((self.dim, self.dim))
-        user_precision(self._state.region, self._state.seen, self.graph.check_user(user), out)
+        user_precision(self._state.region, self._state.links, self._state.seen, self._check_user(user), out)
         return out
 
     def beta(self, user: int) -> float:
         """beta_i, the radius of confidence for this user now."""
-        source = roughness_source(self._state)
-        return float(radius(self._state.region, self._state.seen, source, self.graph.check_user(user)))
+        state = self._state
+        return float(radius(state.region, state.links, state.seen, roughness_source(state), self._check_user(user)))
+
+    def _user_rows(self) -> dict[str, Any]:
+        state = self._state
+        own = push_rows("solver", state.solver) if isinstance(state.solver, Push) else {}
+        return no_rows("seen") | NO_LINKS | region_rows("region", state.region) | own
+
+    def _follow(self, touched: Ints, changes: Changes) -> None:
+        state, solver = self._state, self._state.solver
+        if isinstance(solver, Dense):
+            if self.params["solver"] == "auto" and not fits_dense(self.graph, self.dim):
+                solver, touched = self._push_instead(), np.arange(self.n_users)
+            else:
+                ridge = estimate_ridge(self.params["preset"], state.region)
+                prior, scale = graph_prior(self.graph, alpha=state.region.alpha, ridge=ridge)
+                solver = relaid(solver, prior, scale, state.seen, touched)
+        changed = links(self.graph) if changes is None else relinked(state.links, changes)
+        self._state = state._replace(links=changed, solver=solver)
+        if isinstance(solver, Push):
+            renew(solver, changed, state.seen, touched)
+
+    def _push_instead(self) -> Push:
+        """The solver of a graph that has grown too large for the dense one, from where that one stands."""
+        state, n = self._state, self.n_users
+        ridge, tolerance = estimate_ridge(self.params["preset"], state.region), float(self.params["tolerance"])
+        solver = push(n, self.dim, alpha=state.region.alpha, ridge=ridge, tolerance=tolerance)
+        before = state.solver.theta
+        solver.theta[: len(before)] = before
+        for user in np.flatnonzero(state.seen.visits):
+            invert_positive(state.seen.gram[user], solver.shift, solver.inverse[user])
+        return solver
+
+    def _estimates(self, users: Ints) -> Floats:
+        return np.asarray(self._state.solver.theta[users])
+
+
+def estimate_ridge(preset: str, region: Confidence) -> float:
+    """What the estimate adds to the Laplacian: that of R + laplacian_ridge I, and the ridge of the Gram matrices, which the
+    released code leaves out."""
+    return float(region.alpha * region.laplacian_ridge + (0.0 if preset == "released" else region.ridge))
 
 
 register(GraphUCBState, score=score, update=update)

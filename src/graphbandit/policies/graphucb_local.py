@@ -7,13 +7,27 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..graph import UserGraph
-from ..jit import Floats, compiled
+from ..jit import Floats, Ints, compiled
 from ..linalg import follow_gram, multiply
-from ..observations import Observations, no_observations, record, touched
+from ..links import Links, links, relinked
+from ..observations import Observations, no_observations, no_rows, record, touched
+from ..rows import repeated
 from .base import Policy, Seed, check_choice, check_dim
 from .confidence import PRESETS as REGIONS
-from .confidence import Confidence, chosen, confidence, follow, neighbour_average, optimism, radius, roughness, user_precision
+from .confidence import (
+    Confidence,
+    chosen,
+    confidence,
+    follow,
+    neighbour_average,
+    optimism,
+    radius,
+    region_rows,
+    roughness,
+    user_precision,
+)
 from .kernels import register
+from .live import NO_LINKS, Changes
 
 RULES = ("jacobi", "gauss-seidel", "released", "lemma-1")
 JACOBI, GAUSS_SEIDEL, RELEASED, LEMMA_1 = range(4)
@@ -28,6 +42,7 @@ class LocalState(NamedTuple):
     """Three d × d matrices a user: gram, region.inverse, inverse."""
 
     seen: Observations
+    links: Links
     region: Confidence
     inverse: Floats  # (n, d, d), V_i⁻¹ with V_i = A_i + region.radius_shift I
     message: Floats  # (n, d), what a user tells its neighbours: V_i⁻¹ b_i (jacobi) or its last estimate (gauss-seidel)
@@ -46,13 +61,13 @@ def estimate(state: LocalState, user: int, out: Floats) -> None:
     work = np.empty(out.shape[0])
     alpha = state.region.alpha
     if state.rule <= GAUSS_SEIDEL:  # V_i⁻¹ (b_i + alpha Σ_j P_ij z_j)
-        neighbour_average(state.region, state.message, user, work)
+        neighbour_average(state.links, state.message, user, work)
         for k in range(out.shape[0]):
             work[k] = state.seen.bias[user, k] + alpha * work[k]
         multiply(state.inverse[user], work, out)
     else:  # l_i - alpha B_i Δ_i with B_i = V_i⁻¹, or (A_i + ridge I)⁻¹ as Lemma 1 is printed, eq. (7)
         own = state.region.least_squares
-        roughness(state.region, own, user, work)
+        roughness(state.region, state.links, own, user, work)
         multiply(state.inverse[user] if state.rule == RELEASED else state.region.inverse[user], work, out)
         for k in range(out.shape[0]):
             out[k] = own[user, k] - alpha * out[k]
@@ -70,7 +85,7 @@ def score(state: LocalState, user: int, arms: Floats, mean: Floats, bonus: Float
     """Eq. (12) with the local estimate, evaluated now, from the newest neighbours (errata E14)."""
     theta = np.empty(arms.shape[1])
     estimate(state, user, theta)
-    optimism(state.region, state.seen, user, theta, messages(state), arms, mean, bonus)
+    optimism(state.region, state.links, state.seen, user, theta, messages(state), arms, mean, bonus)
 
 
 @compiled
@@ -83,6 +98,14 @@ def update(state: LocalState, user: int, x: Floats, reward: float) -> None:
         multiply(state.inverse[user], state.seen.bias[user], state.message[user])
     elif state.rule == GAUSS_SEIDEL:
         estimate(state, user, state.message[user])
+
+
+@compiled
+def renew(state: LocalState, users: Ints) -> None:
+    """After a change of their edges or data: the messages of those of these users who have been served."""
+    for user in users:
+        if state.rule == GAUSS_SEIDEL and state.seen.visits[user] > 0:
+            estimate(state, user, state.message[user])
 
 
 class GraphUCBLocal(Policy):
@@ -123,7 +146,7 @@ class GraphUCBLocal(Policy):
     """
 
     State = LocalState
-    state_parts = {"Observations": Observations, "Confidence": Confidence}
+    state_parts = {"Observations": Observations, "Links": Links, "Confidence": Confidence}
 
     def __init__(
         self,
@@ -147,8 +170,9 @@ class GraphUCBLocal(Policy):
         region = confidence(graph, dim, preset, settings)
         state = LocalState(
             seen=no_observations(graph.n_users, dim),
+            links=links(graph),
             region=region,
-            inverse=np.tile(np.eye(dim) / region.radius_shift, (graph.n_users, 1, 1)),
+            inverse=repeated(np.eye(dim) / region.radius_shift, graph.n_users),
             message=touched(graph.n_users, dim),
             rule=check_choice("rule", settings["rule"], RULES),
         )
@@ -157,19 +181,35 @@ class GraphUCBLocal(Policy):
     @property
     def theta(self) -> Floats:
         """(n_users, dim) the estimate that each user would be served with now."""
-        out = np.empty((self.graph.n_users, self.dim))
+        out = np.empty((self.n_users, self.dim))
         all_estimates(self._state, out)
         return out
 
     def user_precision(self, user: int) -> Floats:
         """Λ_i, the metric in which the confidence region of this user is a ball."""
         out = np.empty((self.dim, self.dim))
-        user_precision(self._state.region, self._state.seen, self.graph.check_user(user), out)
+        user_precision(self._state.region, self._state.links, self._state.seen, self._check_user(user), out)
         return out
 
     def beta(self, user: int) -> float:
         """beta_i, the radius of confidence for this user now."""
-        return float(radius(self._state.region, self._state.seen, messages(self._state), self.graph.check_user(user)))
+        state = self._state
+        return float(radius(state.region, state.links, state.seen, messages(state), self._check_user(user)))
+
+    def _user_rows(self) -> dict[str, Any]:
+        own = np.eye(self.dim) / self._state.region.radius_shift
+        return no_rows("seen") | NO_LINKS | region_rows("region", self._state.region) | {"inverse": own, "message": 0.0}
+
+    def _follow(self, touched: Ints, changes: Changes) -> None:
+        changed = links(self.graph) if changes is None else relinked(self._state.links, changes)
+        self._state = self._state._replace(links=changed)
+        renew(self._state, touched)
+
+    def _estimates(self, users: Ints) -> Floats:
+        out = np.empty((len(users), self.dim))
+        for place, user in enumerate(users):
+            estimate(self._state, user, out[place])
+        return out
 
 
 register(LocalState, score=score, update=update)

@@ -6,17 +6,20 @@ from math import erfc, sqrt
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
+from .. import archive
 from ..graph import UserGraph
 from ..jit import Floats, Ints, compiled, compiles, python_function
-from ..linalg import cholesky, dot, quadratic_form
-from ..observations import Observations, no_observations, record, touched
+from ..linalg import cholesky, dot, invert_positive, quadratic_form
+from ..observations import Observations, no_observations, no_rows, record, touched
 from ..solvers import CG, Dense, fits_dense, observe
 from ..solvers.cg import cg, solve
-from ..solvers.dense import dense, marginal
+from ..solvers.dense import dense, marginal, relaid
 from .base import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive
 from .goblin import article_prior
 from .kernels import register
+from .live import Changes
 
 Joint = Literal["auto", "dense", "cg"]
 MEAN_TOLERANCE = 1e-8  # of the posterior mean when it is found by conjugate gradients
@@ -172,6 +175,8 @@ def update_eg(state: HordeEGState, user: int, x: Floats, reward: float) -> None:
 class _Horde(Policy):
     """What both policies share: the solver, and when it is refreshed."""
 
+    _edges_changed = False  # since K of the "cg" solver was put together
+
     @property
     def period(self) -> int:
         """Observations between two joint solves; 0 with the dense solver, which is always up to date."""
@@ -180,6 +185,7 @@ class _Horde(Policy):
     def refresh(self) -> None:
         """Solve for the posterior mean of all users, starting from the last one."""
         if isinstance(self._state.solver, CG):
+            self._take_in_edges()
             state = self._state
             solve(state.solver, state.seen, state.seen.bias, state.solver.theta, MEAN_TOLERANCE)
 
@@ -187,6 +193,57 @@ class _Horde(Policy):
     def theta(self) -> Floats:
         """(n_users, dim) the posterior mean, as a copy; with "cg" as of the last refresh."""
         return self._state.solver.theta.copy()  # type: ignore[no-any-return]
+
+    def _user_rows(self) -> dict[str, Any]:
+        if isinstance(self._state.solver, Dense):
+            return no_rows("seen")
+        own = self._strength
+        many = {"solver.theta": 0.0, "solver.inverse": np.eye(self.dim) / own, "solver.diagonal": own, "drawn": 0.0}
+        return no_rows("seen") | many
+
+    def _follow(self, touched: Ints, changes: Changes) -> None:
+        """With "cg", the users' own covariances follow at once and the rest with the next refresh, as for observations."""
+        state = self._state
+        if isinstance(state.solver, Dense):
+            prior = self._strength * article_prior(self.graph)
+            if self.params["solver"] == "auto" and not fits_dense(self.graph, self.dim):
+                self._conjugate_gradients(prior)
+            else:
+                solver = relaid(state.solver, prior, np.ones(self.n_users), state.seen, touched)
+                self._state = state._replace(solver=solver)
+            return
+        self._edges_changed = True
+        for user in touched:
+            state.solver.diagonal[user] = self._strength * (1.0 + self._live.degree(int(user)))
+            invert_positive(state.seen.gram[user], state.solver.diagonal[user], state.solver.inverse[user])
+        if changes is None:
+            self.refresh()
+
+    def _conjugate_gradients(self, prior: sparse.csr_array) -> None:
+        """Go on with "cg": the graph has grown too large for the dense solver."""
+        solver = cg(prior, self.dim)
+        for user in np.flatnonzero(self._state.seen.visits):
+            invert_positive(self._state.seen.gram[user], solver.diagonal[user], solver.inverse[user])
+        self._state = self._state._replace(solver=solver)
+        self.refresh()
+
+    def _take_in_edges(self) -> None:
+        """Bring K of the "cg" solver up to date with the graph."""
+        if self._edges_changed:
+            prior = sparse.csr_array(self._strength * article_prior(self.graph))
+            start, neighbour = prior.indptr.astype(np.int64), prior.indices.astype(np.int32)
+            solver = self._state.solver._replace(start=start, neighbour=neighbour, prior=prior.data.astype(np.float64))
+            self._state = self._state._replace(solver=solver)
+            self._edges_changed = False
+
+    def _packed(self) -> tuple[dict[str, Any], archive.Arrays]:
+        self._take_in_edges()
+        return super()._packed()
+
+    @property
+    def _strength(self) -> float:
+        """What K has in place of I."""
+        return float(self.params["strength"] * self.params["sigma"] ** 2)
 
 
 class HordeTS(_Horde):
@@ -274,13 +331,18 @@ class HordeTS(_Horde):
         state = self._state
         if not isinstance(state.solver, CG):
             return
-        deviation = np.zeros((self.graph.n_users, self.dim))
+        deviation = np.zeros((self.n_users, self.dim))
         if state.scale > 0:
             perturbed = np.empty_like(deviation)
-            own, edges = (self._rng.standard_normal((k, self.dim)) for k in (self.graph.n_users, self.graph.n_edges))
+            own, edges = (self._rng.standard_normal((k, self.dim)) for k in (self.n_users, self.graph.n_edges))
             perturbation(state, own, edges, perturbed)
             solve(state.solver, state.seen, perturbed, deviation, float(self.params["tolerance"]))
         np.add(state.solver.theta, state.scale * deviation, out=state.drawn)
+
+    def _conjugate_gradients(self, prior: sparse.csr_array) -> None:
+        self._state = self._state._replace(drawn=touched(self.n_users, self.dim))
+        self._noise = 0
+        super()._conjugate_gradients(prior)
 
 
 class HordeEpochGreedy(_Horde):

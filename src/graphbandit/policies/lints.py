@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from math import sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..graph import UserGraph
 from ..jit import Floats, compiled
 from ..linalg import cholesky, dot, invert_lower, lower_norm, solve_cholesky, solve_upper
-from ..observations import Observations, no_observations, record, touched
+from ..observations import Observations, no_observations, no_rows, record, touched
 from .base import Policy, Seed, check_dim, check_not_negative, check_positive, check_probability
 from .kernels import register
+from .live import check_separate
 
 
 class LinTSState(NamedTuple):
@@ -120,7 +121,14 @@ class LinTS(Policy):
     @property
     def theta(self) -> Floats:
         """(n_users, dim) the posterior means, as a copy."""
-        return np.array(np.broadcast_to(self._state.theta, (self.graph.n_users, self.dim)))
+        return np.array(np.broadcast_to(self._state.theta, (self.n_users, self.dim)))
+
+    def _user_rows(self) -> dict[str, Any]:
+        return {} if self._state.shared else no_rows("seen") | {"theta": 0.0}
+
+    def _removable_rows(self) -> dict[str, Any]:
+        check_separate(self, self._state.shared)
+        return self._user_rows()
 
 
 register(LinTSState, score=score, update=update, sample=sample)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from math import log, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..graph import UserGraph
 from ..jit import Floats, Ints, compiled
 from ..linalg import REFRESH_PERIOD, dot, follow_gram, log_determinant, multiply, quadratic_form
-from ..observations import Observations, no_observations, record, touched
+from ..observations import Observations, no_observations, no_rows, record, touched
+from ..rows import repeated
 from .base import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive, check_probability
 from .kernels import register
+from .live import check_separate
 from .schedules import RADII, THEORY, Radius, practical, self_normalised
 
 
@@ -130,9 +132,9 @@ class LinUCB(Policy):
         blocks = 1 if shared else graph.n_users
         state = LinUCBState(
             seen=no_observations(blocks, dim),
-            inverse=np.tile(np.eye(dim) / ridge, (blocks, 1, 1)),
+            inverse=repeated(np.eye(dim) / ridge, blocks),
             theta=touched(blocks, dim),
-            log_ratio=np.zeros(blocks),
+            log_ratio=touched(blocks),
             rounds=np.zeros(1, dtype=np.int64),
             shared=bool(shared),
             schedule=check_choice("radius", radius, RADII),
@@ -148,7 +150,7 @@ class LinUCB(Policy):
     @property
     def theta(self) -> Floats:
         """(n_users, dim) the ridge estimates, as a copy."""
-        return np.array(np.broadcast_to(self._state.theta, (self.graph.n_users, self.dim)))
+        return np.array(np.broadcast_to(self._state.theta, (self.n_users, self.dim)))
 
     def user_precision(self, user: int) -> Floats:
         """V_i, the metric in which the confidence region of this user is a ball."""
@@ -159,9 +161,24 @@ class LinUCB(Policy):
         """The radius of confidence for this user now."""
         return float(radius(self._state, self._block(user)))
 
+    def _user_rows(self) -> dict[str, Any]:
+        return user_rows(self._state)
+
+    def _removable_rows(self) -> dict[str, Any]:
+        check_separate(self, self._state.shared)
+        return self._user_rows()
+
     def _block(self, user: int) -> int:
-        user = self.graph.check_user(user)
+        user = self._check_user(user)
         return 0 if self._state.shared else user
+
+
+def user_rows(state: LinUCBState, prefix: str = "") -> dict[str, Any]:
+    """The rows of a user without data; none if all share a model."""
+    if state.shared:
+        return {}
+    own = {"inverse": np.eye(state.theta.shape[1]) / state.ridge, "theta": 0.0, "log_ratio": 0.0}
+    return no_rows(f"{prefix}seen") | {f"{prefix}{name}": row for name, row in own.items()}
 
 
 register(LinUCBState, score=score, update=update)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import log1p, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,10 +11,13 @@ from ..graph import UserGraph
 from ..jit import Floats, Ints, compiled
 from ..linalg import dot, quadratic_form
 from ..observations import Observations
+from ..rows import repeated
 from . import linucb
 from .base import Policy, Seed, check_dim, check_not_negative
 from .kernels import register
 from .linucb import LinUCB, LinUCBState
+from .live import check_separate
+from .schedules import self_normalised
 
 
 class OFULState(NamedTuple):
@@ -126,22 +129,51 @@ class OFUL(Policy):
         params = dict(ridge=ridge, norm=norm, sigma=sigma, delta=delta, exploration=exploration, shared=shared)
         current = LinUCB(graph, dim, ridge=ridge, norm=norm, sigma=sigma, delta=delta, exploration=exploration, shared=shared)
         start = current._state
-        beta = np.full(len(start.theta), linucb.radius(start, 0))
-        switches = np.zeros(len(beta), dtype=np.int64)
+        blocks = len(start.theta)
         state = OFULState(
-            start, start.theta.copy(), start.inverse.copy(), beta, np.zeros(len(beta)), switches, log1p(float(switch))
+            current=start,
+            theta=repeated(start.theta[0], blocks),
+            inverse=repeated(start.inverse[0], blocks),
+            beta=repeated(linucb.radius(start, 0), blocks),
+            log_ratio=repeated(0.0, blocks),
+            switches=repeated(0, blocks, np.int64),
+            wait=log1p(float(switch)),
         )
         super().__init__(graph, dim, state, dict(switch=switch, **params), seed)
 
     @property
     def theta(self) -> Floats:
         """(n_users, dim) the estimates of the last switch, which choices are made with, as a copy."""
-        return np.array(np.broadcast_to(self._state.theta, (self.graph.n_users, self.dim)))
+        return np.array(np.broadcast_to(self._state.theta, (self.n_users, self.dim)))
 
     @property
     def switches(self) -> Ints:
         """(n_users,) how often the model of each user was recomputed, as a copy."""
-        return np.array(np.broadcast_to(self._state.switches, self.graph.n_users))
+        return np.array(np.broadcast_to(self._state.switches, self.n_users))
+
+    def _user_rows(self) -> dict[str, Any]:
+        current = self._state.current
+        if current.shared:
+            return {}
+        own = linucb.user_rows(current)
+        last = {"theta": 0.0, "inverse": own["inverse"], "beta": self._first_beta(), "log_ratio": 0.0, "switches": 0}
+        return linucb.user_rows(current, "current.") | last
+
+    def _removable_rows(self) -> dict[str, Any]:
+        check_separate(self, self._state.current.shared)
+        return self._user_rows()
+
+    def _first_beta(self) -> float:
+        """The radius of a user without data: its ratio of determinants is 1."""
+        current = self._state.current
+        noise = self_normalised(0.0, current.sigma, current.delta)
+        return float(current.exploration * (noise + sqrt(current.ridge) * current.norm))
+
+    def _observed(self, user: int) -> int:
+        return int(self._state.current.seen.visits[user])
+
+    def _forget(self, user: int) -> None:
+        self._state.current.rounds[0] -= self._observed(user)
 
 
 register(OFULState, score=score, update=update)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import log, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from ..linalg import dot, solve_back
 from .base import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive, check_probability
 from .items import Catalogue, digest, item_of
 from .kernels import register
+from .live import check_separate
 from .schedules import RADII, THEORY, Radius, practical
 from .spectrum import Spectral, effective_dimension, observe, spectral, spectral_scores
 
@@ -211,11 +212,21 @@ class SpectralUCB(Policy):
 
         The policy does not use them: payoffs that are smooth on the graph need not be linear in the features.
         """
-        return vectors(self._state.model, self.graph.n_users)
+        return vectors(self._state.model, self.n_users)
 
     def payoffs(self, user: int) -> Floats:
         """(N,) the estimated payoff of every item of the catalogue for this user."""
-        return estimates(self._state.model, self.graph.check_user(user))
+        return estimates(self._state.model, self._check_user(user))
+
+    def _user_rows(self) -> dict[str, Any]:
+        return user_rows(self._state.model)
+
+    def _removable_rows(self) -> dict[str, Any]:
+        check_separate(self, self._state.model.shared)
+        return self._user_rows()
+
+    def _observed(self, user: int) -> int:
+        return int(self._state.model.visits[user])
 
 
 class SpectralTS(Policy):
@@ -283,11 +294,21 @@ class SpectralTS(Policy):
     @property
     def theta(self) -> Floats:
         """(n_users, dim) the vectors whose payoffs Xθ are nearest to the estimated ones in least squares, as a copy."""
-        return vectors(self._state.model, self.graph.n_users)
+        return vectors(self._state.model, self.n_users)
 
     def payoffs(self, user: int) -> Floats:
         """(N,) the estimated payoff of every item of the catalogue for this user."""
-        return estimates(self._state.model, self.graph.check_user(user))
+        return estimates(self._state.model, self._check_user(user))
+
+    def _user_rows(self) -> dict[str, Any]:
+        return user_rows(self._state.model)
+
+    def _removable_rows(self) -> dict[str, Any]:
+        check_separate(self, self._state.model.shared)
+        return self._user_rows()
+
+    def _observed(self, user: int) -> int:
+        return int(self._state.model.visits[user])
 
 
 def check_settings(ridge: float, sigma: float, delta: float, norm: float | None, horizon: int) -> None:
@@ -295,6 +316,12 @@ def check_settings(ridge: float, sigma: float, delta: float, norm: float | None,
     check_positive(ridge=ridge, horizon=horizon)
     check_not_negative(sigma=sigma, norm=0.0 if norm is None else norm)
     check_probability(delta=delta)
+
+
+def user_rows(model: Spectral) -> dict[str, Any]:
+    """The rows of a user without data; none if all share a model."""
+    rows = {"factor": np.eye(model.alpha.shape[1]), "bias": 0.0, "alpha": 0.0, "visits": 0}
+    return {} if model.shared else {f"model.{name}": row for name, row in rows.items()}
 
 
 def vectors(model: Spectral, n_users: int) -> Floats:

@@ -25,6 +25,7 @@ from ..graphs import empty, knn
 from ..jit import Floats, Ints, compiled
 from ..linalg import dot, grow_upper, solve_back, solve_transposed
 from ..observations import touched
+from ..rows import repeated
 from .items import Catalogue, catalogue, item_of
 
 RANK = 50  # eigenvectors kept by default
@@ -105,10 +106,10 @@ def spectral(
         items=known,
         features=np.ascontiguousarray(features),
         projection=np.ascontiguousarray(np.linalg.pinv(known.features) @ features),
-        factor=np.tile(np.eye(rank), (blocks, 1, 1)),
+        factor=repeated(np.eye(rank), blocks),
         bias=touched(blocks, rank),
         alpha=touched(blocks, rank),
-        visits=np.zeros(blocks, dtype=np.int64),
+        visits=repeated(0, blocks, np.int64),
         shared=bool(shared),
     )
     return model, eigenvalues

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from math import erfc, exp, sqrt
 from typing import Any, NamedTuple, Self
 
@@ -9,9 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import archive
+from ..graph import UserGraph
 from ..jit import Floats, Ints, compiled
+from ..live import Edges
 from . import kernels
 from .base import Policy, Seed, check_not_negative, check_places, check_positive, read_generator
+from .live import Removal
 
 
 class StochasticState(NamedTuple):
@@ -124,6 +128,7 @@ class Stochastic(Policy):
         params |= dict(epsilon=epsilon, temperature=temperature)
         super().__init__(policy.graph, policy.dim, state, params, seed, noise=2 + policy._noise)
         self.policy = policy
+        self._live = policy._live
 
     def __repr__(self) -> str:
         return f"Stochastic({self.policy!r}, epsilon={self.params['epsilon']!r}, temperature={self.params['temperature']!r})"
@@ -135,7 +140,7 @@ class Stochastic(Policy):
 
     def rank(self, user: int, arms: npt.ArrayLike, k: int) -> Ints:
         """`k` rows of `arms` for `user`, each the decision among those that are left."""
-        user, features = self.graph.check_user(user), self._checked_arms(arms)
+        user, features = self._check_user(user), self._checked_arms(arms)
         check_places(k, len(features))
         left = list(range(len(features)))
         return np.array([left.pop(self.recommend(user, features[left])) for _ in range(k)], dtype=np.int64)
@@ -148,6 +153,34 @@ class Stochastic(Policy):
     def count_rounds(self, rounds: int) -> None:
         """Let the policy inside refresh when it is time."""
         self.policy.count_rounds(rounds)
+        self._keep_up()
+
+    def add_user(self, edges: Edges = (), *, id: Hashable | None = None) -> int:
+        """Take in a new user, see `Policy.add_user`."""
+        user = self.policy.add_user(edges, id=id)
+        self._keep_up()
+        return user
+
+    def remove_user(self, user: int) -> Removal:
+        """Remove a user's data and edges, see `Policy.remove_user`."""
+        removal = self.policy.remove_user(user)
+        self._keep_up()
+        return removal
+
+    def set_graph(self, graph: UserGraph) -> None:
+        """Replace all edges at once, see `Policy.set_graph`."""
+        self.policy.set_graph(graph)
+        self._keep_up()
+
+    def _change(self, changes: Sequence[tuple[int, int, float]], users: Sequence[int] = ()) -> None:
+        self.policy._change(changes, users)
+        self._keep_up()
+
+    def _keep_up(self) -> None:
+        """Look at what the policy inside has now."""
+        self._live = self.policy._live
+        self._state = self._state._replace(inner=self.policy._state)
+        self._noise = 2 + self.policy._noise
 
     @property
     def until_refresh(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,7 +46,13 @@ class Random(Policy):
     @property
     def theta(self) -> Floats:
         """(n_users, dim) zeros: nothing is estimated."""
-        return np.zeros((self.graph.n_users, self.dim))
+        return np.zeros((self.n_users, self.dim))
+
+    def _user_rows(self) -> dict[str, Any]:
+        return {}
+
+    def _observed(self, user: int) -> int:
+        return 0
 
 
 register(RandomState, score=score, update=update)

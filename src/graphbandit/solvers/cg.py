@@ -33,10 +33,13 @@ class CG(NamedTuple):
 
 def cg(prior: sparse.csr_array, dim: int) -> CG:
     """The solver before the first observation."""
-    diagonal = prior.diagonal().astype(np.float64)
+    diagonal = touched(prior.shape[0])
+    diagonal[:] = prior.diagonal()
+    inverse = touched(len(diagonal), dim, dim)
+    inverse[:] = np.eye(dim) / diagonal[:, None, None]
     return CG(
         theta=touched(len(diagonal), dim),
-        inverse=np.eye(dim) / diagonal[:, None, None],
+        inverse=inverse,
         diagonal=diagonal,
         start=prior.indptr.astype(np.int64),
         neighbour=prior.indices.astype(np.int32),

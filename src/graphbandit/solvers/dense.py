@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from ..graph import UserGraph
-from ..jit import Floats, Indices, Ints, compiled
+from ..jit import Flags, Floats, Indices, Ints, compiled
 from ..linalg import CANCELLATION, REFRESH_PERIOD, dot, invert_positive
 from ..observations import Observations
 
@@ -54,6 +54,38 @@ def dense(prior: sparse.csr_array, scale: Floats, dim: int) -> Dense:
     solver = laid_out(prior, scale, dim)
     fill(solver, 1 / prior.diagonal(), lambda users: np.linalg.inv(prior[users][:, users].toarray()))
     return solver
+
+
+def relaid(old: Dense, prior: sparse.csr_array, scale: Floats, seen: Observations, touched: Ints) -> Dense:
+    """The solver after a change of K, or of the statistics, that concerns the users `touched`: of their components it is
+    computed afresh, the rest is taken over. New users, at the end, must be among them."""
+    new = laid_out(prior, scale, old.theta.shape[1])
+    changed = np.zeros(prior.shape[0], dtype=np.bool_)
+    changed[touched] = True
+    take_over(old, new, seen, changed)
+    return new
+
+
+@compiled
+def take_over(old: Dense, new: Dense, seen: Observations, changed: Flags) -> None:
+    """Fill the blocks of `new`: from `old` for components in which nothing has changed, else from the statistics."""
+    dim = new.theta.shape[1]
+    for c in range(new.offset.shape[0]):
+        users = new.members[new.first[c] : new.first[c + 1]]
+        same = True
+        for user in users:
+            same &= not changed[user]
+        if not same:
+            rebuild(new, seen, c)
+            continue
+        before = old.component[users[0]]  # its users are the same, in the same order
+        new.updates[c] = old.updates[before]
+        size = users.shape[0] * dim
+        for cell in range(size * size):
+            new.joint_inverse[new.offset[c] + cell] = old.joint_inverse[old.offset[before] + cell]
+        for user in users:
+            for k in range(dim):
+                new.theta[user, k] = old.theta[user, k]
 
 
 def laid_out(prior: sparse.csr_array, scale: Floats, dim: int) -> Dense:

@@ -69,6 +69,14 @@ def joint(graph: UserGraph, dim: int, *, strengths: Floats, rhos: Floats, loosen
     )
 
 
+def rejoined(fresh: Joint, seen: Observations) -> Joint:
+    """Let solvers without observations take in those that `seen` counts."""
+    if seen.visits.any():
+        for model in range(len(fresh.theta)):
+            rebuild(dense_of(fresh, model), seen, 0)
+    return fresh
+
+
 @compiled
 def dense_of(solver: Joint, model: int) -> Dense:
     """One solver of the stack, as a view."""

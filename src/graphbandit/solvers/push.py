@@ -5,6 +5,7 @@ holds a θ together with its residual r = b - M θ, and one invariant: |r_vk| <=
 
 * An observation (i, x, y) adds x xᵀ to M_ii and y x to b_i, so r_i grows by x (y - xᵀθ_i): the prediction error.
 * Pushing v solves its own block, δ = V_v⁻¹ r_v, and hands the rest on: θ_v += δ, r_v = 0, r_w += alpha P_wv δ.
+* A change of the edge (i, j) changes rows i and j of P, so only r_i and r_j: they are computed afresh (`renew`), then pushed.
 
 So the work of a round is set by how surprising it was, not by the number of users. At the user with the largest error
 e = θ - θ*, ‖r_v‖ >= e_vᵀ(M e)_v / ‖e_v‖ >= ridge ‖e_v‖, hence ‖θ_v - θ*_v‖₂ <= sqrt(d) · tolerance / ridge for all v. (Measured
@@ -13,14 +14,15 @@ errors are far below: residuals of either sign cancel, and data add to the ridge
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..graph import UserGraph
 from ..jit import Flags, Floats, Indices, Ints, compiled
 from ..linalg import dot, follow_gram, multiply
+from ..links import Links
 from ..observations import Observations, touched
+from ..rows import repeated
 
 
 class Push(NamedTuple):
@@ -29,9 +31,6 @@ class Push(NamedTuple):
     theta: Floats  # (n, d)
     residual: Floats  # (n, d), b - M θ
     inverse: Floats  # (n, d, d), V_i⁻¹
-    start: Ints  # (n + 1,), where the neighbours of a user begin
-    neighbour: Indices  # (2 n_edges,), w
-    outward: Floats  # (2 n_edges,), P_wv for v's neighbour w
     queue: Indices  # (n,), ring buffer of users whose residual is too large; a user is in it at most once
     waiting: Flags  # (n,), who is in it
     work: Ints  # (1,), pushes done so far
@@ -40,20 +39,15 @@ class Push(NamedTuple):
     tolerance: float
 
 
-def push(graph: UserGraph, dim: int, *, alpha: float, ridge: float, tolerance: float) -> Push:
-    """The solver before the first observation: θ = 0 solves M θ = 0."""
-    n = graph.n_users
-    start, neighbour, _, outward = graph.transitions()
+def push(n: int, dim: int, *, alpha: float, ridge: float, tolerance: float) -> Push:
+    """The solver of n users before the first observation: θ = 0 solves M θ = 0."""
     shift = ridge + alpha
     return Push(
         theta=touched(n, dim),
         residual=touched(n, dim),
-        inverse=np.tile(np.eye(dim) / shift, (n, 1, 1)),
-        start=start,
-        neighbour=neighbour,
-        outward=outward,
-        queue=np.zeros(n, dtype=np.int32),
-        waiting=np.zeros(n, dtype=np.bool_),
+        inverse=repeated(np.eye(dim) / shift, n),
+        queue=repeated(0, n, np.int32),
+        waiting=repeated(False, n, np.bool_),
         work=np.zeros(1, dtype=np.int64),
         alpha=alpha,
         shift=shift,
@@ -61,19 +55,45 @@ def push(graph: UserGraph, dim: int, *, alpha: float, ridge: float, tolerance: f
     )
 
 
+def push_rows(name: str, solver: Push) -> dict[str, Any]:
+    """The rows of a user without data or edges, for the solver that the state has under this name."""
+    own = np.eye(solver.theta.shape[1]) / solver.shift
+    rows = {"theta": 0.0, "residual": 0.0, "inverse": own, "queue": 0, "waiting": False}
+    return {f"{name}.{part}": row for part, row in rows.items()}
+
+
 @compiled
-def observe_push(solver: Push, seen: Observations, user: int, x: Floats, reward: float) -> None:
+def observe_push(solver: Push, links: Links, seen: Observations, user: int, x: Floats, reward: float) -> None:
     """Take in an observation that `seen` already counts, and push until the invariant holds again."""
     error = reward - dot(x, solver.theta[user])
     follow_gram(solver.inverse[user], seen.gram[user], solver.shift, x, seen.visits[user])
     for k in range(x.shape[0]):
         solver.residual[user, k] += error * x[k]
-    drain(solver, seen, user)
+    drain(solver, links, seen, user)
 
 
 @compiled
-def drain(solver: Push, seen: Observations, user: int) -> None:
-    """Push, first come first served, from `user` until no residual exceeds the tolerance."""
+def renew(solver: Push, links: Links, seen: Observations, users: Ints) -> None:
+    """Compute r = b - M θ of these users afresh, after a change of their data or edges, and push until the invariant holds."""
+    dim = solver.theta.shape[1]
+    product = np.empty(dim)
+    for user in users:
+        multiply(seen.gram[user], solver.theta[user], product)
+        for k in range(dim):
+            own = seen.bias[user, k] - product[k] - solver.shift * solver.theta[user, k]
+            solver.residual[user, k] = own
+        for edge in range(links.start[user], links.start[user] + links.filled[user]):
+            other = links.neighbour[edge]
+            share = solver.alpha * (links.weight[edge] / links.degree[user])
+            for k in range(dim):
+                solver.residual[user, k] += share * solver.theta[other, k]
+    for user in users:
+        drain(solver, links, seen, user)
+
+
+@compiled
+def drain(solver: Push, links: Links, seen: Observations, user: int) -> None:
+    """Push, first come first served, from `user` until no residual that has come after its own exceeds the tolerance."""
     n, dim = solver.theta.shape
     step = np.empty(dim)
     head, length = 0, 0
@@ -95,9 +115,9 @@ def drain(solver: Push, seen: Observations, user: int) -> None:
         for k in range(dim):
             solver.theta[v, k] += step[k]
             solver.residual[v, k] = 0.0
-        for edge in range(solver.start[v], solver.start[v + 1]):
-            w = solver.neighbour[edge]
-            share = solver.alpha * solver.outward[edge]
+        for edge in range(links.start[v], links.start[v] + links.filled[v]):
+            w = links.neighbour[edge]
+            share = solver.alpha * (links.weight[edge] / links.degree[w])  # P_wv
             large = False
             for k in range(dim):
                 residual = solver.residual[w, k] + share * step[k]

@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from ..graph import UserGraph
 from ..jit import Floats, Indices, Ints, compiled
@@ -68,6 +69,19 @@ def rest(view: View, rho: float) -> float:
 def relaxed(graph: UserGraph, dim: int, n_models: int) -> Relaxed:
     """Before the first observation: all means are 0."""
     return Relaxed(np.full((graph.n_users, n_models, dim), 0.0), *graph.transitions(), np.zeros(graph.n_users))
+
+
+def relinked(solver: Relaxed, graph: UserGraph, seen: Observations, rho: Floats) -> Relaxed:
+    """After a change of the graph: served users keep their means, until they are served again; the others follow at once."""
+    start, neighbour, inward, outward = graph.transitions()
+    walk = sparse.csr_array((inward, neighbour, start), shape=(graph.n_users, graph.n_users))
+    served = seen.visits > 0
+    reach = np.asarray(walk @ served.astype(np.float64))
+    n, n_models, dim = solver.theta.shape
+    theta = np.where(served[:, None, None], solver.theta, 0.0)
+    heard = rho[:, None] * (walk @ theta.reshape(n, n_models * dim)).reshape(n, n_models, dim)
+    theta[~served] = heard[~served]
+    return Relaxed(theta, start, neighbour, inward, outward, reach)
 
 
 @compiled

@@ -1,0 +1,136 @@
+"""A graph that changes: a fixed one, and the changes since. It costs the same to change however many users there are."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+
+import numpy as np
+from scipy import sparse
+
+from .graph import UserGraph, check_user
+
+Edges = Mapping[int, float] | Iterable[int | tuple[int, float]]
+"""Who a user is joined with: {user: weight}, or users (of weight 1), or pairs of a user and a weight."""
+
+
+class LiveGraph:
+    """What a policy keeps of its graph; `frozen` is the graph as it is now.
+
+    >>> live = LiveGraph(UserGraph([[0, 1], [1, 0]]))
+    >>> live.add_user()
+    2
+    >>> live.put(1, 2, 0.5)
+    >>> live.frozen()
+    UserGraph(n_users=3, n_edges=2)
+    """
+
+    def __init__(self, graph: UserGraph) -> None:
+        self._graph = graph
+        self._changed: dict[int, dict[int, float]] = {}  # user → neighbour → weight, 0 if there is no edge any more
+        self._ids: dict[Hashable, None] = {}  # of the users who came since
+        self.n_users = graph.n_users
+
+    def check_user(self, user: object) -> int:
+        """Return `user` as an int, or raise a ValueError that names it."""
+        return check_user(user, self.n_users, self._graph.ids is not None)
+
+    def weight(self, i: int, j: int) -> float:
+        """W_ij; 0 if there is no edge."""
+        changed = self._changed.get(i, {}).get(j)
+        if changed is not None:
+            return changed
+        if i >= self._graph.n_users or j >= self._graph.n_users:
+            return 0.0
+        adjacency = self._graph.adjacency
+        begin, end = adjacency.indptr[i], adjacency.indptr[i + 1]
+        place = begin + int(np.searchsorted(adjacency.indices[begin:end], j))
+        return float(adjacency.data[place]) if place < end and adjacency.indices[place] == j else 0.0
+
+    def neighbours(self, user: int) -> list[int]:
+        """The users adjacent to `user` now, in ascending order."""
+        fixed = self._graph.neighbours(user).tolist() if user < self._graph.n_users else []
+        return sorted(other for other in {*fixed, *self._changed.get(user, {})} if self.weight(user, other) > 0)
+
+    def degree(self, user: int) -> float:
+        """D_ii = Σ_j W_ij."""
+        return sum(self.weight(user, other) for other in self.neighbours(user))
+
+    def put(self, i: int, j: int, weight: float) -> None:
+        """Give the edge (i, j) this weight, 0 for none."""
+        self._changed.setdefault(i, {})[j] = weight
+        self._changed.setdefault(j, {})[i] = weight
+
+    def check_pair(self, i: object, j: object) -> tuple[int, int]:
+        """Two different users, or a ValueError."""
+        i, j = self.check_user(i), self.check_user(j)
+        if i == j:
+            raise ValueError(f"a user must not be its own neighbour, but both ends are {i}.")
+        return i, j
+
+    def check_edges(self, edges: Edges) -> dict[int, float]:
+        """The neighbours of a newcomer with their weights, or a ValueError."""
+        pairs = edges.items() if isinstance(edges, Mapping) else (e if isinstance(e, tuple) else (e, 1.0) for e in edges)
+        checked: dict[int, float] = {}
+        for pair in pairs:
+            if len(pair) != 2:
+                raise ValueError(f"edges must be users or pairs of a user and a weight, but one is {pair!r}.")
+            user, weight = self.check_user(pair[0]), check_weight(pair[1])
+            if user in checked:
+                raise ValueError(f"edges must name a user once, but {user} occurs twice.")
+            checked[user] = weight
+        check_weight(sum(checked.values()) or 1.0)
+        return checked
+
+    def check_id(self, user_id: Hashable | None) -> None:
+        """Raise a ValueError unless a newcomer may have this id."""
+        named = self._graph.ids is not None
+        if named and user_id is None:
+            raise ValueError("id must be given, because the users of this graph have ids.")
+        if not named and user_id is not None:
+            raise ValueError(f"id must be left out, because the users of this graph have none, but it is {user_id!r}.")
+        try:
+            known = named and (user_id in self._ids or user_id in self._graph._positions)
+        except TypeError:
+            raise ValueError(f"id must be hashable, but it is {user_id!r}.") from None
+        if known:
+            raise ValueError(f"id must be new, but there is a user with the id {user_id!r}.")
+
+    def add_user(self, user_id: Hashable | None = None) -> int:
+        """The index of one more user, without edges."""
+        if self._graph.ids is not None:
+            self._ids[user_id] = None
+        self.n_users += 1
+        return self.n_users - 1
+
+    def drop_last(self) -> None:
+        """Take back the last `add_user`, and the edges given to it since."""
+        self.n_users -= 1
+        for other in self._changed.pop(self.n_users, {}):
+            self._changed[other].pop(self.n_users)
+        if self._graph.ids is not None:
+            self._ids.popitem()
+
+    def frozen(self) -> UserGraph:
+        """The graph as it is now; the same object until the next change."""
+        if self._changed or self.n_users != self._graph.n_users:
+            ids = None if self._graph.ids is None else (*self._graph.ids, *self._ids)
+            self._graph = UserGraph(self._merged(), ids)
+            self._changed, self._ids = {}, {}
+        return self._graph
+
+    def _merged(self) -> sparse.csr_array:
+        pairs = self._graph.adjacency.tocoo()
+        rows, columns = pairs.coords
+        changes = [(i, j, weight) for i, row in self._changed.items() for j, weight in row.items()]
+        i, j, weight = (np.array(part) for part in zip(*changes, strict=True)) if changes else (np.empty(0, int),) * 3
+        kept = ~np.isin(rows.astype(np.int64) * self.n_users + columns, i.astype(np.int64) * self.n_users + j)
+        entries = (np.concatenate([rows[kept], i]), np.concatenate([columns[kept], j]))
+        return sparse.csr_array((np.concatenate([pairs.data[kept], weight]), entries), shape=(self.n_users, self.n_users))
+
+
+def check_weight(weight: object) -> float:
+    """A positive finite weight, or a ValueError."""
+    number = isinstance(weight, int | float | np.integer | np.floating) and not isinstance(weight, bool)
+    if not number or not 0 < weight < np.inf:  # type: ignore[operator]
+        raise ValueError(f"weight must be a positive finite number, but it is {weight!r}.")
+    return float(weight)  # type: ignore[arg-type]
