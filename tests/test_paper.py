@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from graphbandit.cli import app
 from graphbandit.experiments import TUNING_SEEDS
 from graphbandit.experiments.testbeds import FAMILIES, draw_graph, world
-from graphbandit.paper import FIGURES, Settings, controls, coverage, estimation, real, regret, sweeps, theory
+from graphbandit.paper import FIGURES, Settings, controls, coverage, estimation, late, real, regret, sweeps, theory
 from graphbandit.paper.chart import as_json, render
 from graphbandit.paper.figure import Data, lower
 from graphbandit.paper.lineup import algorithms, tuned_baselines
@@ -166,6 +166,17 @@ def test_other_claims_both_ways() -> None:
         curves = {name: 5 + noise + sign * (name != "GraphUCB") for name in names}
         worlds = {place: {"regret": curves} for place in ("pools", "fixed arms")}
         assert verdicts(controls.claims_controls({"worlds": worlds})) == [holds] * 8
+
+
+def test_delay_claims_both_ways() -> None:
+    noise = np.random.default_rng(7).normal(scale=0.01, size=(10, 2, 3, 1, 4, 2))
+    data: Data = {}
+    for sign, holds in ((1.0, True), (-1.0, False), (0.0, False)):
+        runs = 2.0 + noise + sign * np.array([0.0, 0.5]).reshape(1, 1, 1, 2, 1, 1)
+        data = {"runs": runs, "delays": late.DELAYS, "horizon": 10}
+        assert verdicts(late.claims_delays(data)) == [holds] * 12
+    data["runs"][..., 1, 1] = np.nan  # too few unanswered decisions at a short delay
+    assert [len(panel.series[0].x) for panel in late.chart_delays(data).panels] == [4, 4, 3, 3]
 
 
 def test_real_claims_both_ways() -> None:

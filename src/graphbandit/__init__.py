@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import datasets, environments, graphs, signals
-from .experiments import Result, Trace, compare, simulate
+from .experiments import LateTrace, Result, Trace, compare, simulate, simulate_delayed
 from .graph import UserGraph
 from .policies import (
     CLUB,
@@ -17,6 +17,7 @@ from .policies import (
     Choice,
     CoLin,
     CommunityUCB,
+    Decision,
     DynUCB,
     GobLin,
     GobLinBlock,
@@ -27,6 +28,7 @@ from .policies import (
     HordeTS,
     LinTS,
     LinUCB,
+    Pending,
     Policy,
     Random,
     Scores,
@@ -49,6 +51,7 @@ __all__ = [
     "Choice",
     "CoLin",
     "CommunityUCB",
+    "Decision",
     "DynUCB",
     "GobLin",
     "GobLinBlock",
@@ -57,8 +60,10 @@ __all__ = [
     "GraphUCBLocal",
     "HordeEpochGreedy",
     "HordeTS",
+    "LateTrace",
     "LinTS",
     "LinUCB",
+    "Pending",
     "Policy",
     "Random",
     "Result",
@@ -74,4 +79,5 @@ __all__ = [
     "graphs",
     "signals",
     "simulate",
+    "simulate_delayed",
 ]

@@ -100,6 +100,26 @@ def check_loop_equals_calls(make_policy: MakePolicy) -> None:
         policy.update(user, offered[choice], rounds.mean[t, choice] + rounds.noise[t])
 
 
+def check_batch_equals_calls(make_policy: MakePolicy) -> None:
+    """`update_many` does bit for bit what calls of `update` do, and nothing at all if one row is bad."""
+    world = _world()
+    policy, twin = _trained(make_policy, world), make_policy(world.graph, world.dim)
+    users, X, rewards = (list(column) for column in zip(*_history(world), strict=True))
+    cut = len(users) // 3
+    twin.update_many(users[:cut], X[:cut], rewards[:cut])
+    bad = [float("nan") if row == 5 else reward for row, reward in enumerate(rewards)]
+    for name, batch in (("rewards[5]", (users, X, bad)), ("users[1]", ([0, world.graph.n_users], X[:2], rewards[:2]))):
+        try:
+            twin.update_many(*batch)
+        except ValueError as error:
+            assert str(error).startswith(name), f"the message does not begin with {name}: {error}"
+        else:
+            raise AssertionError(f"bad {name} was accepted")
+    twin.update_many(users[cut:], X[cut:], rewards[cut:])
+    assert np.array_equal(_opinion(policy, world.arms), _opinion(twin, world.arms))
+    assert policy.recommend(0, world.arms) == twin.recommend(0, world.arms)
+
+
 def check_continues_after_load(make_policy: MakePolicy) -> None:
     """Save, load, continue equals never stopped, bit for bit."""
     world = _world()
@@ -222,6 +242,7 @@ CHECKS: tuple[Check, ...] = (
     check_scores_change_nothing,
     check_same_seed_same_trace,
     check_loop_equals_calls,
+    check_batch_equals_calls,
     check_continues_after_load,
     check_arm_order,
     check_user_order,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .compare import compare
+from .delayed import LateTrace, geometric, simulate_delayed
 from .result import Interval, Result
 from .run import run, tune_experiment
 from .simulate import Trace, simulate
@@ -14,14 +15,17 @@ __all__ = [
     "TUNING_SEEDS",
     "Experiment",
     "Interval",
+    "LateTrace",
     "Result",
     "SpecError",
     "Trace",
     "Tuned",
     "compare",
+    "geometric",
     "load",
     "run",
     "simulate",
+    "simulate_delayed",
     "tune",
     "tune_experiment",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import controls, coverage, estimation, real, regret, sweeps, theory
+from . import controls, coverage, estimation, late, real, regret, sweeps, theory
 from .figure import Claim, Figure, Settings
 
 ORDER = (
@@ -29,10 +29,11 @@ ORDER = (
     "fixed-arms",
     "alpha",
     "controls",
+    "delays",
     "bound",
     "lastfm",
 )
-_MODULES = (regret, sweeps, theory, estimation, coverage, controls, real)
+_MODULES = (regret, sweeps, theory, estimation, coverage, controls, late, real)
 _ALL = {figure.name: figure for module in _MODULES for figure in module.FIGURES}
 FIGURES: dict[str, Figure] = {name: _ALL[name] for name in ORDER if name in _ALL}
 

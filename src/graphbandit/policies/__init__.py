@@ -17,6 +17,7 @@ from .horde import HordeEpochGreedy, HordeTS
 from .lints import LinTS
 from .linucb import LinUCB
 from .oful import OFUL
+from .pending import Decision, Pending
 from .sclub import SCLUB
 from .spectral import SpectralTS, SpectralUCB
 from .stochastic import Stochastic
@@ -59,6 +60,7 @@ __all__ = [
     "Choice",
     "CoLin",
     "CommunityUCB",
+    "Decision",
     "DynUCB",
     "GobLin",
     "GobLinBlock",
@@ -69,6 +71,7 @@ __all__ = [
     "HordeTS",
     "LinTS",
     "LinUCB",
+    "Pending",
     "Policy",
     "Random",
     "Scores",

@@ -109,6 +109,18 @@ def mixture(state: AdaptiveState, user: int, theta: Floats, covariance: Floats) 
 
 
 @compiled
+def mean_noise(state: AdaptiveState) -> float:
+    """The variance of the noise, over all models by their weights."""
+    weight = np.empty_like(state.evidence.squares)
+    weigh(state.evidence, state.best_only, weight)
+    total = 0.0
+    for kind in range(weight.shape[0]):
+        for k in range(weight.shape[1]):
+            total += weight[kind, k] * noise_variance(state.evidence, kind, k)
+    return total
+
+
+@compiled
 def model_of(state: AdaptiveState, kind: int, k: int) -> int:
     """The number of a graph model in the solver."""
     return int((kind - GRAPH) * state.strength.shape[0] + k)
@@ -435,6 +447,11 @@ class AdaptiveGraphUCB(Policy):
         from .report import report  # which reads what is defined here
 
         return report(self._state, self.graph)
+
+    def unit(self, user: int) -> float:
+        """`exploration` standard deviations of the noise: the covariance over the noise's variance is in observations."""
+        self.graph.check_user(user)
+        return float(self._state.exploration * np.sqrt(mean_noise(self._state)))
 
     def beta(self, user: int, level: float = 0.99) -> float:
         """The radius of the region that holds the user's vector with this probability, under the model."""

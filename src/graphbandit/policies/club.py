@@ -209,6 +209,10 @@ class CLUB(Policy):
             graph, dim, state, dict(**params, delta=delta, test=test, spare_unseen=spare_unseen, preset=preset), rng
         )
 
+    def unit(self, user: int) -> float:
+        """The radius, as bonus per width."""
+        return float(radius(self._state, self._state.pools.cluster[self.graph.check_user(user)]))
+
     @property
     def theta(self) -> Floats:
         """(n_users, dim) the vector of every user's cluster, as a copy."""

@@ -277,6 +277,7 @@ class COFIBA(Policy):
     """
 
     State = COFIBAState
+    quadratic = False  # every cluster of items has a form of its own
     state_parts = {"Catalogue": Catalogue, "Observations": Observations, "Pools": Pools, "Shrinking": Shrinking}
 
     def __init__(
@@ -342,6 +343,11 @@ class COFIBA(Policy):
             dict(**params, inherit=inherit, tolerance=tolerance, radius=radius, exploration=exploration),
             rng,
         )
+
+    def unit(self, user: int) -> float:
+        """The radius, as bonus per width."""
+        self.graph.check_user(user)
+        return float(self._state.exploration * practical(self._state.schedule, self._state.rounds[0]))
 
     @property
     def theta(self) -> Floats:

@@ -186,6 +186,10 @@ class CommunityUCB(Policy):
         )
         regroup(state, matching_slots(labels, state.cluster, len(state.members)))
 
+    def unit(self, user: int) -> float:
+        """The radius, as bonus per width."""
+        return float(radius(self._state, self._state.pools.cluster[self.graph.check_user(user)]))
+
     @property
     def theta(self) -> Floats:
         """(n_users, dim) the vector of every user's community, as a copy."""

@@ -164,6 +164,11 @@ class DCCB(Policy):
         """The gossip at the end of an epoch."""
         end_epoch(self._state, self._rng.permutation(self.n_users))
 
+    def unit(self, user: int) -> float:
+        """The radius over the root of the cluster's size: an agent's observation counts for all of them until they gossip."""
+        user = self.graph.check_user(user)
+        return float(radius(self._state, user) / sqrt(self._state.network.size[user]))
+
     @property
     def theta(self) -> Floats:
         """(n_users, dim) the vector that each agent acts on, as a copy."""
@@ -233,6 +238,11 @@ class DCB(Policy):
     def refresh(self) -> None:
         """The gossip at the end of an epoch."""
         end_epoch(self._state, self._rng.permutation(self.n_users))
+
+    def unit(self, user: int) -> float:
+        """The radius over the root of the cluster's size: an agent's observation counts for all of them until they gossip."""
+        user = self.graph.check_user(user)
+        return float(radius(self._state, user) / sqrt(self._state.network.size[user]))
 
     @property
     def theta(self) -> Floats:

@@ -214,6 +214,11 @@ class DynUCB(Policy):
         )
         super().__init__(graph, dim, state, dict(**params, preset=preset), rng)
 
+    def unit(self, user: int) -> float:
+        """The radius, as bonus per width."""
+        self.graph.check_user(user)
+        return float(self._state.exploration * practical(self._state.schedule, self._state.rounds[0]))
+
     @property
     def theta(self) -> Floats:
         """(n_users, dim) the vector of every user's cluster, as a copy."""

@@ -141,6 +141,10 @@ class GobLin(Policy):
         state = _state(prior, dim, settings)
         super().__init__(graph, dim, state, dict(**settings, preset=preset), seed)
 
+    def unit(self, user: int) -> float:
+        """The radius, as bonus per width."""
+        return float(radius(self._state, self._state.node[self.graph.check_user(user)]))
+
     @property
     def theta(self) -> Floats:
         """(n_users, dim) the estimate of every user, as a copy."""

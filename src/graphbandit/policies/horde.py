@@ -321,6 +321,11 @@ class HordeTS(_Horde):
         super().__init__(graph, dim, state, params, seed, noise=0 if many else dim)
         self.refresh()
 
+    def unit(self, user: int) -> float:
+        """Standard deviations of the noise in a draw."""
+        self.graph.check_user(user)
+        return float(self._state.scale * self._state.sigma)
+
     def refresh(self) -> None:
         """With `cg`, a new posterior mean and a new joint draw.
 

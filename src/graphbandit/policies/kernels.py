@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..jit import Floats, compiled, compiles, python_function
+from ..jit import Floats, Ints, compiled, compiles, python_function
 
 
 class Kernels(NamedTuple):
@@ -147,6 +147,13 @@ def learn(state: Any, user: int, x: Floats, reward: float) -> bool:
             return False
     update(state, user, x, reward)
     return True
+
+
+@compiled
+def learn_many(state: Any, users: Ints, features: Floats, rewards: Floats) -> None:
+    """Learn one observation after the other; the caller has checked that each is usable."""
+    for row in range(users.shape[0]):
+        learn(state, users[row], features[row], rewards[row])  # not `update`, which would be compiled a second time
 
 
 @compiled

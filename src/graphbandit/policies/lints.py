@@ -118,6 +118,11 @@ class LinTS(Policy):
         params = dict(ridge=ridge, scale=float(scale), sigma=sigma, delta=delta, shared=shared)
         super().__init__(graph, dim, state, params, seed, noise=dim)
 
+    def unit(self, user: int) -> float:
+        """The radius, as bonus per width."""
+        self.graph.check_user(user)
+        return float(self._state.scale)
+
     @property
     def theta(self) -> Floats:
         """(n_users, dim) the posterior means, as a copy."""

@@ -141,6 +141,11 @@ class OFUL(Policy):
         )
         super().__init__(graph, dim, state, dict(switch=switch, **params), seed)
 
+    def unit(self, user: int) -> float:
+        """The radius, as bonus per width."""
+        user = self.graph.check_user(user)
+        return float(self._state.beta[0 if self._state.current.shared else user])
+
     @property
     def theta(self) -> Floats:
         """(n_users, dim) the estimates of the last switch, which choices are made with, as a copy."""

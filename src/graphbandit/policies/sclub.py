@@ -293,6 +293,10 @@ class SCLUB(Policy):
         )
         super().__init__(graph, dim, state, dict(**thresholds, ridge=ridge, radius=radius, exploration=exploration), seed)
 
+    def unit(self, user: int) -> float:
+        """The radius, as bonus per width."""
+        return float(radius(self._state, self._state.pools.cluster[self.graph.check_user(user)]))
+
     @property
     def theta(self) -> Floats:
         """(n_users, dim) the vector of every user's cluster, as a copy."""

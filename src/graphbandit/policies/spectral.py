@@ -166,6 +166,7 @@ class SpectralUCB(Policy):
     """
 
     State = SpectralUCBState
+    quadratic = False  # items are points of a graph
     state_parts = {"Spectral": Spectral, "Catalogue": Catalogue}
 
     def __init__(
@@ -205,6 +206,10 @@ class SpectralUCB(Policy):
         params = dict(items=digest(model.items), neighbours=neighbours, rank=len(eigenvalues), ridge=ridge, sigma=sigma)
         params |= dict(delta=delta, norm=norm, horizon=horizon, radius=radius, exploration=exploration, shared=shared)
         super().__init__(graph, dim, state, params, seed)
+
+    def unit(self, user: int) -> float:
+        """The radius, as bonus per width."""
+        return float(radius(self._state, block_of(self._state.model, self.graph.check_user(user))))
 
     @property
     def theta(self) -> Floats:
@@ -261,6 +266,7 @@ class SpectralTS(Policy):
     """
 
     State = SpectralTSState
+    quadratic = False  # items are points of a graph
     state_parts = {"Spectral": Spectral, "Catalogue": Catalogue}
 
     def __init__(

@@ -138,6 +138,10 @@ class Stochastic(Policy):
         """(n_users, dim) the policy's estimate for every user, as a copy."""
         return self.policy.theta
 
+    def unit(self, user: int) -> float:
+        """That of the policy inside."""
+        return self.policy.unit(user)
+
     def rank(self, user: int, arms: npt.ArrayLike, k: int) -> Ints:
         """`k` rows of `arms` for `user`, each the decision among those that are left."""
         user, features = self._check_user(user), self._checked_arms(arms)

@@ -1,0 +1,87 @@
+"""µs an observation: a Python loop of `update` against one `update_many`; µs a decision with unanswered ones before it.
+
+python benchmarks/late.py [--rounds 20000] [--repeats 3]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from graphbandit import AdaptiveGraphUCB, GraphUCB, GraphUCBLocal, LinUCB, Pending, graphs, signals
+
+DIM, POOL, WAITING = 10, 20, (0, 10, 100, 1000)
+POLICIES: dict[str, Any] = {
+    "LinUCB": LinUCB,
+    "GraphUCB-Local": GraphUCBLocal,
+    "GraphUCB, push": partial(GraphUCB, alpha=0.1, solver="push"),
+    "AdaptiveGraphUCB, local": partial(AdaptiveGraphUCB, solver="local"),
+}
+
+
+def fastest(repeats: int, prepare: Callable[[], Any], work: Callable[[Any], None]) -> float:
+    """The shortest of several times, in seconds; the first call, which compiles, does not count."""
+    spent = []
+    for _ in range(repeats + 1):
+        subject = prepare()
+        begin = time.perf_counter()
+        work(subject)
+        spent.append(time.perf_counter() - begin)
+    return min(spent[1:])
+
+
+def one_by_one(policy: Any, users: Any, X: Any, rewards: Any) -> None:
+    for user, x, reward in zip(users.tolist(), X, rewards.tolist(), strict=True):
+        policy.update(user, x, reward)
+
+
+def waiting_desk(make: Any, graph: Any, arms: Any, count: int) -> Pending:
+    """A desk at which user 0 has so many unanswered decisions."""
+    desk = Pending(make(graph, DIM), condition=False)
+    desk.policy.update(0, arms[0], 1.0)
+    for _ in range(count):
+        desk.recommend(0, arms)
+    desk.condition = True
+    return desk
+
+
+def decide(desk: Pending, arms: Any) -> None:
+    for _ in range(200):
+        desk.expire(desk.recommend(0, arms).id)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=20_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    rng = np.random.default_rng(0)
+    graph, arms = graphs.watts_strogatz(1000, 10, 0.1, seed=0), signals.unit_arms(500, DIM, seed=2)
+    users, X = rng.integers(1000, size=options.rounds), arms[rng.integers(500, size=options.rounds)]
+    rewards = X[:, 0] + 0.1 * rng.standard_normal(options.rounds)
+    scale = 1e6 / options.rounds
+    print("| policy | loop of update, µs | update_many, µs | times faster |")
+    print("|---|---:|---:|---:|")
+    for name, make in POLICIES.items():
+        fresh = partial(make, graph, DIM)
+        loop = scale * fastest(options.repeats, fresh, partial(one_by_one, users=users, X=X, rewards=rewards))
+        batch = scale * fastest(options.repeats, fresh, lambda policy: policy.update_many(users, X, rewards))
+        print(f"| {name} | {loop:.1f} | {batch:.1f} | {loop / batch:.1f} |", flush=True)
+    print()
+    print("| policy | " + " | ".join(f"{count} unanswered, µs" for count in WAITING) + " |")
+    print("|---|" + "---:|" * len(WAITING))
+    for name, make in POLICIES.items():
+        times = [
+            fastest(options.repeats, partial(waiting_desk, make, graph, arms[:POOL], count), partial(decide, arms=arms[:POOL]))
+            for count in WAITING
+        ]
+        print(f"| {name} | " + " | ".join(f"{spent / 200 * 1e6:.0f}" for spent in times) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""A simulation in which rewards come late, or never."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ..environments import Environment, streams
+from ..jit import Floats, Indices, Ints
+from ..policies import Pending, Policy
+from ..policies.base import check_count
+from .simulate import _check_match
+
+Delays = int | Callable[[np.random.Generator, int], Ints]
+NEVER = np.iinfo(np.int64).max
+
+
+class LateTrace(NamedTuple):
+    """What happened, round by round, and when it became known."""
+
+    user: Indices  # (t,), who appeared
+    arm: Indices  # (t,), the arm shown, as a row of the catalogue
+    reward: Floats  # (t,), what was earned, seen or not
+    regret: Floats  # (t,), cumulative pseudo-regret of all rounds
+    known: Ints  # (t,), the round after whose decision the reward arrives; `NEVER` if it does not
+
+    def crowding(self, least: int = 5) -> float:
+        """Share of the most shown arm among the unanswered decisions of the served user, on average over the rounds after
+        whose decision there are `least` of them or more; NaN if there are none. 1: all on one arm."""
+        shares = []
+        open_rounds: dict[int, list[int]] = {}
+        for t, user in enumerate(self.user.tolist()):
+            rounds = [s for s in open_rounds.get(user, []) if self.known[s] >= t] + [t]
+            open_rounds[user] = rounds
+            if len(rounds) >= least and self.known[t] > t:
+                shares.append(np.unique(self.arm[rounds], return_counts=True)[1].max() / len(rounds))
+        return float(np.mean(shares)) if shares else float("nan")
+
+
+def geometric(mean: float) -> Callable[[np.random.Generator, int], Ints]:
+    """Delays of 0, 1, 2, … rounds with this mean, each further round with the same probability."""
+    if not isinstance(mean, int | float | np.number) or not 0 <= mean < np.inf:
+        raise ValueError(f"mean must be zero or a positive number, but it is {mean!r}.")
+    return lambda rng, size: rng.geometric(1.0 / (1.0 + mean), size).astype(np.int64) - 1
+
+
+def simulate_delayed(
+    policy: Policy,
+    environment: Environment,
+    horizon: int,
+    *,
+    delay: Delays = 0,
+    missing: float = 0.0,
+    condition: bool = True,
+    max_age: int | None = None,
+    seed: int | np.random.Generator = 0,
+) -> LateTrace:
+    """`simulate` with feedback that comes `delay` rounds after the decision, through a `Pending` desk.
+
+    Users, arms and noise are those of `simulate` with the same seed, and so are all numbers at a delay of 0. Not compiled.
+
+    Parameters
+    ----------
+    delay : int or function
+        The reward of round t arrives after the decision of round t + delay. A function draws the delays of `size` rounds from
+        a generator, e.g. `geometric(20)`.
+    missing : float
+        Share of rewards that never arrive.
+    condition, max_age
+        As in `Pending`.
+
+    Examples
+    --------
+    >>> from graphbandit import LinUCB, environments, graphs, signals
+    >>> graph = graphs.empty(2)
+    >>> env = environments.Linear(graph, signals.unit_arms(2, 3, seed=1), signals.unit_arms(20, 3, seed=2))
+    >>> [round(simulate_delayed(LinUCB(graph, 3), env, 500, delay=d).regret[-1]) for d in (0, 10, 100)]
+    [11, 22, 99]
+    """
+    check_count(horizon=horizon)
+    if not isinstance(missing, int | float | np.number) or not 0 <= missing <= 1:
+        raise ValueError(f"missing must be a share from 0 to 1, but it is {missing!r}.")
+    _check_match(policy, environment)
+    if isinstance(seed, np.random.Generator):
+        seed = int(seed.integers(2**62))  # the number that `environment.rounds` would have drawn
+    desk = Pending(policy, condition=condition, max_age=max_age)
+    known = _arrivals(delay, missing, int(horizon), seed)
+    due: dict[int, list[int]] = {}
+    trace = LateTrace(np.empty(horizon, np.int32), np.empty(horizon, np.int32), np.empty(horizon), np.empty(horizon), known)
+    t = 0
+    for rounds in environment.rounds(horizon, seed):
+        for row, user in enumerate(rounds.user.tolist()):
+            choice = desk.recommend(user, environment.arms[rounds.pool[row]], id=t).arm
+            expected = rounds.mean[row, choice]
+            trace.user[t], trace.arm[t] = user, rounds.pool[row, choice]
+            trace.reward[t] = expected + rounds.noise[row]
+            trace.regret[t] = rounds.mean[row].max() - expected
+            due.setdefault(int(known[t]), []).append(t)
+            for arrived in due.pop(t, ()):
+                desk.reward(arrived, float(trace.reward[arrived]))
+            t += 1
+    np.cumsum(trace.regret, out=trace.regret)
+    return trace
+
+
+def _arrivals(delay: Delays, missing: float, horizon: int, seed: int) -> Ints:
+    """(t,) the round in which each reward arrives; delays and losses have streams of their own, the same for all policies."""
+    delays, losses = streams(seed, "delays", "losses")
+    if callable(delay):
+        drawn = np.asarray(delay(delays, horizon))
+        if drawn.shape != (horizon,) or drawn.dtype.kind not in "iu" or drawn.min() < 0:
+            raise ValueError(f"delay must draw {horizon} integers of at least 0, but it drew {drawn!r}.")
+    else:
+        check_count(0, delay=delay)
+        drawn = np.full(horizon, delay)
+    known = np.arange(horizon, dtype=np.int64) + drawn
+    known[losses.random(horizon) < missing] = NEVER
+    return known
