@@ -130,7 +130,9 @@ async def flat_out(port: int, round_: Round, seconds: float, users: int) -> floa
         nonlocal done
         connection = await Connection.open(port)
         while time.perf_counter() < end:
-            asked = await round_(connection, number)  # not in one line with +=, which would read `done` before the others add to it
+            asked = await round_(
+                connection, number
+            )  # not in one line with +=, which would read `done` before the others add to it
             done += asked
             number += users
         connection.writer.close()
@@ -181,7 +183,8 @@ async def paced(port: int, round_: Round, rate: float, seconds: float, users: in
 async def batches(port: int, world: World, size: int, seconds: float) -> float:
     """Decisions a second of the batch endpoint, two requests under way at a time."""
     bodies = [
-        post("/v1/recommendations/batch", json.dumps({"requests": [world.wish() for _ in range(size)]}).encode()) for _ in range(8)
+        post("/v1/recommendations/batch", json.dumps({"requests": [world.wish() for _ in range(size)]}).encode())
+        for _ in range(8)
     ]
 
     async def one(connection: Connection, number: int) -> int:
@@ -240,7 +243,10 @@ async def measure(options: argparse.Namespace, world: World, port: int, empty: i
     p50, p99, worst = np.percentile(spent, [50, 99, 100]) * 1e3
     print(f"at half of that load            p50 {p50:.1f} ms, p99 {p99:.1f} ms, worst {worst:.1f} ms   (p99 to be under 20 ms)")
     decisions = await batches(port, world, options.batch, options.seconds)
-    print(f"batches of {options.batch}                {decisions:9,.0f} decisions/s, {decisions / (rate / 2):.1f} times the single ones")
+    print(
+        f"batches of {options.batch}                {decisions:9,.0f} decisions/s, "
+        f"{decisions / (rate / 2):.1f} times the single ones in the mix"
+    )
     memory = psutil.Process(process.pid)
     done, shown = 0.0, 0
     while done < options.requests:
@@ -270,7 +276,17 @@ def main() -> None:
         world.write(folder)
         (folder / "empty_app.py").write_text(EMPTY)
         port, empty = free_port(), free_port()
-        server = [sys.executable, "-m", "uvicorn", "empty_app:app", "--port", str(empty), "--log-level", "warning", "--no-access-log"]
+        server = [
+            sys.executable,
+            "-m",
+            "uvicorn",
+            "empty_app:app",
+            "--port",
+            str(empty),
+            "--log-level",
+            "warning",
+            "--no-access-log",
+        ]
         files = ["--graph", str(folder / "edges.parquet"), "--arms", str(folder / "arms.parquet")]
         command = [sys.executable, "-m", "graphbandit.cli", "serve", *files, "--store", f"sqlite:///{folder}/state.db"]
         command += ["--port", str(port), "--policy", options.policy, "--rate", "0", "--log-level", "warning"]

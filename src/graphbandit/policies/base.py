@@ -15,6 +15,7 @@ from scipy import sparse
 from .. import archive
 from ..graph import UserGraph
 from ..jit import Floats, Ints
+from ..live import LiveGraph
 from ..observations import Observations
 from . import kernels
 from .live import Live
@@ -186,7 +187,7 @@ class Policy(Live):
         >>> policy.theta.tolist()
         [[0.5, 0.0], [0.0, 0.25]]
         """
-        who, features, values = checked_batch(self.graph, self.dim, users, X, rewards)
+        who, features, values = checked_batch(self._live, self.dim, users, X, rewards)
         if type(self).update is not Policy.update:  # a subclass that learns in its own way
             for row, user in enumerate(who.tolist()):
                 self.update(user, features[row], float(values[row]))
@@ -307,7 +308,7 @@ class Policy(Live):
 
 
 def checked_batch(
-    graph: UserGraph, dim: int, users: npt.ArrayLike, X: npt.ArrayLike, rewards: npt.ArrayLike
+    graph: UserGraph | LiveGraph, dim: int, users: npt.ArrayLike, X: npt.ArrayLike, rewards: npt.ArrayLike
 ) -> tuple[Ints, Floats, Floats]:
     """The columns of a batch of observations, or a ValueError that names the first row that is bad."""
     features, values = _as_floats(X, "X"), _as_floats(rewards, "rewards")

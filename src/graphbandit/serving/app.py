@@ -8,18 +8,16 @@ from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Query, Request, Response
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
-from pydantic import TypeAdapter, ValidationError
-from starlette.exceptions import HTTPException
+from pydantic_core import to_json
 
 from .. import __version__
 from . import explain, export, recommender
-from .events import Decision, Draft, decision_id, encode
+from .answers import EXPECTED, Answer, Direct, direct, explained
+from .events import Decision, Draft, decision_id
 from .history import history
 from .models import (
-    TAGS,
     ArmBody,
     BatchAnswer,
     BatchRequest,
@@ -36,12 +34,10 @@ from .models import (
     SingleRequest,
     UserBody,
 )
-from .recommender import Recommender, Unknown, Wrong
+from .recommender import Recommender, Unknown
 from .runtime import Runtime
 from .service import Outcome
-from .store import Unavailable
 
-RETRY = {"retry-after": "1"}
 ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": Problems, "description": "No token, or a wrong one."},
     404: {"model": Problems, "description": "A name that is not there."},
@@ -53,30 +49,18 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-class Direct(APIRoute):
-    """A route of one body: the signature is for the documentation, the bytes go straight to the model, which is cheaper."""
+class DirectRoute(APIRoute):
+    """A route whose signature is for the documentation: it does what the guard does for it without a detour."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """What is called."""
         assert self.body_field is not None
-        model, endpoint = TypeAdapter[Any](self.body_field.field_info.annotation or object), self.endpoint
+        self.answer = direct(self.body_field.field_info.annotation, self.endpoint)
 
         async def handle(request: Request) -> Response:
-            if not request.headers.get("content-type", "").startswith("application/json"):
-                raise HTTPException(415, "the body must be application/json.")
-            try:
-                body = model.validate_json(await request.body())
-            except ValidationError as error:
-                raise RequestValidationError([{**entry, "loc": place(entry["loc"])} for entry in error.errors()]) from None
-            answer: Response = await endpoint(body)
-            return answer
+            return as_response(await self.answer(request.headers.get("content-type", "").encode(), await request.body()))
 
         return handle
-
-
-def place(loc: Sequence[str | int]) -> tuple[str | int, ...]:
-    """Where in the body; which of two forms it has is not a place."""
-    return ("body", *(loc[1:] if loc and loc[0] in TAGS else loc))
 
 
 def create_app(runtime: Callable[[], Runtime], on_failure: Callable[[], None] = lambda: None) -> FastAPI:
@@ -107,68 +91,58 @@ def create_app(runtime: Callable[[], Runtime], on_failure: Callable[[], None] = 
 
 
 def add_errors(app: FastAPI) -> None:
-    """All errors have one form: a list of what is wrong and where."""
+    """All errors have one form."""
 
-    @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> Response:
-        problems = [{"loc": list(entry["loc"]), "msg": entry["msg"], "type": entry["type"]} for entry in error.errors()[:20]]
-        return JSONResponse({"detail": problems}, 422)
+    async def answer(_: Request, error: Exception) -> Response:
+        return as_response(explained(error))
 
-    @app.exception_handler(Unknown)
-    async def unknown(_: Request, error: Unknown) -> Response:
-        return problem(404, error.field, str(error), "unknown")
-
-    @app.exception_handler(Wrong)
-    async def wrong(_: Request, error: Wrong) -> Response:
-        return problem(422, error.field, str(error), "value_error")
-
-    @app.exception_handler(Unavailable)
-    async def unavailable(_: Request, error: Unavailable) -> Response:
-        return problem(503, "store", str(error), "unavailable", RETRY)
-
-    @app.exception_handler(HTTPException)
-    async def other(_: Request, error: HTTPException) -> Response:
-        return problem(error.status_code, "request", str(error.detail), "http", error.headers)
+    for kind in EXPECTED:
+        app.add_exception_handler(kind, answer)
 
 
-def problem(status: int, field: str, message: str, kind: str, headers: Any = None) -> Response:
-    """An error with one entry."""
-    return JSONResponse({"detail": [{"loc": [field], "msg": message, "type": kind}]}, status, headers)
+def as_response(answer: Answer) -> Response:
+    """An answer as the framework knows it."""
+    return Response(answer.body, answer.status, dict(answer.headers), media_type="application/json")
 
 
-def as_json(content: Any, status: int = 200) -> Response:
+def as_json(content: Any) -> Response:
     """An answer that needs no validation."""
-    return Response(encode(content), status, media_type="application/json")
+    return Response(to_json(content), media_type="application/json")
+
+
+def shortcuts(app: FastAPI) -> dict[str, Direct]:
+    """Path: what answers a POST to it, for the guard."""
+    return {route.path: route.answer for route in app.routes if isinstance(route, DirectRoute)}
 
 
 def add_decisions(app: FastAPI) -> None:
     """The two questions that a service lives of."""
-    direct = dict(route_class_override=Direct, methods=["POST"], responses=ERRORS)
+    settings: dict[str, Any] = dict(route_class_override=DirectRoute, methods=["POST"], responses=ERRORS)
 
-    async def recommend(body: SingleRequest) -> Response:
+    async def recommend(body: SingleRequest) -> bytes:
         """Choose arms for a user. The decision is in the log when the answer arrives."""
         runtime: Runtime = app.state.runtime
         seq, decisions = await runtime.decide([wish(body)], body.idempotency_key)
-        return as_json(shown(runtime.service.recommender, seq, 0, decisions[0]))
+        return to_json(shown(runtime.service.recommender, seq, 0, decisions[0]))
 
-    async def recommend_batch(body: BatchRequest) -> Response:
+    async def recommend_batch(body: BatchRequest) -> bytes:
         """Choose arms for many users at once."""
         runtime: Runtime = app.state.runtime
         seq, decisions = await runtime.decide([wish(entry) for entry in body.requests], body.idempotency_key)
         state = runtime.service.recommender
-        return as_json({"decisions": [shown(state, seq, index, decision) for index, decision in enumerate(decisions)]})
+        return to_json({"decisions": [shown(state, seq, index, decision) for index, decision in enumerate(decisions)]})
 
-    async def reward(body: Rewards) -> Response:
+    async def reward(body: Rewards) -> bytes:
         """Say what decisions earned: one reward, or a list. Repeating it is harmless, and there is no deadline."""
         entries: Sequence[RewardRequest] = body.rewards if isinstance(body, RewardBatch) else (body,)
         runtime: Runtime = app.state.runtime
         accepted, duplicates = await runtime.reward([Outcome(entry.decision, entry.value, entry.arm) for entry in entries])
-        return as_json({"accepted": accepted, "duplicates": duplicates})
+        return to_json({"accepted": accepted, "duplicates": duplicates})
 
     router = app.router
-    router.add_api_route("/v1/recommendations", recommend, response_model=DecisionAnswer, **direct)  # type: ignore[arg-type]
-    router.add_api_route("/v1/recommendations/batch", recommend_batch, response_model=BatchAnswer, **direct)  # type: ignore[arg-type]
-    router.add_api_route("/v1/rewards", reward, response_model=RewardAnswer, **direct)  # type: ignore[arg-type]
+    router.add_api_route("/v1/recommendations", recommend, response_model=DecisionAnswer, **settings)
+    router.add_api_route("/v1/recommendations/batch", recommend_batch, response_model=BatchAnswer, **settings)
+    router.add_api_route("/v1/rewards", reward, response_model=RewardAnswer, **settings)
 
 
 def wish(body: RecommendationRequest) -> recommender.Request:
@@ -201,7 +175,7 @@ def add_changes(app: FastAPI) -> None:
 
     @app.delete("/v1/users/{user}", responses=ERRORS)
     async def delete_user(user: PathId) -> Done:
-        """Forget a user: its edges go, and what was learned about it alone."""
+        """Forget a user: its edges go, and what was learned from it."""
         return await change(app.state.runtime.service.delete_user(user))
 
     @app.put("/v1/edges/{a}/{b}", responses=ERRORS)

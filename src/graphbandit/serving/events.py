@@ -6,9 +6,10 @@ features of an arm are a *version*, a row that is never written again, so that a
 
 from __future__ import annotations
 
-import json
 from enum import IntEnum
 from typing import Any, NamedTuple
+
+from pydantic_core import from_json, to_json
 
 
 class Kind(IntEnum):
@@ -68,22 +69,24 @@ class Reward(NamedTuple):
     version: int
 
 
-encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, ensure_ascii=False).encode
+def encode(body: object) -> str:
+    """JSON; numbers come back as they were."""
+    return to_json(body).decode()
 
 
 def decisions_in(body: str) -> list[Decision]:
     """The body of DECIDED."""
-    return [Decision(*entry) for entry in json.loads(body)]
+    return [Decision(*entry) for entry in from_json(body)]
 
 
 def reward_in(body: str) -> Reward:
     """The body of REWARDED."""
-    return Reward(*json.loads(body))
+    return Reward(*from_json(body))
 
 
 def table_in(body: str) -> dict[str, Any]:
     """The body of any other event."""
-    table: dict[str, Any] = json.loads(body)
+    table: dict[str, Any] = from_json(body)
     return table
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import hmac
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from hashlib import sha256
 from ipaddress import ip_address
-from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .events import encode
+from .answers import Answer, Direct, problem
 from .models import SLASH
 from .stats import Stats
 
@@ -23,10 +23,6 @@ OPEN = {"/", "/health", "/ready", "/favicon.ico"}
 ROUTES = {
     "recommendations", "rewards", "users", "edges", "arms", "stats", "state", "export", "report",
 }  # fmt: skip
-
-
-class TooLarge(Exception):
-    """A body that is larger than allowed."""
 
 
 class Bucket:
@@ -47,10 +43,12 @@ class Bucket:
 
 
 class Guard:
-    """ASGI middleware.
+    """The outermost ASGI application.
 
     Parameters
     ----------
+    shortcuts
+        Path: what answers a POST to it, without the way through the framework, which costs as much as a decision.
     tokens
         Any of them opens the API; none: everybody may.
     rate
@@ -66,13 +64,14 @@ class Guard:
         self,
         app: ASGIApp,
         stats: Stats,
+        shortcuts: Mapping[str, Direct],
         *,
         tokens: Sequence[str] = (),
         rate: float = 0.0,
         largest: int = 2**23,
         local: bool = False,
     ) -> None:
-        self.app, self.stats, self.largest, self.local = app, stats, largest, local
+        self.app, self.stats, self.shortcuts, self.largest, self.local = app, stats, shortcuts, largest, local
         # Digests have one length, so that comparing them says nothing about the length of a token either.
         self._tokens = [sha256(token.encode()).digest() for token in tokens]
         self._buckets = [Bucket(rate) for _ in tokens or [""]] if rate else []
@@ -91,14 +90,22 @@ class Guard:
             await send(message)
 
         try:
-            refusal = self._refusal(scope)
-            if refusal is None:
-                chunked = any(name == b"transfer-encoding" for name, _ in scope["headers"])
-                await self.app(scope, await self._whole(receive) if chunked else receive, note)
+            headers = dict(scope["headers"])
+            answer = self._refusal(scope, headers)
+            shortcut = self.shortcuts.get(scope["path"]) if scope["method"] == "POST" else None
+            if answer is None and (shortcut is not None or b"transfer-encoding" in headers):
+                body = await self._body(receive)
+                if body is None:
+                    answer = self._too_large()
+                elif shortcut is not None:
+                    answer = await shortcut(headers.get(b"content-type", b""), body)
+                else:
+                    receive = replayed(body, receive)
+            if answer is None:
+                await self.app(scope, receive, note)
             else:
-                await refuse(note, *refusal)
-        except TooLarge:
-            await refuse(note, *self._too_large())
+                status = answer.status
+                await respond(send, answer)
         finally:
             seconds = time.perf_counter() - start
             route = label(scope["path"])
@@ -106,30 +113,29 @@ class Guard:
             if logger.isEnabledFor(logging.DEBUG):
                 logger.debug("request", extra={"route": route, "method": scope["method"], "status": status, "seconds": seconds})
 
-    def _refusal(self, scope: Scope) -> tuple[Any, ...] | None:
+    def _refusal(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Answer | None:
         """Why the request is turned away; None if it is not."""
-        headers = dict(scope["headers"])
         path = decoded(scope.get("raw_path") or scope["path"].encode())
         if path is None:
-            return 422, "the path must be UTF-8.", "path"
+            return problem(422, "path", "the path must be UTF-8.", "refused")
         scope["path"] = path
         if self.local and not is_local(headers.get(b"host", b"")):
-            return 421, "this service answers requests to 127.0.0.1 or localhost only.", "host"
-        caller = 0
-        if self._tokens and path not in OPEN and not path.startswith("/assets/"):
-            found = self._caller(headers.get(b"authorization", b""))
-            if found is None:
-                return 401, "a bearer token is needed.", "authorization", {"www-authenticate": "Bearer"}
-            caller = found
-        if self._buckets and path not in OPEN and (wait := self._buckets[caller].take()):
-            return 429, "too many requests.", "authorization", {"retry-after": str(int(wait) + 1)}
+            return problem(421, "host", "this service answers requests to 127.0.0.1 or localhost only.", "refused")
+        if path not in OPEN and not path.startswith("/assets/"):
+            caller = self._caller(headers.get(b"authorization", b"")) if self._tokens else 0
+            if caller is None:
+                return problem(401, "authorization", "a bearer token is needed.", "refused", {"www-authenticate": "Bearer"})
+            if self._buckets and (wait := self._buckets[caller].take()):
+                return problem(429, "authorization", "too many requests.", "refused", {"retry-after": str(int(wait) + 1)})
         length = headers.get(b"content-length", b"")
         if length and (not length.isdigit() or int(length[:20]) > self.largest):
             return self._too_large()
         return None
 
-    def _too_large(self) -> tuple[Any, ...]:
-        return 413, f"the body must not be larger than {self.largest} bytes.", "body", {"connection": "close"}
+    def _too_large(self) -> Answer:
+        return problem(
+            413, "body", f"the body must not be larger than {self.largest} bytes.", "refused", {"connection": "close"}
+        )
 
     def _caller(self, authorization: bytes) -> int | None:
         """The number of the token; all of them are compared, each in constant time."""
@@ -138,24 +144,30 @@ class Guard:
         found = [number for number, known in enumerate(self._tokens) if hmac.compare_digest(known, digest)]
         return found[0] if found and scheme.lower() == b"bearer" else None
 
-    async def _whole(self, receive: Receive) -> Receive:
-        """A body of unknown length, read here, where it can still be turned away."""
-        parts, size, more = [], 0, True
-        while more:
+    async def _body(self, receive: Receive) -> bytes | None:
+        """The whole body; None if it is too large, which a body in chunks does not say before."""
+        message = await receive()
+        body: bytes = message.get("body", b"")
+        if not message.get("more_body", False):
+            return body if len(body) <= self.largest else None
+        parts, size = [body], len(body)
+        while message.get("more_body", False):
             message = await receive()
-            if message["type"] != "http.request":
-                break
             parts.append(message.get("body", b""))
             size += len(parts[-1])
             if size > self.largest:
-                raise TooLarge
-            more = message.get("more_body", False)
-        waiting: list[Message] = [{"type": "http.request", "body": b"".join(parts), "more_body": False}]
+                return None
+        return b"".join(parts)
 
-        async def again() -> Message:
-            return waiting.pop() if waiting else await receive()
 
-        return again
+def replayed(body: bytes, receive: Receive) -> Receive:
+    """A body that has been read, to be read again."""
+    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return again
 
 
 def decoded(path: bytes) -> str | None:
@@ -173,6 +185,7 @@ def decoded(path: bytes) -> str | None:
     return "/".join("\0" if SLASH in segment else segment.replace("/", SLASH) for segment in segments)
 
 
+@lru_cache(1000)
 def is_local(host: bytes) -> bool:
     """Whether the Host header names this machine.
 
@@ -202,11 +215,10 @@ def label(path: str) -> str:
     return "other"
 
 
-async def refuse(send: Send, status: int, message: str, field: str, headers: dict[str, str] | None = None) -> None:
-    """Answer in the form of all errors."""
-    body = encode({"detail": [{"loc": [field], "msg": message, "type": "refused"}]}).encode()
-    fields = {"content-type": "application/json", "content-length": str(len(body)), **(headers or {})}
-    await send(
-        {"type": "http.response.start", "status": status, "headers": [(k.encode(), v.encode()) for k, v in fields.items()]}
-    )
-    await send({"type": "http.response.body", "body": body})
+async def respond(send: Send, answer: Answer) -> None:
+    """Send an answer."""
+    length = str(len(answer.body)).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", length)]
+    headers += [(name.encode(), value.encode()) for name, value in answer.headers.items()]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})

@@ -16,9 +16,9 @@ import numpy as np
 
 from .. import archive
 from ..jit import Floats, Ints
-from ..policies import Policy
+from ..policies import Policy, kernels
 from .beginning import Attributes, Beginning
-from .events import Decision, Event, Kind, Reward, encode, reward_in, table_in
+from .events import Decision, Event, Kind, Reward, decisions_in, encode, reward_in, table_in
 
 Filter = Mapping[str, Sequence[str]]
 """Attribute: the values that make an arm eligible."""
@@ -113,13 +113,12 @@ class Recommender:
 
     def weight(self, a: int, b: int) -> float:
         """Of the edge between two rows; 0 if there is none."""
-        return float(self.policy.graph.adjacency[a, b])
+        return self.policy._live.weight(a, b)
 
     def edges(self, row: int) -> list[tuple[int, float]]:
         """The neighbours of a row and the weights of the edges."""
-        adjacency = self.policy.graph.adjacency
-        start, end = adjacency.indptr[row], adjacency.indptr[row + 1]
-        return list(zip(adjacency.indices[start:end].tolist(), adjacency.data[start:end].tolist(), strict=True))
+        live = self.policy._live
+        return [(other, live.weight(row, other)) for other in live.neighbours(row)]
 
     def eligible(self, request: Request) -> Ints:
         """The versions to choose from: the candidates, less those that the filter leaves out."""
@@ -172,8 +171,7 @@ class Recommender:
             return
         x = np.zeros(self.dim)
         self.policy.decide(row, x[None], 1, np.random.default_rng(0))
-        with suppress(ValueError):  # a reward that is refused, and that by compiled code
-            self.policy.update(row, x, float("nan"))
+        kernels.learn_many(self.policy._state, np.empty(0, dtype=np.int64), np.empty((0, self.dim)), np.empty(0))
 
     # Events: the only way to change.
 
@@ -187,18 +185,20 @@ class Recommender:
             if event.kind == Kind.REWARDED:
                 waiting.append(reward_in(event.body))
             elif event.kind == Kind.DECIDED:
-                self.decisions += 1 if event.who is not None else len(json.loads(event.body))
+                self.decisions += 1 if event.who is not None else len(decisions_in(event.body))
             else:
                 self._learn(waiting)
                 waiting = []
-                self._change(event.kind, table_in(event.body))
+                with suppress(ValueError):  # what the policy cannot take in, it leaves alone
+                    self._change(event.kind, table_in(event.body))
         self._learn(waiting)
 
     def _learn(self, rewards: list[Reward]) -> None:
         self.rewards += len(rewards)
-        for reward in rewards:
-            if reward.user not in self.gone:
-                self.policy.update(reward.user, self._features[reward.version], reward.value)
+        learned = [reward for reward in rewards if reward.user not in self.gone]
+        if learned:
+            x = self._features[[reward.version for reward in learned]]
+            self.policy.update_many([reward.user for reward in learned], x, [reward.value for reward in learned])
 
     def _change(self, kind: Kind, what: dict[str, Any]) -> None:
         if kind == Kind.ARM_PUT:
@@ -235,10 +235,11 @@ class Recommender:
             self._set_edge(self.rows[name], other, weight)
 
     def _delete_user(self, name: str) -> None:
-        row = self.rows.pop(name, None)
+        row = self.rows.get(name)
         if row is not None:
             self.policy.remove_user(row)
             self.gone.add(row)
+            del self.rows[name]
 
     def _set_edge(self, a: int, b: int, weight: float) -> None:
         known = self.weight(a, b) > 0

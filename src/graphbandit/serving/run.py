@@ -6,12 +6,13 @@ import logging
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 
 from . import logs
-from .app import create_app
+from .app import create_app, shortcuts
 from .beginning import Beginning
 from .files import read_arms, read_graph
 from .guard import Guard, is_loopback
@@ -45,7 +46,7 @@ def snapshot_folder(settings: Settings) -> Path:
     return path.with_name(f"{path.name}.snapshots")
 
 
-def build(settings: Settings, beginning: Beginning | None, server: list[uvicorn.Server]) -> FastAPI:
+def build(settings: Settings, beginning: Beginning | None, server: list[uvicorn.Server]) -> tuple[FastAPI, Guard]:
     """The application with its guard. A start that fails ends the server."""
     store = Store(settings.store)
     found = store.open(beginning)
@@ -61,16 +62,14 @@ def build(settings: Settings, beginning: Beginning | None, server: list[uvicorn.
             running.should_exit = True
 
     app = create_app(lambda: Runtime(start, stats, settings.snapshot_every), end)
+    return app, guarded(app, settings, stats)
+
+
+def guarded(app: FastAPI, settings: Settings, stats: Stats) -> Guard:
+    """The application behind its guard."""
     tokens = settings.tokens()
-    app.add_middleware(
-        Guard,
-        stats=stats,
-        tokens=tokens,
-        rate=settings.rate,
-        largest=settings.largest_body,
-        local=not tokens and is_loopback(settings.host),
-    )
-    return app
+    local = not tokens and is_loopback(settings.host)
+    return Guard(app, stats, shortcuts(app), tokens=tokens, rate=settings.rate, largest=settings.largest_body, local=local)
 
 
 def serve(settings: Settings, demo: bool = False) -> None:
@@ -88,16 +87,9 @@ def _serve(settings: Settings, beginning: Beginning | None, population: Populati
     logs.set_up(settings.log_level)
     logger.info("settings", extra=settings.shown())
     servers: list[uvicorn.Server] = []
-    app = build(settings, beginning, servers)
-    config = uvicorn.Config(
-        app,
-        host=settings.host,
-        port=settings.port,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=10,
-    )
+    app, guard = build(settings, beginning, servers)
+    limits: dict[str, Any] = dict(timeout_graceful_shutdown=10, proxy_headers=False, server_header=False, access_log=False)
+    config = uvicorn.Config(guard, host=settings.host, port=settings.port, log_config=None, **limits)
     server = uvicorn.Server(config)
     servers.append(server)
     if population is not None:

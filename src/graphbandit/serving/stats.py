@@ -23,23 +23,27 @@ class Series:
 
     def __init__(self, step: int, size: int) -> None:
         self.step, self.size = step, size
-        self._sums = np.zeros((size, 4))
-        self._slot = np.full(size, -1, dtype=np.int64)  # which step of time a row holds
+        self._sums = [[0.0] * 4 for _ in range(size)]
+        self._slot = [-1] * size  # which step of time a row holds
 
-    def add(self, what: int, amount: float, at: float) -> None:
+    def add(self, at: float, decisions: int = 0, rewards: int = 0, total: float = 0.0, shortfall: float = 0.0) -> None:
         """Count towards the step of this moment."""
         slot = int(at) // self.step
         place = slot % self.size
         if self._slot[place] != slot:
-            self._slot[place] = slot
-            self._sums[place] = 0.0
-        self._sums[place, what] += amount
+            self._slot[place], self._sums[place] = slot, [0.0] * 4
+        sums = self._sums[place]
+        sums[DECISIONS] += decisions
+        sums[REWARDS] += rewards
+        sums[TOTAL] += total
+        sums[SHORTFALL] += shortfall
 
     def table(self, at: float) -> dict[str, Any]:
         """Columns, oldest first; a mean is None where there was no reward."""
         now = int(at) // self.step
-        slots = np.arange(max(now - self.size + 1, int(self._slot[self._slot >= 0].min(initial=now))), now + 1)
-        rows = np.where((self._slot[slots % self.size] == slots)[:, None], self._sums[slots % self.size], 0.0)
+        held = np.array(self._slot)
+        slots = np.arange(max(now - self.size + 1, int(held[held >= 0].min(initial=now))), now + 1)
+        rows = np.where((held[slots % self.size] == slots)[:, None], np.array(self._sums)[slots % self.size], 0.0)
         counts = rows[:, REWARDS]
         mean = [total / n if n else None for total, n in zip(rows[:, TOTAL].tolist(), counts.tolist(), strict=True)]
         gap = [total / n if n else None for total, n in zip(rows[:, SHORTFALL].tolist(), counts.tolist(), strict=True)]
@@ -81,21 +85,18 @@ class Stats(Collector):
     def decided(self, n: int) -> None:
         """So many decisions are in the log."""
         self.decisions += n
-        self._count(DECISIONS, n)
+        at = time.time()
+        self.seconds.add(at, decisions=n)
+        self.minutes.add(at, decisions=n)
 
     def rewarded(self, value: float, best: float) -> None:
         """A reward has been learned; `best` is the largest expected reward that the decision could choose."""
         self.rewards += 1
         self.total += value
         self.shortfall += best - value
-        self._count(REWARDS, 1)
-        self._count(TOTAL, value)
-        self._count(SHORTFALL, best - value)
-
-    def _count(self, what: int, amount: float) -> None:
         at = time.time()
-        self.seconds.add(what, amount, at)
-        self.minutes.add(what, amount, at)
+        self.seconds.add(at, rewards=1, total=value, shortfall=best - value)
+        self.minutes.add(at, rewards=1, total=value, shortfall=best - value)
 
     def latency(self) -> dict[str, float | None]:
         """Percentiles of the last requests, in milliseconds."""

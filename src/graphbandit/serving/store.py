@@ -108,7 +108,9 @@ class Store:
                 self._disconnect()  # what happened to the transaction will be seen from the log
                 raise
 
-    def _append(self, connection: Connection, drafts: Sequence[Draft], known: dict[str, Event]) -> tuple[list[Event], list[Event]]:
+    def _append(
+        self, connection: Connection, drafts: Sequence[Draft], known: dict[str, Event]
+    ) -> tuple[list[Event], list[Event]]:
         with connection.begin():
             missed = [] if self._sure else list(_page(connection, self.last, 2**62))
             last = missed[-1].seq if missed else self.last
