@@ -59,6 +59,13 @@ class Store:
 
     def open(self, beginning: Beginning | None = None, patience: float = 10.0) -> Beginning:
         """Become the writer, bring the tables up to date, and return what the log begins with: `beginning`, if it is new."""
+        try:
+            return self._open(beginning, patience)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, beginning: Beginning | None, patience: float) -> Beginning:
         self._lock(patience)
         with _explained():
             connection = self._connected(patience)
