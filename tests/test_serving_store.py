@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Column, Connection, Integer, MetaData, Table, create_engine, insert, inspect, text
+from sqlalchemy.exc import SQLAlchemyError
 
 from graphbandit.serving import store as store_module
 from graphbandit.serving import tables
@@ -125,7 +126,7 @@ def test_what_reached_the_disk_unnoticed_is_found(store_url: str) -> None:
     def lost(connection: Connection, *rest: object) -> None:
         original(connection, *rest)  # type: ignore[arg-type]
         store.last -= 1  # as if nothing had been heard of it
-        raise store_module.SQLAlchemyError("connection lost")
+        raise SQLAlchemyError("connection lost")
 
     store._append = lost  # type: ignore[method-assign, assignment]
     with pytest.raises(Unavailable, match="connection lost"):

@@ -34,7 +34,7 @@ from .models import (
     SingleRequest,
     UserBody,
 )
-from .recommender import Recommender, Unknown
+from .recommender import Recommender, Unknown, Wrong
 from .runtime import Runtime
 from .service import Outcome
 
@@ -165,7 +165,11 @@ def add_changes(app: FastAPI) -> None:
     """Users, edges and arms come and go while the service runs."""
 
     async def change(draft: Draft) -> Done:
-        (event,) = await app.state.runtime.commit([draft])
+        runtime: Runtime = app.state.runtime
+        (event,) = await runtime.commit([draft])
+        refused, reason = runtime.service.recommender.refused
+        if refused == event.seq:
+            raise Wrong("policy", reason)
         return Done(event=event.seq)
 
     @app.put("/v1/users/{user}", responses=ERRORS)

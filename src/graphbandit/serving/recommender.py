@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -76,6 +75,7 @@ class Recommender:
         self.seq = 0  # of the last event
         self.decisions = 0
         self.rewards = 0
+        self.refused = (0, "")  # the last event that the policy could not take in, and why
 
     @classmethod
     def new(cls, beginning: Beginning) -> Self:
@@ -189,8 +189,10 @@ class Recommender:
             else:
                 self._learn(waiting)
                 waiting = []
-                with suppress(ValueError):  # what the policy cannot take in, it leaves alone
+                try:
                     self._change(event.kind, table_in(event.body))
+                except ValueError as error:  # what the policy cannot take in, it leaves alone
+                    self.refused = (event.seq, str(error))
         self._learn(waiting)
 
     def _learn(self, rewards: list[Reward]) -> None:

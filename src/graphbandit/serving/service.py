@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -111,6 +111,8 @@ class Service:
 
     def put_user(self, user: str, edges: dict[str, float]) -> Draft:
         """A new user and its neighbours, or more neighbours for one that there is."""
+        if user not in self.recommender.rows:
+            _possible(self.recommender.policy._user_rows)
         for other in edges:
             self.recommender.row(other, "edges")
             if other == user:
@@ -120,6 +122,7 @@ class Service:
     def delete_user(self, user: str) -> Draft:
         """Forget a user."""
         self.recommender.row(user)
+        _possible(self.recommender.policy._removable_rows)
         return _change(Kind.USER_DELETED, user=user)
 
     def put_edge(self, a: str, b: str, weight: float) -> Draft:
@@ -187,6 +190,14 @@ def replayed_from_zero(store: Store) -> Recommender:
 def now() -> int:
     """Microseconds since 1970."""
     return time.time_ns() // 1000
+
+
+def _possible(rows: Callable[[], object]) -> None:
+    """Ask a policy whether users can come or go, before that becomes an event."""
+    try:
+        rows()
+    except ValueError as error:
+        raise Wrong("policy", str(error)) from None
 
 
 def _change(kind: Kind, **body: object) -> Draft:
