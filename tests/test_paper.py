@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from graphbandit import GraphUCB, LinUCB, environments, graphs
 from graphbandit.cli import app
 from graphbandit.experiments import TUNING_SEEDS
 from graphbandit.experiments.testbeds import FAMILIES, draw_graph, world
-from graphbandit.paper import FIGURES, Settings, controls, coverage, estimation, late, real, regret, sweeps, theory
+from graphbandit.paper import FIGURES, Settings, controls, coverage, estimation, late, newcomers, real, regret, sweeps, theory
 from graphbandit.paper.chart import as_json, render
 from graphbandit.paper.figure import Data, lower
 from graphbandit.paper.lineup import algorithms, tuned_baselines
@@ -197,6 +198,31 @@ def test_real_claims_both_ways() -> None:
         assert verdicts(real.claims_hits({"hits": hits})) == [holds] * 6
 
 
+def test_newcomers_claims_both_ways() -> None:
+    noise = np.random.default_rng(8).normal(scale=0.01, size=(10, newcomers.FIRST))
+    for sign, holds in ((1.0, True), (-1.0, False), (0.0, False)):
+        hits = {name: 0.5 + noise[:, ::-1] for name in ("GraphUCB, edges left out", "LinUCB")}
+        hits["GraphUCB"] = 0.5 + 0.1 * sign + noise
+        assert verdicts(newcomers.claims({"hits": hits})) == [holds] * 4
+    assert len(newcomers.chart({"hits": hits}).panels[0].series) == 3
+
+
+def test_newcomers_bring_their_edges_or_not() -> None:
+    """Users in two camps that want opposite things: with its edges a newcomer is served the right arm at once."""
+    graph = graphs.from_edges([(i, j) for camp in (range(10), range(10, 20)) for i in camp for j in camp if i < j])
+    truth = np.repeat([[1.0], [-1.0]], 10, axis=0)
+    env = environments.Linear(graph, truth, np.array([[1.0], [-1.0]]), sigma=0.0, pool=None)
+
+    def offers(users: Any, rng: np.random.Generator) -> newcomers.Offers:
+        pool = np.tile(np.arange(2, dtype=np.int32), (len(users), 1))
+        return newcomers.Offers(users, pool, truth[users] * np.array([1.0, -1.0]), np.zeros(len(users)))
+
+    policies = {"GraphUCB": lambda g, d: GraphUCB(g, d, exploration=0.0), "LinUCB": LinUCB}
+    hits = newcomers.run_world(env, offers, 200, policies, seed=0)
+    assert hits["GraphUCB"].tolist() == [1.0] * newcomers.FIRST
+    assert hits["GraphUCB, edges left out"][0] < 1.0 and hits["LinUCB"][0] < 1.0
+
+
 def test_without_data_the_report_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("GRAPHBANDIT_DATA", raising=False)
@@ -221,8 +247,8 @@ def test_real_figures_on_the_archives(tmp_path: Path) -> None:
     if not (folder / "ml-1m.zip").exists():
         pytest.skip(f"the archives are not in {folder}; set GRAPHBANDIT_DATA to where they are")
     settings = Settings(runs=2, horizon=40, quick=True, data=folder)
-    entries = reproduce(["movielens", "netflix", "histograms", "lastfm"], tmp_path, settings)
-    assert [len(entry.claims) for entry in entries] == [7, 6, 1, 6]
+    entries = reproduce(["movielens", "netflix", "histograms", "lastfm", "newcomers-lastfm"], tmp_path, settings)
+    assert [len(entry.claims) for entry in entries] == [7, 6, 1, 6, 12]
 
 
 def test_the_lineup_follows_the_preset() -> None:

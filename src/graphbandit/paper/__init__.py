@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import controls, coverage, estimation, late, real, regret, sweeps, theory
+from . import controls, coverage, estimation, late, newcomers, real, regret, sweeps, theory
 from .figure import Claim, Figure, Settings
 
 ORDER = (
@@ -32,8 +32,10 @@ ORDER = (
     "delays",
     "bound",
     "lastfm",
+    "newcomers",
+    "newcomers-lastfm",
 )
-_MODULES = (regret, sweeps, theory, estimation, coverage, controls, late, real)
+_MODULES = (regret, sweeps, theory, estimation, coverage, controls, late, real, newcomers)
 _ALL = {figure.name: figure for module in _MODULES for figure in module.FIGURES}
 FIGURES: dict[str, Figure] = {name: _ALL[name] for name in ORDER if name in _ALL}
 

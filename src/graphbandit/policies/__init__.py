@@ -16,6 +16,7 @@ from .graphucb_local import GraphUCBLocal
 from .horde import HordeEpochGreedy, HordeTS
 from .lints import LinTS
 from .linucb import LinUCB
+from .live import Removal
 from .oful import OFUL
 from .pending import Decision, Pending
 from .sclub import SCLUB
@@ -74,6 +75,7 @@ __all__ = [
     "Pending",
     "Policy",
     "Random",
+    "Removal",
     "Scores",
     "SpectralTS",
     "SpectralUCB",

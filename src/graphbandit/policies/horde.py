@@ -213,11 +213,21 @@ class _Horde(Policy):
                 self._state = state._replace(solver=solver)
             return
         self._edges_changed = True
-        for user in touched:
-            state.solver.diagonal[user] = self._strength * (1.0 + self._live.degree(int(user)))
+        for user in touched.tolist():
+            state.solver.diagonal[user] = self._strength * (1.0 + self._live.degree(user))
             invert_positive(state.seen.gram[user], state.solver.diagonal[user], state.solver.inverse[user])
+            if state.seen.visits[user] == 0:  # a newcomer need not wait to hear of its friends
+                self._listen(user)
         if changes is None:
             self.refresh()
+
+    def _listen(self, user: int) -> None:
+        """Bring a user without data to where its neighbours draw it: θ_i = Σ_j W_ij θ_j / (1 + D_i), and so for a draw."""
+        friends = self._live.neighbours(user)
+        weights = np.array([self._live.weight(user, friend) for friend in friends])
+        for values in (self._state.solver.theta, getattr(self._state, "drawn", None)):
+            if values is not None:
+                values[user] = weights @ values[friends] / (1.0 + weights.sum()) if friends else 0.0
 
     def _conjugate_gradients(self, prior: sparse.csr_array) -> None:
         """Go on with "cg": the graph has grown too large for the dense solver."""
@@ -235,6 +245,9 @@ class _Horde(Policy):
             solver = self._state.solver._replace(start=start, neighbour=neighbour, prior=prior.data.astype(np.float64))
             self._state = self._state._replace(solver=solver)
             self._edges_changed = False
+
+    def _estimates(self, users: Ints) -> Floats:
+        return np.asarray(self._state.solver.theta[users])
 
     def _packed(self) -> tuple[dict[str, Any], archive.Arrays]:
         self._take_in_edges()

@@ -199,8 +199,9 @@ class Live:
         return int(self._state.seen.visits[user])
 
     def _estimates(self, users: Ints) -> Floats:
-        """(k, dim) the estimates of these users."""
-        return self.theta[users]  # type: ignore[attr-defined, no-any-return]
+        """(k, dim) the estimates of these users, at no cost for the others."""
+        theta = getattr(self._state, "theta", None)
+        return (self.theta if theta is None else theta)[users]  # type: ignore[attr-defined, no-any-return]
 
 
 def check_separate(policy: Live, shared: bool) -> None:

@@ -230,6 +230,9 @@ class SpectralUCB(Policy):
         check_separate(self, self._state.model.shared)
         return self._user_rows()
 
+    def _estimates(self, users: Ints) -> Floats:
+        return np.asarray(self._state.model.alpha[users] @ self._state.model.projection.T)
+
     def _observed(self, user: int) -> int:
         return int(self._state.model.visits[user])
 
@@ -312,6 +315,9 @@ class SpectralTS(Policy):
     def _removable_rows(self) -> dict[str, Any]:
         check_separate(self, self._state.model.shared)
         return self._user_rows()
+
+    def _estimates(self, users: Ints) -> Floats:
+        return np.asarray(self._state.model.alpha[users] @ self._state.model.projection.T)
 
     def _observed(self, user: int) -> int:
         return int(self._state.model.visits[user])

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..graph import UserGraph
-from ..jit import Floats, compiled
+from ..jit import Floats, Ints, compiled
 from .base import Policy, Seed, check_dim
 from .kernels import register
 
@@ -50,6 +50,9 @@ class Random(Policy):
 
     def _user_rows(self) -> dict[str, Any]:
         return {}
+
+    def _estimates(self, users: Ints) -> Floats:
+        return np.zeros((len(users), self.dim))
 
     def _observed(self, user: int) -> int:
         return 0

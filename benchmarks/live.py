@@ -1,0 +1,72 @@
+"""What a new user, an edge and their removal cost, at a thousand users and at a million: `python benchmarks/live.py`.
+
+Ratios come from one run. A call is timed in the middle of others, arrays that have to grow included; the graph is put together
+again only when somebody asks for it, which is not part of a change.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from graphbandit import GraphUCB, GraphUCBLocal, LinUCB, graphs
+
+CALLS, DIM, DEGREE = 2000, 10, 10
+SIZES = (1_000, 1_000_000)
+POLICIES: dict[str, Callable[[Any], Any]] = {
+    "GraphUCB, push": lambda g: GraphUCB(g, DIM, solver="push", alpha=0.1),
+    "GraphUCB-Local": lambda g: GraphUCBLocal(g, DIM),
+    "LinUCB": lambda g: LinUCB(g, DIM),
+}
+
+
+def pairs(policy: Any, rng: np.random.Generator) -> list[tuple[int, int]]:
+    """Users who are not joined, no pair twice."""
+    found: dict[tuple[int, int], None] = {}
+    while len(found) < CALLS:
+        i, j = sorted(rng.integers(policy.n_users, size=2).tolist())
+        if i != j and policy._live.weight(i, j) == 0:
+            found[i, j] = None
+    return list(found)
+
+
+def per_call(call: Callable[[Any], object], arguments: list[Any]) -> float:
+    """Microseconds."""
+    start = time.perf_counter()
+    for argument in arguments:
+        call(argument)
+    return (time.perf_counter() - start) / len(arguments) * 1e6
+
+
+def measure(make: Callable[[Any], Any], n: int) -> dict[str, float]:
+    """Microseconds of every kind of change, for a policy that has seen some rewards."""
+    rng = np.random.default_rng(n)
+    policy = make(graphs.watts_strogatz(n, DEGREE, 0.1, seed=0))
+    for user, x in zip(rng.integers(n, size=2000).tolist(), rng.standard_normal((2000, DIM)) / np.sqrt(DIM), strict=True):
+        policy.update(user, x, float(rng.standard_normal()))
+    friends = [rng.choice(n, DEGREE, replace=False).tolist() for _ in range(CALLS)]
+    out = {"add_user": per_call(policy.add_user, friends)}
+    joined = pairs(policy, rng)
+    out["add_edge"] = per_call(lambda pair: policy.add_edge(*pair), joined)
+    out["set_weight"] = per_call(lambda pair: policy.set_weight(*pair, 0.5), joined)
+    out["remove_edge"] = per_call(lambda pair: policy.remove_edge(*pair), joined)
+    out["remove_user"] = per_call(policy.remove_user, list(range(n, n + CALLS)))
+    return out
+
+
+def main() -> None:
+    """Print a table in Markdown."""
+    print(f"Microseconds a call, averaged over {CALLS:,}, dim {DIM}, degree {DEGREE}.\n")
+    print(f"| policy | change | {' | '.join(f'n = {n:,}' for n in SIZES)} | ratio |\n|---|---|---:|---:|---:|")
+    for name, make in POLICIES.items():
+        measure(make, 100 * DEGREE)  # compiles
+        small, large = (measure(make, n) for n in SIZES)
+        for change, cost in small.items():
+            print(f"| {name} | {change} | {cost:.1f} | {large[change]:.1f} | {large[change] / cost:.1f} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""Users who come while a policy runs: what do their friends tell about them before their first reward?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import environments, graphs, signals
+from ..environments.ratings import Hits, draw_candidates, lastfm_world
+from ..experiments import simulate
+from ..graph import UserGraph
+from ..jit import Floats, Indices
+from ..policies import GraphUCB, GraphUCBLocal, LinUCB, Policy
+from .chart import Chart, Panel, colour, curve
+from .figure import Claim, Data, Figure, Settings, estimate, lower, undecided
+from .measure import over_runs
+from .real import hit_policies, ratings
+
+USERS, DIM, POOL, GAMMA, SIGMA = 200, 5, 20, 7.0, 0.1
+SHARE = 0.2
+"""Of all users, who come later."""
+FIRST = 10
+"""Rounds of each newcomer."""
+ALONE = ", edges left out"
+SYNTHETIC: dict[str, Any] = {
+    "GraphUCB": lambda g, d: GraphUCB(g, d, alpha=0.3, ridge=0.1, preset="recommended", sigma=SIGMA, solver="push"),
+    "GraphUCB-Local": lambda g, d: GraphUCBLocal(g, d, alpha=0.3, ridge=0.1, preset="recommended", sigma=SIGMA),
+    "LinUCB": lambda g, d: LinUCB(g, d, sigma=SIGMA),
+}
+
+
+class Offers(NamedTuple):
+    """What newcomers are offered: row t is for newcomer `user[t]`."""
+
+    user: Indices
+    pool: Indices  # (t, m)
+    mean: Floats  # (t, m)
+    noise: Floats  # (t,)
+
+
+def run_world(env: Any, offers: Callable[[Indices, np.random.Generator], Offers], warm: int, policies: Any, seed: int) -> Data:
+    """(FIRST,) shares of hits by policy. Most users are there from the start and rewarded for `warm` rounds; then the others
+    come, one after the other, and are served in turn. A hit is the best of the offered arms."""
+    rng = np.random.default_rng([seed, 1])
+    order = rng.permutation(env.graph.n_users)
+    late = int(SHARE * len(order))
+    newcomers, settled = order[:late], np.sort(order[late:])
+    early = _restricted(env, settled)
+    offered = offers(np.tile(newcomers, FIRST).astype(np.int32), rng)
+    out: Data = {}
+    for name, make in policies.items():
+        for joined in (True, False) if uses_graph(name) else (True,):
+            policy = make(early.graph, env.dim)
+            simulate(policy, early, warm, seed)
+            out[name if joined else f"{name}{ALONE}"] = first_hits(policy, env, settled, newcomers, offered, joined)
+    return out
+
+
+def uses_graph(name: str) -> bool:
+    """Whether edges matter to the policy of this name."""
+    return not name.startswith("LinUCB")
+
+
+def first_hits(policy: Policy, env: Any, settled: Any, newcomers: Any, offered: Offers, joined: bool) -> Floats:
+    """(FIRST,) the share of newcomers with a hit in their k-th round."""
+    row = {int(user): place for place, user in enumerate(settled)}
+    adjacency = env.graph.adjacency
+    for user in newcomers.tolist():
+        part = slice(adjacency.indptr[user], adjacency.indptr[user + 1])
+        friends = zip(adjacency.indices[part].tolist(), adjacency.data[part].tolist(), strict=True)
+        row[user] = policy.add_user({row[j]: weight for j, weight in friends if j in row} if joined else {})
+    hits = np.zeros(len(offered.user))
+    for t, user in enumerate(offered.user.tolist()):
+        arms = env.arms[offered.pool[t]]
+        choice = policy.recommend(row[user], arms)
+        hits[t] = offered.mean[t, choice] == offered.mean[t].max()
+        policy.update(row[user], arms[choice], offered.mean[t, choice] + offered.noise[t])
+    return np.asarray(hits.reshape(FIRST, -1).mean(axis=1))
+
+
+def _restricted(env: Any, users: Any) -> Any:
+    """The same world with some of its users."""
+    graph = UserGraph(env.graph.adjacency[users][:, users])
+    if isinstance(env, Hits):
+        return Hits(graph, env.arms, env.positives[users], candidates=env.candidates)
+    return environments.Linear(graph, env.truth[users], env.arms, sigma=env.sigma, pool=env.pool)
+
+
+def synthetic_run(seed: int, settings: Settings) -> Data:
+    """Smooth users on a ring with shortcuts, ten friends each; 20 of 500 arms on offer."""
+    shape, theta, arms = environments.streams(seed, "graph", "theta", "arms")
+    graph = graphs.watts_strogatz(USERS, 10, 0.1, seed=shape)
+    truth = signals.smooth(graph, DIM, gamma=GAMMA, seed=theta)
+    env = environments.Linear(graph, truth, signals.unit_arms(500, DIM, seed=arms), sigma=SIGMA, pool=POOL)
+
+    def offers(users: Indices, rng: np.random.Generator) -> Offers:
+        pool = np.array([rng.choice(len(env.arms), POOL, replace=False) for _ in users], dtype=np.int32)
+        mean = np.einsum("td,tmd->tm", truth[users], env.arms[pool])
+        return Offers(users, pool, mean, rng.normal(scale=SIGMA, size=len(users)))
+
+    return run_world(env, offers, settings.horizon * USERS // 50, SYNTHETIC, seed)
+
+
+def lastfm_run(seed: int, settings: Settings) -> Data:
+    """Friendships and artists of Last.fm: 25 candidates, one of them an artist that the newcomer listens to."""
+    env = lastfm_world(ratings("lastfm", settings)[1])
+
+    def offers(users: Indices, rng: np.random.Generator) -> Offers:
+        users = users[np.isin(users, env.users)]
+        pool = np.empty((len(users), env.candidates), dtype=np.int32)
+        mean = np.zeros(pool.shape)
+        start, item = env.positives.indptr.astype(np.int64), env.positives.indices.astype(np.int32)
+        draw_candidates(rng, users, start, item, len(env.arms), pool, mean)
+        return Offers(users, pool, mean, np.zeros(len(users)))
+
+    known = hit_policies(env.graph)
+    policies = {
+        "GraphUCB": known["friendship graph, exact"],
+        "GraphUCB-Local": known["friendship graph, local"],
+        "LinUCB": known["LinUCB per user"],
+        "LinUCB for all": known["LinUCB for all"],
+    }
+    return run_world(env, offers, 4000 if settings.quick else 20 * settings.horizon, policies, seed)
+
+
+def run(settings: Settings, function: Any) -> Data:
+    """Shares of hits of every run, (runs, FIRST) by policy."""
+    runs = over_runs(settings, function, settings)
+    return {"hits": {name: np.array([one[name] for one in runs]) for name in runs[0]}}
+
+
+def chart(data: Data) -> Chart:
+    """Hits by the newcomer's round; dashed, in the same colour, without edges."""
+    series = []
+    for position, (name, hits) in enumerate(data["hits"].items()):
+        shade = colour(name.removesuffix(ALONE), position)
+        line = curve(name, np.arange(1, FIRST + 1), hits, style="dashed" if name.endswith(ALONE) else "line")
+        series.append(replace(line, colour=shade))
+    return Chart([Panel("First rounds of newcomers", "round of the newcomer", "share of hits", series)], columns=1)
+
+
+def claims(data: Data) -> list[Claim]:
+    """Before the first reward, and over the first ten rounds."""
+    hits, out = data["hits"], []
+    spans = {"before their first reward": slice(0, 1), f"in their first {FIRST} rounds": slice(0, FIRST)}
+    for name in (name for name in hits if uses_graph(name) and not name.endswith(ALONE)):
+        for span, rounds in spans.items():
+            ours = hits[name][:, rounds].mean(axis=1)
+            for other in (f"{name}{ALONE}", *(control for control in hits if not uses_graph(control))):
+                theirs = hits[other][:, rounds].mean(axis=1)
+                holds, difference = lower(theirs, ours)
+                evidence = {name: estimate(ours), other: estimate(theirs), "difference": difference}
+                against = "with their edges left out" if other.endswith(ALONE) else f"under {other}"
+                text = f"{name}: newcomers with edges get more hits {span} than {against}"
+                out.append(Claim(text, holds, evidence, "" if holds else undecided(difference)))
+    return out
+
+
+FIGURES = [
+    Figure(
+        "newcomers",
+        "New users with friends",
+        "A fifth of 200 users come after the others have been rewarded for a while: the share of newcomers who are shown the "
+        "best of 20 arms in their first, second, … round, with the edges that they bring and without them.",
+        lambda settings: run(settings, synthetic_run),
+        chart,
+        claims,
+        beyond=True,
+    ),
+    Figure(
+        "newcomers-lastfm",
+        "New users with friends, on Last.fm",
+        "The same with a fifth of the users of Last.fm: the share of newcomers who are shown, among 25 artists, the one that "
+        "they listen to.",
+        lambda settings: run(settings, lastfm_run),
+        chart,
+        claims,
+        sources=("lastfm",),
+        beyond=True,
+    ),
+]
