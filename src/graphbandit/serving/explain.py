@@ -138,6 +138,7 @@ def summary(recommender: Recommender) -> dict[str, Any]:
         "events": recommender.seq,
         "total_decisions": recommender.decisions,
         "total_rewards": recommender.rewards,
+        "example": next(iter(recommender.rows), None),  # an id to look at, for those who know none
         "evidence": None,
     }
     if isinstance(policy, AdaptiveGraphUCB):
