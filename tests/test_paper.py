@@ -174,7 +174,7 @@ def test_delay_claims_both_ways() -> None:
     data: Data = {}
     for sign, holds in ((1.0, True), (-1.0, False), (0.0, False)):
         runs = 2.0 + noise + sign * np.array([0.0, 0.5]).reshape(1, 1, 1, 2, 1, 1)
-        data = {"runs": runs, "delays": late.DELAYS, "horizon": 10}
+        data = {"runs": runs, "delays": late.DELAYS, "places": list(late.PLACES), "horizon": 10}
         assert verdicts(late.claims_delays(data)) == [holds] * 12
     data["runs"][..., 1, 1] = np.nan  # too few unanswered decisions at a short delay
     assert [len(panel.series[0].x) for panel in late.chart_delays(data).panels] == [4, 4, 3, 3]
