@@ -1,6 +1,7 @@
-"""µs an observation: a Python loop of `update` against one `update_many`; µs a decision with unanswered ones before it.
+"""µs an observation: a Python loop of `update` against one `update_many`; µs a decision with unanswered ones before it;
+regret when half of the rewards never come, by how long the desk waits for them.
 
-python benchmarks/late.py [--rounds 20000] [--repeats 3]
+python benchmarks/late.py [--rounds 20000] [--repeats 3] [--runs 10]
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from graphbandit import AdaptiveGraphUCB, GraphUCB, GraphUCBLocal, LinUCB, Pending, graphs, signals
+from graphbandit import AdaptiveGraphUCB, GraphUCB, GraphUCBLocal, LinUCB, Pending, graphs, signals, simulate_delayed
+from graphbandit.experiments.result import interval
+from graphbandit.experiments.testbeds import make_world
 
 DIM, POOL, WAITING = 10, 20, (0, 10, 100, 1000)
 POLICIES: dict[str, Any] = {
@@ -55,10 +58,34 @@ def decide(desk: Pending, arms: Any) -> None:
         desk.expire(desk.recommend(0, arms).id)
 
 
+def lost_rewards(runs: int) -> None:
+    """Regret after 3000 rounds: 20 users, 100 fixed arms, a delay of 10 rounds, half of the rewards lost."""
+    modes: dict[str, dict[str, Any]] = {
+        "blind": {"condition": False},
+        "waits for ever": {},
+        "waits 100 rounds": {"max_age": 100},
+        "waits 20 rounds": {"max_age": 20},
+    }
+    print("| policy | " + " | ".join(modes) + " |")
+    print("|---|" + "---:|" * len(modes))
+    for name, make in {"LinUCB": LinUCB, "GraphUCB": GraphUCB, "AdaptiveGraphUCB": AdaptiveGraphUCB}.items():
+        cells = []
+        for mode in modes.values():
+            final = []
+            for seed in range(runs):
+                env = make_world("er", seed, fixed=True)
+                trace = simulate_delayed(make(env.graph, env.dim), env, 3000, delay=10, missing=0.5, seed=seed, **mode)
+                final.append(trace.regret[-1])
+            mean, half = interval(np.array(final))
+            cells.append(f"{mean:.0f} ± {half:.0f}")
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=20_000)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=10)
     options = parser.parse_args()
     rng = np.random.default_rng(0)
     graph, arms = graphs.watts_strogatz(1000, 10, 0.1, seed=0), signals.unit_arms(500, DIM, seed=2)
@@ -81,6 +108,8 @@ def main() -> None:
             for count in WAITING
         ]
         print(f"| {name} | " + " | ".join(f"{spent / 200 * 1e6:.0f}" for spent in times) + " |", flush=True)
+    print()
+    lost_rewards(options.runs)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from graphbandit.cli import app
 from graphbandit.diagnose import Diagnosis, Log, diagnose, read_edges, read_log, replay
 from graphbandit.diagnose.diagnosis import strengths
 from graphbandit.diagnose.show import page, picture, write
+from graphbandit.policies.adaptive import KINDS
 from graphbandit.policies.report import times
 
 N, DIM = 60, 4
@@ -97,11 +98,11 @@ def test_curves_end_at_the_report_and_need_no_graph_to_compare_with() -> None:
     log, found = made("smooth", 900), diagnose(made("smooth", 900), RING, shuffles=2, seed=4)
     assert found.difference[-1] == found.report.difference and found.strength[-1] == found.report.strength
     assert found.rounds[-1] == 900 and len(found.rounds) == 400 and found.shuffled.shape == (2, 400)
-    policy = AdaptiveGraphUCB(RING, DIM, alphas=strengths(log))
+    policy = AdaptiveGraphUCB(RING, DIM, alphas=strengths(log), models=KINDS)
     replay(policy, log)
     assert policy.report() == found.report
     # All users are in the log, so a shuffle is that of graphs.shuffled.
-    other = AdaptiveGraphUCB(graphs.shuffled(RING, seed=4), DIM, alphas=strengths(log))
+    other = AdaptiveGraphUCB(graphs.shuffled(RING, seed=4), DIM, alphas=strengths(log), models=KINDS)
     replay(other, log)
     assert found.shuffled[0, -1] == pytest.approx(other.report().difference, abs=1e-6)
     assert other.report().without == pytest.approx(found.report.without, abs=1e-9)
@@ -154,7 +155,7 @@ def test_report_knows_its_parts() -> None:
 
 def test_no_difference() -> None:
     """Users without edges: the models with and without the graph are the same."""
-    log = made("alike", 300)
+    log = made("unrelated", 300)
     found = diagnose(log, graphs.empty(N), shuffles=1)
     assert found.verdict == "no difference" and "Your graph does not help" in str(found)
     assert "makes no difference yet" in str(found.report)

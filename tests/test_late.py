@@ -23,6 +23,8 @@ from graphbandit import (
     CommunityUCB,
     DynUCB,
     GobLin,
+    GobLinBlock,
+    GobLinMacro,
     GraphUCB,
     GraphUCBLocal,
     HordeEpochGreedy,
@@ -68,7 +70,10 @@ ANY_ORDER: dict[str, Make] = {
     "GraphUCB push": lambda: GraphUCB(GRAPH, 3, solver="push", tolerance=1e-12),
     "GraphUCB-Local": lambda: GraphUCBLocal(GRAPH, 3),
     "GraphUCB-Local jacobi": lambda: GraphUCBLocal(GRAPH, 3, rule="jacobi"),
+    "GraphUCB-Local lemma-1": lambda: GraphUCBLocal(GRAPH, 3, rule="lemma-1", ridge=7.0),
     "GobLin": lambda: GobLin(GRAPH, 3),
+    "GobLinBlock": lambda: GobLinBlock(GRAPH, 3, clusters=3),
+    "GobLinMacro": lambda: GobLinMacro(GRAPH, 3, clusters=3),
     "CoLin": lambda: CoLin(GRAPH, 3),
     "HordeTS": lambda: HordeTS(GRAPH, 3),
     "HordeEpochGreedy": lambda: HordeEpochGreedy(GRAPH, 3),
@@ -86,7 +91,12 @@ IN_ORDER: dict[str, Make] = {
     "Adaptive": lambda: AdaptiveGraphUCB(GRAPH, 3),  # evidence: predictions made before what came later
     "Adaptive, forgetting": lambda: AdaptiveGraphUCB(GRAPH, 3, half_life=20.0),  # the newest counts most
     "CLUB": lambda: CLUB(GRAPH, 3, alpha2=1.0),  # cuts are for good
+    "SCLUB": lambda: SCLUB(GRAPH, 3, alpha_theta=1.0),
     "DynUCB": lambda: DynUCB(GRAPH, 3),  # users moved
+    "COFIBA": lambda: COFIBA(GRAPH, 3, items=ARMS, alpha2=0.2),
+    "CommunityUCB": lambda: CommunityUCB(GRAPH, 3, period=7, neighbours=3, kernel=0.1),  # found a while ago
+    "HordeTS cg": lambda: HordeTS(GRAPH, 3, solver="cg", period=7, scale=0.0),  # the last refresh
+    "DCCB": lambda: DCCB(GRAPH, 3, lag=3),
     "DCB": lambda: DCB(GRAPH, 3, lag=3),  # who gossiped what
 }
 
@@ -114,7 +124,7 @@ def test_any_order_gives_the_same_state(make: Make) -> None:
 def test_where_order_matters_only_the_statistics_agree(make: Make) -> None:
     first, second = learned(make(), np.arange(60)), learned(make(), np.random.default_rng(1).permutation(60))
     assert not np.allclose(opinions(first), opinions(second), rtol=0, atol=1e-8)
-    if first.params.get("half_life") is None and not isinstance(first, DCB):
+    if first.params.get("half_life") is None and not isinstance(first, DCB | DCCB):
         one, two = (next(_grams(policy._state)) for policy in (first, second))
         assert one.any() and np.allclose(one, two, rtol=0, atol=1e-8)
 
@@ -397,6 +407,7 @@ def test_rounds_are_the_same_at_every_delay_and_rewards_come_when_they_should() 
     assert np.array_equal(policy.theta, twin.theta)
 
 
+@pytest.mark.compiled
 def test_a_policy_does_not_collapse_while_it_waits() -> None:
     crowding, regret = np.empty((2, 3)), np.empty((2, 3))
     for seed in range(3):

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from graphbandit import (
     CLUB,
     OFUL,
+    AdaptiveGraphUCB,
     CoLin,
     GobLin,
     GobLinBlock,
@@ -39,8 +40,10 @@ from graphbandit import (
 from graphbandit.checks import check_policy
 from graphbandit.links import Links, links, relinked
 from graphbandit.live import LiveGraph
+from graphbandit.policies.adaptive import KINDS
 from graphbandit.rows import longer, repeated
 from graphbandit.solvers import CG, Dense, Push
+from graphbandit.solvers.relaxed import Relaxed
 from oracles import random_walk
 
 DIM = 3
@@ -67,6 +70,10 @@ POLICIES: dict[str, tuple[Make, float]] = {
     "Stochastic": (lambda g: Stochastic(GraphUCB(g, DIM, solver="dense"), epsilon=0.1), 1e-8),
 }
 
+ADAPTIVE: dict[str, Make] = {
+    "dense": lambda g: AdaptiveGraphUCB(g, DIM, solver="dense", alphas=[0.1, 1.0], slack=[0.1], models=KINDS),
+    "local": lambda g: AdaptiveGraphUCB(g, DIM, solver="local", alphas=[0.1, 1.0], slack=[0.1], models=KINDS),
+}
 STORY = [(kind, a * 37, a * 91) for a, kind in enumerate(["see", "come", "see", "join", "see", "weigh", "part", "see"] * 4)]
 events = st.tuples(
     st.sampled_from(["see", "see", "see", "join", "part", "weigh", "come", "go"]), st.integers(0, 999), st.integers(0, 999)
@@ -240,9 +247,9 @@ def test_no_message_of_a_removed_user_is_left() -> None:
     np.testing.assert_array_equal(policy.theta, 0.0)
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", [*POLICIES, *ADAPTIVE])
 def test_saved_after_changes_it_continues_bit_for_bit(name: str, tmp_path: Path) -> None:
-    policy, world = lived(POLICIES[name][0], STORY)
+    policy, world = lived(ADAPTIVE[name] if name in ADAPTIVE else POLICIES[name][0], STORY)
     policy.save(tmp_path / "policy.npz")
     loaded = type(policy).load(tmp_path / "policy.npz")
     copies = (world, copy.deepcopy(world))
@@ -305,6 +312,48 @@ def test_auto_goes_over_to_push_when_the_graph_grows() -> None:
         world.weights[tuple(sorted((i, (i + 1) % n)))] = 1.0  # type: ignore[index]
     assert isinstance(policy._state.solver, Push)
     assert_alike(policy, world.fresh(lambda g: GraphUCB(g, DIM, ridge=0.1, solver="dense")), 1e-6)
+
+
+@pytest.mark.parametrize("name", ADAPTIVE)
+@settings(max_examples=20)
+@given(story=st.lists(events, max_size=40))
+def test_adaptive_models_equal_fresh_ones(name: str, story: list[tuple[str, int, int]]) -> None:
+    """All that the models know of users; evidence is a record of predictions, which were made with the graph of their time."""
+    policy, world = lived(ADAPTIVE[name], story)
+    other = world.fresh(ADAPTIVE[name])
+    mine, fresh = policy._state, other._state
+    np.testing.assert_allclose(mine.seen.gram, fresh.seen.gram, atol=1e-9)
+    np.testing.assert_allclose(mine.common.mean, fresh.common.mean, atol=1e-8)
+    np.testing.assert_allclose(mine.common.inverse, fresh.common.inverse, atol=1e-8)
+    if name == "dense":
+        np.testing.assert_allclose(mine.solver.theta, fresh.solver.theta, atol=1e-8)
+        np.testing.assert_allclose(mine.solver.joint_inverse, fresh.solver.joint_inverse, atol=1e-8)
+        return
+    np.testing.assert_array_equal(mine.solver.theta[mine.seen.visits == 0], 0.0)
+    assert_links(mine.solver.links, world.graph())
+
+
+def test_adaptive_local_means_tend_to_those_of_a_fresh_policy() -> None:
+    """They are last estimates, so they depend on who was served when; serving everybody again and again makes them equal."""
+    policy, world = lived(ADAPTIVE["local"], [*STORY, ("go", 1, 0), ("go", 5, 0)])
+    other = world.fresh(ADAPTIVE["local"])
+    for _ in range(200):
+        for user in range(world.n_users):
+            for each in (policy, other):
+                each.update(user, np.zeros(DIM), 0.0)
+    np.testing.assert_allclose(policy._state.solver.theta, other._state.solver.theta, atol=1e-6)
+
+
+def test_adaptive_goes_over_to_local() -> None:
+    policy = AdaptiveGraphUCB(graphs.complete(85), DIM, alphas=[1.0], slack=[0.1])
+    for a in range(40):
+        policy.update(a, ARMS[a % 5], 1.0)
+    before = policy.theta[0]
+    for _ in range(3):
+        policy.add_user([0, 1])
+    assert isinstance(policy._state.solver, Relaxed) and policy.theta.shape == (88, DIM)
+    assert np.linalg.norm(policy.theta[0] - before) < 0.1
+    policy.update(87, ARMS[0], 1.0)
 
 
 def test_horde_goes_over_to_conjugate_gradients() -> None:

@@ -174,7 +174,7 @@ def test_delay_claims_both_ways() -> None:
     data: Data = {}
     for sign, holds in ((1.0, True), (-1.0, False), (0.0, False)):
         runs = 2.0 + noise + sign * np.array([0.0, 0.5]).reshape(1, 1, 1, 2, 1, 1)
-        data = {"runs": runs, "delays": late.DELAYS, "horizon": 10}
+        data = {"runs": runs, "delays": late.DELAYS, "places": list(late.PLACES), "horizon": 10}
         assert verdicts(late.claims_delays(data)) == [holds] * 12
     data["runs"][..., 1, 1] = np.nan  # too few unanswered decisions at a short delay
     assert [len(panel.series[0].x) for panel in late.chart_delays(data).panels] == [4, 4, 3, 3]
@@ -248,7 +248,7 @@ def test_real_figures_on_the_archives(tmp_path: Path) -> None:
         pytest.skip(f"the archives are not in {folder}; set GRAPHBANDIT_DATA to where they are")
     settings = Settings(runs=2, horizon=40, quick=True, data=folder)
     entries = reproduce(["movielens", "netflix", "histograms", "lastfm", "newcomers-lastfm"], tmp_path, settings)
-    assert [len(entry.claims) for entry in entries] == [7, 6, 1, 6, 12]
+    assert [len(entry.claims) for entry in entries] == [7, 6, 1, 6, 18]
 
 
 def test_the_lineup_follows_the_preset() -> None:

@@ -121,14 +121,19 @@ def lower_norm(factor: Floats, x: Floats) -> float:
 
 
 @compiled
-def solve_cholesky(factor: Floats, x: Floats) -> None:
-    """Solve L Lᵀ z = x for a Cholesky factor L, writing z over x."""
-    dim = x.shape[0]
-    for i in range(dim):
+def solve_lower(factor: Floats, x: Floats) -> None:
+    """Solve L z = x for a lower triangular L, writing z over x."""
+    for i in range(x.shape[0]):
         total = x[i]
         for j in range(i):
             total -= factor[i, j] * x[j]
         x[i] = total / factor[i, i]
+
+
+@compiled
+def solve_cholesky(factor: Floats, x: Floats) -> None:
+    """Solve L Lᵀ z = x for a Cholesky factor L, writing z over x."""
+    solve_lower(factor, x)
     solve_upper(factor, x)
 
 

@@ -30,8 +30,9 @@ class Links(NamedTuple):
     weight: Floats  # (entries,), W_ij
 
 
-NEW_LINKS = {"start": 0, "filled": 0, "room": 0, "degree": 1.0}
-"""The row of a user without neighbours."""
+def no_links(name: str) -> dict[str, float]:
+    """The rows of a user without neighbours, for the links that the state has under this name."""
+    return {f"{name}.{part}": row for part, row in (("start", 0), ("filled", 0), ("room", 0), ("degree", 1.0))}
 
 
 def links(graph: UserGraph) -> Links:

@@ -107,7 +107,11 @@ class LiveGraph:
         self.n_users -= 1
         for other in self._changed.pop(self.n_users, {}):
             self._changed[other].pop(self.n_users)
-        if self._graph.ids is not None:
+        if self._graph.n_users > self.n_users:  # somebody has asked for the graph in between
+            ids = self._graph.ids
+            left = self._graph.adjacency[: self.n_users, : self.n_users]
+            self._graph = UserGraph(left, None if ids is None else ids[: self.n_users])
+        elif self._graph.ids is not None:
             self._ids.popitem()
 
     def frozen(self) -> UserGraph:

@@ -11,7 +11,7 @@ import numpy as np
 from ..graph import UserGraph
 from ..jit import Floats, Ints
 from ..policies import AdaptiveGraphUCB
-from ..policies.adaptive import ALPHAS
+from ..policies.adaptive import ALPHAS, KINDS
 from ..policies.base import check_count, check_positive
 from ..policies.report import CLEAR, Report, effective_strength, evidence_difference, model_weights, times
 from .logs import Log
@@ -167,7 +167,7 @@ def diagnose(
     stops = np.unique(np.linspace(0, len(log), min(POINTS, len(log)) + 1).round().astype(np.int64))[1:]
 
     def learn(rows: Ints, before: int) -> tuple[AdaptiveGraphUCB, Floats, Floats]:
-        policy = AdaptiveGraphUCB(graph, log.dim, alphas=strengths(log), half_life=half_life)
+        policy = AdaptiveGraphUCB(graph, log.dim, alphas=strengths(log), models=KINDS, half_life=half_life)
         difference, strength, start = np.empty(len(stops)), np.empty(len(stops)), 0
         for point, stop in enumerate(stops.tolist()):
             feed(policy, rows[start:stop], log.features[start:stop], log.reward[start:stop])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -30,12 +31,12 @@ class LateTrace(NamedTuple):
         """Share of the most shown arm among the unanswered decisions of the served user, on average over the rounds after
         whose decision there are `least` of them or more; NaN if there are none. 1: all on one arm."""
         shares = []
-        open_rounds: dict[int, list[int]] = {}
-        for t, user in enumerate(self.user.tolist()):
-            rounds = [s for s in open_rounds.get(user, []) if self.known[s] >= t] + [t]
-            open_rounds[user] = rounds
-            if len(rounds) >= least and self.known[t] > t:
-                shares.append(np.unique(self.arm[rounds], return_counts=True)[1].max() / len(rounds))
+        waiting: dict[int, list[tuple[int, int]]] = {}  # of each user: when known, and which arm
+        for t, (user, arm, known) in enumerate(zip(self.user.tolist(), self.arm.tolist(), self.known.tolist(), strict=True)):
+            waiting[user] = [one for one in waiting.get(user, []) if one[0] >= t] + [(known, arm)]
+            if len(waiting[user]) >= least and known > t:
+                (_, most), *_ = Counter(arm for _, arm in waiting[user]).most_common(1)
+                shares.append(most / len(waiting[user]))
         return float(np.mean(shares)) if shares else float("nan")
 
 

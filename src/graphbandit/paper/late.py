@@ -18,6 +18,8 @@ DELAYS = [0, 10, 100, 1000]
 PLACES = {"fixed arms": True, "pools": False}
 NAMES = ("LinUCB", "GraphUCB", "AdaptiveGraphUCB")
 COUNTED, BLIND = range(2)
+LENGTH = 2  # times the usual horizon, so that the longest delay is half of it
+AXIS = "log₁₀(1 + delay in rounds)"
 
 
 def make_policy(name: str, graph: Any, dim: int, preset: Any) -> Any:
@@ -27,51 +29,46 @@ def make_policy(name: str, graph: Any, dim: int, preset: Any) -> Any:
     return {"LinUCB": LinUCB, "AdaptiveGraphUCB": AdaptiveGraphUCB}[name](graph, dim)
 
 
-def rounds_of(settings: Settings) -> int:
-    """Three times the horizon, so that the longest delay is a third of it; twice for a quick look."""
-    return (2 if settings.quick else 3) * settings.horizon
-
-
 def delays_run(seed: int, settings: Settings) -> Floats:
     """(places, policies, counted or blind, delays, 2): final regret, share of the most shown among the unanswered."""
-    out = np.empty((len(PLACES), len(NAMES), 2, len(DELAYS), 2))
-    for p, fixed in enumerate(PLACES.values()):
-        env = make_world("er", seed, fixed=fixed)
+    places = places_of(settings)
+    out = np.empty((len(places), len(NAMES), 2, len(DELAYS), 2))
+    for p, place in enumerate(places):
+        env = make_world("er", seed, fixed=PLACES[place])
         for k, name in enumerate(NAMES):
-            for mode in (COUNTED, BLIND):
-                for d, delay in enumerate(DELAYS):
+            for d, delay in enumerate(DELAYS):
+                for mode in (COUNTED, BLIND) if delay else (COUNTED,):
                     policy = make_policy(name, env.graph, env.dim, settings.preset)
-                    trace = simulate_delayed(
-                        policy, env, rounds_of(settings), delay=delay, condition=mode == COUNTED, seed=seed
-                    )
+                    counted = mode == COUNTED
+                    trace = simulate_delayed(policy, env, LENGTH * settings.horizon, delay=delay, condition=counted, seed=seed)
                     out[p, k, mode, d] = trace.regret[-1], trace.crowding()
+            out[p, k, BLIND, 0] = out[p, k, COUNTED, 0]  # nothing is ever unanswered
     return out
 
 
+def places_of(settings: Settings) -> list[str]:
+    """Both worlds, or for a quick look the one where a collapse shows."""
+    return ["fixed arms"] if settings.quick else list(PLACES)
+
+
 def run_delays(settings: Settings) -> Data:
-    """Every run of every policy in both worlds."""
-    return {
-        "runs": np.array(over_runs(settings, delays_run, settings)),
-        "delays": list(DELAYS),
-        "horizon": rounds_of(settings),
-    }
+    """Every run of every policy."""
+    runs = np.array(over_runs(settings, delays_run, settings))
+    return {"runs": runs, "delays": list(DELAYS), "places": places_of(settings), "horizon": LENGTH * settings.horizon}
 
 
 def chart_delays(data: Data) -> Chart:
-    """Regret against delay in both worlds, and how much the unanswered decisions crowd on one arm."""
+    """Regret against delay, and how much the unanswered decisions crowd on one arm, by world."""
     where = np.log10(1.0 + np.array(data["delays"]))
-    panels = []
-    for p, place in enumerate(PLACES):
-        series = [one for k in range(len(NAMES)) for one in both(k, where, data["runs"][:, p, k, :, :, 0])]
-        panels.append(Panel(f"Regret, {place}", "log₁₀(1 + delay in rounds)", "regret (log scale)", series, log_y=True))
-    for p, place in enumerate(PLACES):
-        share = data["runs"][:, p, :, :, :, 1]
-        enough = np.isfinite(share).all(axis=(0, 1, 2))
-        series = [one for k in range(len(NAMES)) for one in both(k, where[enough], share[:, k][:, :, enough])]
-        panels.append(
-            Panel(f"Unanswered decisions on one arm, {place}", "log₁₀(1 + delay in rounds)", "share of the most shown", series)
-        )
-    return Chart(panels)
+    regret, shares = [], []
+    for p, place in enumerate(data["places"]):
+        runs = data["runs"][:, p]
+        enough = np.isfinite(runs[..., 1]).all(axis=(0, 1, 2))  # at a short delay nobody has five unanswered decisions
+        series = [one for k in range(len(NAMES)) for one in both(k, where, runs[:, k, ..., 0])]
+        regret.append(Panel(f"Regret, {place}", AXIS, "regret (log scale)", series, log_y=True))
+        series = [one for k in range(len(NAMES)) for one in both(k, where[enough], runs[:, k][:, :, enough, 1])]
+        shares.append(Panel(f"Unanswered decisions on one arm, {place}", AXIS, "share of the most shown", series))
+    return Chart(regret + shares)
 
 
 def both(policy: int, where: Floats, runs: Floats) -> list[Series]:
@@ -87,7 +84,7 @@ def claims_delays(data: Data) -> list[Claim]:
     """Is it worth while, and does it prevent the collapse?"""
     late = [d for d, delay in enumerate(data["delays"]) if delay > 0]
     out = []
-    for p, place in enumerate(PLACES):
+    for p, place in enumerate(data["places"]):
         for k, name in enumerate(NAMES):
             regret, share = data["runs"][:, p, k, ..., 0], data["runs"][:, p, k, :, -1, 1]
             logs = np.log(np.maximum(regret[:, :, late], 1e-9)).mean(axis=2)  # every delay counts alike

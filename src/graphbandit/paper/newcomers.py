@@ -13,7 +13,7 @@ from ..environments.ratings import Hits, draw_candidates, lastfm_world
 from ..experiments import simulate
 from ..graph import UserGraph
 from ..jit import Floats, Indices
-from ..policies import GraphUCB, GraphUCBLocal, LinUCB, Policy
+from ..policies import AdaptiveGraphUCB, GraphUCB, GraphUCBLocal, LinUCB, Policy
 from .chart import Chart, Panel, colour, curve
 from .figure import Claim, Data, Figure, Settings, estimate, lower, undecided
 from .measure import over_runs
@@ -26,6 +26,7 @@ FIRST = 10
 """Rounds of each newcomer."""
 ALONE = ", edges left out"
 SYNTHETIC: dict[str, Any] = {
+    "AdaptiveGraphUCB": lambda g, d: AdaptiveGraphUCB(g, d, solver="local"),
     "GraphUCB": lambda g, d: GraphUCB(g, d, alpha=0.3, ridge=0.1, preset="recommended", sigma=SIGMA, solver="push"),
     "GraphUCB-Local": lambda g, d: GraphUCBLocal(g, d, alpha=0.3, ridge=0.1, preset="recommended", sigma=SIGMA),
     "LinUCB": lambda g, d: LinUCB(g, d, sigma=SIGMA),
@@ -118,6 +119,7 @@ def lastfm_run(seed: int, settings: Settings) -> Data:
 
     known = hit_policies(env.graph)
     policies = {
+        "AdaptiveGraphUCB": lambda g, d: AdaptiveGraphUCB(g, d, solver="local"),
         "GraphUCB": known["friendship graph, exact"],
         "GraphUCB-Local": known["friendship graph, local"],
         "LinUCB": known["LinUCB per user"],

@@ -1,15 +1,15 @@
 """AdaptiveGraphUCB: the strength of the graph, and whether to use it at all, chosen by evidence.
 
-Three kinds of models of the users, each at every strength τ of a grid, all fed the same data. With noise N(0, σ²):
+Kinds of models of the users, each at every strength τ of a grid, all fed the same data. With noise N(0, σ²):
 
 | kind | prior of the users' vectors | posterior |
 |---|---|---|
 | `alone` | θ_i ~ N(0, σ²/τ I), independent | exact |
-| `everyone` | θ_i = μ + δ_i, δ_i ~ N(0, σ²/τ I), μ ~ N(0, σ²/(0.3 τ) I) | exact (`solvers/hierarchy.py`) |
-| `graph` | θ_i = μ + δ_i, δ smooth on the graph | exact (`solvers/joint.py`) or one user at a time (`solvers/relaxed.py`) |
+| `graph` | θ smooth on the graph | exact (`solvers/joint.py`) or one user at a time (`solvers/relaxed.py`) |
+| `everyone`, on request | θ_i = μ + δ_i, δ_i ~ N(0, σ²/τ I), μ ~ N(0, σ²/(0.3 τ) I) | exact (`solvers/hierarchy.py`) |
 
-The graph prior is the symmetric one behind the random-walk system: sqrt(D_i) δ_i has the precision τ (I - ρ D^-½ W D^-½) / σ²,
-ρ = 1/(1 + slack), so that given its neighbours δ_i has mean ρ Σ_j P_ij δ_j, P = D⁻¹W, and the precision τ/σ² whatever its
+The graph prior is the symmetric one behind the random-walk system: sqrt(D_i) θ_i has the precision τ (I - ρ D^-½ W D^-½) / σ²,
+ρ = 1/(1 + slack), so that given its neighbours θ_i has mean ρ Σ_j P_ij θ_j, P = D⁻¹W, and the precision τ/σ² whatever its
 degree. Read literally, the same scaling makes the noise of user i σ²/D_i. We take it as σ² for everybody, in the evidence and
 in the confidence: exact for regular graphs, an approximation for others (its coverage is measured in docs/adaptive.md).
 """
@@ -18,19 +18,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import exp, log, sqrt
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from ..graph import UserGraph
 from ..jit import Floats, Ints, compiled
 from ..linalg import cholesky, dot, invert_positive, multiply, quadratic_form, solve_cholesky
-from ..observations import Observations, no_observations, record
+from ..links import Links, links, relinked
+from ..observations import Observations, no_observations, no_rows, record, touched
 from ..solvers import DENSE_ROWS
-from ..solvers.graph_models import GraphModels, forget, learn, look, moments, predict
+from ..solvers.graph_models import GraphModels, forget, learn, look, moments, predict, surround
 from ..solvers.hierarchy import Hierarchy, hierarchy, observe_hierarchy, replace_user
 from ..solvers.joint import Joint, joint, rejoined
-from ..solvers.relaxed import Prior, Relaxed, View, drawn_to, new_view, relaxed, relinked, sandwich
+from ..solvers.relaxed import Relaxed, View, new_view, relaxed, relaxed_rows, renew_relaxed, sandwich
 from .base import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive, check_probability
 from .evidence import Evidence, fade_evidence, judge, log_evidence, no_evidence, noise_variance, weigh
 from .kernels import register
@@ -58,7 +59,7 @@ class AdaptiveState(NamedTuple):
     common: Hierarchy
     evidence: Evidence
     strength: Floats  # (k,), τ
-    gain: Floats  # (n,), log evidence for the graph against the best without it, from a user's rounds, each at least -WORST
+    gain: Floats  # (n,), log evidence for the graph against being alone, from a user's rounds, each at least -WORST
     trail: Floats  # (TRAIL, 2 + kinds), at rounds 1, 2, 4, …: round, effective strength, weight of each kind
     inside: Ints  # (levels,), rewards inside the central interval of each level, judged before they were learned
     rounds: Ints  # (1,)
@@ -81,7 +82,7 @@ def mixture(state: AdaptiveState, user: int, theta: Floats, covariance: Floats) 
             covariance[i, j] = 0.0
     view = new_view(state.rho.shape[0] * n_strengths, dim)
     look(state.solver, state.seen, user, view)
-    inverse, spread = np.empty((dim, dim)), np.empty((dim, dim))
+    inverse, around, spread = np.empty((dim, dim)), np.empty((dim, dim)), np.empty((dim, dim))
     own, mean = np.empty(dim), np.empty(dim)
     for k in range(n_strengths):
         if not weight[:, k].any():
@@ -97,11 +98,12 @@ def mixture(state: AdaptiveState, user: int, theta: Floats, covariance: Floats) 
                 mean[i] = own[i] + tau * mean[i]
             sandwich(inverse, state.common.inverse[k], tau * tau, spread)
             blend(weight[EVERYONE, k], noise_variance(state.evidence, EVERYONE, k), mean, spread, theta, covariance)
-        for kind in range(GRAPH, weight.shape[0]):
+        if weight[GRAPH:, k].any():
+            surround(state.solver, tau, view, around)
+        for slack in range(state.rho.shape[0]):
+            kind, model, rho = GRAPH + slack, slack * n_strengths + k, state.rho[slack]
             if weight[kind, k] > 0.0:
-                moments(
-                    state.solver, user, model_of(state, kind, k), prior_of(state, kind, k), inverse, own, view, mean, spread
-                )
+                moments(state.solver, user, model, tau, rho, inverse, own, view, around, mean, spread)
                 blend(weight[kind, k], noise_variance(state.evidence, kind, k), mean, spread, theta, covariance)
     for i in range(dim):
         for j in range(dim):
@@ -118,18 +120,6 @@ def mean_noise(state: AdaptiveState) -> float:
         for k in range(weight.shape[1]):
             total += weight[kind, k] * noise_variance(state.evidence, kind, k)
     return total
-
-
-@compiled
-def model_of(state: AdaptiveState, kind: int, k: int) -> int:
-    """The number of a graph model in the solver."""
-    return int((kind - GRAPH) * state.strength.shape[0] + k)
-
-
-@compiled
-def prior_of(state: AdaptiveState, kind: int, k: int) -> Prior:
-    """What a graph model assumes, and what is known of μ at its strength."""
-    return Prior(state.strength[k], state.rho[kind - GRAPH], state.common.mean[k], state.common.inverse[k])
 
 
 @compiled
@@ -179,61 +169,59 @@ def update(state: AdaptiveState, user: int, x: Floats, reward: float) -> None:
     dim, n_strengths = x.shape[0], state.strength.shape[0]
     view = new_view(state.rho.shape[0] * n_strengths, dim)
     look(state.solver, state.seen, user, view)
-    count_prediction(state, user, x, reward, view)
+    factors, z, own = np.empty((n_strengths, dim, dim)), np.empty((n_strengths, dim)), np.empty((n_strengths, dim))
+    solve_own(state, user, x, factors, z, own)
+    count_prediction(state, user, x, reward, view, z, own)
     if state.keep < 1.0 and state.seen.visits[user] > 0:
         forget_user(state, user)
-    factors = np.empty((n_strengths, dim, dim))
-    for k in range(n_strengths):
-        cholesky(state.seen.gram[user], state.strength[k], factors[k])
-    z, own, theta = np.empty(dim), np.empty(dim), np.empty(dim)
-    bias = state.seen.bias[user].copy()
+        solve_own(state, user, x, factors, z, own)
     record(state.seen, user, x, reward)
     state.common.updates[0] += 1
+    theta = np.empty(dim)
     for k in range(n_strengths):
-        tau = state.strength[k]
-        for i in range(dim):
-            z[i], own[i] = x[i], bias[i]
-        solve_cholesky(factors[k], z)
-        solve_cholesky(factors[k], own)
-        q = 1.0 + dot(x, z)
-        observe_hierarchy(state.common, k, tau, z, q, reward - dot(x, own))
+        tau, q = state.strength[k], 1.0 + dot(x, z[k])
+        if state.common.mean.shape[0] > 0:
+            observe_hierarchy(state.common, k, tau, z[k], q, reward - dot(x, own[k]))
         for slack in range(state.rho.shape[0]):
-            model, prior = model_of(state, GRAPH + slack, k), prior_of(state, GRAPH + slack, k)
-            drawn_to(view, model, prior, theta)
+            model = slack * n_strengths + k
+            for i in range(dim):
+                theta[i] = view.pull[model, i]
             solve_cholesky(factors[k], theta)
-            for i in range(dim):  # V⁻¹(b + τ g), and then with the new observation, by rank one
-                theta[i] = own[i] + tau * theta[i]
+            for i in range(dim):  # V⁻¹(b + τ ρ Σ_j P_ij θ_j), and then with the new observation, by rank one
+                theta[i] = own[k, i] + tau * state.rho[slack] * theta[i]
             surprise = (reward - dot(x, theta)) / q
             for i in range(dim):
-                theta[i] += surprise * z[i]
-            learn(state.solver, state.seen, user, model, prior, x, reward, theta)
+                theta[i] += surprise * z[k, i]
+            learn(state.solver, state.seen, user, model, x, reward, theta)
     state.rounds[0] += 1
 
 
 @compiled
-def count_prediction(state: AdaptiveState, user: int, x: Floats, reward: float, view: View) -> None:
+def solve_own(state: AdaptiveState, user: int, x: Floats, factors: Floats, z: Floats, own: Floats) -> None:
+    """Write, for every strength, the Cholesky factor of V = A_i + τ I, V⁻¹x and V⁻¹b."""
+    for k in range(state.strength.shape[0]):
+        cholesky(state.seen.gram[user], state.strength[k], factors[k])
+        for i in range(x.shape[0]):
+            z[k, i], own[k, i] = x[i], state.seen.bias[user, i]
+        solve_cholesky(factors[k], z[k])
+        solve_cholesky(factors[k], own[k])
+
+
+@compiled
+def count_prediction(state: AdaptiveState, user: int, x: Floats, reward: float, view: View, z: Floats, own: Floats) -> None:
     """Add one round to the evidence of every model, to the user's gain, to the coverage and to the trail."""
-    dim, n_strengths = x.shape[0], state.strength.shape[0]
+    n_strengths = state.strength.shape[0]
     weight = np.empty_like(state.evidence.squares)
     weigh(state.evidence, state.best_only, weight)
-    factor, z, ridge = np.empty((dim, dim)), np.empty(dim), np.empty(dim)
-    predicted, growth = np.empty_like(weight), np.empty_like(weight)
-    out = np.empty(2)
+    predicted, growth = np.zeros_like(weight), np.ones_like(weight)
     for k in range(n_strengths):
         tau = state.strength[k]
-        cholesky(state.seen.gram[user], tau, factor)
-        for i in range(dim):
-            z[i], ridge[i] = x[i], state.seen.bias[user, i]
-        solve_cholesky(factor, z)
-        solve_cholesky(factor, ridge)
-        predicted[ALONE, k] = dot(x, ridge)
-        growth[ALONE, k] = 1.0 + dot(x, z)
-        predicted[EVERYONE, k] = predicted[ALONE, k] + tau * dot(z, state.common.mean[k])
-        growth[EVERYONE, k] = growth[ALONE, k] + tau * tau * max(0.0, quadratic_form(state.common.inverse[k], z))
-        for kind in range(GRAPH, weight.shape[0]):
-            predict(state.solver, user, model_of(state, kind, k), prior_of(state, kind, k), x, z, ridge, view, out)
-            predicted[kind, k] = out[0]
-            growth[kind, k] = out[1]
+        predicted[ALONE, k] = dot(x, own[k])
+        growth[ALONE, k] = 1.0 + dot(x, z[k])
+        if state.common.mean.shape[0] > 0:
+            predicted[EVERYONE, k] = predicted[ALONE, k] + tau * dot(z[k], state.common.mean[k])
+            growth[EVERYONE, k] = growth[ALONE, k] + tau * tau * max(0.0, quadratic_form(state.common.inverse[k], z[k]))
+        predict(state.solver, user, k, tau, state.rho, x, z[k], own[k], view, predicted[GRAPH:, k], growth[GRAPH:, k])
     mean, square = 0.0, 0.0
     for kind in range(weight.shape[0]):
         for k in range(n_strengths):
@@ -243,14 +231,14 @@ def count_prediction(state: AdaptiveState, user: int, x: Floats, reward: float, 
     deviation = abs(reward - mean) / sqrt(max(square - mean * mean, 1e-300))
     for level in range(len(QUANTILES)):
         state.inside[level] += deviation <= QUANTILES[level]
-    with_graph, own = best_model(state, GRAPH, weight.shape[0] - 1), best_model(state, ALONE, EVERYONE)
-    before = log_evidence(state.evidence, *with_graph) - log_evidence(state.evidence, *own)
+    with_graph, single = best_model(state, GRAPH, weight.shape[0] - 1), best_model(state, ALONE, ALONE)
+    before = log_evidence(state.evidence, *with_graph) - log_evidence(state.evidence, *single)
     fade_evidence(state.evidence)
     for kind in range(weight.shape[0]):
         for k in range(n_strengths):
             judge(state.evidence, kind, k, reward - predicted[kind, k], growth[kind, k])
     # While the noise level is hardly known, one error can shift the evidence of all earlier rounds; no user is to blame for it.
-    after = log_evidence(state.evidence, *with_graph) - log_evidence(state.evidence, *own)
+    after = log_evidence(state.evidence, *with_graph) - log_evidence(state.evidence, *single)
     state.gain[user] += max(after - before, -WORST)
     leave_trail(state, weight)
 
@@ -290,29 +278,45 @@ def leave_trail(state: AdaptiveState, weight: Floats) -> None:
 def forget_user(state: AdaptiveState, user: int) -> None:
     """Multiply the user's statistics by `keep`, and let everything that is computed from them follow."""
     gram, bias = state.seen.gram[user], state.seen.bias[user]
-    dim, n_strengths = bias.shape[0], state.strength.shape[0]
-    before = np.empty((n_strengths, dim, dim))
-    after, old, new = np.empty((dim, dim)), np.empty((n_strengths, dim)), np.empty(dim)
-    for k in range(n_strengths):
+    dim, n_common = bias.shape[0], state.common.mean.shape[0]
+    before = np.empty((n_common, dim, dim))
+    after, old, new = np.empty((dim, dim)), np.empty((n_common, dim)), np.empty(dim)
+    for k in range(n_common):
         invert_positive(gram, state.strength[k], before[k])
         multiply(before[k], bias, old[k])
     for i in range(dim):
         bias[i] *= state.keep
         for j in range(dim):
             gram[i, j] *= state.keep
-    for k in range(n_strengths):
+    for k in range(n_common):
         invert_positive(gram, state.strength[k], after)
         multiply(after, bias, new)
         replace_user(state.common, k, state.strength[k], before[k], after, old[k], new)
     forget(state.solver, state.seen, user, state.keep)
 
 
+@compiled
+def forget_common(state: AdaptiveState, user: int) -> None:
+    """Take a user out of the common vectors."""
+    gram, bias = state.seen.gram[user], state.seen.bias[user]
+    dim = bias.shape[0]
+    before, after, old, new = np.empty((dim, dim)), np.empty((dim, dim)), np.empty(dim), np.zeros(dim)
+    for k in range(state.common.mean.shape[0]):
+        tau = state.strength[k]
+        invert_positive(gram, tau, before)
+        multiply(before, bias, old)
+        for i in range(dim):
+            for j in range(dim):
+                after[i, j] = 1.0 / tau if i == j else 0.0
+        replace_user(state.common, k, tau, before, after, old, new)
+
+
 class AdaptiveGraphUCB(Policy):
     """Learns how strong the graph is while it acts, and stops using a graph that does not help. No constant to tune.
 
-    Keeps three kinds of models of the users (everyone for itself, everyone around a common vector, neighbours alike), each at
-    every strength of a grid, all fed the same data. Each is judged by how well it predicted every reward before it was
-    seen. The user's vector has the mean and covariance of the evidence-weighted mixture, and the arm is
+    Keeps two kinds of models of the users (each for itself, neighbours alike), each at every strength of a grid, all fed the
+    same data. Each is judged by how well it predicted every reward before it was seen, up to a constant. The user's vector
+    has the mean and covariance of the evidence-weighted mixture, and the arm is
     argmax xᵀθ_i + exploration · sqrt(xᵀ C_i x). The noise level is learned as well.
 
     Parameters
@@ -325,14 +329,14 @@ class AdaptiveGraphUCB(Policy):
     exploration : float
         Standard deviations of optimism; 0 is greedy.
     models : names among "alone", "everyone", "graph"
-        Which kinds may act. All of them are judged in any case.
+        Which kinds may act. `alone` and `graph` are judged in any case; `everyone`, a vector that all users share, on request:
+        it helps users without neighbours, and costs hits where a graph is there to use (docs/adaptive.md).
     choice : {"average", "best"}
         Act with the evidence-weighted average of the models, or with the single best one.
     temper : float
         Evidence is raised to this power. 1 is Bayes' rule; less keeps more models in play, since none of them is right.
     slack : list of float
-        How loosely a user is tied to its neighbours' mean rather than to the common vector; graph models with each of these
-        values take part.
+        How loosely a user is tied to its neighbours' mean rather than to 0; graph models with each of these values take part.
     half_life : float, optional
         For tastes that drift: after this many observations of a user an old one of the same user counts half. Evidence
         fades at the same pace.
@@ -363,6 +367,7 @@ class AdaptiveGraphUCB(Policy):
         "Observations": Observations,
         "Joint": Joint,
         "Relaxed": Relaxed,
+        "Links": Links,
         "Hierarchy": Hierarchy,
         "Evidence": Evidence,
     }
@@ -375,7 +380,7 @@ class AdaptiveGraphUCB(Policy):
         alphas: Sequence[float] | None = None,
         sigma: float | None = None,
         exploration: float = 1.0,
-        models: Sequence[str] = KINDS,
+        models: Sequence[str] = ("alone", "graph"),
         choice: Literal["average", "best"] = "average",
         temper: float = 0.1,
         slack: Sequence[float] = (0.03, 0.3),
@@ -396,22 +401,24 @@ class AdaptiveGraphUCB(Policy):
         if not models:
             raise ValueError(f"models must name one or more of {', '.join(KINDS)}, but it is empty.")
         dense = solver == "dense" or (solver == "auto" and graph.n_users * dim <= DENSE_ROWS)
+        kinds = ("alone", "everyone", *["graph"] * len(rhos))
         keep = 1.0 if half_life is None else 0.5 ** (1.0 / half_life)
         state = AdaptiveState(
             seen=no_observations(graph.n_users, dim),
-            solver=joint(graph, dim, strengths=strengths, rhos=rhos, looseness=LOOSENESS)
+            solver=joint(graph, dim, strengths=strengths, rhos=rhos)
             if dense
             else relaxed(graph, dim, len(rhos) * len(strengths)),
-            common=hierarchy(strengths, dim, LOOSENESS),
+            common=hierarchy(strengths if "everyone" in models else strengths[:0], dim, LOOSENESS),
             evidence=no_evidence(
-                np.array([float(name in models) for name in ("alone", "everyone", *["graph"] * len(rhos))]),
+                np.array([float(name in models) for name in kinds]),
+                np.array([float(name != "everyone" or name in models) for name in kinds]),
                 len(strengths),
                 sigma=sigma,
                 temper=float(temper),
                 fade=keep ** (1.0 / graph.n_users),
             ),
             strength=strengths,
-            gain=np.zeros(graph.n_users),
+            gain=touched(graph.n_users),
             trail=np.zeros((TRAIL, 2 + len(KINDS))),
             inside=np.zeros(len(LEVELS), dtype=np.int64),
             rounds=np.zeros(1, dtype=np.int64),
@@ -430,12 +437,12 @@ class AdaptiveGraphUCB(Policy):
     @property
     def theta(self) -> Floats:
         """(n_users, dim) the mean of every user's vector, as a copy."""
-        return np.array([self.moments(user)[0] for user in range(self.graph.n_users)])
+        return np.array([self.moments(user)[0] for user in range(self.n_users)])
 
     def moments(self, user: int) -> tuple[Floats, Floats]:
         """Mean and covariance of what is known about a user's vector."""
         theta, covariance = np.empty(self.dim), np.empty((self.dim, self.dim))
-        mixture(self._state, self.graph.check_user(user), theta, covariance)
+        mixture(self._state, self._check_user(user), theta, covariance)
         return theta, covariance
 
     def user_precision(self, user: int) -> Floats:
@@ -457,17 +464,35 @@ class AdaptiveGraphUCB(Policy):
         """The radius of the region that holds the user's vector with this probability, under the model."""
         from scipy.special import chdtri
 
-        self.graph.check_user(user)
+        self._check_user(user)
         return float(np.sqrt(chdtri(self.dim, 1.0 - level)))
 
+    def _user_rows(self) -> dict[str, Any]:
+        own = relaxed_rows("solver") if isinstance(self._state.solver, Relaxed) else {}
+        return no_rows("seen") | {"gain": 0.0} | own
+
+    def _forget(self, user: int) -> None:
+        """Take out what a user said about the common vector. How well models predicted its rewards stays in the evidence."""
+        forget_common(self._state, user)
+
     def _follow(self, touched: Ints, changes: Changes) -> None:
-        state = self._state
-        if isinstance(state.solver, Joint):
-            fresh = joint(self.graph, self.dim, strengths=state.strength, rhos=state.rho, looseness=LOOSENESS)
-            solver: GraphModels = rejoined(fresh, state.seen)
+        state, solver = self._state, self._state.solver
+        fade = state.keep ** (1.0 / self.n_users)
+        if isinstance(solver, Joint):
+            if self.params["solver"] == "auto" and self.n_users * self.dim > DENSE_ROWS:
+                before, touched = solver.theta, np.arange(self.n_users)
+                solver = relaxed(self.graph, self.dim, len(before))
+                solver.theta[: before.shape[1]] = before.transpose(1, 0, 2)
+            else:
+                solver = rejoined(joint(self.graph, self.dim, strengths=state.strength, rhos=state.rho), state.seen)
         else:
-            solver = relinked(state.solver, self.graph, state.seen, np.repeat(state.rho, len(state.strength)))
-        self._state = state._replace(solver=solver)
+            solver = solver._replace(links=links(self.graph) if changes is None else relinked(solver.links, changes))
+        self._state = state._replace(solver=solver, evidence=state.evidence._replace(fade=fade))
+        if isinstance(solver, Relaxed):
+            renew_relaxed(solver, state.seen, touched, state.strength, state.rho)
+
+    def _estimates(self, users: Ints) -> Floats:
+        return np.array([self.moments(user)[0] for user in users.tolist()]).reshape(len(users), self.dim)
 
 
 def _grid(name: str, values: Sequence[float]) -> Floats:

@@ -41,12 +41,13 @@ class Choice(NamedTuple):
     propensity: float
 
 
-class Ranking(NamedTuple):
-    """A decision with everything that a log of it needs."""
+class Rankings(NamedTuple):
+    """Decisions about many users with everything that a log of them needs; candidates of all users one after the other."""
 
-    order: Ints  # (k,), rows, best first
-    scores: Scores  # of all arms
-    propensity: float  # of the first arm being the first
+    order: Ints  # (candidates,), for each user the positions of its candidates, best first, as many as there are places
+    mean: Floats  # (candidates,)
+    bonus: Floats  # (candidates,)
+    propensity: Floats  # (users,), of the first arm being the first
 
 
 class Policy(Live):
@@ -130,32 +131,44 @@ class Policy(Live):
         check_places(k, len(features))
         values = np.empty(len(features))
         kernels.all_values(self._state, user, features, self._draw_noise(), values)
-        return _best_first(values, k, self._rng)
+        dealt = self._rng.permutation(len(features))
+        return dealt[np.argsort(-values[dealt], kind="stable")][:k]
 
-    def decide(self, user: int, arms: npt.ArrayLike, k: int, draws: np.random.Generator) -> Ranking:
-        """`rank`, with the scores and the propensity of its first place, by one look at the user.
+    def decide_many(
+        self, users: Ints, table: Floats, rows: Ints, start: Ints, places: Ints, draws: np.random.Generator
+    ) -> Rankings:
+        """`rank` for many users, with scores and propensities, compiled in one go. For services, which have checked everything.
 
+        User i is offered the arms `table[rows[start[i] : start[i + 1]]]`, of which the best `places[i]` are put in order.
         Chance comes from `draws`, so that nothing in the policy changes: what is rebuilt from a log of rewards does not depend
         on the decisions that it was asked for.
 
         >>> from graphbandit import LinUCB, graphs
-        >>> ranking = LinUCB(graphs.empty(1), 2).decide(0, [[0, 0], [1, 0]], 1, np.random.default_rng(0))
-        >>> ranking.order.tolist(), ranking.propensity
-        ([1], 1.0)
+        >>> one, two = np.ones(1, dtype=np.int64), np.arange(2)
+        >>> policy = LinUCB(graphs.empty(1), 2)
+        >>> ranked = policy.decide_many(0 * one, np.eye(2), two, 2 * two, one, np.random.default_rng(0))
+        >>> ranked.propensity.tolist()
+        [0.5]
         """
-        scores = self.scores(user, arms)
-        check_places(k, len(scores.mean))
-        if self._noise == 0:
-            values = scores.mean + scores.bonus
-            ties = int((values == values.max()).sum())
-            if k == 1 and ties == 1:
-                return Ranking(np.array([values.argmax()]), scores, 1.0)
-            return Ranking(_best_first(values, k, draws), scores, 1.0 / ties)
-        features, values = self._checked_arms(arms), np.empty(len(scores.mean))
-        noise = draws.standard_normal((1 + DRAWS if self._is_sampling else 1, self._noise))
-        kernels.all_values(self._state, user, features, noise[0], values)
-        order = _best_first(values, k, draws)
-        return Ranking(order, scores, float(self._chances(user, features, noise)[order[0]]))
+        offered, luck = len(rows), draws.random(len(rows))
+        ranked = Rankings(np.zeros(offered, dtype=np.int64), np.empty(offered), np.empty(offered), np.empty(len(users)))
+        if self._is_optimistic:
+            kernels.rank_many(self._state, users, table, rows, start, places, luck, *ranked)
+            return ranked
+        for i, user in enumerate(users.tolist()):
+            own = slice(start[i], start[i + 1])
+            arms, values = table[rows[own]], np.empty(start[i + 1] - start[i])
+            ranked.mean[own], ranked.bonus[own] = self.scores(user, arms)
+            noise = draws.standard_normal((1 + DRAWS if self._is_sampling else 1, self._noise))
+            kernels.all_values(self._state, user, arms, noise[0], values)
+            ranked.order[own] = np.lexsort((luck[own], -values))
+            ranked.propensity[i] = self._chances(user, arms, noise)[ranked.order[start[i]]]
+        return ranked
+
+    @property
+    def _is_optimistic(self) -> bool:
+        """Whether the values to maximise are mean + bonus, without noise."""
+        return self._noise == 0
 
     def scores(self, user: int, arms: npt.ArrayLike) -> Scores:
         """Estimate and exploration bonus of every row of `arms`; changes nothing."""
@@ -382,12 +395,6 @@ def check_dim(graph: UserGraph, dim: int) -> int:
     if not isinstance(dim, int | np.integer) or isinstance(dim, bool) or dim < 1:
         raise ValueError(f"dim must be a positive integer, but it is {dim!r}.")
     return int(dim)
-
-
-def _best_first(values: Floats, k: int, draws: np.random.Generator) -> Ints:
-    """The rows of the `k` largest values; ties in random order."""
-    dealt = draws.permutation(len(values))
-    return dealt[np.argsort(-values[dealt], kind="stable")][:k]
 
 
 def _is_number(value: object) -> bool:

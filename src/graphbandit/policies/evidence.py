@@ -1,12 +1,18 @@
 """Which model of the users fits best, judged by how well each predicted every reward before it was seen.
 
-Model k predicts y ~ N(p_k, σ² q_k). The logarithm of its evidence is the sum of these log-densities,
+Model k predicts y ~ N(p_k + c_k, σ² q_k) with a constant c_k of its own that nothing is known about: what is common to all
+arms ranks none of them, and a model that knows the level of the rewards but not who likes what must not win by it. With
+e = y - p_k,
 
-    -½ Σ (y - p_k)² / (σ² q_k) - ½ Σ log q_k,   or, with σ integrated out,
-    -(a + T/2) log(b + ½ Σ (y - p_k)² / q_k) - ½ Σ log q_k,
+    S_k = Σ e²/q_k - (Σ e/q_k)² / Σ 1/q_k
 
-both free to keep online. Weights are proportional to exp(temper · log evidence): a temper below 1 admits that no model is right
-and keeps several in play for longer (a power posterior), which is what keeps the confidence regions honest.
+is what is left of the errors around their own level, and the logarithm of the evidence is, up to a constant,
+
+    -½ S_k / σ² - ½ Σ log q_k - ½ log Σ 1/q_k,   or, with σ integrated out,
+    -(a + (T - 1)/2) log(b + ½ S_k) - ½ Σ log q_k - ½ log Σ 1/q_k.
+
+Four sums are all that is kept. Weights are proportional to exp(temper · log evidence): a temper below 1 admits that no model is
+right and keeps several in play for longer (a power posterior), which is what keeps the confidence regions honest.
 """
 
 from __future__ import annotations
@@ -27,28 +33,37 @@ class Evidence(NamedTuple):
 
     squares: Floats  # (kinds, k), Σ (y - p)² / q
     growth: Floats  # (kinds, k), Σ log q
+    errors: Floats  # (kinds, k), Σ (y - p) / q
+    heft: Floats  # (kinds, k), Σ 1 / q
     mass: Floats  # (1,), rounds, discounted if old ones fade
     usable: Floats  # (kinds,), 1 if models of the kind may act, else 0
+    kept: Floats  # (kinds,), 1 if models of the kind are there to be judged, else 0
     sigma: float  # NaN: integrated out
     temper: float
     fade: float  # what one round leaves of all earlier ones
 
 
-def no_evidence(usable: Floats, n_strengths: int, *, sigma: float | None, temper: float, fade: float) -> Evidence:
+def no_evidence(usable: Floats, kept: Floats, n_strengths: int, *, sigma: float | None, temper: float, fade: float) -> Evidence:
     """Before the first round: all models are equal."""
-    shape = (len(usable), n_strengths)
+    squares, growth, errors, heft = (np.zeros((len(usable), n_strengths)) for _ in range(4))
     return Evidence(
-        np.zeros(shape), np.zeros(shape), np.zeros(1), usable, float("nan") if sigma is None else float(sigma), temper, fade
+        squares, growth, errors, heft, np.zeros(1), usable, kept, float("nan") if sigma is None else float(sigma), temper, fade
     )
 
 
 @compiled
 def log_evidence(state: Evidence, kind: int, k: int) -> float:
     """Up to a constant that is common to all models."""
-    fit = -0.5 * state.growth[kind, k]
+    if state.kept[kind] == 0.0:
+        return -np.inf
+    heft = state.heft[kind, k]
+    if heft == 0.0:
+        return 0.0
+    fit = -0.5 * (state.growth[kind, k] + log(heft))
+    squares = max(0.0, state.squares[kind, k] - state.errors[kind, k] ** 2 / heft)
     if np.isnan(state.sigma):
-        return float(fit - (SHAPE + 0.5 * state.mass[0]) * log(RATE + 0.5 * state.squares[kind, k]))
-    return float(fit - 0.5 * state.squares[kind, k] / (state.sigma * state.sigma))
+        return float(fit - (SHAPE + 0.5 * max(0.0, state.mass[0] - 1.0)) * log(RATE + 0.5 * squares))
+    return float(fit - 0.5 * squares / (state.sigma * state.sigma))
 
 
 @compiled
@@ -93,6 +108,8 @@ def fade_evidence(state: Evidence) -> None:
             for k in range(state.squares.shape[1]):
                 state.squares[kind, k] *= state.fade
                 state.growth[kind, k] *= state.fade
+                state.errors[kind, k] *= state.fade
+                state.heft[kind, k] *= state.fade
     state.mass[0] = state.fade * state.mass[0] + 1.0
 
 
@@ -101,3 +118,5 @@ def judge(state: Evidence, kind: int, k: int, error: float, q: float) -> None:
     """Count one prediction: error = y - p, q = its variance in units of σ²."""
     state.squares[kind, k] += error * error / q
     state.growth[kind, k] += log(q)
+    state.errors[kind, k] += error / q
+    state.heft[kind, k] += 1.0 / q

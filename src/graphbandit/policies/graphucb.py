@@ -9,7 +9,7 @@ import numpy as np
 from ..graph import UserGraph
 from ..jit import Floats, Ints, compiled
 from ..linalg import invert_positive
-from ..links import Links, links, relinked
+from ..links import Links, links, no_links, relinked
 from ..observations import Observations, no_observations, no_rows, record
 from ..solvers import Dense, Push, Solver, fits_dense, laplacian_solver, observe_linked
 from ..solvers.dense import graph_prior, relaid
@@ -18,7 +18,7 @@ from .base import Policy, Seed, check_choice, check_dim, check_positive
 from .confidence import PRESETS as REGIONS
 from .confidence import Confidence, chosen, confidence, follow, optimism, radius, region_rows, user_precision
 from .kernels import register
-from .live import NO_LINKS, Changes
+from .live import Changes
 
 SOURCES = ("estimate", "least-squares")
 PRESETS: dict[str, dict[str, Any]] = {
@@ -163,7 +163,7 @@ class GraphUCB(Policy):
     def _user_rows(self) -> dict[str, Any]:
         state = self._state
         own = push_rows("solver", state.solver) if isinstance(state.solver, Push) else {}
-        return no_rows("seen") | NO_LINKS | region_rows("region", state.region) | own
+        return no_rows("seen") | no_links("links") | region_rows("region", state.region) | own
 
     def _follow(self, touched: Ints, changes: Changes) -> None:
         state, solver = self._state, self._state.solver

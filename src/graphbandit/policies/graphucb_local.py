@@ -9,7 +9,7 @@ import numpy as np
 from ..graph import UserGraph
 from ..jit import Floats, Ints, compiled
 from ..linalg import follow_gram, multiply
-from ..links import Links, links, relinked
+from ..links import Links, links, no_links, relinked
 from ..observations import Observations, no_observations, no_rows, record, touched
 from ..rows import repeated
 from .base import Policy, Seed, check_choice, check_dim
@@ -27,7 +27,7 @@ from .confidence import (
     user_precision,
 )
 from .kernels import register
-from .live import NO_LINKS, Changes
+from .live import Changes
 
 RULES = ("jacobi", "gauss-seidel", "released", "lemma-1")
 JACOBI, GAUSS_SEIDEL, RELEASED, LEMMA_1 = range(4)
@@ -198,7 +198,9 @@ class GraphUCBLocal(Policy):
 
     def _user_rows(self) -> dict[str, Any]:
         own = np.eye(self.dim) / self._state.region.radius_shift
-        return no_rows("seen") | NO_LINKS | region_rows("region", self._state.region) | {"inverse": own, "message": 0.0}
+        return (
+            no_rows("seen") | no_links("links") | region_rows("region", self._state.region) | {"inverse": own, "message": 0.0}
+        )
 
     def _follow(self, touched: Ints, changes: Changes) -> None:
         changed = links(self.graph) if changes is None else relinked(self._state.links, changes)

@@ -36,7 +36,7 @@ def imagined_scores(policy: Policy, user: int, arms: Floats, shown: Floats) -> S
     if not policy.quadratic:
         return _repeats_only(policy, user, arms, shown)
     mean, left = _moments(policy, user, arms, shown)
-    return Scores(mean, np.sqrt(np.maximum(0.0, np.einsum("ai,ij,aj->a", arms, left, arms))))
+    return Scores(mean, np.sqrt(np.maximum(0.0, (arms @ left * arms).sum(axis=1))))
 
 
 def imagined_chances(policy: Policy, user: int, arms: Floats, shown: Floats, noise: Floats) -> Floats:

@@ -13,13 +13,11 @@ import numpy as np
 
 from ..graph import UserGraph
 from ..jit import Floats, Ints
-from ..links import NEW_LINKS
 from ..live import Edges, LiveGraph, check_weight
 from ..rows import reset_rows, with_rows
 
 Changes = Sequence[tuple[int, int, float]] | None
 """Edges (i, j) and their new weights, 0 for none; or None if all of them may have changed."""
-NO_LINKS = {f"links.{part}": row for part, row in NEW_LINKS.items()}
 
 
 class Removal(NamedTuple):
@@ -123,7 +121,9 @@ class Live:
         neighbours = np.array(self._live.neighbours(user), dtype=np.int64)
         before, seen = self._estimates(neighbours), self._observed(user)
         self._forget(user)
-        reset_rows(self._state, {name: row for name, row in rows.items() if name not in NO_LINKS}, user)
+        reset_rows(
+            self._state, {name: row for name, row in rows.items() if "links." not in name}, user
+        )  # they are parted below
         self._change([(user, other, 0.0) for other in neighbours.tolist()], [user])
         moved = np.linalg.norm(self._estimates(neighbours) - before, axis=1)
         return Removal(seen, neighbours, moved)

@@ -42,7 +42,7 @@ class Report:
     rounds: int
     counted: float  # rounds, old ones discounted if the policy forgets
     with_graph: float  # log evidence of the best model of each kind
-    everyone: float
+    everyone: float  # -inf if the policy does not keep such models
     alone: float
     weights: dict[str, float]  # of the kinds, in decisions
     strength: float  # effective: the weighted geometric mean of the strengths
@@ -93,7 +93,8 @@ class Report:
 
     def details(self) -> str:
         """What decisions rely on, how honest the intervals are, and who is misled."""
-        shares = ", ".join(f"{kind} {weight:.0%}" for kind, weight in self.weights.items())
+        kept = [kind for kind in self.weights if kind != "everyone" or isfinite(self.everyone)]
+        shares = ", ".join(f"{kind} {self.weights[kind]:.0%}" for kind in kept)
         levels = " / ".join(f"{level:.0%}" for level in self.coverage)
         inside = " / ".join(f"{share:.0%}" for share in self.coverage.values())
         parts = [

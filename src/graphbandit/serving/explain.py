@@ -51,14 +51,7 @@ def rounds(policy: Policy, row: int) -> int | None:
 
 def best_arms(recommender: Recommender, row: int) -> list[dict[str, Any]]:
     """All arms as the user would be shown them now."""
-    versions = np.fromiter(recommender.arms.values(), dtype=np.int64)
-    if not len(versions):
-        return []
-    mean, bonus = recommender.policy.scores(row, recommender.features[versions])
-    order = np.argsort(-(mean + bonus), kind="stable")
-    return [
-        {"arm": recommender.versions[versions[a]], "mean": float(mean[a]), "bonus": float(bonus[a])} for a in order.tolist()
-    ]
+    return [{"arm": arm, "mean": mean, "bonus": bonus} for arm, mean, bonus in recommender.ranked(row)]
 
 
 def most_uncertain(arms: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -77,7 +77,7 @@ class Service:
 
     def decide(self, requests: Sequence[Request], key: str | None = None) -> tuple[list[Decision], Draft]:
         """One event for all decisions of a request."""
-        decisions = [self.recommender.decide(request, self.draws) for request in requests]
+        decisions = self.recommender.decide(requests, self.draws)
         who = decisions[0].user if len(decisions) == 1 else None
         return decisions, Draft(Kind.DECIDED, now(), encode(decisions), None if key is None else request_key(key), who)
 

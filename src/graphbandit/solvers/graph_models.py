@@ -1,7 +1,8 @@
 """The two solvers of AdaptiveGraphUCB's graph models behind one set of calls, chosen by the type of the state.
 
-`look` views the neighbours once for all models, `predict` serves the evidence, `moments` the decision; `learn` and `forget`
-keep up with the data. `joint.py` (exact) and `relaxed.py` (local) say what they do.
+`look` views the neighbours once for all models, `predict` serves the evidence, `surround` and `moments` the decision; `learn`
+and `forget` keep up with the data. `joint.py` (exact) and `relaxed.py` (local) say what they do. The model of slack s and
+strength k has the number s · strengths + k.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from ..jit import Floats, compiles, python_function
 from ..observations import Observations
 from . import joint, relaxed
 from .joint import Joint
-from .relaxed import Prior, Relaxed, View
+from .relaxed import Relaxed, View
 
 GraphModels = Joint | Relaxed
 
@@ -28,51 +29,83 @@ def _look(solver: Any, seen: Any, user: Any, view: Any) -> Any:
 
 
 def predict(
-    solver: Any, user: int, model: int, prior: Prior, x: Floats, z: Floats, own: Floats, view: View, out: Floats
+    solver: Any,
+    user: int,
+    k: int,
+    tau: float,
+    rho: Floats,
+    x: Floats,
+    z: Floats,
+    own: Floats,
+    view: View,
+    predicted: Floats,
+    growth: Floats,
 ) -> None:
-    """Write the expected reward of x and the growth 1 + xᵀ C x; z = V⁻¹x, own = V⁻¹b."""
+    """Write the expected reward of x and the growth 1 + xᵀ C x for every slack; z = V⁻¹x, own = V⁻¹b."""
     call: Any = joint.joint_predict if isinstance(solver, Joint) else relaxed.relaxed_predict
-    call(solver, user, model, prior, x, z, own, view, out)
+    call(solver, user, k, tau, rho, x, z, own, view, predicted, growth)
 
 
 @compiles(predict)
-def _predict(solver: Any, user: Any, model: Any, prior: Any, x: Any, z: Any, own: Any, view: Any, out: Any) -> Any:
+def _predict(
+    solver: Any, user: Any, k: Any, tau: Any, rho: Any, x: Any, z: Any, own: Any, view: Any, predicted: Any, growth: Any
+) -> Any:
     return python_function(joint.joint_predict if solver.instance_class is Joint else relaxed.relaxed_predict)
+
+
+def surround(solver: Any, tau: float, view: View, around: Floats) -> None:
+    """Write what the covariances of all slacks share at one strength."""
+    (joint.joint_surround if isinstance(solver, Joint) else relaxed.relaxed_surround)(solver, tau, view, around)
+
+
+@compiles(surround)
+def _surround(solver: Any, tau: Any, view: Any, around: Any) -> Any:
+    return python_function(joint.joint_surround if solver.instance_class is Joint else relaxed.relaxed_surround)
 
 
 def moments(
     solver: Any,
     user: int,
     model: int,
-    prior: Prior,
+    tau: float,
+    rho: float,
     inverse: Floats,
     own: Floats,
     view: View,
+    around: Floats,
     theta: Floats,
     covariance: Floats,
 ) -> None:
     """Write mean and covariance / σ² of the user's vector; inverse = V⁻¹, own = V⁻¹b."""
     call: Any = joint.joint_moments if isinstance(solver, Joint) else relaxed.relaxed_moments
-    call(solver, user, model, prior, inverse, own, view, theta, covariance)
+    call(solver, user, model, tau, rho, inverse, own, view, around, theta, covariance)
 
 
 @compiles(moments)
 def _moments(
-    solver: Any, user: Any, model: Any, prior: Any, inverse: Any, own: Any, view: Any, theta: Any, covariance: Any
+    solver: Any,
+    user: Any,
+    model: Any,
+    tau: Any,
+    rho: Any,
+    inverse: Any,
+    own: Any,
+    view: Any,
+    around: Any,
+    theta: Any,
+    covariance: Any,
 ) -> Any:
     return python_function(joint.joint_moments if solver.instance_class is Joint else relaxed.relaxed_moments)
 
 
-def learn(
-    solver: Any, seen: Observations, user: int, model: int, prior: Prior, x: Floats, reward: float, theta: Floats
-) -> None:
-    """Take in an observation that `seen` already counts; theta = V⁻¹(b + τ g), with the new data."""
+def learn(solver: Any, seen: Observations, user: int, model: int, x: Floats, reward: float, theta: Floats) -> None:
+    """Take in an observation that `seen` already counts; theta = V⁻¹(b + τ ρ Σ_j P_ij θ_j), with the new data."""
     call: Any = joint.joint_learn if isinstance(solver, Joint) else relaxed.relaxed_learn
-    call(solver, seen, user, model, prior, x, reward, theta)
+    call(solver, seen, user, model, x, reward, theta)
 
 
 @compiles(learn)
-def _learn(solver: Any, seen: Any, user: Any, model: Any, prior: Any, x: Any, reward: Any, theta: Any) -> Any:
+def _learn(solver: Any, seen: Any, user: Any, model: Any, x: Any, reward: Any, theta: Any) -> Any:
     return python_function(joint.joint_learn if solver.instance_class is Joint else relaxed.relaxed_learn)
 
 

@@ -13,7 +13,7 @@ from ..jit import Floats, Indices, Ints, compiled
 from ..linalg import CANCELLATION, dot, invert_positive, quadratic_form
 from ..observations import Observations
 from .dense import Dense, component_inverse, dense, marginal, observe_dense, rebuild
-from .relaxed import Prior, View
+from .relaxed import View
 
 
 class Joint(NamedTuple):
@@ -33,21 +33,16 @@ class Joint(NamedTuple):
     updates: Ints  # (models, 1)
 
 
-def joint(graph: UserGraph, dim: int, *, strengths: Floats, rhos: Floats, looseness: float) -> Joint:
-    """Before the first observation: a model for every ρ and strength τ. In u_i = sqrt(D_i) θ_i the prior covariance is σ² times
-
-        (τ (I - ρ P_sym))⁻¹ + c cᵀ / (looseness τ),   P_sym = D^-½ W D^-½,  c_i = sqrt(D_i / mean D):
-
-    deviations that are smooth on the graph around a common vector.
+def joint(graph: UserGraph, dim: int, *, strengths: Floats, rhos: Floats) -> Joint:
+    """Before the first observation: a model for every ρ and strength τ. In u_i = sqrt(D_i) θ_i the prior precision is
+    τ (I - ρ P_sym) / σ², P_sym = D^-½ W D^-½.
     """
     n = graph.n_users
     root = np.sqrt(graph.weights)
     walk = graph.adjacency.toarray() / np.outer(root, root)
-    common = root / np.sqrt(np.mean(root**2))
     stack = []
     for rho, tau in itertools.product(rhos, strengths):
-        covariance = np.linalg.inv(tau * (np.eye(n) - rho * walk)) + np.outer(common, common) / (looseness * tau)
-        prior = np.linalg.inv(covariance)
+        prior = tau * (np.eye(n) - rho * walk)
         full = sparse.csr_array(
             ((prior + prior.T).ravel() / 2, np.tile(np.arange(n), n), np.arange(0, n * n + 1, n)), shape=(n, n)
         )
@@ -163,11 +158,29 @@ def joint_look(solver: Joint, seen: Observations, user: int, view: View) -> None
 
 @compiled
 def joint_predict(
-    solver: Joint, user: int, model: int, prior: Prior, x: Floats, z: Floats, own: Floats, view: View, out: Floats
+    solver: Joint,
+    user: int,
+    k: int,
+    tau: float,
+    rho: Floats,
+    x: Floats,
+    z: Floats,
+    own: Floats,
+    view: View,
+    predicted: Floats,
+    growth: Floats,
 ) -> None:
-    """Write xᵀθ_i and the growth 1 + xᵀ C_i x."""
-    out[0] = dot(x, solver.theta[model, user])
-    out[1] = 1.0 + max(0.0, quadratic_form(marginal(dense_of(solver, model), user), x))
+    """Write xᵀθ_i and the growth 1 + xᵀ C_i x for every slack."""
+    n_strengths = solver.theta.shape[0] // rho.shape[0]
+    for slack in range(rho.shape[0]):
+        model = slack * n_strengths + k
+        predicted[slack] = dot(x, solver.theta[model, user])
+        growth[slack] = 1.0 + max(0.0, quadratic_form(marginal(dense_of(solver, model), user), x))
+
+
+@compiled
+def joint_surround(solver: Joint, tau: float, view: View, around: Floats) -> None:
+    """Nothing to prepare: the joint inverse holds the covariance."""
 
 
 @compiled
@@ -175,10 +188,12 @@ def joint_moments(
     solver: Joint,
     user: int,
     model: int,
-    prior: Prior,
+    tau: float,
+    rho: float,
     inverse: Floats,
     own: Floats,
     view: View,
+    around: Floats,
     theta: Floats,
     covariance: Floats,
 ) -> None:
@@ -191,9 +206,7 @@ def joint_moments(
 
 
 @compiled
-def joint_learn(
-    solver: Joint, seen: Observations, user: int, model: int, prior: Prior, x: Floats, reward: float, theta: Floats
-) -> None:
+def joint_learn(solver: Joint, seen: Observations, user: int, model: int, x: Floats, reward: float, theta: Floats) -> None:
     """Take in an observation that `seen` already counts."""
     observe_dense(dense_of(solver, model), seen, user, x, reward)
 
