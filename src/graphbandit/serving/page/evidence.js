@@ -25,37 +25,40 @@ export function showEvidence(host, stats) {
   }
 }
 
+// Not every policy keeps models of every kind.
+const kept = (evidence) => MODELS.filter(({ key }) => evidence[key] !== null);
+
 function models(evidence) {
-  const values = MODELS.map(({ key }) => evidence[key]);
+  const values = kept(evidence).map(({ key }) => evidence[key]);
   const least = Math.min(...values), most = Math.max(...values);
-  const rows = MODELS.map(({ name, about, k }, row) => {
+  const rows = kept(evidence).map(({ name, about, k }, row) => {
     const ahead = values[row] - least;
     return [el("span", {}, name, el("small", {}, about)), plainBar(ahead, most - least, k), ahead ? `+${fixed(ahead, 1)}` : "0"];
   });
   const made = table("Log evidence of the models", ["Model", "Lead", "Nats"], rows);
   made.classList.add("bars");
   return el("div", {}, el("h3", {}, "Evidence with and without"), made,
-    el("p", { class: "soft" }, `Log evidence above the weakest of the three, in nats. The graph’s lead over the better of the others is ${number(evidence.difference)}.`));
+    el("p", { class: "soft" }, `Log evidence above the weakest model, in nats. The graph’s lead is ${number(evidence.difference)} nats; three are a clear sign.`));
 }
 
 // Columns at rounds 1, 2, 4, …, and now.
 function trail(evidence) {
-  const steps = [...evidence.trail, { round: evidence.rounds, strength: evidence.strength, ...evidence.weights }];
+  const shown = kept(evidence), steps = [...evidence.trail, { round: evidence.rounds, strength: evidence.strength, ...evidence.weights }];
   if (steps.length > 1 && steps.at(-2).round === evidence.rounds) steps.pop();
   const width = 100 / steps.length;
   const picture = svg("svg", { class: "columns", viewBox: "0 0 100 100", preserveAspectRatio: "none", "aria-hidden": "true" });
   steps.forEach((step, n) => {
     let top = 100;
-    for (const { kind, k } of MODELS) {
+    for (const { kind, k } of shown) {
       const height = 100 * step[kind];
       top -= height;
       picture.append(svg("rect", { class: `part part-${k}`, x: (n + 0.08) * width, y: top, width: 0.84 * width, height }));
     }
   });
-  const rows = steps.map((step) => [whole(step.round), ...MODELS.map(({ kind }) => percent(step[kind])), number(step.strength)]);
-  const heads = ["Round", ...MODELS.map(({ name }) => name), "Strength"];
+  const rows = steps.map((step) => [whole(step.round), ...shown.map(({ kind }) => percent(step[kind])), number(step.strength)]);
+  const heads = ["Round", ...shown.map(({ name }) => name), "Strength"];
   return el("div", {}, el("h3", {}, "What decisions rely on"),
-    el("ul", { class: "legend" }, ...MODELS.map(({ name, kind, k }) => el("li", {}, block(k), `${name} `, el("b", {}, percent(evidence.weights[kind]))))),
+    el("ul", { class: "legend" }, ...shown.map(({ name, kind, k }) => el("li", {}, block(k), `${name} `, el("b", {}, percent(evidence.weights[kind]))))),
     picture,
     el("div", { class: "ends soft", "aria-hidden": "true" }, el("span", {}, "round 1"), el("span", { class: "wide" }, "twice as many with each column"), el("span", {}, `now: ${whole(evidence.rounds)}`)),
     el("details", {}, el("summary", {}, "As a table"), el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "What decisions rely on, table" }, table("Weights of the models by round", heads, rows))));

@@ -88,7 +88,7 @@ function account(why) {
   const doubts = least.length ? `Least is known about ${least.map(({ arm, bonus }) => `${arm} (±${number(bonus, 2)})`).join(", ")}.` : null;
   const parts = shares && shares.own + shares.neighbours + shares.everyone > 0
     ? shareBar("Where the estimate comes from", [
-      { name: "own rewards", value: shares.own }, { name: "neighbours", value: shares.neighbours }, { name: "everyone", value: shares.everyone }])
+      { name: "own rewards", value: shares.own }, { name: "neighbours", value: shares.neighbours }, ...(shares.everyone ? [{ name: "everyone", value: shares.everyone }] : [])])
     : null;
   return el("div", { class: "account" }, el("p", {}, [known, doubts].filter(Boolean).join(" ")), parts && el("h4", {}, "Where the estimate comes from"), parts);
 }
