@@ -1,5 +1,5 @@
 // Lines over time, stacked columns, bars. Every chart has a sentence for screen readers and a table with the same values.
-import { clock, el, number, svg, table } from "./dom.js";
+import { clock, el, number, percent, scrolling, svg, table } from "./dom.js";
 
 const HEIGHT = 210, LEFT = 46, RIGHT = 12, TOP = 10, BOTTOM = 26;
 const SPANS = [1, 2, 5, 10, 30, 60, 120, 180, 300, 600, 1800, 3600, 7200, 14400, 28800];
@@ -70,9 +70,10 @@ export class LineChart {
   tabulate() {
     this.details.querySelector(".scroll")?.remove();
     if (!this.details.open) return;
-    const rows = this.data.x.map((x, k) => [this.xText(x), ...this.lines.map(({ key }) => number(this.data[key][k]))]).reverse();
+    const values = (k) => this.lines.map(({ key }) => number(this.data[key][k]));
+    const rows = this.data.x.map((x, k) => [this.xText(x), ...values(k)]).reverse();
     const heads = [this.xName, ...this.lines.map((line) => line.name)];
-    this.details.append(el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${this.name}, table` }, table(this.name, heads, rows)));
+    this.details.append(scrolling(`${this.name}, table`, table(this.name, heads, rows)));
   }
 
   point(event) {
@@ -80,7 +81,8 @@ export class LineChart {
     this.cursor = null;
     if (event && x.length && this.toX) {
       const here = event.clientX - this.picture.getBoundingClientRect().left;
-      this.cursor = x.reduce((best, value, k) => (Math.abs(this.toX(value) - here) < Math.abs(this.toX(x[best]) - here) ? k : best), 0);
+      const far = (value) => Math.abs(this.toX(value) - here);
+      this.cursor = x.reduce((best, value, k) => (far(value) < far(x[best]) ? k : best), 0);
     }
     this.draw();
   }
@@ -112,14 +114,17 @@ export class LineChart {
   }
 
   axes(width, toY, low, high, first, last) {
-    for (const value of ticks(low, high, 5)) {
-      this.picture.append(svg("line", { class: value === 0 ? "axis" : "grid", x1: LEFT, x2: width - RIGHT, y1: toY(value), y2: toY(value) }));
-      this.picture.append(svg("text", { x: LEFT - 6, y: toY(value) + 4, "text-anchor": "end" }, number(value)));
+    for (const value of ticks(low, high, 6)) {
+      const y = toY(value);
+      this.picture.append(svg("line", { class: value === 0 ? "axis" : "grid", x1: LEFT, x2: width - RIGHT, y1: y, y2: y }));
+      this.picture.append(svg("text", { x: LEFT - 6, y: y + 4, "text-anchor": "end" }, number(value)));
     }
-    const precise = last - first < 300, room = Math.max(2, Math.floor((width - LEFT) / (precise ? 88 : 64)));
-    for (const value of this.overTime ? timeTicks(first, last, room) : ticks(first, last, room).filter(Number.isInteger)) {
-      const label = this.overTime ? clock(value, precise) : this.xText(value);
-      this.picture.append(svg("text", { x: Math.min(this.toX(value), width - 28), y: HEIGHT - 7, "text-anchor": "middle" }, label));
+    const room = width - LEFT - RIGHT;
+    const labels = this.overTime ? timeTicks(first, last, room) : ticks(first, last, room / 80).filter(Number.isInteger);
+    for (const value of labels) {
+      const label = this.overTime ? clock(value, labels[1] - labels[0] < 60) : this.xText(value);
+      const x = Math.min(this.toX(value), width - 28);
+      this.picture.append(svg("text", { x, y: HEIGHT - 7, "text-anchor": "middle" }, label));
     }
   }
 
@@ -141,7 +146,8 @@ export class LineChart {
       const column = this.data[key] || [];
       this.values[k].textContent = number(cursor === null ? column.findLast((value) => value !== null) : column[cursor]);
       if (cursor !== null && column[cursor] !== null) {
-        this.picture.append(svg("circle", { class: `dot line-${k}`, r: 4, cx: this.toX(this.data.x[cursor]), cy: toY(column[cursor]) }));
+        const place = { cx: this.toX(this.data.x[cursor]), cy: toY(column[cursor]) };
+        this.picture.append(svg("circle", { class: `dot line-${k}`, r: 4, ...place }));
       }
     });
     this.at.textContent = cursor === null || last < 0 ? "" : `at ${this.xText(this.data.x[cursor])}`;
@@ -152,14 +158,17 @@ export class LineChart {
     const parts = this.lines.map(({ key, name }) => {
       const values = this.data[key].filter((value) => value !== null);
       if (!values.length) return `${name}: none`;
-      return `${name}: now ${number(values.at(-1))}, at first ${number(values[0])}, lowest ${number(Math.min(...values))}, highest ${number(Math.max(...values))}`;
+      const [last, first, low, high] = [values.at(-1), values[0], Math.min(...values), Math.max(...values)].map((v) => number(v));
+      return `${name}: now ${last}, at first ${first}, lowest ${low}, highest ${high}`;
     });
-    return `${this.name}, ${this.xName} ${this.xText(this.data.x[0])} to ${this.xText(this.data.x.at(-1))}. ${parts.join(". ")}.`;
+    const [from, to] = [this.data.x[0], this.data.x.at(-1)].map((x) => this.xText(x));
+    return `${this.name}, ${this.xName} ${from} to ${to}. ${parts.join(". ")}.`;
   }
 }
 
-function timeTicks(first, last, count) {
-  const step = SPANS.find((size) => (last - first) / size <= count) || SPANS.at(-1);
+// Round times that have room in so many pixels; labels with seconds need more of it.
+function timeTicks(first, last, room) {
+  const step = SPANS.find((size) => ((last - first) / size) * (size < 60 ? 88 : 64) <= room) || SPANS.at(-1);
   const shift = 60 * new Date(1000 * first).getTimezoneOffset(); // round hours are those of the clock on the wall
   const found = [];
   for (let at = Math.ceil((first - shift) / step) * step + shift; at <= last; at += step) found.push(at);
@@ -167,7 +176,8 @@ function timeTicks(first, last, count) {
 }
 
 export function swatch(k) {
-  return svg("svg", { class: "swatch", width: 22, height: 10, "aria-hidden": "true" }, svg("path", { class: `line line-${k}`, d: "M1 5H21" }));
+  const line = svg("path", { class: `line line-${k}`, d: "M1 5H21" });
+  return svg("svg", { class: "swatch", width: 22, height: 10, "aria-hidden": "true" }, line);
 }
 
 // Shares that add up to 1: `parts` are { name, value }; one bar with its legend, whose text says everything.
@@ -178,12 +188,13 @@ export function shareBar(name, parts) {
     if (value > 0) bar.append(svg("rect", { class: `part part-${k}`, x: 100 * start, y: 0, width: 100 * value, height: 10 }));
     start += value;
   });
-  const entries = parts.map(({ name: part, value }, k) => el("li", {}, block(k), `${part} `, el("b", {}, `${Math.round(100 * value)} %`)));
+  const entries = parts.map((part, k) => el("li", {}, block(k), `${part.name} `, el("b", {}, percent(part.value))));
   return el("div", { role: "group", "aria-label": name }, bar, el("ul", { class: "legend" }, ...entries));
 }
 
 export function block(k) {
-  return svg("svg", { class: "swatch", width: 12, height: 12, "aria-hidden": "true" }, svg("rect", { class: `part part-${k}`, width: 12, height: 12, rx: 2 }));
+  const square = svg("rect", { class: `part part-${k}`, width: 12, height: 12, rx: 2 });
+  return svg("svg", { class: "swatch", width: 12, height: 12, "aria-hidden": "true" }, square);
 }
 
 // A bar from 0 to the mean, and a thinner one over it that the bonus adds; `low` and `high` are the ends of the scale.

@@ -24,8 +24,8 @@ export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-// Make the children of `host` those given, changing what is there rather than replacing it: focus, selection and the place where
-// somebody is reading survive, and a table that was opened stays open.
+// Make the children of `host` those given, changing what is there rather than replacing it: focus, selection and the place
+// where somebody is reading survive, and a table that was opened stays open.
 export function renew(host, ...children) {
   const before = [...host.childNodes];
   children.forEach((child, k) => {
@@ -50,20 +50,29 @@ export function table(caption, heads, rows) {
   return el("table", {},
     el("caption", { class: "unseen" }, caption),
     el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, head)))),
-    el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map((cell, k) => (k ? el("td", {}, cell) : el("th", { scope: "row" }, cell)))))));
+    el("tbody", {}, ...rows.map(([first, ...rest]) =>
+      el("tr", {}, el("th", { scope: "row" }, first), ...rest.map((cell) => el("td", {}, cell))))));
 }
+
+// What may be longer than its place; a keyboard can scroll it.
+export function scrolling(name, content, more = "") {
+  return el("div", { class: `scroll ${more}`, tabindex: "0", role: "region", "aria-label": name }, content);
+}
+
+const minus = (text) => text.replaceAll("-", "−");
 
 export function number(value, digits = 3) {
   if (value === null || value === undefined) return "–";
-  if (value !== 0 && (Math.abs(value) < 1e-4 || Math.abs(value) >= 1e9)) return value.toExponential(digits - 1).replace("-", "−");
-  return value.toLocaleString("en", { maximumSignificantDigits: Math.max(digits, Math.ceil(Math.log10(Math.abs(value) + 1))) }).replace("-", "−");
+  const size = Math.abs(value);
+  if (size && (size < 1e-4 || size >= 1e9)) return minus(value.toExponential(digits - 1));
+  return minus((value + 0).toLocaleString("en", { maximumSignificantDigits: Math.max(digits, Math.ceil(Math.log10(size + 1))) }));
 }
 
 // A column of values reads more easily with as many decimals in each.
 export function fixed(value, decimals = 2) {
   if (value === null || value === undefined) return "–";
   if (Math.abs(value) >= 1e6) return number(value);
-  return value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }).replace("-", "−");
+  return minus(value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }));
 }
 
 export const whole = (value) => Math.round(value).toLocaleString("en");

@@ -1,7 +1,7 @@
 // One user: what it would be shown, whom it is joined to, what happened.
 import { Problem, get } from "./api.js";
 import { LineChart, block, scoreBar, shareBar } from "./charts.js";
-import { el, find, fixed, moment, number, plural, say, stopped, table } from "./dom.js";
+import { el, find, fixed, moment, number, plural, say, scrolling, stopped, table } from "./dom.js";
 import { userLink } from "./evidence.js";
 import { neighbourhood } from "./neighbourhood.js";
 
@@ -66,7 +66,9 @@ function reason(user, problem) {
     return `There is no user “${user}”. Ids are taken letter by letter, capitals too.${spaces}`;
   }
   if (problem.status === 401) return "The service asks for a token first.";
-  if (problem.status === 503 || problem.status === 0) return `The service cannot answer now: ${stopped(problem.message)} Try again in a moment.`;
+  if (problem.status === 503 || problem.status === 0) {
+    return `The service cannot answer now: ${stopped(problem.message)} Try again in a moment.`;
+  }
   return `That did not work: ${problem.message}`;
 }
 
@@ -74,35 +76,42 @@ function draw(user, { near, why, past }, focus) {
   const events = visits(past.events);
   const title = el("h3", { class: "who", tabindex: "-1" }, user);
   find("user-view").replaceChildren(title, account(why),
-    el("div", { class: "pair" }, armsView(why), neighbourhood(near, why)), historyView(events));
+    el("div", { class: "pair" }, armsView(why), neighbourhood(near, why, Math.min(500, find("user-form").clientWidth))), historyView(events));
   find("user-status").dataset.state = "done";
-  say(find("user-status"), `${user}: ${plural(why.arms.length, "arm")}, ${plural(near.nodes.length - 1, "neighbour")}, ${plural(events.length, "visit")} in its history.`);
+  const counts = [plural(why.arms.length, "arm"), plural(near.nodes.length - 1, "neighbour"), plural(events.length, "visit")];
+  say(find("user-status"), `${user}: ${counts.join(", ")}.`);
   if (events.length > 1) drawVisits(events);
   if (focus) title.focus();
 }
 
 function account(why) {
   const { shares, own, uncertain } = why;
-  const known = own.rewards === null ? null : own.rewards ? `${plural(own.rewards, "reward")} of its own ${own.rewards === 1 ? "has" : "have"} been learned.` : "No reward of its own has been learned yet.";
-  const least = uncertain.arms.slice(0, 3);
-  const doubts = least.length ? `Least is known about ${least.map(({ arm, bonus }) => `${arm} (±${number(bonus, 2)})`).join(", ")}.` : null;
-  const parts = shares && shares.own + shares.neighbours + shares.everyone > 0
-    ? shareBar("Where the estimate comes from", [
-      { name: "own rewards", value: shares.own }, { name: "neighbours", value: shares.neighbours }, ...(shares.everyone ? [{ name: "everyone", value: shares.everyone }] : [])])
-    : null;
-  return el("div", { class: "account" }, el("p", {}, [known, doubts].filter(Boolean).join(" ")), parts && el("h4", {}, "Where the estimate comes from"), parts);
+  const text = [];
+  if (own.rewards) text.push(`${plural(own.rewards, "reward")} of its own ${own.rewards === 1 ? "has" : "have"} been learned.`);
+  else if (own.rewards === 0) text.push("No reward of its own has been learned yet.");
+  const least = uncertain.arms.slice(0, 3).map(({ arm, bonus }) => `${arm} (±${number(bonus, 2)})`);
+  if (least.length) text.push(`Least is known about ${least.join(", ")}.`);
+  return el("div", { class: "account" }, el("p", {}, text.join(" ")), ...sources(shares));
+}
+
+function sources(shares) {
+  if (!shares || shares.own + shares.neighbours + shares.everyone === 0) return []; // nothing is known yet
+  const title = "Where the estimate comes from";
+  const parts = [{ name: "own rewards", value: shares.own }, { name: "neighbours", value: shares.neighbours }];
+  if (shares.everyone) parts.push({ name: "everyone", value: shares.everyone });
+  return [el("h4", {}, title), shareBar(title, parts)];
 }
 
 function armsView({ arms }) {
   const title = el("h4", {}, "Recommended now");
-  if (!arms.length) return el("div", {}, title, el("p", {}, "There is no arm to recommend. ", el("code", {}, "PUT /v1/arms/…"), " adds one."));
+  if (!arms.length) return el("div", {}, title, el("p", {}, "There is nothing to recommend: no arm is offered."));
   const ends = arms.flatMap(({ mean, bonus }) => [mean, mean + bonus]);
   const low = Math.min(0, ...ends), high = Math.max(0, ...ends);
   const rows = arms.map(({ arm, mean, bonus }) => [arm, scoreBar(mean, bonus, low, high), fixed(mean), fixed(bonus)]);
-  const made = table("Recommended arms, the best first: expected reward and what exploration adds", ["Arm", "Score", "Mean", "Bonus"], rows);
+  const made = table("Recommended arms, the best first", ["Arm", "Score", "Mean", "Bonus"], rows);
   made.classList.add("bars");
-  return el("div", {}, title,
-    el("ul", { class: "legend" }, el("li", {}, block(0), "mean: the expected reward"), el("li", {}, block(1), "bonus: what not knowing adds")), made);
+  const legend = ["mean: the expected reward", "bonus: what not knowing adds"].map((text, k) => el("li", {}, block(k), text));
+  return el("div", {}, title, el("ul", { class: "legend" }, ...legend), made);
 }
 
 // Decisions with what they earned, the newest first. A reward may come without its decision, which then lies further back.
@@ -129,22 +138,26 @@ function historyView(events) {
     shown.forEach(({ arm, mean, bonus, value }, k) => {
       const when = k ? null : el("th", { scope: "rowgroup", rowspan: shown.length }, moment(time));
       const expected = mean === undefined ? "–" : `${fixed(mean)} + ${fixed(bonus)}`;
-      body.append(el("tr", {}, when, el("td", {}, arm), el("td", {}, expected), el("td", {}, value === undefined ? "nothing yet" : fixed(value))));
+      const cells = [arm, expected, value === undefined ? "nothing yet" : fixed(value)];
+      body.append(el("tr", {}, when, ...cells.map((cell) => el("td", {}, cell))));
     });
   }
   const heads = ["When", "Shown", "Mean + bonus", "Earned"].map((head) => el("th", { scope: "col" }, head));
-  const made = el("table", { class: "history" }, el("caption", { class: "unseen" }, "Decisions and rewards, the newest first"), el("thead", {}, el("tr", {}, ...heads)), body);
+  const caption = el("caption", { class: "unseen" }, "Decisions and rewards, the newest first");
+  const made = el("table", { class: "history" }, caption, el("thead", {}, el("tr", {}, ...heads)), body);
   return el("div", {}, title, el("div", { class: "pair" }, events.length > 1 ? el("figure", { id: "visits" }) : null,
-    el("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "History, table" }, made)));
+    scrolling("History, table", made, "tall")));
 }
 
 // The first arm of each visit: what was expected of it and what came, the oldest on the left.
 function drawVisits(events) {
   const first = events.map(({ arms }) => arms.find(({ place }) => place === 0) || arms[0]).reverse();
   const chart = new LineChart(find("visits"), {
-    name: "Expected and earned, visit by visit", empty: "No visits yet.", xName: "visit", xText: (x) => `visit ${x}`, overTime: false,
+    name: "Expected and earned, visit by visit", empty: "No visits yet.",
+    xName: "visit", xText: (x) => `visit ${x}`, overTime: false,
     lines: [{ key: "value", name: "earned" }, { key: "mean", name: "expected" }],
   });
   chart.details.remove(); // the table of the history is below it
-  chart.update({ x: first.map((_, k) => k + 1), value: first.map(({ value }) => value ?? null), mean: first.map(({ mean }) => mean ?? null) });
+  const column = (key) => first.map((entry) => entry[key] ?? null);
+  chart.update({ x: first.map((_, k) => k + 1), value: column("value"), mean: column("mean") });
 }

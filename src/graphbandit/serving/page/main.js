@@ -14,7 +14,10 @@ const charts = {
     name: "Reward and regret-proxy", empty: "No reward has come yet.",
     lines: [{ key: "reward", name: "mean reward" }, { key: "regret", name: "regret-proxy" }],
   }),
-  load: new LineChart(find("load-chart"), { name: "Decisions a second", empty: "No decision has been made yet.", lines: [{ key: "rate", name: "decisions a second" }] }),
+  load: new LineChart(find("load-chart"), {
+    name: "Decisions a second", empty: "No decision has been made yet.",
+    lines: [{ key: "rate", name: "decisions a second" }],
+  }),
   latency: new LineChart(find("latency-chart"), {
     name: "Latency in milliseconds", empty: "Nothing has been measured yet.",
     lines: [{ key: "p50", name: "half within" }, { key: "p95", name: "95 % within" }, { key: "p99", name: "99 % within" }],
@@ -43,14 +46,17 @@ function show(stats) {
   find("forget").hidden = !token.get();
   find("links").hidden = Boolean(token.get()); // a link cannot carry it
   state(stats.trouble ? "problem" : "live", stats.trouble ? "Store in trouble" : "Live");
-  notice(stats.trouble && `The store cannot be used: ${stopped(stats.trouble)} Requests are answered with 503 until it can; what was acknowledged is safe.`);
-  say(find("about"), `${stats.policy} · ${plural(stats.users, "user")} · ${plural(stats.edges, "edge")} · ${plural(stats.arms, "arm")}`);
-  say(find("sizes"), `${plural(stats.events, "event")} in the log: ${plural(stats.total_decisions, "decision")}, ${plural(stats.total_rewards, "reward")}. Running for ${duration(stats.uptime)}.`);
+  notice(stats.trouble && `The store cannot be used: ${stopped(stats.trouble)} Requests are answered with 503 until it can; `
+    + "what was acknowledged is safe.");
+  const { policy, users, edges, arms, events, uptime } = stats;
+  say(find("about"), [policy, plural(users, "user"), plural(edges, "edge"), plural(arms, "arm")].join(" · "));
+  const logged = [plural(stats.total_decisions, "decision"), plural(stats.total_rewards, "reward")].join(", ");
+  say(find("sizes"), `${plural(events, "event")} in the log: ${logged}. Running for ${duration(uptime)}.`);
   tiles(stats);
   remember(stats.latency_ms);
   draw();
   showEvidence(find("evidence-body"), stats);
-  if (stats.example && !find("example").firstChild) find("example").append("For example ", el("a", { href: userLink(stats.example) }, stats.example), ".");
+  if (stats.example) renew(find("example"), "For example ", el("a", { href: userLink(stats.example) }, stats.example), ".");
 }
 
 function tiles(stats) {
@@ -63,7 +69,8 @@ function tiles(stats) {
     ["Decisions", whole(stats.decisions), "since the start"],
     ["Rewards", whole(stats.rewards), stats.duplicates ? `and ${whole(stats.duplicates)} repeated` : "since the start"],
   ];
-  renew(find("tiles"), ...shown.map(([name, value, about]) => el("div", {}, el("dt", {}, name), el("dd", {}, value), el("dd", { class: "soft" }, about))));
+  renew(find("tiles"), ...shown.map(([name, value, about]) =>
+    el("div", {}, el("dt", {}, name), el("dd", {}, value), el("dd", { class: "soft" }, about))));
 }
 
 function remember({ p50, p95, p99 }) {
@@ -88,13 +95,15 @@ function trouble(problem) {
   const since = newest ? ` What you see is from ${clock(seen, true)}.` : "";
   if (problem.status === 503) {
     state("waiting", newest ? "Interrupted" : "Starting");
-    notice(`Not ready: ${stopped(problem.message)} ${newest ? "This" : "The first start takes up to a minute; this"} page goes on asking.${since}`);
+    const patience = newest ? "This" : "The first start takes up to a minute; this";
+    notice(`Not ready: ${stopped(problem.message)} ${patience} page goes on asking.${since}`);
   } else if (problem.status === 429) {
     state("waiting", "Waiting");
     notice(`The service is asked more often than it allows; this page goes on asking.${since}`);
   } else {
     state("problem", problem.status ? "Problem" : "No connection");
-    notice(problem.status ? `Something is wrong: ${problem.message}${since}` : `The service cannot be reached; this page goes on asking.${since}`);
+    const what = problem.status ? `Something is wrong: ${stopped(problem.message)}` : "The service cannot be reached;";
+    notice(`${what} ${problem.status ? "This" : "this"} page goes on asking.${since}`);
   }
   return true;
 }
@@ -104,7 +113,7 @@ function lock() {
   if (!find("lock").hidden && !had && !refused) return false; // asked already
   token.forget();
   newest = null;
-  find("views").hidden = find("forget").hidden = true;
+  find("views").hidden = find("forget").hidden = find("links").hidden = true;
   find("lock").hidden = false;
   state("waiting", "Locked");
   notice(had || refused ? "The service does not know this token." : null);

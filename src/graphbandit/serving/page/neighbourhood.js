@@ -1,20 +1,27 @@
 // The user among its neighbours: colour is uncertainty, size is rewards, width of an edge is its weight.
-import { el, number, svg, table } from "./dom.js";
+import { el, number, scrolling, svg, table } from "./dom.js";
 import { userLink } from "./evidence.js";
 
-const WIDTH = 440, HEIGHT = 340, MARGIN = 36, ROUNDS = 250, MOST_LABELS = 16;
+const HEIGHT = 340, MARGIN = 36, ROUNDS = 250, MOST_LABELS = 16;
 
-export function neighbourhood(near, why) {
+// `width` is that of the drawing in pixels, so that its text is as large as any other.
+export function neighbourhood(near, why, width) {
   const title = el("h4", {}, "Neighbourhood");
   const [user, ...others] = near.nodes;
-  if (!others.length) return el("div", {}, title, el("p", {}, "This user has no neighbours: what is known about it comes from its own rewards and from everyone’s."));
+  if (!others.length) return el("div", {}, title, el("p", {}, "This user has no neighbours."));
   const known = near.nodes.map(({ uncertainty }) => uncertainty).filter((value) => value !== null);
   const low = Math.min(...known), high = Math.max(...known);
   const weight = new Map(why.neighbours.map((entry) => [entry.user, entry.weight]));
-  const rows = others.map((node) => [el("a", { href: userLink(node.user) }, node.user), number(weight.get(node.user) ?? null), number(node.rewards), number(node.uncertainty, 2)]);
-  return el("div", {}, title, known.length ? scale(low, high) : el("p", { class: "soft" }, "This policy does not say how uncertain it is about a user."),
-    drawing(near, low, high, `${user.user} and ${others.length === 1 ? "its neighbour" : `its ${others.length} heaviest neighbours`}; the table below has the same values and links to them.`),
-    el("details", {}, el("summary", {}, "As a table, with links"), el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Neighbours, table" },
+  const rows = others.map((node) => [
+    el("a", { href: userLink(node.user) }, node.user),
+    number(weight.get(node.user)), number(node.rewards), number(node.uncertainty, 2),
+  ]);
+  const about = `${user.user} and ${others.length === 1 ? "its neighbour" : `its ${others.length} heaviest neighbours`}; `
+    + "the table below has the same values and links to them.";
+  return el("div", {}, title,
+    known.length ? scale(low, high) : el("p", { class: "soft" }, "This policy does not say how uncertain it is about a user."),
+    drawing(near, low, high, width, about),
+    el("details", {}, el("summary", {}, "As a table, with links"), scrolling("Neighbours, table",
       table("Neighbours, the heaviest edges first", ["Neighbour", "Weight", "Rewards", "Uncertainty"], rows))));
 }
 
@@ -24,20 +31,22 @@ function scale(low, high) {
     step.style.fill = shade(share);
     return step;
   });
-  return el("p", { class: "scale" }, `less uncertain ${number(low, 2)} `,
-    svg("svg", { width: 100, height: 10, "aria-hidden": "true" }, ...steps), ` ${number(high, 2)} more`);
+  return el("p", { class: "scale" }, `uncertainty: ${number(low, 2)} `,
+    svg("svg", { width: 100, height: 10, "aria-hidden": "true" }, ...steps), ` ${number(high, 2)}`);
 }
 
 const shade = (share) => `color-mix(in oklab, var(--unsure) ${Math.round(100 * share)}%, var(--sure))`;
 
-function drawing({ nodes, edges }, low, high, label) {
-  const places = layout(nodes, edges);
-  const heaviest = Math.max(...edges.map(({ weight }) => weight)), most = Math.max(1, ...nodes.map(({ rewards }) => rewards ?? 0));
+function drawing({ nodes, edges }, low, high, width, label) {
+  const places = layout(nodes, edges, width);
+  const heaviest = Math.max(...edges.map(({ weight }) => weight));
+  const most = Math.max(1, ...nodes.map(({ rewards }) => rewards ?? 0));
   const row = new Map(nodes.map(({ user }, k) => [user, k]));
-  const picture = svg("svg", { class: "graph", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label });
+  const picture = svg("svg", { class: "graph", viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": label });
   for (const { a, b, weight } of edges) {
     const [from, to] = [places[row.get(a)], places[row.get(b)]], own = row.get(a) === 0 || row.get(b) === 0;
-    picture.append(svg("line", { class: own ? "edge own" : "edge", x1: from.x, y1: from.y, x2: to.x, y2: to.y, "stroke-width": 0.7 + (2.3 * weight) / heaviest }));
+    const ends = { x1: from.x, y1: from.y, x2: to.x, y2: to.y }, thick = 0.7 + (2.3 * weight) / heaviest;
+    picture.append(svg("line", { class: own ? "edge own" : "edge", "stroke-width": thick, ...ends }));
   }
   nodes.forEach((node, k) => {
     const { x, y } = places[k], radius = (k ? 6 : 9) + 5 * Math.sqrt((node.rewards ?? 0) / most);
@@ -46,7 +55,9 @@ function drawing({ nodes, edges }, low, high, label) {
     const about = `${node.user}: ${number(node.rewards)} rewards, uncertainty ${number(node.uncertainty, 2)}`;
     const group = svg("g", { class: k ? "node" : "node self" }, svg("title", {}, about), circle);
     if (k) group.addEventListener("click", () => (location.hash = userLink(node.user))); // by keyboard: the links of the table
-    if (!k || nodes.length <= MOST_LABELS) group.append(svg("text", { x, y: y + radius + 13, "text-anchor": "middle" }, short(node.user)));
+    if (!k || nodes.length <= MOST_LABELS) {
+      group.append(svg("text", { x, y: y + radius + 13, "text-anchor": "middle" }, short(node.user)));
+    }
     picture.append(group);
   });
   return picture;
@@ -57,9 +68,10 @@ const short = (text) => ([...text].length > 14 ? `${[...text].slice(0, 13).join(
 const ends = (values) => [Math.min(...values), Math.max(...values)];
 
 // Springs and repulsion (Fruchterman and Reingold 1991) from a circle, the user held still: the same picture every time.
-function layout(nodes, edges) {
+function layout(nodes, edges, width) {
   const n = nodes.length, ideal = 1.1 / Math.sqrt(n), row = new Map(nodes.map(({ user }, k) => [user, k]));
-  const places = nodes.map((_, k) => (k ? { x: Math.cos((2 * Math.PI * k) / (n - 1)), y: Math.sin((2 * Math.PI * k) / (n - 1)) } : { x: 0, y: 0 }));
+  const turn = (2 * Math.PI) / (n - 1);
+  const places = nodes.map((_, k) => (k ? { x: Math.cos(turn * k), y: Math.sin(turn * k) } : { x: 0, y: 0 }));
   for (let round = 0; round < ROUNDS; round++) {
     const moves = places.map(() => ({ x: 0, y: 0 }));
     const push = (a, b, force) => {
@@ -78,6 +90,7 @@ function layout(nodes, edges) {
     });
   }
   const [left, right] = ends(places.map(({ x }) => x)), [top, bottom] = ends(places.map(({ y }) => y));
-  const zoom = Math.min((WIDTH - 2 * MARGIN) / (right - left || 1), (HEIGHT - 2 * MARGIN) / (bottom - top || 1));
-  return places.map(({ x, y }) => ({ x: WIDTH / 2 + zoom * (x - (left + right) / 2), y: HEIGHT / 2 + zoom * (y - (top + bottom) / 2) - 6 }));
+  const zoom = Math.min((width - 2 * MARGIN) / (right - left || 1), (HEIGHT - 2 * MARGIN) / (bottom - top || 1));
+  const [x0, y0] = [(left + right) / 2, (top + bottom) / 2];
+  return places.map(({ x, y }) => ({ x: width / 2 + zoom * (x - x0), y: HEIGHT / 2 + zoom * (y - y0) - 6 }));
 }
