@@ -1,10 +1,10 @@
-"""Kill the service at random moments under load, and see that nothing acknowledged is lost, nothing is there twice, and the state is right.
+"""Kill the service at random moments under load: nothing acknowledged is lost, nothing is there twice, the state is right.
 
     python benchmarks/kill.py                   # SIGKILL 50 times on SQLite and 10 times on PostgreSQL
     python benchmarks/kill.py --sqlite 5 --postgresql 0
 
-A kill may hit a request, a commit, a snapshot that is being written, or the start itself. After each one the log is read from outside and
-replayed from zero; then the service starts again, from its snapshot, and must be in the same state.
+A kill may hit a request, a commit, a snapshot that is being written, or the start itself. After each one the log is read from
+outside and replayed from zero; then the service starts again, from its snapshot, and must be in the same state.
 """
 
 from __future__ import annotations
