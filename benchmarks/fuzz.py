@@ -32,11 +32,10 @@ def fuzz(server: Running, examples: int) -> Counter[int]:
     server.http.post("/v1/recommendations", json={"user": "ann"}).raise_for_status()
     schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
     statuses: Counter[int] = Counter()
-    limits = settings(
-        max_examples=examples, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
-    )
+    quiet: dict[str, Any] = dict(deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    limits = settings(max_examples=examples, derandomize=True, **quiet)
     for found in schema.get_all_operations():
-        operation = found.ok()
+        operation: Any = found.ok()  # type: ignore[union-attr]
         right, wrong = (operation.as_strategy(generation_mode=mode) for mode in GenerationMode)
 
         @limits

@@ -65,26 +65,9 @@ class Service:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
-        files = [
-            "--graph",
-            str(folder / "edges.csv"),
-            "--arms",
-            str(folder / "arms.csv"),
-            "--snapshots",
-            str(folder / "snapshots"),
-        ]
-        settings = [
-            "--store",
-            store,
-            "--policy",
-            policy,
-            "--port",
-            str(self.port),
-            "--snapshot-every",
-            "300",
-            "--log-level",
-            "error",
-        ]
+        files = ["--graph", str(folder / "edges.csv"), "--arms", str(folder / "arms.csv")]
+        files += ["--store", store, "--snapshots", str(folder / "snapshots"), "--snapshot-every", "300"]
+        settings = ["--policy", policy, "--port", str(self.port), "--log-level", "error"]
         self.process = subprocess.Popen([sys.executable, "-m", "graphbandit.cli", "serve", *files, *settings])
         self.url = f"http://127.0.0.1:{self.port}"
 

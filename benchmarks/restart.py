@@ -56,9 +56,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--users", type=int, default=100_000)
     parser.add_argument("--policy", default="adaptive")
-    parser.add_argument(
-        "--rest", type=int, default=100_000, help="events after the snapshot: as many as there can be by default"
-    )
+    parser.add_argument("--rest", type=int, default=100_000, help="events after the snapshot")
     parser.add_argument("--zero", action="store_true", help="also replay from zero, and compare")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
