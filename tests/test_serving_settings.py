@@ -24,7 +24,7 @@ from graphbandit.serving.guard import Bucket, decoded, label
 from graphbandit.serving.population import Population
 from graphbandit.serving.run import beginning_of, snapshot_folder
 from graphbandit.serving.settings import Settings
-from graphbandit.serving.stats import Series, Stats
+from graphbandit.serving.stats import REWARDS, SHORTFALL, TOTAL, Series, Stats
 from serving_zoo import free_port, running
 
 EDGES = "user,friend,weight\nann,bob,1.5\nbob,é/e,2\n"
@@ -213,7 +213,8 @@ def test_a_start_that_fails_ends_the_server(tmp_path: Path) -> None:
 def test_series_forget_what_is_old() -> None:
     series = Series(step=10, size=3)
     for at, value in ((5, 1.0), (15, 2.0), (16, 4.0), (45, 8.0)):
-        series.add(at, rewards=1, total=value, shortfall=-value)
+        sums = series.at(at)
+        sums[REWARDS], sums[TOTAL], sums[SHORTFALL] = 1, value, -value
     table = series.table(at=45)
     assert table["time"] == [20, 30, 40] and table["rewards"] == [0, 0, 1]
     assert table["mean_reward"] == [None, None, 8.0] and table["regret_proxy"] == [None, None, -8.0]
