@@ -1,10 +1,10 @@
-"""Kill the service at random moments under load, and see that nothing acknowledged is lost, nothing is there twice, and the state is right.
+"""Kill the service at random moments under load: nothing acknowledged is lost, nothing is there twice, the state is right.
 
     python benchmarks/kill.py                   # SIGKILL 50 times on SQLite and 10 times on PostgreSQL
     python benchmarks/kill.py --sqlite 5 --postgresql 0
 
-A kill may hit a request, a commit, a snapshot that is being written, or the start itself. After each one the log is read from outside and
-replayed from zero; then the service starts again, from its snapshot, and must be in the same state.
+A kill may hit a request, a commit, a snapshot that is being written, or the start itself. After each one the log is read from
+outside and replayed from zero; then the service starts again, from its snapshot, and must be in the same state.
 """
 
 from __future__ import annotations
@@ -65,26 +65,9 @@ class Service:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
-        files = [
-            "--graph",
-            str(folder / "edges.csv"),
-            "--arms",
-            str(folder / "arms.csv"),
-            "--snapshots",
-            str(folder / "snapshots"),
-        ]
-        settings = [
-            "--store",
-            store,
-            "--policy",
-            policy,
-            "--port",
-            str(self.port),
-            "--snapshot-every",
-            "300",
-            "--log-level",
-            "error",
-        ]
+        files = ["--graph", str(folder / "edges.csv"), "--arms", str(folder / "arms.csv")]
+        files += ["--store", store, "--snapshots", str(folder / "snapshots"), "--snapshot-every", "300"]
+        settings = ["--policy", policy, "--port", str(self.port), "--log-level", "error"]
         self.process = subprocess.Popen([sys.executable, "-m", "graphbandit.cli", "serve", *files, *settings])
         self.url = f"http://127.0.0.1:{self.port}"
 

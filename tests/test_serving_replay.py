@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sqlalchemy.exc import OperationalError
 
 from graphbandit.serving.events import Decision, Draft, Event, Kind, decision_id, decisions_in, encode, reward_in
-from graphbandit.serving.recommender import Recommender, Request, Unknown, Wrong
+from graphbandit.serving.recommender import Recommender, Unknown, Wish, Wrong
 from graphbandit.serving.service import Outcome, Service, replayed_from_zero
 from graphbandit.serving.store import Store, Unavailable
 from serving_zoo import ARMS, USERS, fingerprint, small_beginning
@@ -80,14 +80,14 @@ class History:
             pass  # refused before anything changed
 
     def decide(self, user: str, k: int, key: str | None) -> None:
-        made, draft = self.service.decide([Request(user, k=k)], key)
+        made, draft = self.service.decide([Wish(user, k=k)], key)
         answer = self.commit(draft)
         if answer is not None:
             found = made[0] if answer[0].body is draft.body else decisions_in(answer[0].body)[0]
             self.decisions.append((decision_id(answer[0].seq, 0), found))
 
     def batch(self, names: list[str]) -> None:
-        made, draft = self.service.decide([Request(name, list(self.service.recommender.arms)[:2]) for name in names])
+        made, draft = self.service.decide([Wish(name, list(self.service.recommender.arms)[:2]) for name in names])
         answer = self.commit(draft)
         if answer is not None:
             self.decisions += [(decision_id(answer[0].seq, item), decision) for item, decision in enumerate(made)]
@@ -166,7 +166,7 @@ def test_deciding_changes_nothing() -> None:
     recommender = Recommender.new(small_beginning("lints"))
     before = fingerprint(recommender)
     draws = np.random.default_rng(0)
-    found = [recommender.decide([Request("ann", k=3)], draws)[0] for _ in range(20)]
+    found = [recommender.decide([Wish("ann", k=3)], draws)[0] for _ in range(20)]
     assert len({decision.arms[0] for decision in found}) > 1 and all(0 < decision.propensity <= 1 for decision in found)
     assert fingerprint(recommender) == before
 
@@ -177,7 +177,7 @@ def test_propensities_say_how_often_the_first_arm_is_first(policy: str) -> None:
     recommender = Recommender.new(beginning)
     draws = np.random.default_rng(1)
     recommender.policy.update_many([0, 1, 0], recommender.features[:3], [1.0, 0.5, -1.0])
-    found = recommender.decide([Request("ann")] * 2000, draws)
+    found = recommender.decide([Wish("ann")] * 2000, draws)
     for version in range(5):
         chosen = [decision.propensity for decision in found if decision.arms == [version]]
         if chosen:

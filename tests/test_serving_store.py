@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from graphbandit.serving import store as store_module
 from graphbandit.serving import tables
 from graphbandit.serving.events import Draft, Kind, decision_id
-from graphbandit.serving.recommender import Request, Unknown
+from graphbandit.serving.recommender import Unknown, Wish
 from graphbandit.serving.service import Outcome, Service, replayed_from_zero
 from graphbandit.serving.store import Occupied, Store, Unavailable
 from serving_zoo import fingerprint, small_beginning
@@ -187,7 +187,7 @@ def test_a_service_restarts_in_the_same_state(store_url: str, tmp_path: Path) ->
     folder = tmp_path / "snapshots"
     service = Service.open(Store(store_url), folder, small_beginning())
     for number in range(12):
-        decisions, draft = service.decide([Request("ann", k=2), Request("bob", ["tea", "50%"])])
+        decisions, draft = service.decide([Wish("ann", k=2), Wish("bob", ["tea", "50%"])])
         (event,) = service.commit([draft])
         service.remember(event.seq, decisions)
         name = decision_id(event.seq, number % 2)
@@ -222,7 +222,7 @@ def test_a_snapshot_of_another_log_is_not_used(tmp_path: Path) -> None:
 
 def test_decisions_that_left_memory_are_read_from_the_store(store_url: str, tmp_path: Path) -> None:
     service = Service.open(Store(store_url), tmp_path / "snapshots", small_beginning())
-    (event,) = service.commit([service.decide([Request("ann"), Request("bob")])[1]])
+    (event,) = service.commit([service.decide([Wish("ann"), Wish("bob")])[1]])
     name = decision_id(event.seq, 1)
     assert service.recall(name) is None
     found = service.look_up(name)

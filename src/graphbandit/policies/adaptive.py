@@ -457,7 +457,7 @@ class AdaptiveGraphUCB(Policy):
 
     def unit(self, user: int) -> float:
         """`exploration` standard deviations of the noise: the covariance over the noise's variance is in observations."""
-        self.graph.check_user(user)
+        self._check_user(user)
         return float(self._state.exploration * np.sqrt(mean_noise(self._state)))
 
     def beta(self, user: int, level: float = 0.99) -> float:

@@ -346,7 +346,7 @@ class COFIBA(Policy):
 
     def unit(self, user: int) -> float:
         """The radius, as bonus per width."""
-        self.graph.check_user(user)
+        self._check_user(user)
         return float(self._state.exploration * practical(self._state.schedule, self._state.rounds[0]))
 
     @property

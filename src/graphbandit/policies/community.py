@@ -188,7 +188,7 @@ class CommunityUCB(Policy):
 
     def unit(self, user: int) -> float:
         """The radius, as bonus per width."""
-        return float(radius(self._state, self._state.pools.cluster[self.graph.check_user(user)]))
+        return float(radius(self._state, self._state.pools.cluster[self._check_user(user)]))
 
     @property
     def theta(self) -> Floats:

@@ -166,7 +166,7 @@ class DCCB(Policy):
 
     def unit(self, user: int) -> float:
         """The radius over the root of the cluster's size: an agent's observation counts for all of them until they gossip."""
-        user = self.graph.check_user(user)
+        user = self._check_user(user)
         return float(radius(self._state, user) / sqrt(self._state.network.size[user]))
 
     @property
@@ -241,7 +241,7 @@ class DCB(Policy):
 
     def unit(self, user: int) -> float:
         """The radius over the root of the cluster's size: an agent's observation counts for all of them until they gossip."""
-        user = self.graph.check_user(user)
+        user = self._check_user(user)
         return float(radius(self._state, user) / sqrt(self._state.network.size[user]))
 
     @property

@@ -143,7 +143,7 @@ class GobLin(Policy):
 
     def unit(self, user: int) -> float:
         """The radius, as bonus per width."""
-        return float(radius(self._state, self._state.node[self.graph.check_user(user)]))
+        return float(radius(self._state, self._state.node[self._check_user(user)]))
 
     @property
     def theta(self) -> Floats:

@@ -340,7 +340,7 @@ class HordeTS(_Horde):
 
     def unit(self, user: int) -> float:
         """Standard deviations of the noise in a draw."""
-        self.graph.check_user(user)
+        self._check_user(user)
         return float(self._state.scale * self._state.sigma)
 
     def refresh(self) -> None:

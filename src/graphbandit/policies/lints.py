@@ -120,7 +120,7 @@ class LinTS(Policy):
 
     def unit(self, user: int) -> float:
         """The radius, as bonus per width."""
-        self.graph.check_user(user)
+        self._check_user(user)
         return float(self._state.scale)
 
     @property

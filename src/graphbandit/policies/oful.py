@@ -143,7 +143,7 @@ class OFUL(Policy):
 
     def unit(self, user: int) -> float:
         """The radius, as bonus per width."""
-        user = self.graph.check_user(user)
+        user = self._check_user(user)
         return float(self._state.beta[0 if self._state.current.shared else user])
 
     @property

@@ -103,13 +103,13 @@ class Pending:
 
     def shown(self, user: int) -> Floats:
         """(k, dim) what `user` has been shown and not answered, oldest first."""
-        rows = self._shown.get(self.policy.graph.check_user(user), {})
+        rows = self._shown.get(self.policy._check_user(user), {})
         return np.array(list(rows.values())).reshape(-1, self.policy.dim)
 
     def recommend(self, user: int, arms: npt.ArrayLike, *, id: Id | None = None, propensity: bool = False) -> Decision:
         """Decide for `user` among the rows of `arms`, and keep the decision under `id`, by default the next number."""
         policy = self.policy
-        user, features = policy.graph.check_user(user), policy._checked_arms(arms)
+        user, features = policy._check_user(user), policy._checked_arms(arms)
         name = self._next_id() if id is None else self._new_id(id)
         self._give_up()
         chance = None

@@ -209,7 +209,7 @@ class SpectralUCB(Policy):
 
     def unit(self, user: int) -> float:
         """The radius, as bonus per width."""
-        return float(radius(self._state, block_of(self._state.model, self.graph.check_user(user))))
+        return float(radius(self._state, block_of(self._state.model, self._check_user(user))))
 
     @property
     def theta(self) -> Floats:

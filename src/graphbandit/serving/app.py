@@ -27,7 +27,6 @@ from .models import (
     EdgeBody,
     PathId,
     Problems,
-    RecommendationRequest,
     RewardAnswer,
     RewardBatch,
     RewardRequest,
@@ -124,13 +123,13 @@ def add_decisions(app: FastAPI) -> None:
     async def recommend(body: SingleRequest) -> bytes:
         """Choose arms for a user. The decision is in the log when the answer arrives."""
         runtime: Runtime = app.state.runtime
-        seq, decisions = await runtime.decide([wish(body)], body.idempotency_key)
+        seq, decisions = await runtime.decide([body], body.idempotency_key)
         return to_json(shown(runtime.service.recommender, seq, 0, decisions[0]))
 
     async def recommend_batch(body: BatchRequest) -> bytes:
         """Choose arms for many users at once."""
         runtime: Runtime = app.state.runtime
-        seq, decisions = await runtime.decide([wish(entry) for entry in body.requests], body.idempotency_key)
+        seq, decisions = await runtime.decide(body.requests, body.idempotency_key)
         state = runtime.service.recommender
         return to_json({"decisions": [shown(state, seq, index, decision) for index, decision in enumerate(decisions)]})
 
@@ -145,11 +144,6 @@ def add_decisions(app: FastAPI) -> None:
     router.add_api_route("/v1/recommendations", recommend, response_model=DecisionAnswer, **settings)
     router.add_api_route("/v1/recommendations/batch", recommend_batch, response_model=BatchAnswer, **settings)
     router.add_api_route("/v1/rewards", reward, response_model=RewardAnswer, **settings)
-
-
-def wish(body: RecommendationRequest) -> recommender.Request:
-    """A request as the recommender knows it."""
-    return recommender.Request(body.user, body.candidates, body.where, body.k)
 
 
 def shown(state: Recommender, seq: int, index: int, decision: Decision) -> dict[str, Any]:

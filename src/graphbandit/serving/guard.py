@@ -205,6 +205,7 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
+@lru_cache(1000)
 def label(path: str) -> str:
     """A name for the counters: few of them, whatever paths are asked for."""
     parts = path.split("/")

@@ -32,3 +32,4 @@ def set_up(level: str) -> None:
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level.upper())
     logging.getLogger("uvicorn.access").handlers = []
+    logging.getLogger("psycopg").setLevel("CRITICAL")  # a duplicate key is nothing to report; what is, the store raises

@@ -9,14 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from itertools import accumulate, chain
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
 from .. import archive
-from ..jit import Floats, Ints
+from ..jit import Floats
 from ..policies import Policy, kernels
-from ..policies.base import Rankings
 from .beginning import Attributes, Beginning
 from .events import Decision, Event, Kind, Reward, decisions_in, encode, reward_in, table_in
 
@@ -42,8 +42,28 @@ class Unknown(ValueError):
         self.field = field
 
 
-class Request(NamedTuple):
+class Request(Protocol):
     """A wish for recommendations."""
+
+    @property
+    def user(self) -> str:
+        """For whom."""
+
+    @property
+    def candidates(self) -> Sequence[str] | None:
+        """From which arms; None: all."""
+
+    @property
+    def where(self) -> Filter | None:
+        """Which attributes an arm must have."""
+
+    @property
+    def k(self) -> int:
+        """How many."""
+
+
+class Wish(NamedTuple):
+    """A request in plain Python."""
 
     user: str
     candidates: Sequence[str] | None = None
@@ -55,10 +75,10 @@ class Recommender:
     """The state of the service.
 
     >>> from graphbandit import graphs
-    >>> from graphbandit.serving.recommender import Recommender, Request
+    >>> from graphbandit.serving.recommender import Recommender, Wish
     >>> graph = graphs.from_edges([("ann", "bob")])
     >>> recommender = Recommender.new(Beginning(graph, ["tea", "coffee"], np.eye(2), [{}, {}]))
-    >>> [decision] = recommender.decide([Request("ann", ["tea"])], np.random.default_rng(0))
+    >>> [decision] = recommender.decide([Wish("ann", ["tea"])], np.random.default_rng(0))
     >>> recommender.names[decision.user], [recommender.versions[version] for version in decision.arms]
     ('ann', 'tea')
     """
@@ -72,7 +92,7 @@ class Recommender:
         self.versions: list[str] = []  # whose features these are
         self.attributes: list[Attributes] = []  # of each version
         self._features = np.empty((0, policy.dim))
-        self._eligible: dict[str, Ints] = {}
+        self._eligible: dict[str, list[int]] = {}
         self.seq = 0  # of the last event
         self.decisions = 0
         self.rewards = 0
@@ -121,7 +141,7 @@ class Recommender:
         live = self.policy._live
         return [(other, live.weight(row, other)) for other in live.neighbours(row)]
 
-    def eligible(self, request: Request) -> Ints:
+    def eligible(self, request: Request) -> list[int]:
         """The versions to choose from: the candidates, less those that the filter leaves out."""
         if request.candidates is None:
             return self._matching(request.where or {})
@@ -134,63 +154,55 @@ class Recommender:
             versions = list(dict.fromkeys(versions))
         if request.where:
             versions = [version for version in versions if _matches(self.attributes[version], request.where)]
-        return np.array(versions, dtype=np.int64)
+        return versions
 
     def decide(self, requests: Sequence[Request], draws: np.random.Generator) -> list[Decision]:
         """Rank the eligible arms for each user. A decision counts once it has been applied as an event."""
-        users = np.array([self.row(request.user) for request in requests], dtype=np.int64)
+        users = [self.row(request.user) for request in requests]
         offers = [self.eligible(request) for request in requests]
-        sizes = [len(offer) for offer in offers]
-        if not all(sizes):
+        if not all(offers):
             raise Wrong("candidates", "no arm is eligible.")
-        start = np.zeros(len(offers) + 1, dtype=np.int64)
-        start[1:] = np.cumsum(sizes)
-        rows = offers[0] if len(offers) == 1 else np.concatenate(offers)
-        places = np.array([min(request.k, size) for request, size in zip(requests, sizes, strict=True)], dtype=np.int64)
-        ranked = self.policy.decide_many(users, self._features, rows, start, places, draws)
-        return self._decisions(requests, users, offers, places, ranked)
-
-    def _decisions(
-        self, requests: Sequence[Request], users: Ints, offers: list[Ints], places: Ints, ranked: Rankings
-    ) -> list[Decision]:
-        """Plain lists are taken apart much faster than arrays."""
-        order, mean, bonus = ranked.order.tolist(), ranked.mean.tolist(), ranked.bonus.tolist()
-        propensity, decisions, first = ranked.propensity.tolist(), [], 0
-        for i, (request, user, k) in enumerate(zip(requests, users.tolist(), places.tolist(), strict=True)):
-            versions = offers[i].tolist()
-            shown, end = order[first : first + k], first + len(versions)
+        places = [min(request.k, len(offer)) for request, offer in zip(requests, offers, strict=True)]
+        start = [0, *accumulate(map(len, offers))]
+        rows = offers[0] if len(offers) == 1 else list(chain.from_iterable(offers))
+        table = self._features
+        ranked = self.policy.decide_many(np.array(users), table, np.array(rows), np.array(start), np.array(places), draws)
+        # Plain lists are taken apart much faster than arrays.
+        order, mean, bonus, propensity = (part.tolist() for part in ranked)
+        decisions = []
+        for request, user, offer, k, first, chance in zip(requests, users, offers, places, start, propensity, strict=False):
+            best = order[first : first + k]
             decisions.append(
                 Decision(
                     user,
-                    None if request.candidates is None and not request.where else versions,
-                    [versions[a] for a in shown],
-                    [mean[first + a] for a in shown],
-                    [bonus[first + a] for a in shown],
-                    propensity[i],
-                    max(mean[first:end]),
+                    None if request.candidates is None and not request.where else offer,
+                    [offer[a] for a in best],
+                    [mean[first + a] for a in best],
+                    [bonus[first + a] for a in best],
+                    chance,
+                    max(mean[first : first + len(offer)]),
                 )
             )
-            first = end
         return decisions
 
     def ranked(self, user: int) -> list[tuple[str, float, float]]:
         """All arms with mean and bonus, as the user would be shown them now."""
         versions = self._matching({})
-        if not len(versions):
+        if not versions:
             return []
         start, places = np.array([0, len(versions)]), np.array([len(versions)])
         draws = np.random.default_rng(0)
-        found = self.policy.decide_many(np.array([user]), self._features, versions, start, places, draws)
+        found = self.policy.decide_many(np.array([user]), self._features, np.array(versions), start, places, draws)
         return [(self.versions[versions[a]], float(found.mean[a]), float(found.bonus[a])) for a in found.order.tolist()]
 
-    def _matching(self, where: Filter) -> Ints:
-        key = encode({name: list(where[name]) for name in sorted(where)})
+    def _matching(self, where: Filter) -> list[int]:
+        key = encode({name: list(where[name]) for name in sorted(where)}) if where else ""
         found = self._eligible.get(key)
         if found is None:
             if len(self._eligible) >= FILTERS:
                 self._eligible.clear()
-            versions = [version for version in self.arms.values() if _matches(self.attributes[version], where)]
-            found = self._eligible[key] = np.array(versions, dtype=np.int64)
+            found = [version for version in self.arms.values() if _matches(self.attributes[version], where)]
+            self._eligible[key] = found
         return found
 
     def warm_up(self) -> None:

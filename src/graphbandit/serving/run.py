@@ -84,6 +84,7 @@ def serve(settings: Settings, demo: bool = False) -> None:
 
 
 def _serve(settings: Settings, beginning: Beginning | None, population: Population | None) -> None:
+    settings.tokens()  # what is wrong with them is said before the store is touched
     logs.set_up(settings.log_level)
     logger.info("settings", extra=settings.shown())
     servers: list[uvicorn.Server] = []

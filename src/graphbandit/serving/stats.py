@@ -26,17 +26,13 @@ class Series:
         self._sums = [[0.0] * 4 for _ in range(size)]
         self._slot = [-1] * size  # which step of time a row holds
 
-    def add(self, at: float, decisions: int = 0, rewards: int = 0, total: float = 0.0, shortfall: float = 0.0) -> None:
-        """Count towards the step of this moment."""
-        slot = int(at) // self.step
+    def at(self, moment: float) -> list[float]:
+        """The sums of the step of this moment, to be added to."""
+        slot = int(moment) // self.step
         place = slot % self.size
         if self._slot[place] != slot:
             self._slot[place], self._sums[place] = slot, [0.0] * 4
-        sums = self._sums[place]
-        sums[DECISIONS] += decisions
-        sums[REWARDS] += rewards
-        sums[TOTAL] += total
-        sums[SHORTFALL] += shortfall
+        return self._sums[place]
 
     def table(self, at: float) -> dict[str, Any]:
         """Columns, oldest first; a mean is None where there was no reward."""
@@ -85,18 +81,21 @@ class Stats(Collector):
     def decided(self, n: int) -> None:
         """So many decisions are in the log."""
         self.decisions += n
-        at = time.time()
-        self.seconds.add(at, decisions=n)
-        self.minutes.add(at, decisions=n)
+        now = time.time()
+        for series in (self.seconds, self.minutes):
+            series.at(now)[DECISIONS] += n
 
     def rewarded(self, value: float, best: float) -> None:
         """A reward has been learned; `best` is the largest expected reward that the decision could choose."""
         self.rewards += 1
         self.total += value
         self.shortfall += best - value
-        at = time.time()
-        self.seconds.add(at, rewards=1, total=value, shortfall=best - value)
-        self.minutes.add(at, rewards=1, total=value, shortfall=best - value)
+        now = time.time()
+        for series in (self.seconds, self.minutes):
+            sums = series.at(now)
+            sums[REWARDS] += 1
+            sums[TOTAL] += value
+            sums[SHORTFALL] += best - value
 
     def latency(self) -> dict[str, float | None]:
         """Percentiles of the last requests, in milliseconds."""

@@ -66,6 +66,9 @@ class Store:
             raise
 
     def _open(self, beginning: Beginning | None, patience: float) -> Beginning:
+        missing = f"{self!r} is empty: a new store needs a graph and arms to begin with."
+        if self.is_sqlite and beginning is None and not Path(str(self.url.database)).exists():
+            raise ValueError(missing)  # before there is an empty file
         self._lock(patience)
         with _explained():
             connection = self._connected(patience)
@@ -74,7 +77,7 @@ class Store:
                 row = connection.execute(select(beginnings.c.store, beginnings.c.content)).one_or_none()
                 if row is None:
                     if beginning is None:
-                        raise ValueError(f"{self!r} is empty: a new store needs a graph and arms to begin with.")
+                        raise ValueError(missing)
                     self.name, content = secrets.token_hex(16), beginning.to_bytes()
                     connection.execute(insert(beginnings).values(number=1, store=self.name, content=content))
                 else:
