@@ -30,16 +30,20 @@ export async function get(path) {
   throw new Problem(answer.status, body?.detail?.map?.((entry) => entry.msg).join(" ") || `the answer was ${answer.status}.`);
 }
 
-// `update` every so many milliseconds; not while the tab is hidden, and at once when it is seen again.
+// Call `update` every so many milliseconds until it says false; not while the tab is hidden, and at once when it is seen again.
 export function poll(update, every) {
   let timer = 0, busy = false;
   async function turn() {
     clearTimeout(timer);
     if (busy || document.hidden) return;
     busy = true;
-    const more = await update();
-    busy = false;
-    if (more && !document.hidden) timer = setTimeout(turn, every);
+    let more = true;
+    try {
+      more = await update();
+    } finally {
+      busy = false;
+      if (more && !document.hidden) timer = setTimeout(turn, every);
+    }
   }
   document.addEventListener("visibilitychange", turn);
   turn();

@@ -136,7 +136,7 @@ function historyView(events) {
   for (const { time, arms } of events) {
     const shown = arms.filter((entry, k) => k < MOST_SHOWN || entry.value !== undefined);
     shown.forEach(({ arm, mean, bonus, value }, k) => {
-      const when = k ? null : el("th", { scope: "rowgroup", rowspan: shown.length }, moment(time));
+      const when = k ? null : el("th", { scope: "row", rowspan: shown.length }, moment(time));
       const expected = mean === undefined ? "–" : `${fixed(mean)} + ${fixed(bonus)}`;
       const cells = [arm, expected, value === undefined ? "nothing yet" : fixed(value)];
       body.append(el("tr", {}, when, ...cells.map((cell) => el("td", {}, cell))));

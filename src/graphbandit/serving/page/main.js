@@ -28,16 +28,17 @@ const follow = startExplorer(lock);
 const turn = poll(refresh, EVERY);
 
 async function refresh() {
+  const first = newest === null;
   try {
-    const stats = await get("/v1/stats");
-    const first = newest === null;
-    newest = stats, seen = Date.now() / 1000, refused = false;
-    show(stats);
-    if (first) follow();
-    return true;
+    newest = await get("/v1/stats");
   } catch (problem) {
     return trouble(problem);
   }
+  seen = Date.now() / 1000;
+  refused = false;
+  show(newest);
+  if (first) follow();
+  return true;
 }
 
 function show(stats) {
