@@ -125,12 +125,12 @@ class Browser:
     def tab(self) -> Iterator[Tab]:
         """A new tab in a context of its own: no storage is shared with others."""
         root = httpx.get(f"{self._address}/json/version").json()["webSocketDebuggerUrl"]
-        with connect(root, max_size=None) as socket:
+        with connect(root, max_size=None, ping_interval=None) as socket:
             browser = Tab.__new__(Tab)
             browser._socket, browser._ids, browser.requested, browser.complaints = socket, count(1), [], []
             context = browser.send("Target.createBrowserContext")["browserContextId"]
             target = browser.send("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
-            with connect(f"{root.rpartition('/devtools/')[0]}/devtools/page/{target}", max_size=None) as page:
+            with connect(f"{root.rpartition('/devtools/')[0]}/devtools/page/{target}", max_size=None, ping_interval=None) as page:
                 yield Tab(page)
             browser.send("Target.disposeBrowserContext", browserContextId=context)
 

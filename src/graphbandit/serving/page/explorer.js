@@ -154,10 +154,10 @@ function drawVisits(events) {
   const first = events.map(({ arms }) => arms.find(({ place }) => place === 0) || arms[0]).reverse();
   const chart = new LineChart(find("visits"), {
     name: "Expected and earned, visit by visit", empty: "No visits yet.",
-    xName: "visit", xText: (x) => `visit ${x}`, overTime: false,
+    xName: "visits", xText: (x) => (x ? `${-x} ago` : "last"), overTime: false,
     lines: [{ key: "value", name: "earned" }, { key: "mean", name: "expected" }],
   });
   chart.details.remove(); // the table of the history is below it
   const column = (key) => first.map((entry) => entry[key] ?? null);
-  chart.update({ x: first.map((_, k) => k + 1), value: column("value"), mean: column("mean") });
+  chart.update({ x: first.map((_, k) => k + 1 - first.length), value: column("value"), mean: column("mean") });
 }
