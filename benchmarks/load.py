@@ -105,13 +105,17 @@ Round = Callable[[Connection, int], Awaitable[int]]
 
 def visits(world: World, prepared: int = 4000) -> Round:
     """A recommendation, then its reward."""
-    wishes = [post("/v1/recommendations", json.dumps(world.wish()).encode()) for _ in range(prepared)]
-    values = [b"%.3f" % value for value in world.rng.uniform(-1, 1, size=997)]
+    wishes = [world.wish() for _ in range(prepared)]
+    expected = world.theta[[int(str(wish["user"])[1:]) for wish in wishes]] @ world.arms.T  # what each would earn, less noise
+    asked = [post("/v1/recommendations", json.dumps(wish).encode()) for wish in wishes]
+    noise = (NOISE * world.rng.standard_normal(997)).tolist()
 
     async def visit(connection: Connection, number: int) -> int:
-        answer = await connection.ask(wishes[number % prepared])
-        decision = answer[13 : answer.index(b'"', 13)]
-        await connection.ask(post("/v1/rewards", b'{"decision":"%s","value":%s}' % (decision, values[number % 997])))
+        answer = await connection.ask(asked[number % prepared])
+        decision, place = answer[13 : answer.index(b'"', 13)], answer.index(b'"arm":"a') + 8
+        arm = int(answer[place : answer.index(b'"', place)])
+        value = expected[number % prepared, arm] + noise[number % 997]
+        await connection.ask(post("/v1/rewards", b'{"decision":"%s","value":%.4f}' % (decision, value)))
         return 2
 
     return visit
@@ -266,7 +270,7 @@ def main() -> None:
     parser.add_argument("--trained", type=int, default=100_000, help="rewards that are learned before anything is measured")
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--users-at-once", type=int, default=32)
+    parser.add_argument("--users-at-once", type=int, default=64)
     parser.add_argument("--batch", type=int, default=500)
     parser.add_argument("--requests", type=int, default=0, help="for the measurement of memory")
     options = parser.parse_args()

@@ -96,7 +96,7 @@ def test_evidence_is_the_marginal_likelihood(kind: str, sigma: float | None) -> 
 
 
 def test_a_constant_added_to_every_prediction_changes_no_evidence() -> None:
-    policy = fed(AdaptiveGraphUCB(RING, 3), random_history(8, 3, 40, seed=2))
+    policy = fed(AdaptiveGraphUCB(RING, 3, models=["alone", "graph"]), random_history(8, 3, 40, seed=2))
     before = policy._state.evidence
     shifted = before._replace(  # as if every error were larger by 2
         errors=before.errors + 2 * before.heft, squares=before.squares + 4 * before.errors + 4 * before.heft

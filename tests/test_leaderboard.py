@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 from graphbandit import GraphUCB, LinUCB, graphs, signals
 from graphbandit.cli import app
 from graphbandit.environments import Hits, Linear
-from graphbandit.experiments import TUNING_SEEDS
+from graphbandit.experiments import TUNING_SEEDS, testbeds
 from graphbandit.experiments.compare import policy_for
-from graphbandit.leaderboard import GRIDS, WORLDS, Settings, leaderboard, run, worlds
+from graphbandit.leaderboard import GRIDS, WORLDS, Settings, leaderboard, run
 from graphbandit.leaderboard.grids import MOST, Grid
 from graphbandit.leaderboard.page import render
 from graphbandit.leaderboard.run import Board, Cell, available, measure, smaller, state_bytes
@@ -57,16 +57,16 @@ def test_communities_are_dense_inside_and_alike() -> None:
     same = (np.arange(20) % 3)[:, None] == np.arange(20) % 3
     others = ~np.eye(20, dtype=bool)
     for seed in range(20):
-        env = worlds.communities(seed)
+        env = testbeds.communities(seed)
         joined = env.graph.adjacency.toarray() > 0
         inside.append(joined[same & others].mean())
         between.append(joined[~same].mean())
         distance = np.linalg.norm(env.truth[:, None] - env.truth, axis=2)
         near.append(distance[same].max())
         far.append(distance[~same].mean())
-    assert np.mean(inside) == pytest.approx(worlds.INSIDE, abs=0.05)
-    assert np.mean(between) == pytest.approx(worlds.BETWEEN, abs=0.02)
-    assert max(near) <= 2 * worlds.INDIVIDUAL + 1e-12 < np.mean(far)
+    assert np.mean(inside) == pytest.approx(testbeds.INSIDE, abs=0.05)
+    assert np.mean(between) == pytest.approx(testbeds.BETWEEN, abs=0.02)
+    assert max(near) <= 2 * testbeds.INDIVIDUAL + 1e-12 < np.mean(far)
 
 
 def test_an_unrelated_graph_says_nothing() -> None:

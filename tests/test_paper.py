@@ -15,7 +15,20 @@ from graphbandit import GraphUCB, LinUCB, environments, graphs
 from graphbandit.cli import app
 from graphbandit.experiments import TUNING_SEEDS
 from graphbandit.experiments.testbeds import FAMILIES, draw_graph, world
-from graphbandit.paper import FIGURES, Settings, controls, coverage, estimation, late, newcomers, real, regret, sweeps, theory
+from graphbandit.paper import (
+    FIGURES,
+    Settings,
+    controls,
+    coverage,
+    estimation,
+    late,
+    learned,
+    newcomers,
+    real,
+    regret,
+    sweeps,
+    theory,
+)
 from graphbandit.paper.chart import as_json, render
 from graphbandit.paper.figure import Data, lower
 from graphbandit.paper.lineup import algorithms, tuned_baselines
@@ -198,6 +211,27 @@ def test_real_claims_both_ways() -> None:
         assert verdicts(real.claims_hits({"hits": hits})) == [holds] * 6
 
 
+def test_learned_graph_claims_both_ways() -> None:
+    noise = np.random.default_rng(9).normal(scale=0.1, size=(20, 1))
+    for sign, holds in ((1.0, True), (-1.0, False)):
+        level = {"blended": 10 - sign, "learned": 10.0, "given graph": 10 + sign, "shuffled graph": 12.0}
+        level |= {name: 10 + sign for name in learned.CLUSTERING}
+        if not holds:
+            level["given graph"] = 8.0
+        part = {"rounds": np.arange(1, 3), "regret": {name: np.full((20, 2), value) + noise for name, value in level.items()}}
+        data: Data = {"worlds": {name: part for name in (*FAMILIES, learned.RIGHT, learned.WRONG)}}
+        assert verdicts(learned.claims(data)) == [holds] * 8
+        assert len(learned.chart(data).panels) == 6
+        share = {
+            name: np.full((5, 2), value) + noise[:5]
+            for name, value in {"learned": 0.3, "LinUCB for all": 0.3 - sign / 10}.items()
+        }
+        share["LinUCB per user"] = share["LinUCB for all"]
+        hits: Data = {"rounds": np.array([1, 100]), "hits": share}
+        assert verdicts(learned.claims_hits(hits)) == [holds, holds]
+        assert len(learned.chart_hits(hits).panels[0].series) == 3
+
+
 def test_newcomers_claims_both_ways() -> None:
     noise = np.random.default_rng(8).normal(scale=0.01, size=(10, newcomers.FIRST))
     for sign, holds in ((1.0, True), (-1.0, False), (0.0, False)):
@@ -247,8 +281,10 @@ def test_real_figures_on_the_archives(tmp_path: Path) -> None:
     if not (folder / "ml-1m.zip").exists():
         pytest.skip(f"the archives are not in {folder}; set GRAPHBANDIT_DATA to where they are")
     settings = Settings(runs=2, horizon=40, quick=True, data=folder)
-    entries = reproduce(["movielens", "netflix", "histograms", "lastfm", "newcomers-lastfm"], tmp_path, settings)
-    assert [len(entry.claims) for entry in entries] == [7, 6, 1, 6, 18]
+    entries = reproduce(
+        ["movielens", "netflix", "histograms", "lastfm", "newcomers-lastfm", "learned-graph-lastfm"], tmp_path, settings
+    )
+    assert [len(entry.claims) for entry in entries] == [7, 6, 1, 6, 18, 2]
 
 
 def test_the_lineup_follows_the_preset() -> None:

@@ -22,6 +22,7 @@ from graphbandit import (
     GobLin,
     GobLinBlock,
     GobLinMacro,
+    GraphLearner,
     GraphUCB,
     GraphUCBLocal,
     HordeEpochGreedy,
@@ -71,6 +72,12 @@ SETTINGS: dict[type, list[dict[str, Any]]] = {
         {"thompson": True, "exploration": 0.5},
         {"half_life": 20.0, "sigma": 0.1},
         {"alphas": [0.1], "slack": [1.0], "models": ["graph"], "temper": 1.0, "exploration": 0.0},
+    ],
+    GraphLearner: [
+        {},
+        {"policy": "graphucb-local", "k": 3, "period": 5, "growth": 0.0},
+        {"policy": "graphucb", "settings": {"preset": "recommended"}, "given": False, "period": 7},
+        {"settings": {"thompson": True, "solver": "local", "half_life": 20.0}, "k": 2},
     ],
     GobLin: [
         {},

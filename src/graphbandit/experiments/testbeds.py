@@ -14,6 +14,7 @@ from ..jit import Floats
 
 N_USERS, DIM, N_ARMS, POOL, GAMMA, SIGMA = 20, 5, 500, 50, 7.0, 0.01
 FIXED_ARMS = 100
+GROUPS, INSIDE, BETWEEN, INDIVIDUAL = 3, 0.7, 0.05, 0.2
 
 World = Callable[[int], environments.Linear]
 
@@ -44,6 +45,22 @@ def make_world(
     shape, theta = environments.streams(seed, "graph", "theta")
     users = draw_graph(family, shape, **graph)
     return with_arms(users, signals.smooth(users, DIM, gamma=gamma, seed=theta), seed, sigma=sigma, fixed=fixed)
+
+
+def communities(seed: int, *, fixed: bool = False, misleading: bool = False) -> environments.Linear:
+    """Three groups: dense inside, sparse between; a user is its group's unit vector plus an individual part of norm 0.2.
+
+    With `misleading` the same graph is dealt to other users: it shows groups that are none.
+    """
+    shape, theta, deal = environments.streams(seed, "graph", "theta", "deal")
+    group = np.arange(N_USERS) % GROUPS
+    likely = np.where(group[:, None] == group, INSIDE, BETWEEN)
+    joined = np.triu(shape.random((N_USERS, N_USERS)) < likely, k=1)
+    users = graphs.from_adjacency((joined | joined.T).astype(float))
+    centre = signals.unit_rows(theta.standard_normal((GROUPS, DIM)))
+    own = INDIVIDUAL * signals.unit_rows(theta.standard_normal((N_USERS, DIM)))
+    shown = graphs.shuffled(users, seed=deal) if misleading else users
+    return with_arms(shown, centre[group] + own, seed, fixed=fixed)
 
 
 def with_arms(users: UserGraph, truth: Floats, seed: int, *, sigma: float = SIGMA, fixed: bool = False) -> environments.Linear:

@@ -15,7 +15,7 @@ from typing import Any
 from .. import graphs
 from ..graph import UserGraph
 from ..jit import Ints
-from ..policies import POLICIES, GobLinBlock, GobLinMacro
+from ..policies import POLICIES, GobLinBlock, GobLinMacro, GraphLearner
 
 MOST = 12
 
@@ -50,6 +50,11 @@ def goblin_macro(graph: UserGraph, dim: int, *, clusters: int, seed: Any = 0, **
     return GobLinMacro(graph, dim, clusters=cut(graph, min(clusters, graph.n_users)), seed=seed, **settings)
 
 
+def graph_learner(graph: UserGraph, dim: int, *, exploration: float, seed: Any = 0, **settings: Any) -> GraphLearner:
+    """The exploration is that of the policy inside."""
+    return GraphLearner(graph, dim, settings={"exploration": exploration}, seed=seed, **settings)
+
+
 SMALL = [0.01, 0.1, 0.3]
 RIDGES = [0.05, 1.0]  # of the clustering policies; their articles have 1, which is far too much at noise 0.01
 GRIDS: dict[str, Grid] = {
@@ -57,6 +62,8 @@ GRIDS: dict[str, Grid] = {
     "linucb": Grid({"shared": [False, True], "ridge": [0.01, 0.1], "exploration": SMALL}, {"radius": "log"}),
     "lints": Grid({"shared": [False, True], "ridge": [0.01, 0.1], "scale": SMALL}),
     "adaptive": Grid({"exploration": [0.3, 1.0, 2.0]}),  # it has nothing else to tune
+    # With the graph of the world hidden: what can be had without one.
+    "graph-learner": Grid({"exploration": [0.3, 1.0, 2.0]}, {"given": False}, make=graph_learner),
     "oful": Grid({"ridge": [0.01, 0.1, 1.0], "exploration": [0.03, 0.1, 0.3, 1.0]}),
     # The form that works: Λ_i = V_i, and for the local rule gauss-seidel in place of the printed lemma.
     "graphucb": Grid({"alpha": [0.003, 0.03, 0.3, 3.0], "exploration": [0.1, 0.3, 1.0]}, {"preset": "recommended"}),

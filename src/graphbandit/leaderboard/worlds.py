@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 
-import numpy as np
-
-from .. import datasets, environments, graphs, signals
+from .. import datasets, environments, signals
 from ..environments import Environment
-from ..experiments.testbeds import DIM, FAMILIES, N_USERS, draw_graph, make_world, with_arms
+from ..experiments.testbeds import DIM, FAMILIES, communities, draw_graph, make_world, with_arms
 
 HIGH_NOISE = 0.3
-GROUPS, INSIDE, BETWEEN, INDIVIDUAL = 3, 0.7, 0.05, 0.2
 RATING_USERS, RATING_DIM, RATING_ITEMS, ACTIVE = 50, 10, 500, 1000
 
 
@@ -30,17 +27,6 @@ class World:
     tuning_seeds: int = 3
     hits: bool = False  # rewards are 0 or 1, exactly one arm has 1: the share of hits is reported
     sources: tuple[str, ...] = ()  # data sets, the first that is there is taken
-
-
-def communities(seed: int, *, fixed: bool = False) -> environments.Linear:
-    """Three groups: dense inside, sparse between; a user is its group's unit vector plus an individual part of norm 0.2."""
-    shape, theta = environments.streams(seed, "graph", "theta")
-    group = np.arange(N_USERS) % GROUPS
-    likely = np.where(group[:, None] == group, INSIDE, BETWEEN)
-    joined = np.triu(shape.random((N_USERS, N_USERS)) < likely, k=1)
-    centre = signals.unit_rows(theta.standard_normal((GROUPS, DIM)))
-    own = INDIVIDUAL * signals.unit_rows(theta.standard_normal((N_USERS, DIM)))
-    return with_arms(graphs.from_adjacency((joined | joined.T).astype(float)), centre[group] + own, seed, fixed=fixed)
 
 
 def unrelated(seed: int, *, fixed: bool = False) -> environments.Linear:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import controls, coverage, estimation, late, newcomers, real, regret, sweeps, theory
+from . import controls, coverage, estimation, late, learned, newcomers, real, regret, sweeps, theory
 from .figure import Claim, Figure, Settings
 
 ORDER = (
@@ -34,8 +34,10 @@ ORDER = (
     "lastfm",
     "newcomers",
     "newcomers-lastfm",
+    "learned-graph",
+    "learned-graph-lastfm",
 )
-_MODULES = (regret, sweeps, theory, estimation, coverage, controls, late, real, newcomers)
+_MODULES = (regret, sweeps, theory, estimation, coverage, controls, late, real, newcomers, learned)
 _ALL = {figure.name: figure for module in _MODULES for figure in module.FIGURES}
 FIGURES: dict[str, Figure] = {name: _ALL[name] for name in ORDER if name in _ALL}
 

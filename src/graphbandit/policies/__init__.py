@@ -14,6 +14,7 @@ from .goblin import GobLin, GobLinBlock, GobLinMacro
 from .graphucb import GraphUCB
 from .graphucb_local import GraphUCBLocal
 from .horde import HordeEpochGreedy, HordeTS
+from .learner import GraphLearner
 from .lints import LinTS
 from .linucb import LinUCB
 from .live import Removal
@@ -31,6 +32,7 @@ POLICIES: dict[str, type[Policy]] = {
     "graphucb": GraphUCB,
     "graphucb-local": GraphUCBLocal,
     "adaptive": AdaptiveGraphUCB,
+    "graph-learner": GraphLearner,
     "goblin": GobLin,
     "goblin-block": GobLinBlock,
     "goblin-macro": GobLinMacro,
@@ -66,6 +68,7 @@ __all__ = [
     "GobLin",
     "GobLinBlock",
     "GobLinMacro",
+    "GraphLearner",
     "GraphUCB",
     "GraphUCBLocal",
     "HordeEpochGreedy",

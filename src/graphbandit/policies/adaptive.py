@@ -6,7 +6,7 @@ Kinds of models of the users, each at every strength τ of a grid, all fed the s
 |---|---|---|
 | `alone` | θ_i ~ N(0, σ²/τ I), independent | exact |
 | `graph` | θ smooth on the graph | exact (`solvers/joint.py`) or one user at a time (`solvers/relaxed.py`) |
-| `everyone`, on request | θ_i = μ + δ_i, δ_i ~ N(0, σ²/τ I), μ ~ N(0, σ²/(0.3 τ) I) | exact (`solvers/hierarchy.py`) |
+| `everyone` | θ_i = μ + δ_i, δ_i ~ N(0, σ²/τ I), μ ~ N(0, σ²/(0.3 τ) I) | exact (`solvers/hierarchy.py`) |
 
 The graph prior is the symmetric one behind the random-walk system: sqrt(D_i) θ_i has the precision τ (I - ρ D^-½ W D^-½) / σ²,
 ρ = 1/(1 + slack), so that given its neighbours θ_i has mean ρ Σ_j P_ij θ_j, P = D⁻¹W, and the precision τ/σ² whatever its
@@ -314,9 +314,9 @@ def forget_common(state: AdaptiveState, user: int) -> None:
 class AdaptiveGraphUCB(Policy):
     """Learns how strong the graph is while it acts, and stops using a graph that does not help. No constant to tune.
 
-    Keeps two kinds of models of the users (each for itself, neighbours alike), each at every strength of a grid, all fed the
-    same data. Each is judged by how well it predicted every reward before it was seen, up to a constant. The user's vector
-    has the mean and covariance of the evidence-weighted mixture, and the arm is
+    Keeps three kinds of models of the users (each for itself, everyone around a common vector, neighbours alike), each at every
+    strength of a grid, all fed the same data. Each is judged by how well it predicted every reward before it was seen, up to a
+    constant. The user's vector has the mean and covariance of the evidence-weighted mixture, and the arm is
     argmax xᵀθ_i + exploration · sqrt(xᵀ C_i x). The noise level is learned as well.
 
     Parameters
@@ -329,8 +329,8 @@ class AdaptiveGraphUCB(Policy):
     exploration : float
         Standard deviations of optimism; 0 is greedy.
     models : names among "alone", "everyone", "graph"
-        Which kinds may act. `alone` and `graph` are judged in any case; `everyone`, a vector that all users share, on request:
-        it helps users without neighbours, and costs hits where a graph is there to use (docs/adaptive.md).
+        Which kinds may act. `alone` and `graph` are judged in any case. `everyone`, a vector that all users share, tells
+        users without neighbours what people like; without it a round is cheaper, and it gets more hits on Last.fm.
     choice : {"average", "best"}
         Act with the evidence-weighted average of the models, or with the single best one.
     temper : float
@@ -380,7 +380,7 @@ class AdaptiveGraphUCB(Policy):
         alphas: Sequence[float] | None = None,
         sigma: float | None = None,
         exploration: float = 1.0,
-        models: Sequence[str] = ("alone", "graph"),
+        models: Sequence[str] = KINDS,
         choice: Literal["average", "best"] = "average",
         temper: float = 0.1,
         slack: Sequence[float] = (0.03, 0.3),

@@ -251,7 +251,7 @@ class Policy(Live):
             "since": self._since,
             "params": {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in self.params.items()},
             "numbers": numbers,
-            "ids": _plain_ids(self.graph.ids),
+            "ids": plain_ids(self.graph.ids),
             "generator": self._rng.bit_generator.state,
         }
         return header, arrays
@@ -412,7 +412,8 @@ def _as_floats(values: npt.ArrayLike, name: str) -> Floats:
     return array if array.flags.writeable else array.copy()
 
 
-def _plain_ids(ids: Sequence[Hashable] | None) -> list[Hashable] | None:
+def plain_ids(ids: Sequence[Hashable] | None) -> list[Hashable] | None:
+    """User ids as a file can hold them, or a ValueError."""
     plain = [name.item() if isinstance(name, np.generic) else name for name in ids or ()]
     odd = next((name for name in plain if not isinstance(name, str | int)), None)
     if odd is not None:

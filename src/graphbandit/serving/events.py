@@ -79,6 +79,11 @@ def decisions_in(body: str) -> list[Decision]:
     return [Decision(*entry) for entry in from_json(body)]
 
 
+def count_in(body: str) -> int:
+    """How many decisions there are in the body of DECIDED."""
+    return len(from_json(body))
+
+
 def reward_in(body: str) -> Reward:
     """The body of REWARDED."""
     return Reward(*from_json(body))

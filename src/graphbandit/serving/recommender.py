@@ -18,7 +18,7 @@ from .. import archive
 from ..jit import Floats
 from ..policies import Policy, kernels
 from .beginning import Attributes, Beginning
-from .events import Decision, Event, Kind, Reward, decisions_in, encode, reward_in, table_in
+from .events import Decision, Event, Kind, Reward, count_in, encode, reward_in, table_in
 
 Filter = Mapping[str, Sequence[str]]
 """Attribute: the values that make an arm eligible."""
@@ -223,7 +223,7 @@ class Recommender:
             if event.kind == Kind.REWARDED:
                 waiting.append(reward_in(event.body))
             elif event.kind == Kind.DECIDED:
-                self.decisions += 1 if event.who is not None else len(decisions_in(event.body))
+                self.decisions += 1 if event.who is not None else count_in(event.body)
             else:
                 self._learn(waiting)
                 waiting = []

@@ -89,8 +89,8 @@ def _serve(settings: Settings, beginning: Beginning | None, population: Populati
     logger.info("settings", extra=settings.shown())
     servers: list[uvicorn.Server] = []
     app, guard = build(settings, beginning, servers)
-    limits: dict[str, Any] = dict(timeout_graceful_shutdown=10, proxy_headers=False, server_header=False, access_log=False)
-    config = uvicorn.Config(guard, host=settings.host, port=settings.port, log_config=None, **limits)
+    limits: dict[str, Any] = dict(timeout_graceful_shutdown=10, proxy_headers=False, server_header=False, ws="none")
+    config = uvicorn.Config(guard, host=settings.host, port=settings.port, log_config=None, access_log=False, **limits)
     server = uvicorn.Server(config)
     servers.append(server)
     if population is not None:

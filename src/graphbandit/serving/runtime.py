@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import Callable, Sequence
 
@@ -30,7 +31,6 @@ class Runtime:
     def __init__(self, start: Callable[[], Service], stats: Stats, snapshot_every: int = 100_000) -> None:
         self.stats = stats
         self.failed: BaseException | None = None  # why it could not start
-        self.ready = asyncio.Event()
         self._start, self._every = start, snapshot_every
         self._service: Service | None = None
         self._writer: Writer | None = None
@@ -45,7 +45,8 @@ class Runtime:
             on_failure()
             raise
         self._writer = Writer(self._service, self._count)
-        self.ready.set()
+        gc.collect()
+        gc.freeze()  # names of users and compiled code live as long as the process: no collection need look at them again
 
     async def stop(self) -> None:
         """Write what waits, a snapshot, and leave the store."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -37,7 +38,8 @@ class Service:
         self.recommender = recommender
         self.snapshots = snapshots
         self.draws = np.random.default_rng([seed, store.last])
-        self._recent: dict[tuple[int, int], Decision] = {}
+        # Not a plain dict, which would look for its first entry among all those that were deleted.
+        self._recent: OrderedDict[tuple[int, int], Decision] = OrderedDict()
         self.saved = recommender.seq
 
     @classmethod
@@ -166,7 +168,7 @@ class Service:
         for index, decision in enumerate(decisions):
             self._recent[seq, index] = decision
         while len(self._recent) > REMEMBERED:
-            del self._recent[next(iter(self._recent))]
+            self._recent.popitem(last=False)
 
     def commit(self, drafts: Sequence[Draft]) -> list[Event]:
         """Write and apply at once: for callers without a thread."""

@@ -50,6 +50,7 @@ class Store:
         self._engine = _engine(self.url, "BEGIN IMMEDIATE")
         self._readers = _engine(self.url, "BEGIN")
         self._connection: Connection | None = None  # the writer's own
+        self._statement: Any = None
         self.last = 0  # number of the newest event that is known to be on disk
         self._sure = True  # whether there can be no later one
         self.name = ""
@@ -126,9 +127,17 @@ class Store:
             last = missed[-1].seq if missed else self.last
             fresh, answers = _numbered(drafts, last + 1, known)
             if fresh:
-                connection.execute(INSERT, [row._asdict() for row in fresh])
+                self._insert(connection, fresh)
         self._sure, self.last = True, last + len(fresh)
         return missed + fresh, answers
+
+    def _insert(self, connection: Connection, fresh: list[Event]) -> None:
+        """The statement is compiled once: its way through SQLAlchemy would cost as much as SQLite's work."""
+        if self._statement is None:
+            self._statement = INSERT.compile(dialect=connection.dialect)
+            assert not self._statement.positional or self._statement.positiontup == list(Event._fields)
+        rows: Any = fresh if self._statement.positional else [row._asdict() for row in fresh]
+        connection.exec_driver_sql(str(self._statement), rows)
 
     def read(self, after: int = 0, until: int | None = None, kinds: Sequence[Kind] = ()) -> Iterator[list[Event]]:
         """The log in order, in pages; each page is read for itself, so that a slow reader holds nothing up."""

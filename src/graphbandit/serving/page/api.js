@@ -8,11 +8,11 @@ export const token = {
   forget: () => sessionStorage.removeItem(KEY),
 };
 
-// `status` is that of HTTP, or 0 if there was no answer.
+// `status` is that of HTTP, or 0 if there was no answer; `secret` is the token that was sent.
 export class Problem extends Error {
-  constructor(status, message) {
+  constructor(status, message, secret = null) {
     super(message);
-    this.status = status;
+    Object.assign(this, { status, secret });
   }
 }
 
@@ -27,14 +27,16 @@ export async function get(path) {
   }
   const body = await answer.json().catch(() => null);
   if (answer.ok && body !== null) return body;
-  throw new Problem(answer.status, body?.detail?.map?.((entry) => entry.msg).join(" ") || `the answer was ${answer.status}.`);
+  const reasons = body?.detail?.map?.((entry) => entry.msg).join(" ");
+  throw new Problem(answer.status, reasons || `the answer was ${answer.status}.`, secret);
 }
 
 // Call `update` every so many milliseconds until it says false; not while the tab is hidden, and at once when it is seen again.
 export function poll(update, every) {
-  let timer = 0, busy = false;
+  let timer = 0, busy = false, again = false;
   async function turn() {
     clearTimeout(timer);
+    again = busy;
     if (busy || document.hidden) return;
     busy = true;
     let more = true;
@@ -42,7 +44,8 @@ export function poll(update, every) {
       more = await update();
     } finally {
       busy = false;
-      if (more && !document.hidden) timer = setTimeout(turn, every);
+      if (again) turn();
+      else if (more && !document.hidden) timer = setTimeout(turn, every);
     }
   }
   document.addEventListener("visibilitychange", turn);

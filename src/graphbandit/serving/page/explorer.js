@@ -35,7 +35,7 @@ export function startExplorer(onLocked) {
       find("user-view").replaceChildren();
       find("user-status").dataset.state = "problem";
       say(find("user-status"), reason(user, problem));
-      if (problem.status === 401) onLocked();
+      if (problem.status === 401) onLocked(problem.secret);
     }
   }
   addEventListener("hashchange", () => follow(true));

@@ -92,7 +92,7 @@ function draw() {
 
 // Says what is wrong; the answer is whether to go on asking.
 function trouble(problem) {
-  if (problem.status === 401) return lock();
+  if (problem.status === 401) return lock(problem.secret);
   const since = newest ? ` What you see is from ${clock(seen, true)}.` : "";
   if (problem.status === 503) {
     state("waiting", newest ? "Interrupted" : "Starting");
@@ -109,15 +109,16 @@ function trouble(problem) {
   return true;
 }
 
-function lock() {
-  const had = token.get() !== null;
-  if (!find("lock").hidden && !had && !refused) return false; // asked already
+// Ask for a token; `sent` is the one that was refused.
+function lock(sent = null) {
+  if (token.get() !== sent) return true; // another has been entered since
+  if (!find("lock").hidden && sent === null && !refused) return false; // asked already
   token.forget();
   newest = null;
   find("views").hidden = find("forget").hidden = find("links").hidden = true;
   find("lock").hidden = false;
   state("waiting", "Locked");
-  notice(had || refused ? "The service does not know this token." : null);
+  notice(sent !== null || refused ? "The service does not know this token." : null);
   refused = false;
   find("token").focus();
   return false;
