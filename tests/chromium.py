@@ -130,7 +130,9 @@ class Browser:
             browser._socket, browser._ids, browser.requested, browser.complaints = socket, count(1), [], []
             context = browser.send("Target.createBrowserContext")["browserContextId"]
             target = browser.send("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
-            with connect(f"{root.rpartition('/devtools/')[0]}/devtools/page/{target}", max_size=None, ping_interval=None) as page:
+            with connect(
+                f"{root.rpartition('/devtools/')[0]}/devtools/page/{target}", max_size=None, ping_interval=None
+            ) as page:
                 yield Tab(page)
             browser.send("Target.disposeBrowserContext", browserContextId=context)
 
