@@ -80,7 +80,7 @@ class Recommender:
     >>> recommender = Recommender.new(Beginning(graph, ["tea", "coffee"], np.eye(2), [{}, {}]))
     >>> [decision] = recommender.decide([Wish("ann", ["tea"])], np.random.default_rng(0))
     >>> recommender.names[decision.user], [recommender.versions[version] for version in decision.arms]
-    ('ann', 'tea')
+    ('ann', ['tea'])
     """
 
     def __init__(self, policy: Policy, names: list[str], gone: Iterable[int] = ()) -> None:
@@ -209,6 +209,9 @@ class Recommender:
         """Compile what deciding and learning need, without doing either: the first request should not wait for that."""
         nothing = np.zeros(1, dtype=np.int64)
         self.policy.decide_many(nothing[:0], self._features, nothing[:0], nothing, nothing[:0], np.random.default_rng(0))
+        moments = getattr(self.policy, "moments", None)
+        if moments is not None and self.names:
+            moments(0)  # for explanations
         kernels.learn_many(self.policy._state, np.empty(0, dtype=np.int64), np.empty((0, self.dim)), np.empty(0))
 
     # Events: the only way to change.
