@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo reproduce leaderboard test test-nojit check format bench clean
+.PHONY: help demo serve reproduce leaderboard test test-nojit check format bench clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
@@ -12,6 +12,10 @@ help:  ## list the targets
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "installing graphbandit into .venv ..."
 	@$(PIP) install --editable '.[plots]'
+	@touch $@
+
+.venv/serve: .venv/base
+	@$(PIP) install --editable '.[plots,serve]'
 	@touch $@
 
 .venv/test: .venv/base
@@ -24,6 +28,9 @@ help:  ## list the targets
 
 demo: .venv/base  ## six algorithms on a random graph: a table and a plot, in under a minute
 	$(BIN)/graphbandit demo
+
+serve: .venv/serve  ## the service with a simulated population, at http://127.0.0.1:8000/; ARGS='--port 9000' is passed on
+	$(BIN)/graphbandit serve --demo $(ARGS)
 
 reproduce: .venv/base  ## every figure and claim of the paper, as a report; ARGS='--quick' or ARGS='--data DIR' is passed on
 	$(BIN)/graphbandit reproduce --out report $(ARGS)

@@ -7,11 +7,12 @@ is, its format version, and the SHA-256 of every array.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,12 +28,10 @@ class ArchiveError(ValueError):
 def write(path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arrays: Arrays) -> None:
     """Write aside, flush to disk, rename: the file at `path` is the old one or the new one, never half of either."""
     target = Path(path)
-    sums = {name: _digest(array) for name, array in arrays.items()}
-    text = json.dumps({"graphbandit": kind, "format": FORMAT, "sha256": sums, **header}, default=lambda value: value.tolist())
     aside = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         with aside.open("wb") as file:
-            np.savez(file, allow_pickle=False, header=np.frombuffer(text.encode(), dtype=np.uint8), **arrays)
+            _save(file, kind, header, arrays)
             file.flush()
             os.fsync(file.fileno())
         aside.replace(target)
@@ -42,15 +41,36 @@ def write(path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], ar
 
 def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], Arrays]:
     """The header and the arrays of a file written by `write`, or an `ArchiveError`."""
-    target = Path(path)
-    with target.open("rb") as file:
-        try:
-            with np.load(file, allow_pickle=False) as members:
-                content: Arrays = {name: members[name] for name in members.files}
-        except Exception as error:  # the zip and array readers raise a dozen kinds on damaged bytes
-            raise ArchiveError(
-                f"{target} cannot be read: it is truncated, corrupted or not a graphbandit file ({error})."
-            ) from None
+    with Path(path).open("rb") as file:
+        return _load(file, Path(path), kind)
+
+
+def to_bytes(kind: str, header: Mapping[str, Any], arrays: Arrays) -> bytes:
+    """What `write` would write."""
+    file = io.BytesIO()
+    _save(file, kind, header, arrays)
+    return file.getvalue()
+
+
+def from_bytes(content: bytes, kind: str, name: str) -> tuple[dict[str, Any], Arrays]:
+    """What `read` would read; `name` says in a complaint what it was."""
+    return _load(io.BytesIO(content), name, kind)
+
+
+def _save(file: IO[bytes], kind: str, header: Mapping[str, Any], arrays: Arrays) -> None:
+    sums = {name: _digest(array) for name, array in arrays.items()}
+    text = json.dumps({"graphbandit": kind, "format": FORMAT, "sha256": sums, **header}, default=lambda value: value.tolist())
+    np.savez(file, allow_pickle=False, header=np.frombuffer(text.encode(), dtype=np.uint8), **arrays)
+
+
+def _load(file: IO[bytes], target: Path | str, kind: str) -> tuple[dict[str, Any], Arrays]:
+    try:
+        with np.load(file, allow_pickle=False) as members:
+            content: Arrays = {name: members[name] for name in members.files}
+    except Exception as error:  # the zip and array readers raise a dozen kinds on damaged bytes
+        raise ArchiveError(
+            f"{target} cannot be read: it is truncated, corrupted or not a graphbandit file ({error})."
+        ) from None
     try:
         header: dict[str, Any] = json.loads(content.pop("header").tobytes())
         found, version, sums = header["graphbandit"], header["format"], header["sha256"]

@@ -11,6 +11,7 @@ from . import data, experiments, figures
 from .diagnose import diagnose
 from .evaluate import evaluate
 from .leaderboard import leaderboard
+from .serve import serve
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Bandits for many users who are joined by a graph.")
 app.add_typer(data.app, name="datasets")
@@ -21,6 +22,7 @@ app.command()(experiments.tune)
 app.command()(leaderboard)
 app.command()(diagnose)
 app.command()(evaluate)
+app.command()(serve)
 
 
 @app.callback(invoke_without_command=True)

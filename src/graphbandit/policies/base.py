@@ -41,6 +41,15 @@ class Choice(NamedTuple):
     propensity: float
 
 
+class Rankings(NamedTuple):
+    """Decisions about many users with everything that a log of them needs; candidates of all users one after the other."""
+
+    order: Ints  # (candidates,), for each user the positions of its candidates, best first, as many as there are places
+    mean: Floats  # (candidates,)
+    bonus: Floats  # (candidates,)
+    propensity: Floats  # (users,), of the first arm being the first
+
+
 class Policy(Live):
     """Recommends arms to the users of a graph and learns from their rewards.
 
@@ -124,6 +133,42 @@ class Policy(Live):
         kernels.all_values(self._state, user, features, self._draw_noise(), values)
         dealt = self._rng.permutation(len(features))
         return dealt[np.argsort(-values[dealt], kind="stable")][:k]
+
+    def decide_many(
+        self, users: Ints, table: Floats, rows: Ints, start: Ints, places: Ints, draws: np.random.Generator
+    ) -> Rankings:
+        """`rank` for many users, with scores and propensities, compiled in one go. For services, which have checked everything.
+
+        User i is offered the arms `table[rows[start[i] : start[i + 1]]]`, of which the best `places[i]` are put in order.
+        Chance comes from `draws`, so that nothing in the policy changes: what is rebuilt from a log of rewards does not depend
+        on the decisions that it was asked for.
+
+        >>> from graphbandit import LinUCB, graphs
+        >>> one, two = np.ones(1, dtype=np.int64), np.arange(2)
+        >>> policy = LinUCB(graphs.empty(1), 2)
+        >>> ranked = policy.decide_many(0 * one, np.eye(2), two, 2 * two, one, np.random.default_rng(0))
+        >>> ranked.propensity.tolist()
+        [0.5]
+        """
+        offered, luck = len(rows), draws.random(len(rows))
+        ranked = Rankings(np.zeros(offered, dtype=np.int64), np.empty(offered), np.empty(offered), np.empty(len(users)))
+        if self._is_optimistic:
+            kernels.rank_many(self._state, users, table, rows, start, places, luck, *ranked)
+            return ranked
+        for i, user in enumerate(users.tolist()):
+            own = slice(start[i], start[i + 1])
+            arms, values = table[rows[own]], np.empty(start[i + 1] - start[i])
+            ranked.mean[own], ranked.bonus[own] = self.scores(user, arms)
+            noise = draws.standard_normal((1 + DRAWS if self._is_sampling else 1, self._noise))
+            kernels.all_values(self._state, user, arms, noise[0], values)
+            ranked.order[own] = np.lexsort((luck[own], -values))
+            ranked.propensity[i] = self._chances(user, arms, noise)[ranked.order[start[i]]]
+        return ranked
+
+    @property
+    def _is_optimistic(self) -> bool:
+        """Whether the values to maximise are mean + bonus, without noise."""
+        return self._noise == 0
 
     def scores(self, user: int, arms: npt.ArrayLike) -> Scores:
         """Estimate and exploration bonus of every row of `arms`; changes nothing."""

@@ -334,6 +334,10 @@ class HordeTS(_Horde):
         super().__init__(graph, dim, state, params, seed, noise=0 if many else dim)
         self.refresh()
 
+    @property
+    def _is_optimistic(self) -> bool:
+        return False  # it samples, be it once for many decisions
+
     def unit(self, user: int) -> float:
         """Standard deviations of the noise in a draw."""
         self._check_user(user)

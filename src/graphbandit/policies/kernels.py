@@ -157,6 +157,52 @@ def learn_many(state: Any, users: Ints, features: Floats, rewards: Floats) -> No
 
 
 @compiled
+def rank_many(
+    state: Any,
+    users: Ints,
+    table: Floats,
+    rows: Ints,
+    start: Ints,
+    places: Ints,
+    luck: Floats,
+    order: Ints,
+    mean: Floats,
+    bonus: Floats,
+    propensity: Floats,
+) -> None:
+    """`Policy.decide_many` for optimistic policies: of arms with the same value, the one with the most luck is first."""
+    for i in range(users.shape[0]):
+        first, end = start[i], start[i + 1]
+        arms = np.empty((end - first, table.shape[1]))
+        for a in range(end - first):
+            for j in range(table.shape[1]):
+                arms[a, j] = table[rows[first + a], j]
+        score(state, users[i], arms, mean[first:end], bonus[first:end])
+        values = np.empty(end - first)
+        for a in range(end - first):
+            values[a] = mean[first + a] + bonus[first + a]
+        propensity[i] = best_first(values, luck[first:end], places[i], order[first:end])
+
+
+@compiled
+def best_first(values: Floats, luck: Floats, places: int, order: Ints) -> float:
+    """Write the positions of the largest values, and return the chance of the first; `values` are used up."""
+    chance = 1.0
+    for place in range(places):
+        best, ties = 0, 0
+        for a in range(values.shape[0]):
+            if values[a] > values[best] or (values[a] == values[best] and luck[a] > luck[best]):
+                best = a
+        if place == 0:
+            for a in range(values.shape[0]):
+                ties += values[a] == values[best]
+            chance = 1.0 / ties
+        order[place] = best
+        values[best] = -np.inf
+    return chance
+
+
+@compiled
 def all_usable(matrix: Floats) -> bool:
     """Whether every entry of a matrix is a number of reasonable size."""
     for i in range(matrix.shape[0]):

@@ -1,0 +1,311 @@
+"""Load on the service, beside an empty FastAPI endpoint in the same run: throughput, latency at half load, batches, memory.
+
+    python benchmarks/load.py                      # 100,000 users, 1,000 arms, candidates of 20
+    python benchmarks/load.py --requests 1000000   # how memory does over a million requests
+
+The load generator is its own process on the same machine, like the service. It speaks just enough HTTP to be cheap.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import uvloop
+from pyarrow import parquet
+from scipy import sparse
+
+DIM, DEGREE, POOL, NOISE = 10, 10, 20, 0.3
+EMPTY = """
+from fastapi import FastAPI
+app = FastAPI()
+@app.get("/empty")
+async def empty() -> dict[str, str]:
+    return {}
+"""
+
+
+class World:
+    """Users on a random graph with smooth tastes, and the requests that they make."""
+
+    def __init__(self, n_users: int, n_arms: int, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        ends = rng.integers(n_users, size=(n_users * DEGREE // 2, 2))
+        ends = np.unique(np.sort(ends[ends[:, 0] != ends[:, 1]], axis=1), axis=0)
+        both = np.concatenate([ends, ends[:, ::-1]])
+        walk = sparse.csr_array((np.ones(len(both)), (both[:, 0], both[:, 1])), shape=(n_users, n_users))
+        theta = rng.standard_normal((n_users, DIM))
+        for _ in range(10):  # neighbours become alike
+            theta = theta + walk @ theta
+            theta /= np.linalg.norm(theta, axis=1, keepdims=True)
+        arms = rng.standard_normal((n_arms, DIM))
+        self.arms = arms / np.linalg.norm(arms, axis=1, keepdims=True)
+        self.theta, self.ends, self.rng, self.n_users, self.n_arms = theta, ends, rng, n_users, n_arms
+
+    def write(self, folder: Path) -> None:
+        """The files that the service starts from."""
+        edges = {"user": [f"u{a}" for a in self.ends[:, 0]], "friend": [f"u{b}" for b in self.ends[:, 1]]}
+        parquet.write_table(pa.table(edges), folder / "edges.parquet")
+        arms = {"arm": [f"a{a}" for a in range(self.n_arms)]} | {f"x{k}": self.arms[:, k] for k in range(DIM)}
+        parquet.write_table(pa.table(arms), folder / "arms.parquet")
+
+    def wish(self) -> dict[str, object]:
+        """A request for a recommendation."""
+        offer = self.rng.choice(self.n_arms, POOL, replace=False)
+        user = int(self.ends[self.rng.integers(len(self.ends)), 0])
+        return {"user": f"u{user}", "candidates": [f"a{a}" for a in offer]}
+
+    def value(self, decision: dict[str, object]) -> float:
+        """What a decision earns."""
+        user, arm = int(str(decision["user"])[1:]), int(decision["arms"][0]["arm"][1:])  # type: ignore[index]
+        return float(self.arms[arm] @ self.theta[user] + NOISE * self.rng.standard_normal())
+
+
+class Connection:
+    """One HTTP/1.1 connection that is kept open."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    @classmethod
+    async def open(cls, port: int) -> Connection:
+        return cls(*await asyncio.open_connection("127.0.0.1", port, limit=2**24))
+
+    async def ask(self, request: bytes) -> bytes:
+        self.writer.write(request)
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        if not head.startswith(b"HTTP/1.1 200"):
+            raise RuntimeError(head.decode())
+        start = head.lower().index(b"content-length:") + 15
+        return await self.reader.readexactly(int(head[start : head.index(b"\r", start)]))
+
+
+def post(path: str, body: bytes) -> bytes:
+    head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+GET_EMPTY = b"GET /empty HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+Round = Callable[[Connection, int], Awaitable[int]]
+"""One user's visit; returns how many requests it took."""
+
+
+def visits(world: World, prepared: int = 4000) -> Round:
+    """A recommendation, then its reward."""
+    wishes = [world.wish() for _ in range(prepared)]
+    expected = world.theta[[int(str(wish["user"])[1:]) for wish in wishes]] @ world.arms.T  # what each would earn, less noise
+    asked = [post("/v1/recommendations", json.dumps(wish).encode()) for wish in wishes]
+    noise = (NOISE * world.rng.standard_normal(997)).tolist()
+
+    async def visit(connection: Connection, number: int) -> int:
+        answer = await connection.ask(asked[number % prepared])
+        decision, place = answer[13 : answer.index(b'"', 13)], answer.index(b'"arm":"a') + 8
+        arm = int(answer[place : answer.index(b'"', place)])
+        value = expected[number % prepared, arm] + noise[number % 997]
+        await connection.ask(post("/v1/rewards", b'{"decision":"%s","value":%.4f}' % (decision, value)))
+        return 2
+
+    return visit
+
+
+async def nothing(connection: Connection, number: int) -> int:
+    await connection.ask(GET_EMPTY)
+    return 1
+
+
+async def flat_out(port: int, round_: Round, seconds: float, users: int) -> float:
+    """Requests a second when everyone asks again at once."""
+    done, end = 0, time.perf_counter() + seconds
+
+    async def user(number: int) -> None:
+        nonlocal done
+        connection = await Connection.open(port)
+        while time.perf_counter() < end:
+            asked = await round_(
+                connection, number
+            )  # not in one line with +=, which would read `done` before the others add to it
+            done += asked
+            number += users
+        connection.writer.close()
+
+    start = time.perf_counter()
+    await asyncio.gather(*[user(number) for number in range(users)])
+    return done / (time.perf_counter() - start)
+
+
+async def paced(port: int, round_: Round, rate: float, seconds: float, users: int) -> list[float]:
+    """Seconds of every request when visits come at this rate, late or not: waiting in line counts."""
+    spent: list[float] = []
+    start = time.perf_counter()
+    count = int(rate * seconds / 2)
+    due = start + np.cumsum(np.random.default_rng(0).exponential(2.0 / rate, size=count))
+    line: asyncio.Queue[float] = asyncio.Queue()
+
+    async def user(number: int) -> None:
+        connection = await Connection.open(port)
+        ask = connection.ask
+
+        async def timed(request: bytes) -> bytes:
+            answer = await ask(request)
+            nonlocal_start[0], before = time.perf_counter(), nonlocal_start[0]
+            spent.append(nonlocal_start[0] - before)
+            return answer
+
+        connection.ask = timed  # type: ignore[method-assign]
+        nonlocal_start = [0.0]
+        while (moment := await line.get()) > 0:
+            nonlocal_start[0] = moment
+            await round_(connection, number)
+            number += users
+        connection.writer.close()
+
+    crowd = [asyncio.create_task(user(number)) for number in range(users)]
+    for moment in due.tolist():
+        wait = moment - time.perf_counter()
+        if wait > 0:
+            await asyncio.sleep(wait)
+        line.put_nowait(moment)
+    for _ in range(users):
+        line.put_nowait(-1.0)
+    await asyncio.gather(*crowd)
+    return spent
+
+
+async def batches(port: int, world: World, size: int, seconds: float) -> float:
+    """Decisions a second of the batch endpoint, two requests under way at a time."""
+    bodies = [
+        post("/v1/recommendations/batch", json.dumps({"requests": [world.wish() for _ in range(size)]}).encode())
+        for _ in range(8)
+    ]
+
+    async def one(connection: Connection, number: int) -> int:
+        await connection.ask(bodies[number % 8])
+        return size
+
+    return await flat_out(port, one, seconds, 2)
+
+
+async def train(port: int, world: World, rewards: int) -> None:
+    """Let the policy learn what it would have learned in a day, so that it is measured as it works."""
+    connection = await Connection.open(port)
+    for _ in range(rewards // 1000):
+        wishes = json.dumps({"requests": [world.wish() for _ in range(1000)]}).encode()
+        decided = json.loads(await connection.ask(post("/v1/recommendations/batch", wishes)))["decisions"]
+        outcomes = [{"decision": decision["decision"], "value": world.value(decision)} for decision in decided]
+        await connection.ask(post("/v1/rewards", json.dumps({"rewards": outcomes}).encode()))
+    connection.writer.close()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_for(port: int, path: str, process: subprocess.Popen[bytes]) -> None:
+    for _ in range(3000):
+        if process.poll() is not None:
+            raise SystemExit(f"the server ended with code {process.returncode}")
+        try:
+            with socket.create_connection(("127.0.0.1", port), 1) as link:
+                link.sendall(f"GET {path} HTTP/1.0\r\nhost: 127.0.0.1\r\n\r\n".encode())
+                if b" 200 " in link.recv(100):
+                    return
+        except OSError:
+            pass
+        time.sleep(0.1)
+    raise SystemExit("the server did not become ready")
+
+
+async def measure(options: argparse.Namespace, world: World, port: int, empty: int, process: subprocess.Popen[bytes]) -> None:
+    await train(port, world, options.trained)
+    visit = visits(world)
+    await flat_out(port, visit, 2.0, options.users_at_once)
+    await flat_out(empty, nothing, 2.0, options.users_at_once)
+    rates: dict[str, list[float]] = {"empty": [], "service": []}
+    for _ in range(options.repeats):
+        rates["empty"].append(await flat_out(empty, nothing, options.seconds, options.users_at_once))
+        rates["service"].append(await flat_out(port, visit, options.seconds, options.users_at_once))
+    nothing_rate, rate = (float(np.median(rates[name])) for name in ("empty", "service"))
+    print(f"empty FastAPI endpoint          {nothing_rate:9,.0f} requests/s   {[round(r) for r in rates['empty']]}")
+    print(f"recommendations and rewards     {rate:9,.0f} requests/s   {[round(r) for r in rates['service']]}")
+    print(f"ratio                           {rate / nothing_rate:9.2f}   (to be 0.60 or more)")
+    spent = await paced(port, visit, rate / 2, options.seconds, 4 * options.users_at_once)
+    p50, p99, worst = np.percentile(spent, [50, 99, 100]) * 1e3
+    print(f"at half of that load            p50 {p50:.1f} ms, p99 {p99:.1f} ms, worst {worst:.1f} ms   (p99 to be under 20 ms)")
+    decisions = await batches(port, world, options.batch, options.seconds)
+    print(
+        f"batches of {options.batch}                {decisions:9,.0f} decisions/s, "
+        f"{decisions / (rate / 2):.1f} times the single ones in the mix"
+    )
+    memory = psutil.Process(process.pid)
+    done, shown = 0.0, 0
+    while done < options.requests:
+        print(f"memory after {done:11,.0f} requests  {memory.memory_info().rss / 2**20:9,.0f} MB", flush=True)
+        start = time.perf_counter()
+        speed = await flat_out(port, visit, min(20.0, options.requests / rate / 10), options.users_at_once)
+        done += speed * (time.perf_counter() - start)
+        shown += 1
+    print(f"memory after {done:11,.0f} requests  {memory.memory_info().rss / 2**20:9,.0f} MB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--users", type=int, default=100_000)
+    parser.add_argument("--arms", type=int, default=1000)
+    parser.add_argument("--policy", default="adaptive")
+    parser.add_argument("--trained", type=int, default=100_000, help="rewards that are learned before anything is measured")
+    parser.add_argument("--seconds", type=float, default=8.0)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--users-at-once", type=int, default=64)
+    parser.add_argument("--batch", type=int, default=500)
+    parser.add_argument("--requests", type=int, default=0, help="for the measurement of memory")
+    options = parser.parse_args()
+    world = World(options.users, options.arms)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        world.write(folder)
+        (folder / "empty_app.py").write_text(EMPTY)
+        port, empty = free_port(), free_port()
+        server = [
+            sys.executable,
+            "-m",
+            "uvicorn",
+            "empty_app:app",
+            "--port",
+            str(empty),
+            "--log-level",
+            "warning",
+            "--no-access-log",
+        ]
+        files = ["--graph", str(folder / "edges.parquet"), "--arms", str(folder / "arms.parquet")]
+        command = [sys.executable, "-m", "graphbandit.cli", "serve", *files, "--store", f"sqlite:///{folder}/state.db"]
+        command += ["--port", str(port), "--policy", options.policy, "--rate", "0", "--log-level", "warning"]
+        processes = [subprocess.Popen(command), subprocess.Popen(server, cwd=folder)]
+        try:
+            wait_for(port, "/ready", processes[0])
+            wait_for(empty, "/empty", processes[1])
+            uvloop.run(measure(options, world, port, empty, processes[0]))
+        finally:
+            for process in processes:
+                process.send_signal(signal.SIGTERM)
+            for process in processes:
+                process.wait()
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONUNBUFFERED", "1")
+    main()

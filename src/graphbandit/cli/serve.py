@@ -1,0 +1,48 @@
+"""`graphbandit serve`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .common import guarded
+
+
+def serve(
+    graph: Annotated[Path | None, typer.Option(metavar="EDGES", help="CSV or Parquet: user, friend, weight.")] = None,
+    arms: Annotated[Path | None, typer.Option(metavar="ARMS", help="CSV or Parquet: arm, x0, x1, …, attributes.")] = None,
+    store: Annotated[
+        str | None, typer.Option(metavar="URL", help="sqlite:///state.db (the default) or postgresql://user@host/name.")
+    ] = None,
+    policy: Annotated[str | None, typer.Option(help="Name of the policy of a new store; adaptive by default.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Share of decisions that are uniform, in a new store.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of everything that is drawn.")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to bind to; 127.0.0.1 by default.")] = None,
+    port: Annotated[int | None, typer.Option(help="8000 by default.")] = None,
+    token_file: Annotated[Path | None, typer.Option(help="File with bearer tokens, one a line.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Requests a second for each token; 0: no limit.")] = None,
+    snapshots: Annotated[Path | None, typer.Option(help="Folder for snapshots.")] = None,
+    snapshot_every: Annotated[int | None, typer.Option(help="Events between two snapshots.")] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with any of these settings, and a table [params].")] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="A simulated population uses the service; nothing is kept.")] = False,
+) -> None:
+    """Recommendations over HTTP, from a policy whose every decision and reward is in a durable log.
+
+    Settings may also come from the environment, as GRAPHBANDIT_STORE and so on.
+    """
+    flags: dict[str, Any] = dict(graph=graph, arms=arms, store=store, policy=policy, epsilon=epsilon, seed=seed, host=host)
+    flags |= dict(port=port, token_file=token_file, rate=rate, snapshots=snapshots, snapshot_every=snapshot_every)
+    with guarded(lambda: "what was acknowledged is in the store"):
+        try:
+            from ..serving import settings
+            from ..serving.run import serve as run
+            from ..serving.store import Unavailable
+        except ImportError as error:
+            raise ValueError(f"the service needs {error.name}: pip install 'graphbandit[serve]'.") from None
+        try:
+            run(settings.load(flags | dict(log_level=log_level), config), demo)
+        except Unavailable as error:
+            raise ValueError(str(error)) from None

@@ -1,0 +1,146 @@
+"""The log as Parquet, streamed: a page of events is read, turned into columns and sent before the next one is read."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from .events import Event, Kind, decision_id, decisions_in, reward_in
+from .recommender import Recommender
+from .service import Service
+
+Columns = dict[str, list[Any]]
+
+
+class Chunks(io.RawIOBase):
+    """A file that is only written to; what has been written can be taken away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: list[bytes] = []
+
+    def writable(self) -> bool:
+        """Yes."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Keep a copy."""
+        self._parts.append(bytes(data))
+        return len(self._parts[-1])
+
+    def take(self) -> bytes:
+        """What was written since the last time."""
+        parts, self._parts = self._parts, []
+        return b"".join(parts)
+
+
+def decision_schema() -> Any:
+    """Columns of decisions.parquet."""
+    import pyarrow as pa
+
+    numbers = pa.list_(pa.float64())
+    return pa.schema(
+        [
+            ("decision", pa.string()),
+            ("time", pa.timestamp("us", tz="UTC")),
+            ("user", pa.string()),
+            ("arm", pa.string()),  # the first that was shown
+            ("propensity", pa.float64()),  # of that
+            ("arms", pa.list_(pa.string())),
+            ("mean", numbers),
+            ("bonus", numbers),
+            ("version", pa.int64()),  # row of arms.parquet with the features of `arm`
+            ("candidates", pa.list_(pa.int64())),  # rows of arms.parquet; null: all arms that there were
+        ]
+    )
+
+
+def decision_columns(state: Recommender, events: Sequence[Event]) -> Columns:
+    """One row for each decision."""
+    columns: Columns = {name: [] for name in decision_schema().names}
+    for event in events:
+        for index, decision in enumerate(decisions_in(event.body)):
+            arms = [state.versions[version] for version in decision.arms]
+            row = (decision_id(event.seq, index), event.at, state.names[decision.user], arms[0], decision.propensity)
+            row = (*row, arms, decision.mean, decision.bonus, decision.arms[0], decision.candidates)  # type: ignore[assignment]
+            for column, value in zip(columns.values(), row, strict=True):
+                column.append(value)
+    return columns
+
+
+def reward_schema(dim: int) -> Any:
+    """Columns of rewards.parquet: also a log that `graphbandit diagnose` reads."""
+    import pyarrow as pa
+
+    fields = [("decision", pa.string()), ("time", pa.timestamp("us", tz="UTC")), ("user", pa.string()), ("arm", pa.string())]
+    fields += [("place", pa.int64()), ("version", pa.int64()), ("reward", pa.float64())]
+    return pa.schema(fields + [(f"x{k}", pa.float64()) for k in range(dim)])
+
+
+def reward_columns(state: Recommender, events: Sequence[Event]) -> Columns:
+    """One row for each reward, with the features of what was shown."""
+    rewards = [reward_in(event.body) for event in events]
+    columns: Columns = {
+        "decision": [decision_id(reward.decision, reward.item) for reward in rewards],
+        "time": [event.at for event in events],
+        "user": [state.names[reward.user] for reward in rewards],
+        "arm": [state.versions[reward.version] for reward in rewards],
+        "place": [reward.place for reward in rewards],
+        "version": [reward.version for reward in rewards],
+        "reward": [reward.value for reward in rewards],
+    }
+    features = state.features[[reward.version for reward in rewards]]
+    return columns | {f"x{k}": features[:, k].tolist() for k in range(state.dim)}
+
+
+def arm_table(state: Recommender) -> bytes:
+    """arms.parquet: every version of every arm that there ever was."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    newest = set(state.arms.values())
+    columns = {
+        "version": list(range(len(state.versions))),
+        "arm": list(state.versions),
+        "offered": [version in newest for version in range(len(state.versions))],
+        "features": state.features.tolist(),
+        "attributes": [list(entry.items()) for entry in state.attributes],
+    }
+    schema = pa.schema(
+        [
+            ("version", pa.int64()),
+            ("arm", pa.string()),
+            ("offered", pa.bool_()),
+            ("features", pa.list_(pa.float64())),
+            ("attributes", pa.map_(pa.string(), pa.string())),
+        ]
+    )
+    sink = io.BytesIO()
+    parquet.write_table(pa.table(columns, schema=schema), sink)
+    return sink.getvalue()
+
+
+def streamed(
+    service: Service, kind: Kind, schema: Any, columns: Callable[[Recommender, Sequence[Event]], Columns]
+) -> Iterator[bytes]:
+    """The events of one kind up to now."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    sink = Chunks()
+    with parquet.ParquetWriter(pa.PythonFile(sink, mode="w"), schema) as writer:
+        for page in service.store.read(until=service.recommender.seq, kinds=[kind]):
+            writer.write_table(pa.table(columns(service.recommender, page), schema=schema))
+            yield sink.take()
+    yield sink.take()
+
+
+def decisions(service: Service) -> Iterator[bytes]:
+    """decisions.parquet."""
+    return streamed(service, Kind.DECIDED, decision_schema(), decision_columns)
+
+
+def rewards(service: Service) -> Iterator[bytes]:
+    """rewards.parquet."""
+    return streamed(service, Kind.REWARDED, reward_schema(service.recommender.dim), reward_columns)

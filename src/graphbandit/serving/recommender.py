@@ -1,0 +1,328 @@
+"""The recommender: names of users and arms around a policy. No HTTP, no database.
+
+`apply` is the only way in which its state changes, so that the same events lead to the same state, bit for bit. Deciding
+changes nothing; what was decided is an event like any other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, chain
+from typing import Any, NamedTuple, Protocol, Self
+
+import numpy as np
+
+from .. import archive
+from ..jit import Floats
+from ..policies import Policy, kernels
+from .beginning import Attributes, Beginning
+from .events import Decision, Event, Kind, Reward, count_in, encode, reward_in, table_in
+
+Filter = Mapping[str, Sequence[str]]
+"""Attribute: the values that make an arm eligible."""
+FILTERS = 1000
+"""Filters whose arms are remembered until the arms change."""
+
+
+class Wrong(ValueError):
+    """A request that makes no sense; `field` says what is wrong with it."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class Unknown(ValueError):
+    """A name that is not there; `field` says which one was asked about."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class Request(Protocol):
+    """A wish for recommendations."""
+
+    @property
+    def user(self) -> str:
+        """For whom."""
+
+    @property
+    def candidates(self) -> Sequence[str] | None:
+        """From which arms; None: all."""
+
+    @property
+    def where(self) -> Filter | None:
+        """Which attributes an arm must have."""
+
+    @property
+    def k(self) -> int:
+        """How many."""
+
+
+class Wish(NamedTuple):
+    """A request in plain Python."""
+
+    user: str
+    candidates: Sequence[str] | None = None
+    where: Filter | None = None
+    k: int = 1
+
+
+class Recommender:
+    """The state of the service.
+
+    >>> from graphbandit import graphs
+    >>> from graphbandit.serving.recommender import Recommender, Wish
+    >>> graph = graphs.from_edges([("ann", "bob")])
+    >>> recommender = Recommender.new(Beginning(graph, ["tea", "coffee"], np.eye(2), [{}, {}]))
+    >>> [decision] = recommender.decide([Wish("ann", ["tea"])], np.random.default_rng(0))
+    >>> recommender.names[decision.user], [recommender.versions[version] for version in decision.arms]
+    ('ann', ['tea'])
+    """
+
+    def __init__(self, policy: Policy, names: list[str], gone: Iterable[int] = ()) -> None:
+        self.policy = policy
+        self.names = names  # of all rows, those of users who left too
+        self.gone = set(gone)  # their rows
+        self.rows = {name: row for row, name in enumerate(names) if row not in self.gone}
+        self.arms: dict[str, int] = {}  # name: newest version
+        self.versions: list[str] = []  # whose features these are
+        self.attributes: list[Attributes] = []  # of each version
+        self._features = np.empty((0, policy.dim))
+        self._eligible: dict[str, list[int]] = {}
+        self.seq = 0  # of the last event
+        self.decisions = 0
+        self.rewards = 0
+        self.refused = (0, "")  # the last event that the policy could not take in, and why
+
+    @classmethod
+    def new(cls, beginning: Beginning) -> Self:
+        """Before the first event."""
+        recommender = cls(beginning.make_policy(), beginning.users)
+        for name, features, attributes in zip(beginning.arms, beginning.features, beginning.attributes, strict=True):
+            recommender._put_arm(name, features, attributes)
+        return recommender
+
+    @property
+    def dim(self) -> int:
+        """Number of features."""
+        return self.policy.dim
+
+    @property
+    def features(self) -> Floats:
+        """(versions, dim) the features of every version of every arm."""
+        return self._features[: len(self.versions)]
+
+    # Questions: they change nothing.
+
+    def row(self, user: str, field: str = "user") -> int:
+        """The row of a user."""
+        row = self.rows.get(user)
+        if row is None:
+            raise Unknown(field, f"there is no user {user!r}.")
+        return row
+
+    def version(self, arm: str, field: str = "arm") -> int:
+        """The newest version of an arm."""
+        version = self.arms.get(arm)
+        if version is None:
+            raise Unknown(field, f"there is no arm {arm!r}.")
+        return version
+
+    def weight(self, a: int, b: int) -> float:
+        """Of the edge between two rows; 0 if there is none."""
+        return self.policy._live.weight(a, b)
+
+    def edges(self, row: int) -> list[tuple[int, float]]:
+        """The neighbours of a row and the weights of the edges."""
+        live = self.policy._live
+        return [(other, live.weight(row, other)) for other in live.neighbours(row)]
+
+    def eligible(self, request: Request) -> list[int]:
+        """The versions to choose from: the candidates, less those that the filter leaves out."""
+        if request.candidates is None:
+            return self._matching(request.where or {})
+        arms = self.arms
+        try:
+            versions = [arms[name] for name in request.candidates]
+        except KeyError as error:
+            raise Unknown("candidates", f"there is no arm {error.args[0]!r}.") from None
+        if len(set(versions)) != len(versions):
+            versions = list(dict.fromkeys(versions))
+        if request.where:
+            versions = [version for version in versions if _matches(self.attributes[version], request.where)]
+        return versions
+
+    def decide(self, requests: Sequence[Request], draws: np.random.Generator) -> list[Decision]:
+        """Rank the eligible arms for each user. A decision counts once it has been applied as an event."""
+        users = [self.row(request.user) for request in requests]
+        offers = [self.eligible(request) for request in requests]
+        if not all(offers):
+            raise Wrong("candidates", "no arm is eligible.")
+        places = [min(request.k, len(offer)) for request, offer in zip(requests, offers, strict=True)]
+        start = [0, *accumulate(map(len, offers))]
+        rows = offers[0] if len(offers) == 1 else list(chain.from_iterable(offers))
+        table = self._features
+        ranked = self.policy.decide_many(np.array(users), table, np.array(rows), np.array(start), np.array(places), draws)
+        # Plain lists are taken apart much faster than arrays.
+        order, mean, bonus, propensity = (part.tolist() for part in ranked)
+        decisions = []
+        for request, user, offer, k, first, chance in zip(requests, users, offers, places, start, propensity, strict=False):
+            best = order[first : first + k]
+            decisions.append(
+                Decision(
+                    user,
+                    None if request.candidates is None and not request.where else offer,
+                    [offer[a] for a in best],
+                    [mean[first + a] for a in best],
+                    [bonus[first + a] for a in best],
+                    chance,
+                    max(mean[first : first + len(offer)]),
+                )
+            )
+        return decisions
+
+    def ranked(self, user: int) -> list[tuple[str, float, float]]:
+        """All arms with mean and bonus, as the user would be shown them now."""
+        versions = self._matching({})
+        if not versions:
+            return []
+        start, places = np.array([0, len(versions)]), np.array([len(versions)])
+        draws = np.random.default_rng(0)
+        found = self.policy.decide_many(np.array([user]), self._features, np.array(versions), start, places, draws)
+        return [(self.versions[versions[a]], float(found.mean[a]), float(found.bonus[a])) for a in found.order.tolist()]
+
+    def _matching(self, where: Filter) -> list[int]:
+        key = encode({name: list(where[name]) for name in sorted(where)}) if where else ""
+        found = self._eligible.get(key)
+        if found is None:
+            if len(self._eligible) >= FILTERS:
+                self._eligible.clear()
+            found = [version for version in self.arms.values() if _matches(self.attributes[version], where)]
+            self._eligible[key] = found
+        return found
+
+    def warm_up(self) -> None:
+        """Compile what deciding and learning need, without doing either: the first request should not wait for that."""
+        nothing = np.zeros(1, dtype=np.int64)
+        self.policy.decide_many(nothing[:0], self._features, nothing[:0], nothing, nothing[:0], np.random.default_rng(0))
+        moments = getattr(self.policy, "moments", None)
+        if moments is not None and self.names:
+            moments(0)  # for explanations
+        kernels.learn_many(self.policy._state, np.empty(0, dtype=np.int64), np.empty((0, self.dim)), np.empty(0))
+
+    # Events: the only way to change.
+
+    def apply(self, events: Sequence[Event]) -> None:
+        """Take in the next events of the log, in its order. What an event is about may be gone: then it does nothing."""
+        waiting: list[Reward] = []  # rewards are learned many at a time
+        for event in events:
+            if event.seq <= self.seq:
+                raise ValueError(f"events must come in order, but {event.seq} follows {self.seq}.")
+            self.seq = event.seq
+            if event.kind == Kind.REWARDED:
+                waiting.append(reward_in(event.body))
+            elif event.kind == Kind.DECIDED:
+                self.decisions += 1 if event.who is not None else count_in(event.body)
+            else:
+                self._learn(waiting)
+                waiting = []
+                try:
+                    self._change(event.kind, table_in(event.body))
+                except ValueError as error:  # what the policy cannot take in, it leaves alone
+                    self.refused = (event.seq, str(error))
+        self._learn(waiting)
+
+    def _learn(self, rewards: list[Reward]) -> None:
+        self.rewards += len(rewards)
+        learned = [reward for reward in rewards if reward.user not in self.gone]
+        if learned:
+            x = self._features[[reward.version for reward in learned]]
+            self.policy.update_many([reward.user for reward in learned], x, [reward.value for reward in learned])
+
+    def _change(self, kind: Kind, what: dict[str, Any]) -> None:
+        if kind == Kind.ARM_PUT:
+            self._put_arm(what["arm"], np.array(what["features"], dtype=np.float64), what["attributes"])
+        elif kind == Kind.ARM_DELETED:
+            self.arms.pop(what["arm"], None)
+            self._eligible.clear()
+        elif kind == Kind.USER_PUT:
+            self._put_user(what["user"], what["edges"])
+        elif kind == Kind.USER_DELETED:
+            self._delete_user(what["user"])
+        elif kind in (Kind.EDGE_PUT, Kind.EDGE_DELETED):
+            a, b = self.rows.get(what["a"]), self.rows.get(what["b"])
+            if a is not None and b is not None:
+                self._set_edge(a, b, what.get("weight", 0.0))
+
+    def _put_arm(self, name: str, features: Floats, attributes: Attributes) -> None:
+        version = len(self.versions)
+        if version == len(self._features):
+            self._features = np.concatenate([self._features, np.empty((max(16, version), self.dim))])
+        self._features[version] = features
+        self.versions.append(name)
+        self.attributes.append(dict(attributes))
+        self.arms[name] = version
+        self._eligible.clear()
+
+    def _put_user(self, name: str, edges: dict[str, float]) -> None:
+        near = {self.rows[other]: weight for other, weight in edges.items() if other in self.rows and other != name}
+        if name not in self.rows:
+            self.rows[name] = self.policy.add_user(near)
+            self.names.append(name)
+            return
+        for other, weight in near.items():
+            self._set_edge(self.rows[name], other, weight)
+
+    def _delete_user(self, name: str) -> None:
+        row = self.rows.get(name)
+        if row is not None:
+            self.policy.remove_user(row)
+            self.gone.add(row)
+            del self.rows[name]
+
+    def _set_edge(self, a: int, b: int, weight: float) -> None:
+        known = self.weight(a, b) > 0
+        if weight > 0 and known:
+            self.policy.set_weight(a, b, weight)
+        elif weight > 0:
+            self.policy.add_edge(a, b, weight)
+        elif known:
+            self.policy.remove_edge(a, b)
+
+    # Snapshots.
+
+    def pack(self) -> tuple[dict[str, Any], archive.Arrays]:
+        """Header and arrays of a snapshot; copies, so that they can be written while events go on."""
+        policy, arrays = self.policy._packed()
+        header: dict[str, Any] = dict(policy=policy, names=self.names.copy(), gone=sorted(self.gone), arms=self.arms.copy())
+        header |= dict(versions=self.versions.copy(), attributes=self.attributes.copy())
+        header |= dict(seq=self.seq, decisions=self.decisions, rewards=self.rewards)
+        packed = {f"policy.{name}": np.array(array) for name, array in arrays.items()}
+        return header, packed | {"features": self.features.copy()}
+
+    @classmethod
+    def unpack(cls, kind: type[Policy], header: dict[str, Any], arrays: archive.Arrays) -> Self:
+        """The recommender of which `pack` gave header and arrays."""
+        inner = {name.removeprefix("policy."): array for name, array in arrays.items() if name.startswith("policy.")}
+        recommender = cls(kind._unpacked(header["policy"], inner), header["names"], header["gone"])
+        recommender.arms, recommender.versions = header["arms"], header["versions"]
+        recommender.attributes, recommender._features = header["attributes"], arrays["features"]
+        recommender.seq, recommender.decisions, recommender.rewards = header["seq"], header["decisions"], header["rewards"]
+        return recommender
+
+
+def digest(header: dict[str, Any], arrays: archive.Arrays) -> str:
+    """A hash of what `pack` gave: recommenders with the same one are in the same state."""
+    whole = hashlib.sha256(json.dumps(header, sort_keys=True, default=lambda value: value.tolist()).encode())
+    for name in sorted(arrays):
+        whole.update(f"{name}{arrays[name].dtype.str}{arrays[name].shape}".encode())
+        whole.update(np.ascontiguousarray(arrays[name]).data if arrays[name].size else b"")
+    return whole.hexdigest()
+
+
+def _matches(attributes: Attributes, where: Filter) -> bool:
+    return all(attributes.get(name) in values for name, values in where.items())

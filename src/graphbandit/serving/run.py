@@ -1,0 +1,102 @@
+"""From settings to a running server."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+
+from . import logs
+from .app import create_app, shortcuts
+from .beginning import Beginning
+from .files import read_arms, read_graph
+from .guard import Guard, is_loopback
+from .population import Population
+from .runtime import Runtime
+from .service import Service
+from .settings import Settings
+from .stats import Stats
+from .store import Store, disk_path
+
+logger = logging.getLogger("graphbandit.serving")
+
+
+def beginning_of(settings: Settings) -> Beginning | None:
+    """What the files say; None without files, which is enough for a store that has a log."""
+    if settings.graph is None and settings.arms is None:
+        return None
+    if settings.graph is None or settings.arms is None:
+        raise ValueError(f"{'graph' if settings.graph is None else 'arms'} is missing: a new store needs both files.")
+    graph = read_graph(settings.graph)
+    names, features, attributes = read_arms(settings.arms)
+    chosen = dict(policy=settings.policy, params=settings.params, epsilon=settings.epsilon, seed=settings.seed)
+    return Beginning(graph, names, features, attributes, **chosen)  # type: ignore[arg-type]
+
+
+def snapshot_folder(settings: Settings) -> Path:
+    """Where snapshots are kept."""
+    path = disk_path(settings.store)
+    if settings.snapshots is not None or path is None:
+        return settings.snapshots or Path("graphbandit-snapshots")
+    return path.with_name(f"{path.name}.snapshots")
+
+
+def build(settings: Settings, beginning: Beginning | None, server: list[uvicorn.Server]) -> tuple[FastAPI, Guard]:
+    """The application with its guard. A start that fails ends the server."""
+    store = Store(settings.store)
+    found = store.open(beginning)
+    if beginning is not None and found.to_bytes() != beginning.to_bytes():
+        logger.warning("the store has a log already: graph, arms and policy of its first day count, not those given now")
+    stats = Stats()
+
+    def start() -> Service:
+        return Service.restore(store, snapshot_folder(settings), found)
+
+    def end() -> None:
+        for running in server:
+            running.should_exit = True
+
+    app = create_app(lambda: Runtime(start, stats, settings.snapshot_every), end)
+    return app, guarded(app, settings, stats)
+
+
+def guarded(app: FastAPI, settings: Settings, stats: Stats) -> Guard:
+    """The application behind its guard."""
+    tokens = settings.tokens()
+    local = not tokens and is_loopback(settings.host)
+    return Guard(app, stats, shortcuts(app), tokens=tokens, rate=settings.rate, largest=settings.largest_body, local=local)
+
+
+def serve(settings: Settings, demo: bool = False) -> None:
+    """Run until told to stop; raises whatever kept the service from starting."""
+    if not demo:
+        _serve(settings, beginning_of(settings), None)
+        return
+    with TemporaryDirectory(prefix="graphbandit-demo-") as folder:
+        population = Population(settings.seed)
+        own = replace(settings, store=f"sqlite:///{folder}/demo.db")
+        _serve(own, population.beginning(settings.policy, settings.seed), population)
+
+
+def _serve(settings: Settings, beginning: Beginning | None, population: Population | None) -> None:
+    settings.tokens()  # what is wrong with them is said before the store is touched
+    logs.set_up(settings.log_level)
+    logger.info("settings", extra=settings.shown())
+    servers: list[uvicorn.Server] = []
+    app, guard = build(settings, beginning, servers)
+    limits: dict[str, Any] = dict(timeout_graceful_shutdown=10, proxy_headers=False, server_header=False, ws="none")
+    config = uvicorn.Config(guard, host=settings.host, port=settings.port, log_config=None, access_log=False, **limits)
+    server = uvicorn.Server(config)
+    servers.append(server)
+    if population is not None:
+        tokens = settings.tokens()
+        population.start(f"http://{settings.host}:{settings.port}", tokens[0] if tokens else None)
+    server.run()
+    runtime: Runtime | None = getattr(app.state, "runtime", None)
+    if runtime is not None and runtime.failed is not None:
+        raise runtime.failed

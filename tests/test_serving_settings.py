@@ -1,0 +1,236 @@
+"""Settings from all sources, files, the command line, the demo."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from typer.testing import CliRunner
+
+from graphbandit.cli import app
+from graphbandit.serving import settings as library
+from graphbandit.serving.beginning import Beginning
+from graphbandit.serving.client import Client
+from graphbandit.serving.files import read_arms, read_graph
+from graphbandit.serving.guard import Bucket, decoded, label
+from graphbandit.serving.population import Population
+from graphbandit.serving.run import beginning_of, snapshot_folder
+from graphbandit.serving.settings import Settings
+from graphbandit.serving.stats import REWARDS, SHORTFALL, TOTAL, Series, Stats
+from serving_zoo import free_port, running
+
+EDGES = "user,friend,weight\nann,bob,1.5\nbob,é/e,2\n"
+ARMS = "arm,x0,x1,topic\ntea,1,0,hot\ncola,0.5,-1e3,cold\n"
+
+
+def files(folder: Path) -> tuple[Path, Path]:
+    (folder / "edges.csv").write_text(EDGES)
+    (folder / "arms.csv").write_text(ARMS)
+    return folder / "edges.csv", folder / "arms.csv"
+
+
+def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> None:
+    config = tmp_path / "service.toml"
+    config.write_text('policy = "linucb"\nport = 1\nseed = 1\n[params]\nridge = 2.0\n')
+    environment = {"GRAPHBANDIT_PORT": "2", "GRAPHBANDIT_SEED": "2", "GRAPHBANDIT_DATA": "elsewhere", "PORT": "9"}
+    found = library.load({"seed": 3, "host": None}, config, environment)
+    assert (found.policy, found.port, found.seed, found.host) == ("linucb", 2, 3, "127.0.0.1")
+    assert found.params == {"ridge": 2.0}
+    assert library.load({}, None, {"GRAPHBANDIT_TOKEN_FILE": "/x", "GRAPHBANDIT_RATE": "0.5"}).token_file == Path("/x")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("prot = 1", "is not a setting"),
+        ('port = "many"', "port must be of the kind int"),
+        ("port = true", "port must be a number"),
+        ("port = 0", "between 1 and 65535"),
+        ("epsilon = 2", "epsilon must lie"),
+        ("rate = -1", "rate must not be negative"),
+        ("snapshot_every = 0", "must be positive"),
+        ('log_level = "loud"', "log_level must be"),
+        ("params = 3", "must be a table"),
+        ("port =", "is not TOML"),
+        ('host = "0.0.0.0"', "token_file is needed"),
+    ],
+)
+def test_wrong_settings_are_named(tmp_path: Path, text: str, message: str) -> None:
+    config = tmp_path / "service.toml"
+    config.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        library.load({}, config, {})
+
+
+def test_tokens_are_long_enough_and_never_shown(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+    for text, message in (("", "holds no token"), ("short\n", "16 or more"), ("ééééééééééééééééé\n", "ASCII")):
+        file.write_text(text)
+        with pytest.raises(ValueError, match=message):
+            Settings(token_file=file).tokens()
+    file.write_text("a-token-that-is-long\n\n another-one-that-is-too \n")
+    found = Settings(token_file=file, host="0.0.0.0", store="postgresql://me:secret@db/x")
+    assert found.tokens() == ["a-token-that-is-long", "another-one-that-is-too"]
+    assert "a-token" not in str(found.shown()) and "secret" not in str(found.shown())
+
+
+def test_files_are_read_alike_as_csv_and_parquet(tmp_path: Path) -> None:
+    edges, arms = files(tmp_path)
+    graph = read_graph(edges)
+    names, features, attributes = read_arms(arms)
+    parquet.write_table(
+        pa.table({"user": ["ann", "bob"], "friend": ["bob", "é/e"], "weight": [1.5, 2.0]}), tmp_path / "e.parquet"
+    )
+    columns = {"arm": ["tea", "cola"], "x0": [1.0, 0.5], "x1": [0, -1000], "topic": ["hot", "cold"]}
+    parquet.write_table(pa.table(columns), tmp_path / "a.parquet")
+    same = read_graph(tmp_path / "e.parquet")
+    assert same.ids == graph.ids == ("ann", "bob", "é/e") and (same.adjacency != graph.adjacency).nnz == 0
+    others = read_arms(tmp_path / "a.parquet")
+    assert names == others[0] == ["tea", "cola"] and attributes == others[2] == [{"topic": "hot"}, {"topic": "cold"}]
+    assert np.array_equal(features, others[1])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("arm,x0\n", "has no arms"),
+        ("name,x0\na,1\n", "one column arm"),
+        ("arm,x1\na,1\n", "one column x0"),
+        ("arm,x0\na,one\n", "line 2: every one of x0 must be a number"),
+        ("arm,x0\na,nan\n", "line 2: features must be finite"),
+        ("arm,x0\n,1\n", "1 to 200 characters"),
+        ('arm,x0\n"a\tb",1\n', "control characters"),
+    ],
+)
+def test_wrong_arms_are_named(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "arms.csv").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_arms(tmp_path / "arms.csv")
+
+
+def test_wrong_parquet_is_named(tmp_path: Path) -> None:
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 no")
+    for reader in (read_graph, read_arms):
+        with pytest.raises(ValueError, match="cannot be read as Parquet"):
+            reader(tmp_path / "bad.parquet")
+    parquet.write_table(pa.table({"user": ["a"]}), tmp_path / "edges.parquet")
+    with pytest.raises(ValueError, match="column friend is missing"):
+        read_graph(tmp_path / "edges.parquet")
+    parquet.write_table(pa.table({"user": ["a"], "friend": ["b"], "weight": [1e-9]}), tmp_path / "edges.parquet")
+    with pytest.raises(ValueError, match="weight must lie between"):
+        read_graph(tmp_path / "edges.parquet")
+    parquet.write_table(pa.table({"user": ["a"], "friend": ["a"]}), tmp_path / "edges.parquet")
+    with pytest.raises(ValueError, match="two different users"):
+        read_graph(tmp_path / "edges.parquet")
+
+
+def test_what_a_store_begins_with(tmp_path: Path) -> None:
+    edges, arms = files(tmp_path)
+    found = beginning_of(Settings(graph=edges, arms=arms, policy="graphucb", params={"alpha": 2.0}, epsilon=0.1, seed=5))
+    assert found is not None and found.make_policy().params["policy.alpha"] == 2.0
+    again = Beginning.from_bytes(found.to_bytes())
+    assert again.to_bytes() == found.to_bytes() and again.users == ["ann", "bob", "é/e"] and again.epsilon == 0.1
+    assert beginning_of(Settings()) is None
+    with pytest.raises(ValueError, match="arms is missing"):
+        beginning_of(Settings(graph=edges))
+    for policy, message in (("nope", "policy must be one of"), ("spectral-ucb", "fixed catalogue")):
+        with pytest.raises(ValueError, match=message):
+            beginning_of(Settings(graph=edges, arms=arms, policy=policy))
+    assert snapshot_folder(Settings(store="sqlite:////x/state.db")) == Path("/x/state.db.snapshots")
+    assert snapshot_folder(Settings(store="postgresql://db/x")) == Path("graphbandit-snapshots")
+
+
+def test_the_command_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphbandit.serving.logs.set_up", lambda level: None)
+    runner = CliRunner()
+    for arguments, message in (
+        (["--store", f"sqlite:///{tmp_path}/new.db"], "needs a graph and arms"),
+        (["--host", "0.0.0.0"], "token_file is needed"),
+        (["--store", "mysql://x"], "store must be an address"),
+        (["--store", "postgresql://nobody@127.0.0.1:1/x"], "the store cannot be used now"),
+        (["--graph", str(tmp_path / "none.csv")], "arms is missing"),
+        (["--token-file", str(tmp_path / "none")], "No such file"),
+    ):
+        done = runner.invoke(app, ["serve", *arguments])
+        assert done.exit_code == 2 and message in done.stderr, (arguments, done.stderr)
+
+
+def test_the_command_runs_prints_its_settings_and_refuses_a_second_writer(tmp_path: Path) -> None:
+    edges, arms = files(tmp_path)
+    store, port = f"sqlite:///{tmp_path}/state.db", free_port()
+    command = [sys.executable, "-m", "graphbandit.cli", "serve", "--store", store, "--policy", "linucb", "--port", str(port)]
+    process = subprocess.Popen([*command, "--graph", str(edges), "--arms", str(arms)], stderr=subprocess.PIPE, text=True)
+    with Client(f"http://127.0.0.1:{port}", patience=120.0) as client:
+        client.wait()
+        client.reward(client.recommend("é/e")["decision"], 1.0)
+    second = subprocess.run([*command[:-1], str(free_port())], capture_output=True, text=True)
+    assert second.returncode == 2 and "a store has one writer" in second.stderr
+    process.send_signal(signal.SIGTERM)
+    _, lines = process.communicate()
+    assert process.returncode in (0, -signal.SIGTERM)
+    first = json.loads(lines.splitlines()[0])
+    assert first["message"] == "settings" and first["store"] == store and first["policy"] == "linucb"
+    assert list((tmp_path / "state.db.snapshots").glob("snapshot-*2.npz"))  # written on the way out
+
+
+def test_the_population_of_the_demo_is_served_better_with_time(tmp_path: Path) -> None:
+    population = Population(seed=0)
+    with running(tmp_path, population.beginning("linucb", 0)) as server, Client(server.url) as client:
+        values = [population.visit(client) for _ in range(60)]
+        assert server.http.get("/v1/stats").json()["rewards"] == 60 and np.isfinite(values).all()
+
+
+def test_a_start_that_fails_ends_the_server(tmp_path: Path) -> None:
+    import uvicorn
+
+    from graphbandit.serving.run import build
+    from graphbandit.serving.service import Service
+    from serving_zoo import small_beginning
+
+    servers: list[uvicorn.Server] = []
+    original = Service.restore
+    application, guard = build(Settings(store=f"sqlite:///{tmp_path}/s.db", port=free_port()), small_beginning(), servers)
+    server = uvicorn.Server(uvicorn.Config(guard, port=free_port(), log_config=None))
+    servers.append(server)
+    try:
+        Service.restore = classmethod(lambda *_: 1 / 0)  # type: ignore[assignment, method-assign]
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        thread.join(timeout=60)
+        assert not thread.is_alive() and isinstance(application.state.runtime.failed, ZeroDivisionError)
+    finally:
+        Service.restore = original  # type: ignore[method-assign]
+
+
+def test_series_forget_what_is_old() -> None:
+    series = Series(step=10, size=3)
+    for at, value in ((5, 1.0), (15, 2.0), (16, 4.0), (45, 8.0)):
+        sums = series.at(at)
+        sums[REWARDS], sums[TOTAL], sums[SHORTFALL] = 1, value, -value
+    table = series.table(at=45)
+    assert table["time"] == [20, 30, 40] and table["rewards"] == [0, 0, 1]
+    assert table["mean_reward"] == [None, None, 8.0] and table["regret_proxy"] == [None, None, -8.0]
+    assert Stats().table()["latency_ms"] == {"p50": None, "p95": None, "p99": None}
+
+
+def test_a_bucket_fills_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("graphbandit.serving.guard.time.monotonic", lambda: now[0])
+    bucket = Bucket(2.0)
+    assert [bucket.take() for _ in range(4)] == [0.0] * 4 and bucket.take() == 0.5
+    now[0] = 0.5
+    assert bucket.take() == 0.0 and bucket.take() > 0
+
+
+def test_counters_have_few_names() -> None:
+    assert {label(path) for path in ("/v1/users/a", "/v1/users/b/history")} == {"/v1/users"}
+    assert label("/v1/recommendations/batch") == "/v1/recommendations/batch" and label("/v1/x/y") == label("/zzz") == "other"
+    assert decoded("/v1/users/\ue000".encode()) == "/v1/users/\0"
