@@ -243,7 +243,7 @@ async def measure(options: argparse.Namespace, world: World, port: int, empty: i
     print(f"empty FastAPI endpoint          {nothing_rate:9,.0f} requests/s   {[round(r) for r in rates['empty']]}")
     print(f"recommendations and rewards     {rate:9,.0f} requests/s   {[round(r) for r in rates['service']]}")
     print(f"ratio                           {rate / nothing_rate:9.2f}   (to be 0.60 or more)")
-    spent = await paced(port, visit, rate / 2, options.seconds, 4 * options.users_at_once)
+    spent = await paced(port, visit, rate / 2, 3 * options.seconds, options.users_at_once)
     p50, p99, worst = np.percentile(spent, [50, 99, 100]) * 1e3
     print(f"at half of that load            p50 {p50:.1f} ms, p99 {p99:.1f} ms, worst {worst:.1f} ms   (p99 to be under 20 ms)")
     decisions = await batches(port, world, options.batch, options.seconds)
@@ -270,7 +270,7 @@ def main() -> None:
     parser.add_argument("--trained", type=int, default=100_000, help="rewards that are learned before anything is measured")
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--users-at-once", type=int, default=64)
+    parser.add_argument("--users-at-once", type=int, default=128)
     parser.add_argument("--batch", type=int, default=500)
     parser.add_argument("--requests", type=int, default=0, help="for the measurement of memory")
     options = parser.parse_args()
