@@ -17,7 +17,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-FORMAT = 1
+FORMAT = 2
 GENTLE = 2**21
 Arrays = dict[str, npt.NDArray[Any]]
 

@@ -9,6 +9,7 @@ import typer
 from .. import __version__
 from . import data, experiments, figures
 from .diagnose import diagnose
+from .evaluate import evaluate
 from .leaderboard import leaderboard
 from .serve import serve
 
@@ -20,6 +21,7 @@ app.command()(experiments.run)
 app.command()(experiments.tune)
 app.command()(leaderboard)
 app.command()(diagnose)
+app.command()(evaluate)
 app.command()(serve)
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..environments import Environment
-from ..jit import Ints
+from ..graph import UserGraph
+from ..jit import Floats, Ints
 from ..policies import Policy
 from . import keep as kept
 from .keep import Run
@@ -108,14 +109,19 @@ def compare(
 
 
 def policy_for(environment: Environment, make: MakePolicy, *, seed: Any = None, **settings: Any) -> Learner:
-    """A fresh policy for this world: `make(graph, dim)`, with the catalogue of arms if it has a parameter `items`, and with
-    `seed` if it has such a parameter that `functools.partial` has not set already."""
+    """A fresh policy for this world."""
+    return fresh_policy(make, environment.graph, environment.arms, seed=seed, **settings)
+
+
+def fresh_policy(make: MakePolicy, graph: UserGraph, arms: Floats, *, seed: Any = None, **settings: Any) -> Learner:
+    """`make(graph, dim)`, with the catalogue of arms if it has a parameter `items`, and with `seed` if it has such a parameter
+    that `functools.partial` has not set already."""
     parameters = inspect.signature(make).parameters
     if "items" in parameters:
-        settings["items"] = environment.arms
+        settings["items"] = arms
     if seed is not None and "seed" in parameters and "seed" not in getattr(make, "keywords", {}):
         settings["seed"] = seed
-    return make(environment.graph, environment.arms.shape[1], **settings)
+    return make(graph, arms.shape[1], **settings)
 
 
 def _checked_seeds(seeds: Iterable[int]) -> tuple[int, ...]:

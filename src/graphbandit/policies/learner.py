@@ -44,7 +44,7 @@ class LearnerState(NamedTuple):
     mean: Floats  # (d,), μ
     given: Ties
     learned: Ties
-    errors: Floats  # (2,), Σ (y - p)² by the given graph, and by the learned one
+    errors: Floats  # (2, 2), Σ (y - p)² and Σ (y - p) by the given graph, and by the learned one
     rounds: Floats  # (1,), how many predictions that were
     strength: float  # τ; 0 before the first refresh
     blends: bool
@@ -99,7 +99,8 @@ def judge(state: LearnerState, user: int, x: Floats, reward: float) -> None:
         predicted = dot(x, state.mean) if ties.start[user] == ties.start[user + 1] else 0.0
         for edge in range(ties.start[user], ties.start[user + 1]):
             predicted += ties.weight[edge] * dot(x, state.centre[ties.neighbour[edge]])
-        state.errors[graph] += (reward - predicted) ** 2
+        state.errors[graph, 0] += (reward - predicted) ** 2
+        state.errors[graph, 1] += reward - predicted
     state.rounds[0] += 1.0
 
 
@@ -199,7 +200,7 @@ class GraphLearner(Policy):
             mean=np.zeros(dim),
             given=ties(graph),
             learned=ties(alike),
-            errors=np.zeros(2),
+            errors=np.zeros((2, 2)),
             rounds=np.zeros(1),
             strength=0.0,
             blends=blends,
@@ -222,7 +223,8 @@ class GraphLearner(Policy):
         """The weight of the given graph, between 0 and 1, by the evidence of the rounds so far."""
         if not self._state.blends:
             return 0.0
-        given, learned = np.maximum(self._state.errors, 1e-300)
+        squares, total = self._state.errors.T  # around their level: a constant error ranks no arm (evidence.py)
+        given, learned = np.maximum(squares - total**2 / max(self._state.rounds[0], 1e-300), 1e-300)
         odds = 0.5 * TEMPER * self._state.rounds[0] * (log(given) - log(learned))
         return 1.0 / (1.0 + exp(min(odds, 700.0)))
 

@@ -15,6 +15,7 @@ from pydantic_core import to_json
 from .. import __version__
 from . import explain, export, recommender
 from .answers import EXPECTED, Answer, Direct, direct, explained
+from .dashboard import add_page
 from .events import Decision, Draft, decision_id
 from .history import history
 from .models import (
@@ -86,6 +87,7 @@ def create_app(runtime: Callable[[], Runtime], on_failure: Callable[[], None] = 
     add_views(app)
     add_health(app)
     add_export(app)
+    add_page(app)
     return app
 
 

@@ -71,7 +71,8 @@ def shares(policy: AdaptiveGraphUCB, row: int, theta: Floats) -> dict[str, float
     for k, tau in enumerate(state.strength):
         inverse = np.linalg.inv(state.seen.gram[row] + tau * np.eye(policy.dim))
         own += weight[:, k].sum() * inverse @ state.seen.bias[row]
-        everyone += weight[EVERYONE, k] * tau * inverse @ state.common.mean[k]
+        if len(state.common.mean):  # not every policy keeps models of this kind
+            everyone += weight[EVERYONE, k] * tau * inverse @ state.common.mean[k]
     lengths = [float(np.linalg.norm(part)) for part in (own, theta - own - everyone, everyone)]
     total = sum(lengths) or 1.0
     return {name: length / total for name, length in zip(("own", "neighbours", "everyone"), lengths, strict=True)}
@@ -131,6 +132,7 @@ def summary(recommender: Recommender) -> dict[str, Any]:
         "events": recommender.seq,
         "total_decisions": recommender.decisions,
         "total_rewards": recommender.rewards,
+        "example": next(iter(recommender.rows), None),  # an id to look at, for those who know none
         "evidence": None,
     }
     if isinstance(policy, AdaptiveGraphUCB):

@@ -1,0 +1,119 @@
+"""Estimates of what a fixed policy π earns, from rounds that another one logged.
+
+| symbol | argument | |
+|---|---|---|
+| π(a) | `target` | probability that the policy would have chosen what was shown |
+| p | `propensity` | probability with which it was shown |
+| w = π(a) / p | `weight` | how often such a round would happen under π, for once in the log |
+| q(a) | `predicted` | a model's reward for what was shown |
+| Σ_b π(b) q(b) | `expected` | the model's reward for what π would do |
+
+Each is a mean of one number ψ for every round, and its error is that of a mean:
+
+    IPS     ψ = w r                          right on average if p is
+    SNIPS   Σ w r / Σ w,                     ψ = V + (w / mean(w)) (r - V), the delta method
+    DR      ψ = Σ_b π(b) q(b) + w (r - q(a))  right on average if p or q is
+
+Horvitz & Thompson 1952; Swaminathan & Joachims 2015; Dudík, Langford & Li 2011.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..jit import Floats, Ints
+
+NORMAL = 1.959963984540054  # half the width of a 95 % interval, in standard errors
+
+
+class Estimate(NamedTuple):
+    """A mean and its standard error; the interval is the normal one of 95 %."""
+
+    value: float
+    error: float
+
+    @property
+    def low(self) -> float:
+        """Lower end of the interval."""
+        return self.value - NORMAL * self.error
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval."""
+        return self.value + NORMAL * self.error
+
+    def as_table(self) -> dict[str, float | None]:
+        """Plain JSON values."""
+        parts = dict(value=self.value, error=self.error, low=self.low, high=self.high)
+        return {name: value if np.isfinite(value) else None for name, value in parts.items()}
+
+
+def mean(psi: Floats, groups: Ints | None = None) -> Estimate:
+    """The mean and its error; rounds of one of the `groups` may depend on each other.
+
+    >>> mean(np.array([1.0, 2.0, 3.0]))  # doctest: +ELLIPSIS
+    Estimate(value=2.0, error=0.57735...)
+    """
+    n, value = len(psi), float(psi.mean()) if len(psi) else np.nan
+    left = psi - value if groups is None else np.bincount(np.unique(groups, return_inverse=True)[1], weights=psi - value)
+    k = len(left)
+    return Estimate(value, float(np.sqrt((left**2).sum() * k / (k - 1)) / n) if k > 1 else np.nan)
+
+
+def ips(weight: Floats, reward: Floats) -> Floats:
+    """(rounds,) ψ of inverse propensity scoring."""
+    return weight * reward
+
+
+def snips(weight: Floats, reward: Floats) -> Floats:
+    """(rounds,) ψ of the self-normalised form; NaN if no round has a weight."""
+    if not weight.any():
+        return np.full(len(weight), np.nan)
+    value = (weight * reward).sum() / weight.sum()
+    return np.asarray(value + weight / weight.mean() * (reward - value))
+
+
+def doubly_robust(weight: Floats, reward: Floats, predicted: Floats, expected: Floats) -> Floats:
+    """(rounds,) ψ of the doubly robust form."""
+    return expected + weight * (reward - predicted)
+
+
+class Overlap(NamedTuple):
+    """How much of a log speaks about a policy."""
+
+    rounds: int
+    effective: float  # rounds of equal weight that would tell as much
+    outcomes: float  # the same for the rounds with the rarer of two rewards; if there are more than two, for all
+    matched: float  # mean of π(a): how often the policy would have done what was done
+    largest: float  # weight
+    average: Estimate  # of the weights; 1 if everything that the policy does can be found in the log
+
+
+def overlap(weight: Floats, target: Floats, reward: Floats) -> Overlap:
+    """Diagnostics of the weights."""
+    known = effective_size(weight), outcomes(weight, reward)
+    return Overlap(len(weight), *known, float(target.mean()), float(weight.max()), mean(weight))
+
+
+def effective_size(weight: Floats) -> float:
+    """(Σ w)² / Σ w² (Kish)."""
+    squares = float((weight**2).sum())
+    return float(weight.sum()) ** 2 / squares if squares else 0.0
+
+
+def outcomes(weight: Floats, reward: Floats) -> float:
+    """Effective number of rounds with the rarer reward, if there are two kinds: a mean of few clicks is not normal.
+
+    0 if all rounds that count had the same reward: then nothing is known about its spread.
+
+    >>> outcomes(np.array([1.0, 1.0, 2.0, 0.0]), np.array([1.0, 0.0, 0.0, 1.0]))
+    1.0
+    """
+    seen = weight > 0
+    values, counts = np.unique(reward[seen], return_counts=True)
+    if len(values) < 2:
+        return 0.0
+    rare = seen if len(values) > 2 else seen & (reward == values[counts.argmin()])
+    return effective_size(weight[rare])

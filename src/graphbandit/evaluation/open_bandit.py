@@ -1,0 +1,126 @@
+"""The Open Bandit Dataset (Saito, Aihara, Matsutani & Narita 2021): a shop's clicks under two logging policies.
+
+A user is a combination of the four anonymous features, and is joined to those that differ in one of them. An arm is one of
+the items; its features are a constant and the leading principal components of the item table. A round is one position of the
+page: the propensity is that of the item in this position. The affinities between users and items, which are zero for
+nearly all, are not used.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import zipfile
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from .. import graphs
+from ..graph import UserGraph
+from ..jit import Floats
+from .logs import DecisionLog
+
+USER = tuple(f"user_feature_{k}" for k in range(4))
+
+
+def is_open_bandit(path: Path) -> bool:
+    """A zip file, or a folder with random/ or bts/ somewhere inside."""
+    return path.suffix == ".zip" or (path.is_dir() and any(_found(path, kind) for kind in ("random", "bts")))
+
+
+def read_open_bandit(
+    path: str | Path, behaviour: str = "random", *, campaign: str = "all", dim: int = 10
+) -> tuple[DecisionLog, UserGraph]:
+    """The rounds of one logging policy, `random` or `bts`, in order of time, and the graph of users.
+
+    Parameters
+    ----------
+    path : path
+        The archive or its unpacked folder.
+    behaviour, campaign : str
+        Which of the logs.
+    dim : int
+        Features of an item, the constant among them.
+    """
+    path = Path(path)
+    rows = _csv(path, f"{behaviour}/{campaign}/{campaign}.csv")
+    items = _csv(path, f"{behaviour}/{campaign}/item_context.csv")
+    try:
+        item = {row["item_id"]: k for k, row in enumerate(items)}
+        arms = _features(items, dim)
+        rows.sort(key=lambda row: row["timestamp"])
+        combos = [tuple(row[name] for name in USER) for row in rows]
+        position = {combo: k for k, combo in enumerate(dict.fromkeys(combos))}
+        log = DecisionLog(
+            np.array([position[combo] for combo in combos]),
+            np.array([item[row["item_id"]] for row in rows]),
+            np.array([float(row["propensity_score"]) for row in rows]),
+            np.array([float(row["click"]) for row in rows]),
+            arms,
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{path} lacks {error}: it is not the Open Bandit Dataset, or not all of it.") from None
+    return log, shared_features(list(position))
+
+
+def shared_features(combos: list[tuple[str, ...]]) -> UserGraph:
+    """Combinations joined where they differ in one feature.
+
+    >>> shared_features([("a", "x"), ("a", "y"), ("b", "y"), ("c", "z")]).n_edges
+    2
+    """
+    edges = set()
+    for left in range(len(combos[0])):
+        alike: dict[tuple[str, ...], list[int]] = {}
+        for k, combo in enumerate(combos):
+            alike.setdefault(combo[:left] + combo[left + 1 :], []).append(k)
+        for group in alike.values():
+            edges |= set(combinations(group, 2))
+    return graphs.from_edges(sorted(edges), n_users=len(combos)) if edges else graphs.empty(len(combos))
+
+
+def _features(items: list[dict[str, str]], dim: int) -> Floats:
+    """(items, dim) a constant 1 and the principal components of number and categories, of mean square norm 1 together."""
+    if not 1 <= dim <= len(items):
+        raise ValueError(f"dim must lie between 1 and the number of items, {len(items)}, but it is {dim!r}.")
+    names = [name for name in items[0] if name.startswith("item_feature_")]
+    blocks = []
+    for name in names:
+        column = [row[name] for row in items]
+        try:
+            block = np.array(column, dtype=np.float64)[:, None]
+        except ValueError:
+            block = np.array([[cell == value for value in sorted(set(column))] for cell in column], dtype=np.float64)
+        block = block - block.mean(axis=0)
+        blocks.append(block / (np.linalg.norm(block) or 1.0))  # every column of the table counts alike
+    left, size, _ = np.linalg.svd(np.hstack(blocks), full_matrices=False)
+    components = (left * size)[:, : dim - 1]
+    components = np.hstack([components, np.zeros((len(items), dim - 1 - components.shape[1]))])
+    scale = np.sqrt((components**2).sum(axis=1).mean()) or 1.0
+    return np.column_stack([np.ones(len(items)), components / scale])
+
+
+def _found(path: Path, behaviour: str) -> bool:
+    return next(path.glob(f"**/{behaviour}/*/item_context.csv"), None) is not None
+
+
+def _csv(path: Path, name: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(_read(path, name).decode("utf-8-sig"), newline="")))
+
+
+def _read(path: Path, name: str) -> bytes:
+    missing = f"{path} has no {name}; is it the Open Bandit Dataset, with this logging policy and campaign?"
+    if path.is_dir():
+        found = next(path.glob(f"**/{name}"), None)
+        if found is None:
+            raise ValueError(missing)
+        return found.read_bytes()
+    try:
+        with zipfile.ZipFile(path) as archive:
+            member = next((member for member in archive.namelist() if f"/{member}".endswith(f"/{name}")), None)
+            if member is None:
+                raise ValueError(missing)
+            return archive.read(member)
+    except (zipfile.BadZipFile, EOFError) as error:
+        raise ValueError(f"{path} cannot be read as a zip archive: {error}.") from None

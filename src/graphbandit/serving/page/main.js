@@ -1,0 +1,149 @@
+// The page: asks for the figures every two seconds and shows them, or says kindly why there are none.
+import { get, poll, token } from "./api.js";
+import { LineChart, gathered } from "./charts.js";
+import { clock, duration, el, find, number, plural, renew, say, stopped, whole } from "./dom.js";
+import { showEvidence, userLink } from "./evidence.js";
+import { startExplorer } from "./explorer.js";
+
+const EVERY = 2000, MOST_LATENCIES = 900;
+const latencies = { x: [], p50: [], p95: [], p99: [] };
+let newest = null, seen = 0, refused = false;
+
+const charts = {
+  reward: new LineChart(find("reward-chart"), {
+    name: "Reward and regret-proxy", empty: "No reward has come yet.",
+    lines: [{ key: "reward", name: "mean reward" }, { key: "regret", name: "regret-proxy" }],
+  }),
+  load: new LineChart(find("load-chart"), {
+    name: "Decisions a second", empty: "No decision has been made yet.",
+    lines: [{ key: "rate", name: "decisions a second" }],
+  }),
+  latency: new LineChart(find("latency-chart"), {
+    name: "Latency in milliseconds", empty: "Nothing has been measured yet.",
+    lines: [{ key: "p50", name: "half within" }, { key: "p95", name: "95 % within" }, { key: "p99", name: "99 % within" }],
+  }),
+};
+
+const follow = startExplorer(lock);
+const turn = poll(refresh, EVERY);
+
+async function refresh() {
+  const first = newest === null;
+  try {
+    newest = await get("/v1/stats");
+  } catch (problem) {
+    return trouble(problem);
+  }
+  seen = Date.now() / 1000;
+  refused = false;
+  show(newest);
+  if (first) follow();
+  return true;
+}
+
+function show(stats) {
+  find("lock").hidden = true;
+  find("views").hidden = false;
+  find("forget").hidden = !token.get();
+  find("links").hidden = Boolean(token.get()); // a link cannot carry it
+  state(stats.trouble ? "problem" : "live", stats.trouble ? "Store in trouble" : "Live");
+  notice(stats.trouble && `The store cannot be used: ${stopped(stats.trouble)} Requests are answered with 503 until it can; `
+    + "what was acknowledged is safe.");
+  const { policy, users, edges, arms, events, uptime } = stats;
+  say(find("about"), [policy, plural(users, "user"), plural(edges, "edge"), plural(arms, "arm")].join(" · "));
+  const logged = [plural(stats.total_decisions, "decision"), plural(stats.total_rewards, "reward")].join(", ");
+  say(find("sizes"), `${plural(events, "event")} in the log: ${logged}. Running for ${duration(uptime)}.`);
+  tiles(stats);
+  remember(stats.latency_ms);
+  draw();
+  showEvidence(find("evidence-body"), stats);
+  if (stats.example) renew(find("example"), "For example ", el("a", { href: userLink(stats.example) }, stats.example), ".");
+}
+
+function tiles(stats) {
+  const { p50, p99 } = stats.latency_ms;
+  const shown = [
+    ["Decisions a second", number(stats.decisions_per_second), "over ten seconds"],
+    ["Mean reward", number(stats.mean_reward), "since the start"],
+    ["Regret-proxy", number(stats.regret_proxy, 2), "mean since the start"],
+    ["Latency", p99 === null ? "–" : `${number(p50, 2)} ms`, p99 === null ? "" : `99 % within ${number(p99, 2)} ms`],
+    ["Decisions", whole(stats.decisions), "since the start"],
+    ["Rewards", whole(stats.rewards), stats.duplicates ? `and ${whole(stats.duplicates)} repeated` : "since the start"],
+  ];
+  renew(find("tiles"), ...shown.map(([name, value, about]) =>
+    el("div", {}, el("dt", {}, name), el("dd", {}, value), el("dd", { class: "soft" }, about))));
+}
+
+function remember({ p50, p95, p99 }) {
+  if (p50 === null) return;
+  const columns = { x: Date.now() / 1000, p50, p95, p99 };
+  for (const [key, value] of Object.entries(columns)) {
+    latencies[key].push(value);
+    if (latencies[key].length > MOST_LATENCIES) latencies[key].shift();
+  }
+}
+
+function draw() {
+  const series = gathered(newest[document.querySelector("input[name=range]:checked").value]);
+  charts.reward.update(series);
+  charts.load.update(series);
+  charts.latency.update(latencies);
+}
+
+// Says what is wrong; the answer is whether to go on asking.
+function trouble(problem) {
+  if (problem.status === 401) return lock(problem.secret);
+  const since = newest ? ` What you see is from ${clock(seen, true)}.` : "";
+  if (problem.status === 503) {
+    state("waiting", newest ? "Interrupted" : "Starting");
+    const patience = newest ? "This" : "The first start takes up to a minute; this";
+    notice(`Not ready: ${stopped(problem.message)} ${patience} page goes on asking.${since}`);
+  } else if (problem.status === 429) {
+    state("waiting", "Waiting");
+    notice(`The service is asked more often than it allows; this page goes on asking.${since}`);
+  } else {
+    state("problem", problem.status ? "Problem" : "No connection");
+    const what = problem.status ? `Something is wrong: ${stopped(problem.message)}` : "The service cannot be reached;";
+    notice(`${what} ${problem.status ? "This" : "this"} page goes on asking.${since}`);
+  }
+  return true;
+}
+
+// Ask for a token; `sent` is the one that was refused.
+function lock(sent = null) {
+  if (token.get() !== sent) return true; // another has been entered since
+  if (!find("lock").hidden && sent === null && !refused) return false; // asked already
+  token.forget();
+  newest = null;
+  find("views").hidden = find("forget").hidden = find("links").hidden = true;
+  find("lock").hidden = false;
+  state("waiting", "Locked");
+  notice(sent !== null || refused ? "The service does not know this token." : null);
+  refused = false;
+  find("token").focus();
+  return false;
+}
+
+function state(kind, text) {
+  find("status").dataset.state = kind;
+  say(find("status"), text);
+}
+
+function notice(text) {
+  find("notice").hidden = !text;
+  say(find("notice"), text || "");
+}
+
+find("range").addEventListener("change", draw);
+find("token-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const text = find("token").value.trim();
+  find("token").value = "";
+  if (/^[\x21-\x7e]+$/.test(text)) token.set(text);
+  else refused = true; // no header can carry it
+  turn();
+});
+find("forget").addEventListener("click", () => {
+  token.forget();
+  lock();
+});

@@ -1,0 +1,158 @@
+"""A real Chromium, driven over its own protocol (DevTools): enough of it to use a page as people do, and to look at it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import httpx
+from websockets.sync.client import ClientConnection, connect
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+PATIENCE = 60.0  # seconds; a machine may be busy
+
+
+def executable() -> str | None:
+    """Chromium on this machine; CHROMIUM in the environment says where it is if it has another name."""
+    return os.environ.get("CHROMIUM") or next((path for path in map(shutil.which, NAMES) if path), None)
+
+
+class Tab:
+    """One page. Whatever it asks the network for, and whatever it complains about, is kept."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self._socket, self._ids = socket, count(1)
+        self.requested: list[str] = []
+        self.complaints: list[str] = []
+        for domain in ("Page", "Runtime", "Network", "Log", "Accessibility"):
+            self.send(f"{domain}.enable")
+
+    def send(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """A command of the protocol and its result."""
+        number = next(self._ids)
+        self._socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
+        while True:
+            message = json.loads(self._socket.recv(timeout=PATIENCE))
+            if message.get("id") == number:
+                assert "error" not in message, f"{method}: {message['error']}"
+                result: dict[str, Any] = message["result"]
+                return result
+            self._note(message)
+
+    def _note(self, message: dict[str, Any]) -> None:
+        parameters = message.get("params", {})
+        match message.get("method"):
+            case "Network.requestWillBeSent":
+                self.requested.append(parameters["request"]["url"])
+            case "Runtime.exceptionThrown":
+                self.complaints.append(json.dumps(parameters["exceptionDetails"]))
+            case "Log.entryAdded" if parameters["entry"]["level"] in ("warning", "error"):
+                self.complaints.append(f"{parameters['entry']['text']} {parameters['entry'].get('url', '')}")
+
+    def run(self, script: str) -> Any:
+        """The value of an expression on the page; a promise is waited for."""
+        found = self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        return found["result"].get("value")
+
+    def until(self, script: str) -> None:
+        """Wait until an expression is true."""
+        end = time.monotonic() + PATIENCE
+        while not self.run(f"Boolean({script})"):
+            assert time.monotonic() < end, f"not true: {script}\nThe page says: {self.text()}\nComplaints: {self.complaints}"
+            time.sleep(0.05)
+
+    def before(self, script: str) -> None:
+        """Run this in every page that is opened from now on, before its own scripts."""
+        self.send("Page.addScriptToEvaluateOnNewDocument", source=script)
+
+    def open(self, url: str) -> None:
+        """Go to an address."""
+        self.send("Page.navigate", url=url)
+        self.until(f"location.href.startsWith({json.dumps(url)}) && document.readyState === 'complete'")
+
+    def text(self, selector: str = "body") -> str:
+        """What can be read of an element."""
+        return str(self.run(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''"))
+
+    def press(self, key: str) -> None:
+        """A key, as a person presses it."""
+        codes = {"Tab": 9, "Enter": 13, "ArrowRight": 39, " ": 32}
+        shared: dict[str, Any] = dict(key=key, code=key, windowsVirtualKeyCode=codes[key])
+        self.send("Input.dispatchKeyEvent", type="keyDown", **shared, **({"text": "\r"} if key == "Enter" else {}))
+        self.send("Input.dispatchKeyEvent", type="keyUp", **shared)
+
+    def type(self, text: str) -> None:
+        """Text into what has the focus."""
+        self.send("Input.insertText", text=text)
+
+    def look(self, width: int, height: int = 900, *, dark: bool = False, phone: bool = False) -> None:
+        """Size of the window and its theme."""
+        scale = 2 if phone else 1
+        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=phone)
+        theme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        self.send("Emulation.setEmulatedMedia", media="screen", features=theme)
+
+    def picture(self, path: Path) -> None:
+        """The whole page as PNG."""
+        found = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+        path.write_bytes(base64.b64decode(found["data"]))
+
+    def names(self) -> list[tuple[str, str]]:
+        """(role, name) of everything that a screen reader would find."""
+        nodes = self.send("Accessibility.getFullAXTree")["nodes"]
+        shown = [node for node in nodes if not node["ignored"]]
+        return [(str(node["role"]["value"]), str(node.get("name", {}).get("value", ""))) for node in shown]
+
+
+class Browser:
+    """A running Chromium."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    @contextmanager
+    def tab(self) -> Iterator[Tab]:
+        """A new tab in a context of its own: no storage is shared with others."""
+        root = httpx.get(f"{self._address}/json/version").json()["webSocketDebuggerUrl"]
+        with connect(root, max_size=None, ping_interval=None) as socket:
+            browser = Tab.__new__(Tab)
+            browser._socket, browser._ids, browser.requested, browser.complaints = socket, count(1), [], []
+            context = browser.send("Target.createBrowserContext")["browserContextId"]
+            target = browser.send("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
+            with connect(
+                f"{root.rpartition('/devtools/')[0]}/devtools/page/{target}", max_size=None, ping_interval=None
+            ) as page:
+                yield Tab(page)
+            browser.send("Target.disposeBrowserContext", browserContextId=context)
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Start it without a window, and end it."""
+    command = executable()
+    assert command is not None
+    with TemporaryDirectory(prefix="graphbandit-chromium-", ignore_cleanup_errors=True) as profile:
+        flags = ["--headless", "--remote-debugging-port=0", f"--user-data-dir={profile}", "--no-first-run", "--disable-gpu"]
+        flags += ["--no-sandbox", "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update"]
+        process = subprocess.Popen([command, *flags, "about:blank"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            port = Path(profile) / "DevToolsActivePort"
+            end = time.monotonic() + PATIENCE
+            while not (port.exists() and port.read_text().strip()):
+                assert process.poll() is None and time.monotonic() < end, "Chromium did not start"
+                time.sleep(0.05)
+            yield Browser(f"http://127.0.0.1:{port.read_text().split()[0]}")
+        finally:
+            process.terminate()
+            process.wait(timeout=PATIENCE)
