@@ -230,20 +230,33 @@ def wait_for(port: int, path: str, process: subprocess.Popen[bytes]) -> None:
     raise SystemExit("the server did not become ready")
 
 
-async def measure(options: argparse.Namespace, world: World, port: int, empty: int, process: subprocess.Popen[bytes]) -> None:
+def processor_seconds(process: psutil.Process) -> float:
+    spent = process.cpu_times()
+    return float(spent.user + spent.system)
+
+
+async def measure(options: argparse.Namespace, world: World, ports: dict[str, int], servers: dict[str, psutil.Process]) -> None:
+    port, memory = ports["service"], servers["service"]
     await train(port, world, options.trained)
     visit = visits(world)
-    await flat_out(port, visit, 2.0, options.users_at_once)
-    await flat_out(empty, nothing, 2.0, options.users_at_once)
-    rates: dict[str, list[float]] = {"empty": [], "service": []}
+    rounds: dict[str, Round] = {"empty": nothing, "service": visit}
+    for name, round_ in rounds.items():
+        await flat_out(ports[name], round_, 2.0, options.users_at_once)
+    rates: dict[str, list[float]] = {name: [] for name in rounds}
+    costs: dict[str, list[float]] = {name: [] for name in rounds}
     for _ in range(options.repeats):
-        rates["empty"].append(await flat_out(empty, nothing, options.seconds, options.users_at_once))
-        rates["service"].append(await flat_out(port, visit, options.seconds, options.users_at_once))
-    nothing_rate, rate = (float(np.median(rates[name])) for name in ("empty", "service"))
-    print(f"empty FastAPI endpoint          {nothing_rate:9,.0f} requests/s   {[round(r) for r in rates['empty']]}")
-    print(f"recommendations and rewards     {rate:9,.0f} requests/s   {[round(r) for r in rates['service']]}")
-    print(f"ratio                           {rate / nothing_rate:9.2f}   (to be 0.60 or more)")
-    spent = await paced(port, visit, rate / 2, options.seconds, 4 * options.users_at_once)
+        for name, round_ in rounds.items():
+            before, start = processor_seconds(servers[name]), time.perf_counter()
+            rates[name].append(await flat_out(ports[name], round_, options.seconds, options.users_at_once))
+            spent_each = (processor_seconds(servers[name]) - before) / (rates[name][-1] * (time.perf_counter() - start))
+            costs[name].append(spent_each * 1e6)
+    titles = {"empty": "empty FastAPI endpoint     ", "service": "recommendations and rewards"}
+    for name, title in titles.items():
+        each = f"{np.median(costs[name]):4.0f} µs of processor time each"
+        print(f"{title}     {np.median(rates[name]):9,.0f} requests/s, {each}   {[round(r) for r in rates[name]]}")
+    nothing_rate, rate = (float(np.median(rates[name])) for name in rounds)
+    print(f"ratio                           {rate / nothing_rate:9.2f}   (to be 0.60 or more)", flush=True)
+    spent = await paced(port, visit, rate / 2, 3 * options.seconds, options.users_at_once)
     p50, p99, worst = np.percentile(spent, [50, 99, 100]) * 1e3
     print(f"at half of that load            p50 {p50:.1f} ms, p99 {p99:.1f} ms, worst {worst:.1f} ms   (p99 to be under 20 ms)")
     decisions = await batches(port, world, options.batch, options.seconds)
@@ -251,14 +264,12 @@ async def measure(options: argparse.Namespace, world: World, port: int, empty: i
         f"batches of {options.batch}                {decisions:9,.0f} decisions/s, "
         f"{decisions / (rate / 2):.1f} times the single ones in the mix"
     )
-    memory = psutil.Process(process.pid)
-    done, shown = 0.0, 0
+    done = 0.0
     while done < options.requests:
         print(f"memory after {done:11,.0f} requests  {memory.memory_info().rss / 2**20:9,.0f} MB", flush=True)
         start = time.perf_counter()
         speed = await flat_out(port, visit, min(20.0, options.requests / rate / 10), options.users_at_once)
         done += speed * (time.perf_counter() - start)
-        shown += 1
     print(f"memory after {done:11,.0f} requests  {memory.memory_info().rss / 2**20:9,.0f} MB")
 
 
@@ -270,9 +281,10 @@ def main() -> None:
     parser.add_argument("--trained", type=int, default=100_000, help="rewards that are learned before anything is measured")
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--users-at-once", type=int, default=64)
+    parser.add_argument("--users-at-once", type=int, default=128)
     parser.add_argument("--batch", type=int, default=500)
     parser.add_argument("--requests", type=int, default=0, help="for the measurement of memory")
+    parser.add_argument("--snapshot-every", type=int, default=100_000, help="events; what a snapshot costs is in the latency")
     options = parser.parse_args()
     world = World(options.users, options.arms)
     with tempfile.TemporaryDirectory() as name:
@@ -293,12 +305,24 @@ def main() -> None:
         ]
         files = ["--graph", str(folder / "edges.parquet"), "--arms", str(folder / "arms.parquet")]
         command = [sys.executable, "-m", "graphbandit.cli", "serve", *files, "--store", f"sqlite:///{folder}/state.db"]
-        command += ["--port", str(port), "--policy", options.policy, "--rate", "0", "--log-level", "warning"]
+        command += [
+            "--port",
+            str(port),
+            "--policy",
+            options.policy,
+            "--rate",
+            "0",
+            "--log-level",
+            "warning",
+            "--snapshot-every",
+            str(options.snapshot_every),
+        ]
         processes = [subprocess.Popen(command), subprocess.Popen(server, cwd=folder)]
         try:
             wait_for(port, "/ready", processes[0])
             wait_for(empty, "/empty", processes[1])
-            uvloop.run(measure(options, world, port, empty, processes[0]))
+            found = [psutil.Process(process.pid) for process in processes]
+            uvloop.run(measure(options, world, {"service": port, "empty": empty}, {"service": found[0], "empty": found[1]}))
         finally:
             for process in processes:
                 process.send_signal(signal.SIGTERM)

@@ -8,6 +8,7 @@ import logging
 import socket
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -331,6 +332,26 @@ def test_trouble_with_the_store_is_503_and_passes(tmp_path: Path, monkeypatch: p
         assert server.http.get("/ready").status_code == 200
         monkeypatch.setattr(commit, "WAITING", 0)
         assert "too many" in server.http.post("/v1/recommendations", json={"user": "ann"}).text
+
+
+def test_a_state_that_does_not_follow_the_log_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running(tmp_path, small_beginning()) as server:
+        monkeypatch.setattr(server.runtime.service.recommender, "apply", lambda events: 1 / 0)
+        for _ in range(2):
+            answer = server.http.post("/v1/recommendations", json={"user": "ann"})
+            assert answer.status_code == 503 and "restarted" in answer.text
+        assert server.http.get("/ready").status_code == 503
+    with running(tmp_path) as server:
+        assert server.http.get("/v1/state").json()["event"] == 1  # the log has what was written
+
+
+def test_what_waits_is_answered_on_the_way_out(tmp_path: Path) -> None:
+    with running(tmp_path, small_beginning()) as server, ThreadPoolExecutor(8) as pool:
+        answers = [pool.submit(server.http.post, "/v1/recommendations", json={"user": "ann"}) for _ in range(40)]
+        statuses = [answer.result().status_code for answer in answers]
+    assert statuses == [200] * 40
+    with running(tmp_path) as server:
+        assert server.http.get("/v1/stats").json()["total_decisions"] == 40
 
 
 def test_logs_are_json_lines_without_tokens_or_rewards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 FORMAT = 2
+GENTLE = 2**21
 Arrays = dict[str, npt.NDArray[Any]]
 
 
@@ -25,12 +26,27 @@ class ArchiveError(ValueError):
     """A file that is not what it should be; the message says in which way."""
 
 
-def write(path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arrays: Arrays) -> None:
+class GentleFile(io.FileIO):
+    """Goes to disk as it is written: a large file that is flushed at its end holds up everybody else who flushes then."""
+
+    waiting = 0
+
+    def write(self, data: Any) -> int:
+        """Write, and wait for the disk now and then."""
+        written = super().write(data)
+        self.waiting += written
+        if self.waiting >= GENTLE:
+            os.fsync(self.fileno())
+            self.waiting = 0
+        return written
+
+
+def write(path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arrays: Arrays, *, gentle: bool = False) -> None:
     """Write aside, flush to disk, rename: the file at `path` is the old one or the new one, never half of either."""
     target = Path(path)
     aside = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        with aside.open("wb") as file:
+        with io.BufferedWriter(GentleFile(aside, "wb")) if gentle else aside.open("wb") as file:
             _save(file, kind, header, arrays)
             file.flush()
             os.fsync(file.fileno())

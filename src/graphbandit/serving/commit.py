@@ -29,11 +29,14 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._waiting = 0
+        self._broken = False
         self._thread = threading.Thread(target=self._run, name="graphbandit-writer", daemon=True)
         self._thread.start()
 
     def submit(self, drafts: Sequence[Draft]) -> asyncio.Future[list[Event]]:
         """The events that stand for the drafts, once they are on disk and applied."""
+        if self._broken:
+            raise Unavailable(str(self.trouble))
         if self._waiting + len(drafts) > WAITING:
             raise Unavailable("the store does not keep up: too many events wait to be written")
         self._waiting += len(drafts)
@@ -77,8 +80,14 @@ class Writer:
         if self.trouble is not None:
             logger.info("the store can be used again")
             self.trouble = None
-        self.service.apply(fresh)
-        self._applied(fresh)
+        try:
+            self.service.apply(fresh)
+            self._applied(fresh)
+        except Exception:  # a defect of ours: the log is right, the state is not
+            logger.critical("the state does not follow the log; restart the service", exc_info=True)
+            self._broken = True
+            self._fail(jobs, "the state does not follow the log; the service has to be restarted")
+            return
         start = 0
         for drafts, done in jobs:
             end = start + len(drafts)

@@ -118,7 +118,9 @@ class Runtime:
             await self.commit([])
 
     def _count(self, fresh: Sequence[Event]) -> None:
-        service = self.service
+        service = self._service
+        if service is None:  # the last events, on the way out
+            return
         if service.recommender.seq - service.saved >= self._every and (self._saving is None or self._saving.done()):
             self._saving = asyncio.create_task(self._save(service))
 

@@ -64,9 +64,13 @@ class Service:
 
     def close(self) -> None:
         """Write a snapshot, if there is something new, and leave the store."""
-        if self.recommender.seq > self.saved:
-            self.snapshot()
-        self.store.close()
+        try:
+            if self.recommender.seq > self.saved:
+                self.snapshot()
+        except OSError as error:  # a full disk; the log is what counts
+            logger.error("no snapshot could be written", extra={"reason": str(error)})
+        finally:
+            self.store.close()
 
     def snapshot(self) -> Path:
         """Write one now."""

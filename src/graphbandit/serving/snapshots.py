@@ -26,7 +26,7 @@ class Snapshots:
         """Write what `Recommender.pack` gave, and drop all but the newest."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"snapshot-{header['seq']:020d}.npz"
-        archive.write(path, "snapshot", {"store": self.store, **header}, arrays)
+        archive.write(path, "snapshot", {"store": self.store, **header}, arrays, gentle=True)
         for old in self._paths()[KEPT:]:
             old.unlink(missing_ok=True)
         return path
