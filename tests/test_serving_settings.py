@@ -186,6 +186,8 @@ def test_the_population_of_the_demo_is_served_better_with_time(tmp_path: Path) -
     with running(tmp_path, population.beginning("linucb", 0)) as server, Client(server.url) as client:
         values = [population.visit(client) for _ in range(60)]
         assert server.http.get("/v1/stats").json()["rewards"] == 60 and np.isfinite(values).all()
+    chosen = population.beginning("linucb", 0, epsilon=0.3, params={"ridge": 0.5})  # what `serve --demo` was told is heard
+    assert (chosen.epsilon, chosen.params) == (0.3, {"ridge": 0.5})
 
 
 def test_a_start_that_fails_ends_the_server(tmp_path: Path) -> None:

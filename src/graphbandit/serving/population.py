@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -31,12 +33,13 @@ class Population:
         self._users = [f"user-{row}" for row in range(N_USERS)]
         self._arms = [f"{TOPICS[a % len(TOPICS)]}-{a // len(TOPICS)}" for a in range(N_ARMS)]
 
-    def beginning(self, policy: str, seed: int) -> Beginning:
+    def beginning(self, policy: str, seed: int, epsilon: float = 0.0, params: Mapping[str, Any] | None = None) -> Beginning:
         """The graph and the arms; not the tastes."""
         pairs = np.argwhere(np.triu(self._graph.adjacency.toarray()) > 0)
         graph = graphs.from_edges([(self._users[a], self._users[b]) for a, b in pairs.tolist()], ids=self._users)
         attributes = [{"topic": name.split("-")[0]} for name in self._arms]
-        return Beginning(graph, self._arms, self._features, attributes, policy=policy, seed=seed)
+        chosen: dict[str, Any] = dict(policy=policy, params=dict(params or {}), epsilon=epsilon, seed=seed)
+        return Beginning(graph, self._arms, self._features, attributes, **chosen)
 
     def start(self, url: str, token: str | None) -> None:
         """Use the service from a thread, until the process ends."""

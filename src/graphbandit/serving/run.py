@@ -80,7 +80,8 @@ def serve(settings: Settings, demo: bool = False) -> None:
     with TemporaryDirectory(prefix="graphbandit-demo-") as folder:
         population = Population(settings.seed)
         own = replace(settings, store=f"sqlite:///{folder}/demo.db")
-        _serve(own, population.beginning(settings.policy, settings.seed), population)
+        beginning = population.beginning(settings.policy, settings.seed, settings.epsilon, settings.params)
+        _serve(own, beginning, population)
 
 
 def _serve(settings: Settings, beginning: Beginning | None, population: Population | None) -> None:
