@@ -161,7 +161,7 @@ def test_evidence_weighs_the_given_graph(right: bool) -> None:
     env = groups(0)
     policy = local(env.graph if right else graphs.shuffled(env.graph, seed=1), 5, period=40, growth=0.0)
     assert policy.given_share == 0.5
-    simulate(policy, env, 200, seed=0)
+    simulate(policy, env, 400, seed=0)
     share = policy.given_share
     assert share > 0.3 if right else share < 0.05
     weight = policy.policy.graph.adjacency.toarray()

@@ -72,7 +72,7 @@ def update(state: CoLinState, user: int, x: Floats, reward: float) -> None:
     record(state.seen, user, x, reward)
     growth = rank_one(state.solver, user, x, reward)
     c = state.solver.component[user]
-    state.log_ratio[c] += log(growth)
+    state.log_ratio[c] += log(max(growth, 1.0))
     if is_stale(state.solver, c, growth):
         rebuild(state, c)
     state.rounds[0] += 1

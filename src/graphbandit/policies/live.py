@@ -72,7 +72,7 @@ class Live:
         >>> policy.add_user({0: 1.0, 1: 0.5})
         2
         >>> policy.theta.round(3).ravel().tolist()  # it knows what its friends like
-        [0.98, 0.971, 0.968]
+        [0.976, 0.961, 0.961]
         """
         weights = self._live.check_edges(edges)
         self._live.check_id(id)

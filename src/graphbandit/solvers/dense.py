@@ -154,20 +154,20 @@ def observe_dense(solver: Dense, seen: Observations, user: int, x: Floats, rewar
     c = solver.component[user]
     if is_stale(solver, c, q):
         rebuild(solver, seen, c)
-    return q
+    return max(q, 1.0)
 
 
 @compiled
 def is_stale(solver: Dense, c: int, q: float) -> bool:
     """Whether to compute component c afresh: k³ work now and then, no more than the k² of a round; or when too many digits
-    have just been lost."""
+    have just been lost, as they also have if q, at least 1 in exact arithmetic, is not."""
     size = (solver.first[c + 1] - solver.first[c]) * solver.theta.shape[1]
-    return solver.updates[c] % max(REFRESH_PERIOD, 2 * size) == 0 or q > CANCELLATION**2
+    return solver.updates[c] % max(REFRESH_PERIOD, 2 * size) == 0 or not 1.0 <= q <= CANCELLATION**2
 
 
 @compiled
 def rank_one(solver: Dense, user: int, x: Floats, reward: float) -> float:
-    """Bring inverse and estimate up to date by Sherman-Morrison and return q."""
+    """Bring inverse and estimate up to date by Sherman-Morrison and return q; if that is below 1, nothing has changed."""
     dim = x.shape[0]
     c = solver.component[user]
     inverse = component_inverse(solver, c)
@@ -178,6 +178,8 @@ def rank_one(solver: Dense, user: int, x: Floats, reward: float) -> float:
         for j in range(size):
             gain[j] += x[k] * inverse[row + k, j]
     q = 1.0 + dot(x, gain[row : row + dim])
+    if not q >= 1.0:
+        return q
     step = solver.scale[user] * (reward - dot(x, solver.theta[user])) / q
     for place in range(size // dim):
         member = solver.members[solver.first[c] + place]
@@ -211,12 +213,16 @@ def rebuild(solver: Dense, seen: Observations, c: int) -> None:
             column = solver.position[solver.neighbour[entry]] * dim
             for k in range(dim):
                 system[row + k, column + k] += solver.prior[entry]
-    # Rounding may eat a pivot after features of very different sizes: a floor far below any true one keeps it positive.
-    floor = np.inf
+    # Rounding may eat a pivot after features of very different sizes: a floor far below any true one keeps it positive. What is
+    # smaller than the rounding of the largest entry is noise, and dividing by it would overflow.
+    floor, largest = np.inf, 0.0
+    for i in range(size):
+        largest = max(largest, system[i, i])
     for place in range(users.shape[0]):
         for entry in range(solver.start[users[place]], solver.start[users[place] + 1]):
             if solver.neighbour[entry] == users[place]:
                 floor = min(floor, 1e-6 * solver.prior[entry])
+    floor = max(floor, 1e-15 * largest)
     for i in range(size):
         system[i, i] -= floor
     inverse = component_inverse(solver, c)
