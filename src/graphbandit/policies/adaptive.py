@@ -33,7 +33,17 @@ from ..solvers.hierarchy import Hierarchy, hierarchy, observe_hierarchy, replace
 from ..solvers.joint import Joint, joint, rejoined
 from ..solvers.relaxed import Relaxed, View, new_view, relaxed, relaxed_rows, renew_relaxed, sandwich
 from .base import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive, check_probability
-from .evidence import Evidence, fade_evidence, judge, log_evidence, no_evidence, noise_variance, weigh
+from .evidence import (
+    Evidence,
+    all_evidence,
+    fade_evidence,
+    judge,
+    log_evidence,
+    no_evidence,
+    noise_variance,
+    weigh,
+    weigh_by,
+)
 from .kernels import register
 from .live import Changes
 
@@ -211,8 +221,9 @@ def solve_own(state: AdaptiveState, user: int, x: Floats, factors: Floats, z: Fl
 def count_prediction(state: AdaptiveState, user: int, x: Floats, reward: float, view: View, z: Floats, own: Floats) -> None:
     """Add one round to the evidence of every model, to the user's gain, to the coverage and to the trail."""
     n_strengths = state.strength.shape[0]
-    weight = np.empty_like(state.evidence.squares)
-    weigh(state.evidence, state.best_only, weight)
+    weight, fit = np.empty_like(state.evidence.squares), np.empty_like(state.evidence.squares)
+    all_evidence(state.evidence, fit)
+    weigh_by(state.evidence, fit, state.best_only, weight)
     predicted, growth = np.zeros_like(weight), np.ones_like(weight)
     for k in range(n_strengths):
         tau = state.strength[k]
@@ -231,8 +242,8 @@ def count_prediction(state: AdaptiveState, user: int, x: Floats, reward: float, 
     deviation = abs(reward - mean) / sqrt(max(square - mean * mean, 1e-300))
     for level in range(len(QUANTILES)):
         state.inside[level] += deviation <= QUANTILES[level]
-    with_graph, single = best_model(state, GRAPH, weight.shape[0] - 1), best_model(state, ALONE, ALONE)
-    before = log_evidence(state.evidence, *with_graph) - log_evidence(state.evidence, *single)
+    with_graph, single = best_model(fit, GRAPH, weight.shape[0] - 1), best_model(fit, ALONE, ALONE)
+    before = fit[with_graph] - fit[single]
     fade_evidence(state.evidence)
     for kind in range(weight.shape[0]):
         for k in range(n_strengths):
@@ -244,14 +255,13 @@ def count_prediction(state: AdaptiveState, user: int, x: Floats, reward: float, 
 
 
 @compiled
-def best_model(state: AdaptiveState, first: int, last: int) -> tuple[int, int]:
+def best_model(fit: Floats, first: int, last: int) -> tuple[int, int]:
     """Kind and strength of the model with the most evidence, among these kinds."""
-    best, chosen = -np.inf, (first, 0)
+    chosen = (first, 0)
     for kind in range(first, last + 1):
-        for k in range(state.strength.shape[0]):
-            fit = log_evidence(state.evidence, kind, k)
-            if fit > best:
-                best, chosen = fit, (kind, k)
+        for k in range(fit.shape[1]):
+            if fit[kind, k] > fit[chosen]:
+                chosen = (kind, k)
     return chosen
 
 

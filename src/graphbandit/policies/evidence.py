@@ -77,23 +77,35 @@ def noise_variance(state: Evidence, kind: int, k: int) -> float:
 @compiled
 def weigh(state: Evidence, best_only: bool, weight: Floats) -> None:
     """Write the weight of every model; they sum to 1."""
+    fit = np.empty_like(weight)
+    all_evidence(state, fit)
+    weigh_by(state, fit, best_only, weight)
+
+
+@compiled
+def all_evidence(state: Evidence, fit: Floats) -> None:
+    """Write the log evidence of every model."""
+    for kind in range(fit.shape[0]):
+        for k in range(fit.shape[1]):
+            fit[kind, k] = log_evidence(state, kind, k)
+
+
+@compiled
+def weigh_by(state: Evidence, fit: Floats, best_only: bool, weight: Floats) -> None:
+    """Write the weights that belong to these log evidences."""
     best, best_kind, best_k = -np.inf, 0, 0
     for kind in range(weight.shape[0]):
         for k in range(weight.shape[1]):
-            weight[kind, k] = log_evidence(state, kind, k)
-            if state.usable[kind] > 0 and weight[kind, k] > best:
-                best, best_kind, best_k = weight[kind, k], kind, k
-    total = 0.0
+            if state.usable[kind] > 0 and fit[kind, k] > best:
+                best, best_kind, best_k = fit[kind, k], kind, k
+    total, floor = 0.0, log(NEGLIGIBLE)
     for kind in range(weight.shape[0]):
         for k in range(weight.shape[1]):
+            weight[kind, k] = 0.0
             if best_only:
                 weight[kind, k] = 1.0 if kind == best_kind and k == best_k else 0.0
-            else:
-                weight[kind, k] = (
-                    state.usable[kind] * exp(state.temper * (weight[kind, k] - best)) if state.usable[kind] > 0 else 0.0
-                )
-                if weight[kind, k] < NEGLIGIBLE:
-                    weight[kind, k] = 0.0
+            elif state.usable[kind] > 0 and state.temper * (fit[kind, k] - best) >= floor:
+                weight[kind, k] = exp(state.temper * (fit[kind, k] - best))
             total += weight[kind, k]
     for kind in range(weight.shape[0]):
         for k in range(weight.shape[1]):
