@@ -110,7 +110,36 @@ def sampled_update(state: SpectralTSState, user: int, x: Floats, reward: float) 
     observe(state.model, block_of(state.model, user), x, reward)
 
 
-class SpectralUCB(Policy):
+class OnItems(Policy):
+    """What both spectral policies answer from their estimates of the payoffs of a catalogue."""
+
+    @property
+    def theta(self) -> Floats:
+        """(n_users, dim) the vectors whose payoffs Xθ are nearest to the estimated ones in least squares, as a copy.
+
+        The policy does not use them: payoffs that are smooth on the graph need not be linear in the features.
+        """
+        return vectors(self._state.model, self.n_users)
+
+    def payoffs(self, user: int) -> Floats:
+        """(N,) the estimated payoff of every item of the catalogue for this user."""
+        return estimates(self._state.model, self._check_user(user))
+
+    def _user_rows(self) -> dict[str, Any]:
+        return user_rows(self._state.model)
+
+    def _removable_rows(self) -> dict[str, Any]:
+        check_separate(self, self._state.model.shared)
+        return self._user_rows()
+
+    def _estimates(self, users: Ints) -> Floats:
+        return np.asarray(self._state.model.alpha[users] @ self._state.model.projection.T)
+
+    def _observed(self, user: int) -> int:
+        return int(self._state.model.visits[user])
+
+
+class SpectralUCB(OnItems):
     """Spectral bandit: a user's payoffs f = Q α are smooth on a graph of the items, L = Q Λ_L Qᵀ.
 
     Chooses argmax x_vᵀα + c ‖x_v‖ in the metric V⁻¹, with x_v the row of Q that belongs to the item,
@@ -211,33 +240,8 @@ class SpectralUCB(Policy):
         """The radius, as bonus per width."""
         return float(radius(self._state, block_of(self._state.model, self._check_user(user))))
 
-    @property
-    def theta(self) -> Floats:
-        """(n_users, dim) the vectors whose payoffs Xθ are nearest to the estimated ones in least squares, as a copy.
 
-        The policy does not use them: payoffs that are smooth on the graph need not be linear in the features.
-        """
-        return vectors(self._state.model, self.n_users)
-
-    def payoffs(self, user: int) -> Floats:
-        """(N,) the estimated payoff of every item of the catalogue for this user."""
-        return estimates(self._state.model, self._check_user(user))
-
-    def _user_rows(self) -> dict[str, Any]:
-        return user_rows(self._state.model)
-
-    def _removable_rows(self) -> dict[str, Any]:
-        check_separate(self, self._state.model.shared)
-        return self._user_rows()
-
-    def _estimates(self, users: Ints) -> Floats:
-        return np.asarray(self._state.model.alpha[users] @ self._state.model.projection.T)
-
-    def _observed(self, user: int) -> int:
-        return int(self._state.model.visits[user])
-
-
-class SpectralTS(Policy):
+class SpectralTS(OnItems):
     """Thompson sampling for a spectral bandit: act greedily on one draw from N(α, v² V⁻¹) per round, see `SpectralUCB`.
 
     v = scale (sigma sqrt(6 d log((ridge + T) / (delta ridge))) + norm), with the effective dimension d for the horizon T. A
@@ -299,28 +303,6 @@ class SpectralTS(Policy):
         params = dict(items=digest(model.items), neighbours=neighbours, rank=len(eigenvalues), ridge=ridge, sigma=sigma)
         params |= dict(delta=delta, norm=norm, horizon=horizon, scale=scale, shared=shared)
         super().__init__(graph, dim, state, params, seed, noise=len(eigenvalues))
-
-    @property
-    def theta(self) -> Floats:
-        """(n_users, dim) the vectors whose payoffs Xθ are nearest to the estimated ones in least squares, as a copy."""
-        return vectors(self._state.model, self.n_users)
-
-    def payoffs(self, user: int) -> Floats:
-        """(N,) the estimated payoff of every item of the catalogue for this user."""
-        return estimates(self._state.model, self._check_user(user))
-
-    def _user_rows(self) -> dict[str, Any]:
-        return user_rows(self._state.model)
-
-    def _removable_rows(self) -> dict[str, Any]:
-        check_separate(self, self._state.model.shared)
-        return self._user_rows()
-
-    def _estimates(self, users: Ints) -> Floats:
-        return np.asarray(self._state.model.alpha[users] @ self._state.model.projection.T)
-
-    def _observed(self, user: int) -> int:
-        return int(self._state.model.visits[user])
 
 
 def check_settings(ridge: float, sigma: float, delta: float, norm: float | None, horizon: int) -> None:
