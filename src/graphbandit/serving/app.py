@@ -216,7 +216,8 @@ def add_views(app: FastAPI) -> None:
     async def get_history(user: PathId, limit: Annotated[int, Query(ge=1, le=1000)] = 50) -> dict[str, Any]:
         """The newest decisions and rewards of a user. A decision of a batch appears with its reward."""
         service = app.state.runtime.service
-        events = await asyncio.to_thread(service.store.history, service.recommender.row(user), limit)
+        newest = int(service.recommender.latest[service.recommender.row(user)])
+        events = await asyncio.to_thread(service.store.history, newest, limit)
         return {"user": user, "events": history(service.recommender, events)}
 
     @app.get("/v1/arms/{arm}", responses=ERRORS)

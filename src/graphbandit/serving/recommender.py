@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 
 from .. import archive
-from ..jit import Floats
+from ..jit import Floats, Ints
 from ..policies import Policy, kernels
 from .beginning import Attributes, Beginning
 from .events import Decision, Event, Kind, Reward, count_in, encode, reward_in, table_in
@@ -96,6 +96,7 @@ class Recommender:
         self.seq = 0  # of the last event
         self.decisions = 0
         self.rewards = 0
+        self._latest = np.zeros(len(names), dtype=np.int64)
         self.refused = (0, "")  # the last event that the policy could not take in, and why
 
     @classmethod
@@ -115,6 +116,11 @@ class Recommender:
     def features(self) -> Floats:
         """(versions, dim) the features of every version of every arm."""
         return self._features[: len(self.versions)]
+
+    @property
+    def latest(self) -> Ints:
+        """For each row, the number of its user's newest event; 0 if there is none."""
+        return self._latest[: len(self.names)]
 
     # Questions: they change nothing.
 
@@ -223,6 +229,8 @@ class Recommender:
             if event.seq <= self.seq:
                 raise ValueError(f"events must come in order, but {event.seq} follows {self.seq}.")
             self.seq = event.seq
+            if event.who is not None:
+                self._latest[event.who] = event.seq
             if event.kind == Kind.REWARDED:
                 waiting.append(reward_in(event.body))
             elif event.kind == Kind.DECIDED:
@@ -273,6 +281,8 @@ class Recommender:
         if name not in self.rows:
             self.rows[name] = self.policy.add_user(near)
             self.names.append(name)
+            if len(self.names) > len(self._latest):
+                self._latest = np.concatenate([self._latest, np.zeros(len(self.names), dtype=np.int64)])
             return
         for other, weight in near.items():
             self._set_edge(self.rows[name], other, weight)
@@ -302,7 +312,7 @@ class Recommender:
         header |= dict(versions=self.versions.copy(), attributes=self.attributes.copy())
         header |= dict(seq=self.seq, decisions=self.decisions, rewards=self.rewards)
         packed = {f"policy.{name}": np.array(array) for name, array in arrays.items()}
-        return header, packed | {"features": self.features.copy()}
+        return header, packed | {"features": self.features.copy(), "latest": self.latest.copy()}
 
     @classmethod
     def unpack(cls, kind: type[Policy], header: dict[str, Any], arrays: archive.Arrays) -> Self:
@@ -311,6 +321,7 @@ class Recommender:
         recommender = cls(kind._unpacked(header["policy"], inner), header["names"], header["gone"])
         recommender.arms, recommender.versions = header["arms"], header["versions"]
         recommender.attributes, recommender._features = header["attributes"], arrays["features"]
+        recommender._latest = arrays["latest"]
         recommender.seq, recommender.decisions, recommender.rewards = header["seq"], header["decisions"], header["rewards"]
         return recommender
 

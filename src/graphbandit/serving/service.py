@@ -37,6 +37,7 @@ class Service:
         self.store = store
         self.recommender = recommender
         self.snapshots = snapshots
+        store.newest = recommender.latest.copy()
         self.draws = np.random.default_rng([seed, store.last])
         # Not a plain dict, which would look for its first entry among all those that were deleted.
         self._recent: OrderedDict[tuple[int, int], Decision] = OrderedDict()
