@@ -137,7 +137,7 @@ class Store:
         return missed + fresh, answers
 
     def _numbered(self, drafts: Sequence[Draft], first: int, known: dict[str, Event]) -> tuple[list[Event], list[Event]]:
-        """What is to be written, and for every draft the event that stands for it: one with its key that is there, or its own."""
+        """What is to be written, and for every draft the event that stands for it: one with its key, or its own."""
         fresh: list[Event] = []
         answers = []
         newest: dict[int, int] = {}  # of the users of this group
@@ -159,11 +159,10 @@ class Store:
         return (int(self.newest[user]) or None) if user < len(self.newest) else None
 
     def _link(self, written: Sequence[Event]) -> None:
-        for event in written:
-            if event.who is not None:
-                if event.who >= len(self.newest):
-                    self.newest = np.concatenate([self.newest, np.zeros(event.who + 16, dtype=np.int64)])
-                self.newest[event.who] = event.seq
+        for seq, user in [(entry.seq, entry.who) for entry in written if entry.who is not None]:
+            if user >= len(self.newest):
+                self.newest = np.concatenate([self.newest, np.zeros(user + 16, dtype=np.int64)])
+            self.newest[user] = seq
 
     def _insert(self, connection: Connection, fresh: list[Event]) -> None:
         """In SQLite many rows a statement: Python may change threads after each, and the writer would wait for the event loop

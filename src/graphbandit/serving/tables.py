@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sqlalchemy import (
-    DDL,
     BigInteger,
     Column,
     Connection,
@@ -21,6 +20,7 @@ from sqlalchemy import (
     insert,
     inspect,
     select,
+    text,
     update,
 )
 
@@ -71,11 +71,11 @@ def first_tables(connection: Connection) -> None:
 
 def linked_events(connection: Connection) -> None:
     """Version 2: an event says which one of its user came before, since an index of users in no order was most of a write."""
-    connection.execute(DDL("ALTER TABLE graphbandit_events ADD COLUMN previous BIGINT"))
+    connection.execute(text("ALTER TABLE graphbandit_events ADD COLUMN previous BIGINT"))
     before = events.alias()
     last = select(func.max(before.c.seq)).where(before.c.who == events.c.who, before.c.seq < events.c.seq)
     connection.execute(update(events).values(previous=last.scalar_subquery()))
-    connection.execute(DDL("DROP INDEX graphbandit_events_who"))
+    connection.execute(text("DROP INDEX graphbandit_events_who"))
 
 
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (first_tables, linked_events)
