@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -18,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 FORMAT = 2
-GENTLE = 2**21
+GENTLE = 2**20  # bytes
 Arrays = dict[str, npt.NDArray[Any]]
 
 
@@ -27,17 +28,14 @@ class ArchiveError(ValueError):
 
 
 class GentleFile(io.FileIO):
-    """Goes to disk as it is written: a large file that is flushed at its end holds up everybody else who flushes then."""
-
-    waiting = 0
+    """Goes to disk piece by piece, with pauses: a large file that is flushed at once holds up everybody else who flushes."""
 
     def write(self, data: Any) -> int:
-        """Write, and wait for the disk now and then."""
-        written = super().write(data)
-        self.waiting += written
-        if self.waiting >= GENTLE:
-            os.fsync(self.fileno())
-            self.waiting = 0
+        """Write a piece, wait for the disk, and leave it to others as long as that took."""
+        start = time.perf_counter()
+        written = super().write(memoryview(data)[:GENTLE])
+        os.fsync(self.fileno())
+        time.sleep(min(0.1, time.perf_counter() - start))
         return written
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.responses import StreamingResponse
@@ -52,8 +52,7 @@ class DirectRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """What is called."""
-        assert self.body_field is not None
-        answer = direct(self.body_field.field_info.annotation, self.endpoint)
+        answer = direct(get_type_hints(self.endpoint, include_extras=True)["body"], self.endpoint)
 
         async def handle(request: Request) -> Response:
             return as_response(await answer(request.headers.get("content-type", "").encode(), await request.body()))
@@ -229,7 +228,8 @@ def add_views(app: FastAPI) -> None:
     @app.get("/v1/state", responses=ERRORS)
     async def state() -> dict[str, Any]:
         """Number of the last event and a hash of the whole state, which a replay of the log must reproduce."""
-        header, arrays = app.state.runtime.service.recommender.pack()
+        runtime: Runtime = app.state.runtime
+        header, arrays = await runtime.packed(runtime.service)
         return {"event": header["seq"], "sha256": await asyncio.to_thread(recommender.digest, header, arrays)}
 
 

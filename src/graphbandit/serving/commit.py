@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 
@@ -34,7 +35,7 @@ class Writer:
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._waiting = 0
         self._broken = False
-        self._held: list[tuple[list[Job], list[Event], list[Event]]] | None = None
+        self._held: deque[tuple[list[Job], list[Event], list[Event]]] | None = None  # written, and not applied
         self._thread = threading.Thread(target=self._run, name="graphbandit-writer", daemon=True)
         self._thread.start()
 
@@ -50,13 +51,14 @@ class Writer:
     def hold(self) -> None:
         """Apply nothing until `release`, so that another thread can copy the state. Decisions and rewards go on: they are
         answered for when they are on disk, and what they change waits."""
-        self._held = []
+        self._held = deque()
 
-    def release(self) -> None:
-        """Apply what has waited."""
-        held, self._held = self._held or [], None
-        for jobs, fresh, answers in held:
-            self._apply(jobs, fresh, answers)
+    async def release(self) -> None:
+        """Apply what has waited, a group at a time, so that requests can come in between."""
+        while self._held:
+            self._apply(*self._held.popleft())
+            await asyncio.sleep(0)
+        self._held = None
 
     async def stop(self) -> None:
         """Write what waits, and end the thread."""

@@ -13,6 +13,8 @@ from itertools import accumulate, chain
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
+import numpy.typing as npt
+from pydantic_core import from_json, to_json
 
 from .. import archive
 from ..jit import Floats, Ints
@@ -320,17 +322,18 @@ class Recommender:
     def pack(self) -> tuple[dict[str, Any], archive.Arrays]:
         """Header and arrays of a snapshot; copies, so that they can be written while events go on."""
         policy, arrays = self.policy._packed()
-        header: dict[str, Any] = dict(policy=policy, names=self.names.copy(), gone=sorted(self.gone), arms=self.arms.copy())
+        header: dict[str, Any] = dict(policy=policy, gone=sorted(self.gone), arms=self.arms.copy())
         header |= dict(versions=self.versions.copy(), attributes=self.attributes.copy())
         header |= dict(seq=self.seq, decisions=self.decisions, rewards=self.rewards)
         packed = {f"policy.{name}": np.array(array) for name, array in arrays.items()}
-        return header, packed | {"features": self.features.copy(), "latest": self.latest.copy()}
+        own: archive.Arrays = {"names": _as_array(self.names), "features": self.features.copy(), "latest": self.latest.copy()}
+        return header, packed | own
 
     @classmethod
     def unpack(cls, kind: type[Policy], header: dict[str, Any], arrays: archive.Arrays) -> Self:
         """The recommender of which `pack` gave header and arrays."""
         inner = {name.removeprefix("policy."): array for name, array in arrays.items() if name.startswith("policy.")}
-        recommender = cls(kind._unpacked(header["policy"], inner), header["names"], header["gone"])
+        recommender = cls(kind._unpacked(header["policy"], inner), from_json(arrays["names"].tobytes()), header["gone"])
         recommender.arms, recommender.versions = header["arms"], header["versions"]
         recommender.attributes, recommender._features = header["attributes"], arrays["features"]
         recommender._latest = arrays["latest"]
@@ -345,6 +348,12 @@ def digest(header: dict[str, Any], arrays: archive.Arrays) -> str:
         whole.update(f"{name}{arrays[name].dtype.str}{arrays[name].shape}".encode())
         whole.update(np.ascontiguousarray(arrays[name]).data if arrays[name].size else b"")
     return whole.hexdigest()
+
+
+def _as_array(names: list[str]) -> npt.NDArray[np.uint8]:
+    """JSON in pieces: a million names at once would hold up all other threads."""
+    pieces = [to_json(names[start : start + 10_000])[1:-1] for start in range(0, len(names), 10_000)]
+    return np.frombuffer(b"[" + b",".join(pieces) + b"]", dtype=np.uint8)
 
 
 def _matches(attributes: Attributes, where: Filter) -> bool:

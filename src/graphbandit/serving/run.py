@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -98,6 +99,7 @@ def _serve(settings: Settings, beginning: Beginning | None, population: Populati
     logger.info("settings", extra=settings.shown())
     servers: list[uvicorn.Server] = []
     app, guard = build(settings, beginning, servers)
+    sys.setswitchinterval(0.0005)  # seconds: the thread that writes holds up a whole group when it waits for the event loop
     server = uvicorn.Server(configured(guard, settings))
     servers.append(server)
     if population is not None:

@@ -6,7 +6,9 @@ import asyncio
 import gc
 import logging
 from collections.abc import Callable, Sequence
+from typing import Any
 
+from ..archive import Arrays
 from .commit import Done, Writer
 from .events import Decision, Draft, Event
 from .recommender import Request
@@ -35,6 +37,7 @@ class Runtime:
         self._service: Service | None = None
         self._writer: Writer | None = None
         self._saving: asyncio.Task[None] | None = None
+        self._copying = asyncio.Lock()
 
     async def run(self, on_failure: Callable[[], None] = lambda: None) -> None:
         """Start; `on_failure` is called if that is impossible."""
@@ -47,6 +50,7 @@ class Runtime:
         self._writer = Writer(self._service, self._count)
         gc.collect()
         gc.freeze()  # names of users and compiled code live as long as the process: no collection need look at them again
+        gc.set_threshold(50_000, 20, 100)  # a batch makes thousands of objects, all of which go without a collector
 
     async def stop(self) -> None:
         """Write what waits, a snapshot, and leave the store."""
@@ -142,14 +146,19 @@ class Runtime:
         if service.recommender.seq - service.saved >= self._every and (self._saving is None or self._saving.done()):
             self._saving = asyncio.create_task(self._save(service))
 
+    async def packed(self, service: Service) -> tuple[dict[str, Any], Arrays]:
+        """A copy of the state, made in a thread; events wait meanwhile, requests do not."""
+        async with self._copying:
+            writer = self._writer
+            assert writer is not None
+            writer.hold()
+            try:
+                return await asyncio.to_thread(service.recommender.pack)
+            finally:
+                await writer.release()
+
     async def _save(self, service: Service) -> None:
-        """Copy and write in a thread; nothing is applied meanwhile to what is copied."""
-        assert self._writer is not None
-        self._writer.hold()
-        try:
-            header, arrays = await asyncio.to_thread(service.recommender.pack)
-        finally:
-            self._writer.release()
+        header, arrays = await self.packed(service)
         service.saved = header["seq"]
         try:
             await asyncio.to_thread(service.snapshots.write, header, arrays)

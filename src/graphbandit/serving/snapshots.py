@@ -34,9 +34,13 @@ class Snapshots:
     def newest(self, kind: type[Policy], last: int) -> Recommender | None:
         """The recommender of the newest snapshot that is whole, of this store, and not ahead of the log."""
         for path, header, arrays in self._readable():
+            reason = "it belongs to another log"
             if header.get("store") == self.store and header["seq"] <= last:
-                return Recommender.unpack(kind, header, arrays)
-            logger.warning("a snapshot was passed over", extra={"path": str(path), "reason": "it belongs to another log"})
+                try:
+                    return Recommender.unpack(kind, header, arrays)
+                except KeyError as error:
+                    reason = f"it was written by another version, without {error}"
+            logger.warning("a snapshot was passed over", extra={"path": str(path), "reason": reason})
         return None
 
     def _paths(self) -> list[Path]:

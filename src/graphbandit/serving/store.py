@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from sqlalchemy import Connection, Engine, create_engine, event, func, insert, select, text
+from sqlalchemy import Connection, Engine, create_engine, event, func, insert, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
@@ -286,7 +286,7 @@ def _engine(url: URL, begin: str) -> Engine:
 
     @event.listens_for(engine, "begin")
     def start(connection: Connection) -> None:
-        connection.execute(text(begin))
+        connection.exec_driver_sql(begin)
 
     return engine
 
