@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,12 +12,14 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
+from ..jit import compiling_aside
 from . import logs
 from .app import create_app, shortcuts
 from .beginning import Beginning
 from .files import read_arms, read_graph
 from .guard import Guard, is_loopback
 from .population import Population
+from .recommender import Recommender
 from .runtime import Runtime
 from .service import Service
 from .settings import Settings
@@ -81,7 +84,18 @@ def serve(settings: Settings, demo: bool = False) -> None:
         population = Population(settings.seed)
         own = replace(settings, store=f"sqlite:///{folder}/demo.db")
         beginning = population.beginning(settings.policy, settings.seed, settings.epsilon, settings.params)
-        _serve(own, beginning, population)
+        with compiling_aside(lambda: compile_for(beginning)):  # a newcomer should not wait for that
+            _serve(own, beginning, population)
+
+
+def compile_for(beginning: Beginning) -> None:
+    """Compile what a service with this beginning needs, by warming up one that nobody asks."""
+    start = time.perf_counter()
+    try:
+        Recommender.new(beginning).warm_up()
+        logger.info("compiled", extra={"seconds": round(time.perf_counter() - start, 3)})
+    except Exception:  # a full disk, for example
+        logger.exception("the policy could not be compiled: it goes on as plain Python, slowly")
 
 
 def _serve(settings: Settings, beginning: Beginning | None, population: Population | None) -> None:
