@@ -23,7 +23,7 @@ from sqlalchemy import create_engine, text
 from graphbandit import graphs
 from graphbandit.serving.beginning import Beginning
 from graphbandit.serving.recommender import Recommender, digest
-from graphbandit.serving.run import build
+from graphbandit.serving.run import build, configured
 from graphbandit.serving.runtime import Runtime
 from graphbandit.serving.settings import Settings
 
@@ -57,7 +57,7 @@ class Running:
     def __init__(self, settings: Settings, beginning: Beginning | None) -> None:
         self.settings, self._servers = settings, list[uvicorn.Server]()
         self.app, guard = build(settings, beginning, self._servers)
-        config = uvicorn.Config(guard, host=settings.host, port=settings.port, log_config=None, access_log=False, ws="none")
+        config = configured(guard, settings)
         self._server = uvicorn.Server(config)
         self._servers.append(self._server)
         self._thread = threading.Thread(target=self._server.run)

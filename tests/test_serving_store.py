@@ -43,7 +43,8 @@ def test_events_are_numbered_read_back_in_order_and_survive(store_url: str, monk
     assert [event.seq for page in again.read(after=4, until=8) for event in page] == [5, 6, 7, 8]
     assert [event.seq for page in again.read(kinds=[Kind.DECIDED]) for event in page] == []
     assert again.find(3) == fresh[2] and again.find(99) is None
-    assert [event.seq for event in again.history(1, 5)] == [9, 2]
+    assert [event.seq for event in again.history(9, 5)] == [9, 2] and again.history(0, 5) == []
+    assert [event.seq for event in again.history(9, 1)] == [9]
     again.close()
 
 
@@ -105,6 +106,19 @@ def test_migrations_are_applied_once_and_newer_tables_are_refused(store_url: str
     engine.dispose()
     with pytest.raises(tables.TooNew, match="upgrade graphbandit"):
         Store(store_url).open(patience=0.0)
+
+
+def test_events_of_the_first_version_are_linked(store_url: str) -> None:
+    engine = store_module._engine(store_module._checked(store_url), "BEGIN IMMEDIATE")
+    with engine.begin() as connection:
+        assert tables.migrate(connection, tables.MIGRATIONS[:1]) == 1
+        row = text("INSERT INTO graphbandit_events (seq, kind, at, body, who) VALUES (:seq, 2, 0, '[]', :who)")
+        connection.execute(row, [{"seq": seq, "who": who} for seq, who in enumerate([5, 6, None, 5, 5, 6], 1)])
+    engine.dispose()
+    store = opened(store_url)
+    assert [event.previous for page in store.read() for event in page] == [None, None, None, 1, 4, 2]
+    assert [event.seq for event in store.history(5, 9)] == [5, 4, 1]
+    store.close()
 
 
 @pytest.mark.parametrize("url", ["mysql://x/y", "sqlite://", "nonsense", "sqlite:///:memory:", "oracle+odd://x"])

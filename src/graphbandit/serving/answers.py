@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +16,7 @@ from .models import TAGS
 from .recommender import Unknown, Wrong
 from .store import Unavailable
 
+logger = logging.getLogger("graphbandit.serving")
 MOST_PROBLEMS = 20
 
 
@@ -25,6 +28,12 @@ class Answer(NamedTuple):
     headers: Mapping[str, str] = {}
 
 
+Reply = Callable[[bytes | Exception], None]
+"""Takes the body of an answer, or why there is none."""
+Ask = Callable[[Any, Reply], None]
+"""From a validated body to a reply, now or later."""
+Quick = Callable[[bytes, bytes, Callable[[Answer], None]], None]
+"""From content type and body to an answer, which is handed on."""
 Endpoint = Callable[[Any], Awaitable[bytes]]
 """From a validated body to the bytes of an answer."""
 Direct = Callable[[bytes, bytes], Awaitable[Answer]]
@@ -69,10 +78,52 @@ def direct(model: Any, endpoint: Endpoint) -> Direct:
 
     async def answer(content_type: bytes, body: bytes) -> Answer:
         try:
-            if not content_type.startswith(b"application/json"):
-                raise HTTPException(415, "the body must be application/json.")
+            check_type(content_type)
             return Answer(200, await endpoint(validate(body)))
         except EXPECTED as error:
             return explained(error)
 
     return answer
+
+
+def quick(model: Any, ask: Ask) -> Quick:
+    """`direct` without coroutines."""
+    validate = TypeAdapter(model).validator.validate_json
+
+    def answer(content_type: bytes, body: bytes, hand_on: Callable[[Answer], None]) -> None:
+        def reply(result: bytes | Exception) -> None:
+            hand_on(Answer(200, result) if isinstance(result, bytes) else told(result))
+
+        try:
+            check_type(content_type)
+            ask(validate(body), reply)
+        except Exception as error:
+            hand_on(told(error))
+
+    return answer
+
+
+def told(error: Exception) -> Answer:
+    """Any error as an answer; one that is not expected is a defect of ours, and is logged."""
+    if isinstance(error, EXPECTED):
+        return explained(error)
+    logger.error("a request failed", exc_info=error)
+    return problem(500, "request", "the service has a defect; its log says more.", "internal")
+
+
+def check_type(content_type: bytes) -> None:
+    """Raise unless the body is said to be JSON."""
+    if not content_type.startswith(b"application/json"):
+        raise HTTPException(415, "the body must be application/json.")
+
+
+async def waited(ask: Ask, body: Any) -> bytes:
+    """What `ask` replies, for those who can wait."""
+    future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    def reply(result: bytes | Exception) -> None:
+        if not future.done():  # the client may have gone
+            future.set_result(result) if isinstance(result, bytes) else future.set_exception(result)
+
+    ask(body, reply)
+    return await future

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
@@ -14,9 +14,10 @@ from pydantic_core import to_json
 
 from .. import __version__
 from . import explain, export, recommender
-from .answers import EXPECTED, Answer, Direct, direct, explained
+from .answers import EXPECTED, Answer, Quick, direct, explained, quick, waited
 from .dashboard import add_page
-from .events import Decision, Draft, decision_id
+from .desk import Desk, shown
+from .events import Draft
 from .history import history
 from .models import (
     ArmBody,
@@ -28,15 +29,12 @@ from .models import (
     PathId,
     Problems,
     RewardAnswer,
-    RewardBatch,
-    RewardRequest,
     Rewards,
     SingleRequest,
     UserBody,
 )
-from .recommender import Recommender, Unknown, Wrong
+from .recommender import Unknown, Wrong
 from .runtime import Runtime
-from .service import Outcome
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": Problems, "description": "No token, or a wrong one."},
@@ -50,15 +48,15 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 class DirectRoute(APIRoute):
-    """A route whose signature is for the documentation: it does what the guard does for it without a detour."""
+    """A route whose signature is for the documentation: the body goes straight to its model, and the answer straight out."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """What is called."""
         assert self.body_field is not None
-        self.answer = direct(self.body_field.field_info.annotation, self.endpoint)
+        answer = direct(self.body_field.field_info.annotation, self.endpoint)
 
         async def handle(request: Request) -> Response:
-            return as_response(await self.answer(request.headers.get("content-type", "").encode(), await request.body()))
+            return as_response(await answer(request.headers.get("content-type", "").encode(), await request.body()))
 
         return handle
 
@@ -111,50 +109,36 @@ def as_json(content: Any) -> Response:
     return Response(to_json(content), media_type="application/json")
 
 
-def shortcuts(app: FastAPI) -> dict[str, Direct]:
-    """Path: what answers a POST to it, for the guard."""
-    return {route.path: route.answer for route in app.routes if isinstance(route, DirectRoute)}
+def quick_answers(app: FastAPI) -> dict[str, Quick]:
+    """Path: what answers a POST to it below the framework, which would cost more than the answer."""
+    desk: Desk = app.state.desk
+    return {"/v1/recommendations": quick(SingleRequest, desk.recommend), "/v1/rewards": quick(Rewards, desk.reward)}
 
 
 def add_decisions(app: FastAPI) -> None:
     """The two questions that a service lives of."""
     settings: dict[str, Any] = dict(route_class_override=DirectRoute, methods=["POST"], responses=ERRORS)
+    desk = app.state.desk = Desk(lambda: app.state.runtime)
 
     async def recommend(body: SingleRequest) -> bytes:
         """Choose arms for a user. The decision is in the log when the answer arrives."""
-        runtime: Runtime = app.state.runtime
-        seq, decisions = await runtime.decide([body], body.idempotency_key)
-        return to_json(shown(runtime.service.recommender, seq, 0, decisions[0]))
+        return await waited(desk.recommend, body)
 
     async def recommend_batch(body: BatchRequest) -> bytes:
         """Choose arms for many users at once."""
         runtime: Runtime = app.state.runtime
-        seq, decisions = await runtime.decide(body.requests, body.idempotency_key)
         state = runtime.service.recommender
+        seq, decisions = await runtime.decide(body.requests, body.idempotency_key)
         return to_json({"decisions": [shown(state, seq, index, decision) for index, decision in enumerate(decisions)]})
 
     async def reward(body: Rewards) -> bytes:
         """Say what decisions earned: one reward, or a list. Repeating it is harmless, and there is no deadline."""
-        entries: Sequence[RewardRequest] = body.rewards if isinstance(body, RewardBatch) else (body,)
-        runtime: Runtime = app.state.runtime
-        accepted, duplicates = await runtime.reward([Outcome(entry.decision, entry.value, entry.arm) for entry in entries])
-        return to_json({"accepted": accepted, "duplicates": duplicates})
+        return await waited(desk.reward, body)
 
     router = app.router
     router.add_api_route("/v1/recommendations", recommend, response_model=DecisionAnswer, **settings)
     router.add_api_route("/v1/recommendations/batch", recommend_batch, response_model=BatchAnswer, **settings)
     router.add_api_route("/v1/rewards", reward, response_model=RewardAnswer, **settings)
-
-
-def shown(state: Recommender, seq: int, index: int, decision: Decision) -> dict[str, Any]:
-    """A decision as the client sees it."""
-    names = state.versions
-    arms = [
-        {"arm": names[version], "mean": mean, "bonus": bonus}
-        for version, mean, bonus in zip(decision.arms, decision.mean, decision.bonus, strict=True)
-    ]
-    name = decision_id(seq, index)
-    return {"decision": name, "user": state.names[decision.user], "arms": arms, "propensity": decision.propensity}
 
 
 def add_changes(app: FastAPI) -> None:
@@ -216,7 +200,8 @@ def add_views(app: FastAPI) -> None:
     async def get_history(user: PathId, limit: Annotated[int, Query(ge=1, le=1000)] = 50) -> dict[str, Any]:
         """The newest decisions and rewards of a user. A decision of a batch appears with its reward."""
         service = app.state.runtime.service
-        events = await asyncio.to_thread(service.store.history, service.recommender.row(user), limit)
+        newest = int(service.recommender.latest[service.recommender.row(user)])
+        events = await asyncio.to_thread(service.store.history, newest, limit)
         return {"user": user, "events": history(service.recommender, events)}
 
     @app.get("/v1/arms/{arm}", responses=ERRORS)

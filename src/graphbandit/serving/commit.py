@@ -8,19 +8,23 @@ import threading
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 
-from .events import Draft, Event
+from .events import Draft, Event, Kind
 from .service import Service
 from .store import Occupied, Unavailable
 
 logger = logging.getLogger("graphbandit.serving")
 WAITING = 20_000
 """Drafts in line; more are turned away, so that memory and delay stay bounded when the disk is slow."""
+PLAIN = (Kind.DECIDED, Kind.REWARDED)
+"""Events that nobody needs to see applied before they are answered for."""
 
-Job = tuple[Sequence[Draft], "asyncio.Future[list[Event]]"]
+Done = Callable[[list[Event] | Exception], None]
+"""Called in the event loop: with the events that stand for the drafts, on disk, or with what went wrong."""
+Job = tuple[Sequence[Draft], Done]
 
 
 class Writer:
-    """The thread that writes. `submit` belongs to the event loop, where events are applied too, in the order of the log."""
+    """The thread that writes. The rest belongs to the event loop, where events are applied too, in the order of the log."""
 
     def __init__(self, service: Service, applied: Callable[[Sequence[Event]], None] = lambda _: None) -> None:
         self.service = service
@@ -30,19 +34,29 @@ class Writer:
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._waiting = 0
         self._broken = False
+        self._held: list[tuple[list[Job], list[Event], list[Event]]] | None = None
         self._thread = threading.Thread(target=self._run, name="graphbandit-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, drafts: Sequence[Draft]) -> asyncio.Future[list[Event]]:
-        """The events that stand for the drafts, once they are on disk and applied."""
+    def submit(self, drafts: Sequence[Draft], done: Done) -> None:
+        """Write the drafts with whatever else waits."""
         if self._broken:
             raise Unavailable(str(self.trouble))
         if self._waiting + len(drafts) > WAITING:
             raise Unavailable("the store does not keep up: too many events wait to be written")
         self._waiting += len(drafts)
-        done: asyncio.Future[list[Event]] = self._loop.create_future()
         self._queue.put((drafts, done))
-        return done
+
+    def hold(self) -> None:
+        """Apply nothing until `release`, so that another thread can copy the state. Decisions and rewards go on: they are
+        answered for when they are on disk, and what they change waits."""
+        self._held = []
+
+    def release(self) -> None:
+        """Apply what has waited."""
+        held, self._held = self._held or [], None
+        for jobs, fresh, answers in held:
+            self._apply(jobs, fresh, answers)
 
     async def stop(self) -> None:
         """Write what waits, and end the thread."""
@@ -80,27 +94,40 @@ class Writer:
         if self.trouble is not None:
             logger.info("the store can be used again")
             self.trouble = None
+        self._waiting -= len(answers)
+        if self._held is None:
+            self._apply(jobs, fresh, answers)
+        elif all(event.kind in PLAIN for event in fresh):
+            self._held.append(([], fresh, []))
+            self._answer(jobs, answers)
+        else:
+            self._held.append((jobs, fresh, answers))
+
+    def _apply(self, jobs: list[Job], fresh: list[Event], answers: list[Event]) -> None:
         try:
             self.service.apply(fresh)
             self._applied(fresh)
         except Exception:  # a defect of ours: the log is right, the state is not
             logger.critical("the state does not follow the log; restart the service", exc_info=True)
             self._broken = True
-            self._fail(jobs, "the state does not follow the log; the service has to be restarted")
-            return
+            self._refuse(jobs, "the state does not follow the log; the service has to be restarted")
+        else:
+            self._answer(jobs, answers)
+
+    def _answer(self, jobs: list[Job], answers: list[Event]) -> None:
         start = 0
         for drafts, done in jobs:
             end = start + len(drafts)
-            if not done.done():  # the client may have gone
-                done.set_result(answers[start:end])
+            done(answers[start:end])
             start = end
-        self._waiting -= start
 
     def _fail(self, jobs: list[Job], reason: str) -> None:
+        self._waiting -= sum(len(drafts) for drafts, _ in jobs)
+        self._refuse(jobs, reason)
+
+    def _refuse(self, jobs: list[Job], reason: str) -> None:
         if self.trouble is None:
             logger.error("the store cannot be used", extra={"reason": reason})
         self.trouble = reason
-        for drafts, done in jobs:
-            self._waiting -= len(drafts)
-            if not done.done():
-                done.set_exception(Unavailable(reason))
+        for _, done in jobs:
+            done(Unavailable(reason))

@@ -32,7 +32,7 @@ class Draft(NamedTuple):
     at: int  # microseconds since 1970
     body: str  # JSON
     key: str | None = None  # no two events have the same: a retry finds the event that it repeats
-    who: int | None = None  # row of the user, for the history of a user
+    who: int | None = None  # row of the user
 
 
 class Event(NamedTuple):
@@ -44,6 +44,7 @@ class Event(NamedTuple):
     body: str
     key: str | None = None
     who: int | None = None
+    previous: int | None = None  # the event of this user before this one: a history is a walk back, without an index
 
 
 class Decision(NamedTuple):

@@ -13,7 +13,7 @@ from urllib.parse import unquote_to_bytes
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .answers import Answer, Direct, problem
+from .answers import Answer, Quick, problem
 from .models import SLASH
 from .stats import Stats
 
@@ -43,12 +43,12 @@ class Bucket:
 
 
 class Guard:
-    """The outermost ASGI application.
+    """The outermost ASGI application, and what `Wire` asks on its short way.
 
     Parameters
     ----------
-    shortcuts
-        Path: what answers a POST to it, without the way through the framework, which costs as much as a decision.
+    quick
+        Path: what answers a POST to it without the way through the framework, which costs more than a decision.
     tokens
         Any of them opens the API; none: everybody may.
     rate
@@ -64,14 +64,14 @@ class Guard:
         self,
         app: ASGIApp,
         stats: Stats,
-        shortcuts: Mapping[str, Direct],
+        quick: Mapping[str, Quick],
         *,
         tokens: Sequence[str] = (),
         rate: float = 0.0,
         largest: int = 2**23,
         local: bool = False,
     ) -> None:
-        self.app, self.stats, self.shortcuts, self.largest, self.local = app, stats, shortcuts, largest, local
+        self.app, self.stats, self.quick, self.largest, self.local = app, stats, quick, largest, local
         # Digests have one length, so that comparing them says nothing about the length of a token either.
         self._tokens = [sha256(token.encode()).digest() for token in tokens]
         self._buckets = [Bucket(rate) for _ in tokens or [""]] if rate else []
@@ -91,14 +91,16 @@ class Guard:
 
         try:
             headers = dict(scope["headers"])
-            answer = self._refusal(scope, headers)
-            shortcut = self.shortcuts.get(scope["path"]) if scope["method"] == "POST" else None
-            if answer is None and (shortcut is not None or b"transfer-encoding" in headers):
+            path = decoded(scope.get("raw_path") or scope["path"].encode())
+            if path is None:
+                answer: Answer | None = problem(422, "path", "the path must be UTF-8.", "refused")
+            else:
+                scope["path"] = path
+                answer = self.refusal(path, headers)
+            if answer is None and b"transfer-encoding" in headers:
                 body = await self._body(receive)
                 if body is None:
                     answer = self._too_large()
-                elif shortcut is not None:
-                    answer = await shortcut(headers.get(b"content-type", b""), body)
                 else:
                     receive = replayed(body, receive)
             if answer is None:
@@ -107,18 +109,17 @@ class Guard:
                 status = answer.status
                 await respond(send, answer)
         finally:
-            seconds = time.perf_counter() - start
-            route = label(scope["path"])
-            self.stats.answered(route, status, seconds)
-            if logger.isEnabledFor(logging.DEBUG):
-                logger.debug("request", extra={"route": route, "method": scope["method"], "status": status, "seconds": seconds})
+            self.note(scope["path"], scope["method"], status, start)
 
-    def _refusal(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Answer | None:
+    def note(self, path: str, method: str, status: int, start: float) -> None:
+        """A request that came at `start` has been answered."""
+        seconds, route = time.perf_counter() - start, label(path)
+        self.stats.answered(route, status, seconds)
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug("request", extra={"route": route, "method": method, "status": status, "seconds": seconds})
+
+    def refusal(self, path: str, headers: Mapping[bytes, bytes]) -> Answer | None:
         """Why the request is turned away; None if it is not."""
-        path = decoded(scope.get("raw_path") or scope["path"].encode())
-        if path is None:
-            return problem(422, "path", "the path must be UTF-8.", "refused")
-        scope["path"] = path
         if self.local and not is_local(headers.get(b"host", b"")):
             return problem(421, "host", "this service answers requests to 127.0.0.1 or localhost only.", "refused")
         if path not in OPEN and not path.startswith("/assets/"):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 
 from .. import archive
-from ..jit import Floats
+from ..jit import Floats, Ints
 from ..policies import Policy, kernels
 from .beginning import Attributes, Beginning
 from .events import Decision, Event, Kind, Reward, count_in, encode, reward_in, table_in
@@ -71,6 +71,15 @@ class Wish(NamedTuple):
     k: int = 1
 
 
+class Offer(NamedTuple):
+    """A request made out: what a user is to be shown the best of."""
+
+    user: int  # row
+    versions: list[int]
+    places: int
+    is_all: bool  # whether these are simply all arms
+
+
 class Recommender:
     """The state of the service.
 
@@ -96,6 +105,7 @@ class Recommender:
         self.seq = 0  # of the last event
         self.decisions = 0
         self.rewards = 0
+        self._latest = np.zeros(len(names), dtype=np.int64)
         self.refused = (0, "")  # the last event that the policy could not take in, and why
 
     @classmethod
@@ -115,6 +125,11 @@ class Recommender:
     def features(self) -> Floats:
         """(versions, dim) the features of every version of every arm."""
         return self._features[: len(self.versions)]
+
+    @property
+    def latest(self) -> Ints:
+        """For each row, the number of its user's newest event; 0 if there is none."""
+        return self._latest[: len(self.names)]
 
     # Questions: they change nothing.
 
@@ -147,7 +162,7 @@ class Recommender:
             return self._matching(request.where or {})
         arms = self.arms
         try:
-            versions = [arms[name] for name in request.candidates]
+            versions = list(map(arms.__getitem__, request.candidates))
         except KeyError as error:
             raise Unknown("candidates", f"there is no arm {error.args[0]!r}.") from None
         if len(set(versions)) != len(versions):
@@ -156,33 +171,36 @@ class Recommender:
             versions = [version for version in versions if _matches(self.attributes[version], request.where)]
         return versions
 
+    def offer(self, request: Request) -> Offer:
+        """Look up what a request names."""
+        user, versions = self.row(request.user), self.eligible(request)
+        if not versions:
+            raise Wrong("candidates", "no arm is eligible.")
+        return Offer(user, versions, min(request.k, len(versions)), request.candidates is None and not request.where)
+
     def decide(self, requests: Sequence[Request], draws: np.random.Generator) -> list[Decision]:
         """Rank the eligible arms for each user. A decision counts once it has been applied as an event."""
-        users = [self.row(request.user) for request in requests]
-        offers = [self.eligible(request) for request in requests]
-        if not all(offers):
-            raise Wrong("candidates", "no arm is eligible.")
-        places = [min(request.k, len(offer)) for request, offer in zip(requests, offers, strict=True)]
-        start = [0, *accumulate(map(len, offers))]
-        rows = offers[0] if len(offers) == 1 else list(chain.from_iterable(offers))
-        table = self._features
-        ranked = self.policy.decide_many(np.array(users), table, np.array(rows), np.array(start), np.array(places), draws)
-        # Plain lists are taken apart much faster than arrays.
-        order, mean, bonus, propensity = (part.tolist() for part in ranked)
-        decisions = []
-        for request, user, offer, k, first, chance in zip(requests, users, offers, places, start, propensity, strict=False):
-            best = order[first : first + k]
-            decisions.append(
-                Decision(
-                    user,
-                    None if request.candidates is None and not request.where else offer,
-                    [offer[a] for a in best],
-                    [mean[first + a] for a in best],
-                    [bonus[first + a] for a in best],
-                    chance,
-                    max(mean[first : first + len(offer)]),
-                )
-            )
+        return self.choose([self.offer(request) for request in requests], draws)
+
+    def choose(self, offers: Sequence[Offer], draws: np.random.Generator) -> list[Decision]:
+        """The best of each offer, in one call of the policy."""
+        users, places = np.array([offer.user for offer in offers]), np.array([offer.places for offer in offers])
+        rows = np.array(list(chain.from_iterable([offer.versions for offer in offers])))
+        start = np.array([0, *accumulate([len(offer.versions) for offer in offers])])
+        ranked = self.policy.decide_many(users, self._features, rows, start, places, draws)
+        # What is shown, for all offers at once: arrays are slow to take apart one number at a time.
+        end = np.cumsum(places)
+        shown = np.repeat(start[:-1], places)
+        shown += ranked.order[shown + np.arange(end[-1]) - np.repeat(end - places, places)]
+        arms, mean, bonus = rows[shown].tolist(), ranked.mean[shown].tolist(), ranked.bonus[shown].tolist()
+        best, propensity = np.maximum.reduceat(ranked.mean, start[:-1]).tolist(), ranked.propensity.tolist()
+        decisions, first = [], 0
+        for i, (user, versions, k, is_all) in enumerate(offers):
+            last = first + k
+            offered = None if is_all else versions
+            chosen = arms[first:last], mean[first:last], bonus[first:last]
+            decisions.append(Decision(user, offered, *chosen, propensity[i], best[i]))
+            first = last
         return decisions
 
     def ranked(self, user: int) -> list[tuple[str, float, float]]:
@@ -223,6 +241,8 @@ class Recommender:
             if event.seq <= self.seq:
                 raise ValueError(f"events must come in order, but {event.seq} follows {self.seq}.")
             self.seq = event.seq
+            if event.who is not None:
+                self._latest[event.who] = event.seq
             if event.kind == Kind.REWARDED:
                 waiting.append(reward_in(event.body))
             elif event.kind == Kind.DECIDED:
@@ -273,6 +293,8 @@ class Recommender:
         if name not in self.rows:
             self.rows[name] = self.policy.add_user(near)
             self.names.append(name)
+            if len(self.names) > len(self._latest):
+                self._latest = np.concatenate([self._latest, np.zeros(len(self.names), dtype=np.int64)])
             return
         for other, weight in near.items():
             self._set_edge(self.rows[name], other, weight)
@@ -302,7 +324,7 @@ class Recommender:
         header |= dict(versions=self.versions.copy(), attributes=self.attributes.copy())
         header |= dict(seq=self.seq, decisions=self.decisions, rewards=self.rewards)
         packed = {f"policy.{name}": np.array(array) for name, array in arrays.items()}
-        return header, packed | {"features": self.features.copy()}
+        return header, packed | {"features": self.features.copy(), "latest": self.latest.copy()}
 
     @classmethod
     def unpack(cls, kind: type[Policy], header: dict[str, Any], arrays: archive.Arrays) -> Self:
@@ -311,6 +333,7 @@ class Recommender:
         recommender = cls(kind._unpacked(header["policy"], inner), header["names"], header["gone"])
         recommender.arms, recommender.versions = header["arms"], header["versions"]
         recommender.attributes, recommender._features = header["attributes"], arrays["features"]
+        recommender._latest = arrays["latest"]
         recommender.seq, recommender.decisions, recommender.rewards = header["seq"], header["decisions"], header["rewards"]
         return recommender
 

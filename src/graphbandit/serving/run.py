@@ -14,7 +14,7 @@ from fastapi import FastAPI
 
 from ..jit import compiling_aside
 from . import logs
-from .app import create_app, shortcuts
+from .app import create_app, quick_answers
 from .beginning import Beginning
 from .files import read_arms, read_graph
 from .guard import Guard, is_loopback
@@ -25,6 +25,7 @@ from .service import Service
 from .settings import Settings
 from .stats import Stats
 from .store import Store, disk_path
+from .wire import Wire
 
 logger = logging.getLogger("graphbandit.serving")
 
@@ -72,7 +73,14 @@ def guarded(app: FastAPI, settings: Settings, stats: Stats) -> Guard:
     """The application behind its guard."""
     tokens = settings.tokens()
     local = not tokens and is_loopback(settings.host)
-    return Guard(app, stats, shortcuts(app), tokens=tokens, rate=settings.rate, largest=settings.largest_body, local=local)
+    return Guard(app, stats, quick_answers(app), tokens=tokens, rate=settings.rate, largest=settings.largest_body, local=local)
+
+
+def configured(guard: Guard, settings: Settings) -> uvicorn.Config:
+    """The server's own settings."""
+    limits: dict[str, Any] = dict(timeout_graceful_shutdown=10, proxy_headers=False, server_header=False)
+    parts: dict[str, Any] = dict(http=Wire, ws="none", log_config=None, access_log=False)
+    return uvicorn.Config(guard, host=settings.host, port=settings.port, **parts, **limits)
 
 
 def serve(settings: Settings, demo: bool = False) -> None:
@@ -104,9 +112,7 @@ def _serve(settings: Settings, beginning: Beginning | None, population: Populati
     logger.info("settings", extra=settings.shown())
     servers: list[uvicorn.Server] = []
     app, guard = build(settings, beginning, servers)
-    limits: dict[str, Any] = dict(timeout_graceful_shutdown=10, proxy_headers=False, server_header=False, ws="none")
-    config = uvicorn.Config(guard, host=settings.host, port=settings.port, log_config=None, access_log=False, **limits)
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(configured(guard, settings))
     servers.append(server)
     if population is not None:
         tokens = settings.tokens()

@@ -7,10 +7,10 @@ import gc
 import logging
 from collections.abc import Callable, Sequence
 
-from .commit import Writer
-from .events import Decision, Draft, Event, Kind, decisions_in
-from .recommender import Request, Wrong
-from .service import Outcome, Service
+from .commit import Done, Writer
+from .events import Decision, Draft, Event
+from .recommender import Request
+from .service import Outcome, Service, settled
 from .stats import Stats
 from .store import Unavailable
 
@@ -72,44 +72,62 @@ class Runtime:
             return "the service is starting or stopping"
         return self._writer.trouble
 
-    async def commit(self, drafts: Sequence[Draft]) -> list[Event]:
-        """The events that stand for the drafts, on disk and applied."""
+    def submit(self, drafts: Sequence[Draft], done: Done) -> None:
+        """See `Writer.submit`."""
         if self._writer is None or self._service is None:
             raise Unavailable("the service is starting or stopping")
-        return await self._writer.submit(drafts)
+        self._writer.submit(drafts, done)
+
+    async def commit(self, drafts: Sequence[Draft]) -> list[Event]:
+        """The events that stand for the drafts, on disk."""
+        future: asyncio.Future[list[Event]] = asyncio.get_running_loop().create_future()
+
+        def done(events: list[Event] | Exception) -> None:
+            if not future.done():  # the client may have gone
+                future.set_result(events) if isinstance(events, list) else future.set_exception(events)
+
+        self.submit(drafts, done)
+        return await future
 
     async def decide(self, requests: Sequence[Request], key: str | None) -> tuple[int, list[Decision]]:
         """Number of the event and decisions; those of the first attempt, if the key was used before."""
         service = self.service
-        decisions, draft = service.decide(requests, key)
+        made, draft = service.decide(requests, key)
         (event,) = await self.commit([draft])
-        if event.body is draft.body:
-            service.remember(event.seq, decisions)
-            self.stats.decided(len(decisions))
-            return event.seq, decisions
-        first = decisions_in(event.body) if event.kind == Kind.DECIDED else []
-        if [decision.user for decision in first] != [decision.user for decision in decisions]:
-            raise Wrong("idempotency_key", "idempotency_key was used before, for other users.")
-        return event.seq, first
+        decisions = settled(event, draft, made)
+        if decisions is made:
+            self.count_decisions(event.seq, made)
+        return event.seq, decisions
 
     async def reward(self, outcomes: Sequence[Outcome]) -> tuple[int, int]:
         """How many rewards are new, and how many were there already."""
         service = self.service
-        decisions = [service.recall(outcome.decision) for outcome in outcomes]
-        if None in decisions:
-            decisions = [
+        shown = [service.recall(outcome.decision) for outcome in outcomes]
+        if None in shown:
+            shown = [
                 known or await asyncio.to_thread(service.look_up, outcome.decision)
-                for known, outcome in zip(decisions, outcomes, strict=True)
+                for known, outcome in zip(shown, outcomes, strict=True)
             ]
-        drafts = [service.reward(outcome, decision) for outcome, decision in zip(outcomes, decisions, strict=True)]
+        drafts = [service.reward(outcome, known) for outcome, known in zip(outcomes, shown, strict=True)]
         events = await self.commit(drafts)
         accepted = 0
-        for event, draft, outcome, decision in zip(events, drafts, outcomes, decisions, strict=True):
-            if event.body is draft.body and decision is not None:
-                accepted += 1
-                self.stats.rewarded(outcome.value, decision.best)
-        self.stats.duplicates += len(drafts) - accepted
+        for event, draft, outcome, known in zip(events, drafts, outcomes, shown, strict=True):
+            accepted += known is not None and self.count_reward(event, draft, outcome.value, known.best)
         return accepted, len(drafts) - accepted
+
+    def count_decisions(self, seq: int, decisions: Sequence[Decision]) -> None:
+        """Decisions have become an event."""
+        if self._service is not None:
+            self._service.remember(seq, decisions)
+        self.stats.decided(len(decisions))
+
+    def count_reward(self, event: Event, draft: Draft, value: float, best: float) -> bool:
+        """Whether the reward is new."""
+        if event.body is not draft.body:
+            self.stats.duplicates += 1
+            return False
+        self.stats.rewarded(value, best)
+        return True
 
     async def check(self) -> None:
         """Raise Unavailable unless the store can be used; tries again after trouble, so that a monitor's question ends it."""
@@ -125,8 +143,13 @@ class Runtime:
             self._saving = asyncio.create_task(self._save(service))
 
     async def _save(self, service: Service) -> None:
-        """Copy in the event loop, a moment; write in a thread."""
-        header, arrays = service.recommender.pack()
+        """Copy and write in a thread; nothing is applied meanwhile to what is copied."""
+        assert self._writer is not None
+        self._writer.hold()
+        try:
+            header, arrays = await asyncio.to_thread(service.recommender.pack)
+        finally:
+            self._writer.release()
         service.saved = header["seq"]
         try:
             await asyncio.to_thread(service.snapshots.write, header, arrays)

@@ -13,7 +13,7 @@ import numpy as np
 
 from .beginning import Beginning
 from .events import Decision, Draft, Event, Kind, Reward, decisions_in, encode, parse_decision_id, request_key, reward_key
-from .recommender import Recommender, Request, Unknown, Wrong
+from .recommender import Offer, Recommender, Request, Unknown, Wrong
 from .snapshots import Snapshots
 from .store import Store
 
@@ -30,6 +30,19 @@ class Outcome(NamedTuple):
     arm: str | None = None  # the first that was shown
 
 
+class Shown(NamedTuple):
+    """What a reward needs to know of its decision."""
+
+    user: int
+    best: float
+    arms: tuple[int, ...]  # versions
+
+    @classmethod
+    def by(cls, decision: Decision) -> Shown:
+        """What is needed of a whole decision."""
+        return cls(decision.user, decision.best, tuple(decision.arms))
+
+
 class Service:
     """A recommender and the store of its events. Not thread-safe; `write` is what a writing thread may do in its place."""
 
@@ -37,9 +50,11 @@ class Service:
         self.store = store
         self.recommender = recommender
         self.snapshots = snapshots
+        store.newest = recommender.latest.copy()
         self.draws = np.random.default_rng([seed, store.last])
-        # Not a plain dict, which would look for its first entry among all those that were deleted.
-        self._recent: OrderedDict[tuple[int, int], Decision] = OrderedDict()
+        # User, best mean, versions. Plain tuples of numbers, so that the garbage collector has nothing to look at; and not a
+        # plain dict, which would look for its first entry among all those that were deleted.
+        self._recent: OrderedDict[tuple[int, int], tuple[float, ...]] = OrderedDict()
         self.saved = recommender.seq
 
     @classmethod
@@ -82,38 +97,47 @@ class Service:
     # What a request means.
 
     def decide(self, requests: Sequence[Request], key: str | None = None) -> tuple[list[Decision], Draft]:
-        """One event for all decisions of a request."""
-        decisions = self.recommender.decide(requests, self.draws)
-        who = decisions[0].user if len(decisions) == 1 else None
-        return decisions, Draft(Kind.DECIDED, now(), encode(decisions), None if key is None else request_key(key), who)
+        """Decisions, and the one event for all of them; nothing has happened before that is written."""
+        decisions = self.choose([self.recommender.offer(request) for request in requests])
+        return decisions, self.draft(decisions, key)
 
-    def recall(self, decision: str) -> Decision | None:
+    def choose(self, offers: Sequence[Offer]) -> list[Decision]:
+        """The best of each offer."""
+        return self.recommender.choose(offers, self.draws)
+
+    def draft(self, decisions: Sequence[Decision], key: str | None = None) -> Draft:
+        """The event of decisions that were asked for together."""
+        who = decisions[0].user if len(decisions) == 1 else None
+        return Draft(Kind.DECIDED, now(), encode(decisions), None if key is None else request_key(key), who)
+
+    def recall(self, decision: str) -> Shown | None:
         """A decision that is still in memory."""
         name = parse_decision_id(decision)
-        return None if name is None else self._recent.get(name)
+        found = None if name is None else self._recent.get(name)
+        return None if found is None else Shown(int(found[0]), found[1], found[2:])  # type: ignore[arg-type]
 
-    def look_up(self, decision: str) -> Decision | None:
+    def look_up(self, decision: str) -> Shown | None:
         """A decision from the store; may be called from any thread."""
         name = parse_decision_id(decision)
         found = None if name is None else self.store.find(name[0])
         if name is None or found is None or found.kind != Kind.DECIDED:
             return None
         decisions = decisions_in(found.body)
-        return decisions[name[1]] if name[1] < len(decisions) else None
+        return Shown.by(decisions[name[1]]) if name[1] < len(decisions) else None
 
-    def reward(self, outcome: Outcome, decision: Decision | None) -> Draft:
-        """The event of a reward; `decision` is what it is for, if there is such a one."""
+    def reward(self, outcome: Outcome, shown: Shown | None) -> Draft:
+        """The event of a reward; `shown` is what it is for, if there is such a decision."""
         name = parse_decision_id(outcome.decision)
-        if name is None or decision is None:
+        if name is None or shown is None:
             raise Unknown("decision", f"there is no decision {outcome.decision!r}.")
         place = 0
         if outcome.arm is not None:
-            shown = [self.recommender.versions[version] for version in decision.arms]
-            if outcome.arm not in shown:
+            names = [self.recommender.versions[version] for version in shown.arms]
+            if outcome.arm not in names:
                 raise Unknown("arm", f"decision {outcome.decision} did not show {outcome.arm!r}.")
-            place = shown.index(outcome.arm)
-        body = Reward(*name, place, float(outcome.value), decision.user, decision.arms[place])
-        return Draft(Kind.REWARDED, now(), encode(body), reward_key(*name, place), decision.user)
+            place = names.index(outcome.arm)
+        body = Reward(*name, place, float(outcome.value), shown.user, shown.arms[place])
+        return Draft(Kind.REWARDED, now(), encode(body), reward_key(*name, place), shown.user)
 
     def put_user(self, user: str, edges: dict[str, float]) -> Draft:
         """A new user and its neighbours, or more neighbours for one that there is."""
@@ -169,8 +193,8 @@ class Service:
 
     def remember(self, seq: int, decisions: Sequence[Decision]) -> None:
         """Keep decisions in memory for their rewards."""
-        for index, decision in enumerate(decisions):
-            self._recent[seq, index] = decision
+        for index, made in enumerate(decisions):
+            self._recent[seq, index] = (made.user, made.best, *made.arms)
         while len(self._recent) > REMEMBERED:
             self._recent.popitem(last=False)
 
@@ -191,6 +215,16 @@ def replay(store: Store, recommender: Recommender) -> Recommender:
 def replayed_from_zero(store: Store) -> Recommender:
     """The state that the log alone leads to; the store must be open."""
     return replay(store, Recommender.new(store.beginning()))
+
+
+def settled(event: Event, draft: Draft, made: list[Decision]) -> list[Decision]:
+    """The decisions that count, now that `event` stands for `draft`: those of the first attempt, if the key was used before."""
+    if event.body is draft.body:
+        return made
+    first = decisions_in(event.body) if event.kind == Kind.DECIDED else []
+    if [decision.user for decision in first] != [decision.user for decision in made]:
+        raise Wrong("idempotency_key", "idempotency_key was used before, for other users.")
+    return first
 
 
 def now() -> int:

@@ -8,13 +8,16 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
 from sqlalchemy import Connection, Engine, create_engine, event, func, insert, select, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
+from ..jit import Ints
 from .beginning import Beginning
 from .events import Draft, Event, Kind
 from .tables import beginnings, events, migrate
@@ -22,8 +25,8 @@ from .tables import beginnings, events, migrate
 PATIENCE = 2.0  # seconds that a locked SQLite file is waited for
 LOCK = 7_306_627_741_153  # any number that other programs do not use as an advisory lock
 PAGE = 10_000  # events that are read at once
-INSERT = insert(events)
-COLUMNS = (events.c.seq, events.c.kind, events.c.at, events.c.body, events.c.key, events.c.who)
+LARGEST_INSERT = 64  # rows of one statement
+COLUMNS = tuple(events.c)
 
 
 class Unavailable(Exception):
@@ -50,8 +53,9 @@ class Store:
         self._engine = _engine(self.url, "BEGIN IMMEDIATE")
         self._readers = _engine(self.url, "BEGIN")
         self._connection: Connection | None = None  # the writer's own
-        self._statement: Any = None
+        self._statements: dict[int | None, str] = {}  # by the number of rows; None: one, to be executed for many
         self.last = 0  # number of the newest event that is known to be on disk
+        self.newest: Ints = np.zeros(0, dtype=np.int64)  # for each row of a user, its newest event; to be set after `open`
         self._sure = True  # whether there can be no later one
         self.name = ""
 
@@ -125,19 +129,61 @@ class Store:
         with connection.begin():
             missed = [] if self._sure else list(_page(connection, self.last, 2**62))
             last = missed[-1].seq if missed else self.last
-            fresh, answers = _numbered(drafts, last + 1, known)
-            if fresh:
-                self._insert(connection, fresh)
+            self._link(missed)
+            fresh, answers = self._numbered(drafts, last + 1, known)
+            self._insert(connection, fresh)
         self._sure, self.last = True, last + len(fresh)
+        self._link(fresh)
         return missed + fresh, answers
 
+    def _numbered(self, drafts: Sequence[Draft], first: int, known: dict[str, Event]) -> tuple[list[Event], list[Event]]:
+        """What is to be written, and for every draft the event that stands for it: one with its key, or its own."""
+        fresh: list[Event] = []
+        answers = []
+        newest: dict[int, int] = {}  # of the users of this group
+        for draft in drafts:
+            event = None if draft.key is None else known.get(draft.key)
+            if event is None:
+                seq, previous = first + len(fresh), None
+                if draft.who is not None:
+                    previous = newest.get(draft.who) or self._newest(draft.who)
+                    newest[draft.who] = seq
+                event = Event(seq, *draft, previous)
+                fresh.append(event)
+                if draft.key is not None:
+                    known[draft.key] = event
+            answers.append(event)
+        return fresh, answers
+
+    def _newest(self, user: int) -> int | None:
+        return (int(self.newest[user]) or None) if user < len(self.newest) else None
+
+    def _link(self, written: Sequence[Event]) -> None:
+        for seq, user in [(entry.seq, entry.who) for entry in written if entry.who is not None]:
+            if user >= len(self.newest):
+                self.newest = np.concatenate([self.newest, np.zeros(user + 16, dtype=np.int64)])
+            self.newest[user] = seq
+
     def _insert(self, connection: Connection, fresh: list[Event]) -> None:
-        """The statement is compiled once: its way through SQLAlchemy would cost as much as SQLite's work."""
-        if self._statement is None:
-            self._statement = INSERT.compile(dialect=connection.dialect)
-            assert not self._statement.positional or self._statement.positiontup == list(Event._fields)
-        rows: Any = fresh if self._statement.positional else [row._asdict() for row in fresh]
-        connection.exec_driver_sql(str(self._statement), rows)
+        """In SQLite many rows a statement: Python may change threads after each, and the writer would wait for the event loop
+        once a row. Statements are compiled once, since their way through SQLAlchemy would cost as much as SQLite's work."""
+        if not self.is_sqlite:
+            rows = [event._asdict() for event in fresh]
+            if rows:
+                connection.exec_driver_sql(self._statement(connection, None), rows)
+            return
+        start = 0
+        while start < len(fresh):
+            size = min(LARGEST_INSERT, 2 ** ((len(fresh) - start).bit_length() - 1))
+            values = tuple(chain.from_iterable(fresh[start : start + size]))
+            connection.exec_driver_sql(self._statement(connection, size), values)
+            start += size
+
+    def _statement(self, connection: Connection, size: int | None) -> str:
+        if size not in self._statements:
+            rows = insert(events) if size is None else insert(events).values([dict.fromkeys(Event._fields)] * size)
+            self._statements[size] = str(rows.compile(dialect=connection.dialect))
+        return self._statements[size]
 
     def read(self, after: int = 0, until: int | None = None, kinds: Sequence[Kind] = ()) -> Iterator[list[Event]]:
         """The log in order, in pages; each page is read for itself, so that a slow reader holds nothing up."""
@@ -156,11 +202,12 @@ class Store:
             row = connection.execute(select(*COLUMNS).where(events.c.seq == seq)).one_or_none()
         return None if row is None else _event(row)
 
-    def history(self, user: int, limit: int) -> list[Event]:
-        """The newest events of a user, newest first."""
-        query = select(*COLUMNS).where(events.c.who == user).order_by(events.c.seq.desc()).limit(limit)
+    def history(self, newest: int, limit: int) -> list[Event]:
+        """This event and those of its user before it, newest first."""
+        walk = select(*COLUMNS).where(events.c.seq == newest).cte(recursive=True)
+        walk = walk.union_all(select(*COLUMNS).where(events.c.seq == walk.c.previous))
         with _explained(), self._readers.connect() as connection:
-            return [_event(row) for row in connection.execute(query)]
+            return [_event(row) for row in connection.execute(select(walk).limit(limit))]
 
     def check(self) -> None:
         """Raise Unavailable unless the database answers."""
@@ -276,21 +323,6 @@ def _page(connection: Connection, after: int, size: int, end: int | None = None,
         yield _event(row)
 
 
-def _numbered(drafts: Sequence[Draft], first: int, known: dict[str, Event]) -> tuple[list[Event], list[Event]]:
-    """What is to be written, and for every draft the event that stands for it: one with its key that is there, or its own."""
-    fresh: list[Event] = []
-    answers = []
-    for draft in drafts:
-        event = None if draft.key is None else known.get(draft.key)
-        if event is None:
-            event = Event(first + len(fresh), *draft)
-            fresh.append(event)
-            if draft.key is not None:
-                known[draft.key] = event
-        answers.append(event)
-    return fresh, answers
-
-
 def _with_keys(connection: Connection, keys: list[str]) -> dict[str, Event]:
     found = {}
     for start in range(0, len(keys), 500):
@@ -301,7 +333,7 @@ def _with_keys(connection: Connection, keys: list[str]) -> dict[str, Event]:
 
 
 def _event(row: Any) -> Event:
-    return Event(row.seq, Kind(row.kind), row.at, row.body, row.key, row.who)
+    return Event(row.seq, Kind(row.kind), row.at, row.body, row.key, row.who, row.previous)
 
 
 def disk_path(url: str) -> Path | None:

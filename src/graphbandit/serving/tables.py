@@ -20,6 +20,8 @@ from sqlalchemy import (
     insert,
     inspect,
     select,
+    text,
+    update,
 )
 
 metadata = MetaData()
@@ -36,8 +38,8 @@ events = Table(
     Column("body", Text, nullable=False),
     Column("key", String, nullable=True),
     Column("who", Number, nullable=True),
+    Column("previous", Number, nullable=True),
     Index("graphbandit_events_key", "key", unique=True),
-    Index("graphbandit_events_who", "who", "seq"),
 )
 beginnings = Table(
     "graphbandit_beginning",
@@ -49,11 +51,34 @@ beginnings = Table(
 
 
 def first_tables(connection: Connection) -> None:
-    """Version 1."""
-    metadata.create_all(connection, tables=[events, beginnings])
+    """Version 1, with an index of each user's events."""
+    old = MetaData()
+    Table(
+        "graphbandit_events",
+        old,
+        Column("seq", Number, primary_key=True, autoincrement=False),
+        Column("kind", SmallInteger, nullable=False),
+        Column("at", BigInteger, nullable=False),
+        Column("body", Text, nullable=False),
+        Column("key", String, nullable=True),
+        Column("who", Number, nullable=True),
+        Index("graphbandit_events_key", "key", unique=True),
+        Index("graphbandit_events_who", "who", "seq"),
+    )
+    beginnings.to_metadata(old)
+    old.create_all(connection)
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (first_tables,)
+def linked_events(connection: Connection) -> None:
+    """Version 2: an event says which one of its user came before, since an index of users in no order was most of a write."""
+    connection.execute(text("ALTER TABLE graphbandit_events ADD COLUMN previous BIGINT"))
+    before = events.alias()
+    last = select(func.max(before.c.seq)).where(before.c.who == events.c.who, before.c.seq < events.c.seq)
+    connection.execute(update(events).values(previous=last.scalar_subquery()))
+    connection.execute(text("DROP INDEX graphbandit_events_who"))
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (first_tables, linked_events)
 """Migration number i + 1 leads from version i to i + 1. Never edit one that was released: append."""
 
 
