@@ -85,6 +85,7 @@ def configured(guard: Guard, settings: Settings) -> uvicorn.Config:
 
 def serve(settings: Settings, demo: bool = False) -> None:
     """Run until told to stop; raises whatever kept the service from starting."""
+    logs.set_up(settings.log_level)
     if not demo:
         _serve(settings, beginning_of(settings), None)
         return
@@ -108,7 +109,6 @@ def compile_for(beginning: Beginning) -> None:
 
 def _serve(settings: Settings, beginning: Beginning | None, population: Population | None) -> None:
     settings.tokens()  # what is wrong with them is said before the store is touched
-    logs.set_up(settings.log_level)
     logger.info("settings", extra=settings.shown())
     servers: list[uvicorn.Server] = []
     app, guard = build(settings, beginning, servers)
