@@ -6,11 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 import graphbandit
+from graphbandit.jit import compiled, compiling_aside
 
 SCRIPT = """
 from graphbandit import LinUCB, graphs
@@ -38,6 +40,40 @@ def test_second_process_compiles_nothing_unless_a_source_changed(tmp_path: Path)
     with (package / "linalg.py").open("a") as file:
         file.write("# the entry points are in another file\n")
     assert run() == "0 2"
+
+
+@compiled
+def successor(x: float) -> float:
+    return x + 1.0
+
+
+@compiled
+def square_of_successor(x: float) -> float:
+    return successor(x) * successor(x)
+
+
+@compiled
+def unasked(x: float) -> float:
+    return -x
+
+
+@pytest.mark.compiled
+def test_while_one_thread_compiles_the_others_run_python() -> None:
+    kernels, go_on = (square_of_successor, successor, unasked), threading.Event()
+
+    def signatures() -> list[int]:
+        return [len(kernel.signatures) for kernel in kernels]  # type: ignore[attr-defined]
+
+    def work() -> None:
+        go_on.wait()
+        square_of_successor(0.0)
+
+    with compiling_aside(work) as compiler:
+        assert square_of_successor(2.0) == 9.0 and signatures() == [0, 0, 0]
+        go_on.set()
+        compiler.join()
+        assert square_of_successor(2.0) == 9.0 and unasked(2.0) == -2.0 and signatures() == [1, 1, 0]
+    assert unasked(2.0) == -2.0 and signatures() == [1, 1, 1]
 
 
 def test_import_leaves_the_heavy_parts_out() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -16,16 +18,19 @@ from pyarrow import parquet
 from typer.testing import CliRunner
 
 from graphbandit.cli import app
+from graphbandit.jit import compiling_aside
+from graphbandit.serving import run
 from graphbandit.serving import settings as library
 from graphbandit.serving.beginning import Beginning
 from graphbandit.serving.client import Client
 from graphbandit.serving.files import read_arms, read_graph
 from graphbandit.serving.guard import Bucket, decoded, label
 from graphbandit.serving.population import Population
+from graphbandit.serving.recommender import Recommender
 from graphbandit.serving.run import beginning_of, snapshot_folder
 from graphbandit.serving.settings import Settings
 from graphbandit.serving.stats import REWARDS, SHORTFALL, TOTAL, Series, Stats
-from serving_zoo import free_port, running
+from serving_zoo import free_port, running, small_beginning
 
 EDGES = "user,friend,weight\nann,bob,1.5\nbob,é/e,2\n"
 ARMS = "arm,x0,x1,topic\ntea,1,0,hot\ncola,0.5,-1e3,cold\n"
@@ -190,12 +195,49 @@ def test_the_population_of_the_demo_is_served_better_with_time(tmp_path: Path) -
     assert (chosen.epsilon, chosen.params) == (0.3, {"ridge": 0.5})
 
 
+def test_the_demo_does_not_wait_for_the_compiler(tmp_path: Path) -> None:
+    population, late = Population(seed=0), threading.Event()
+    with compiling_aside(late.wait), running(tmp_path, population.beginning("adaptive", 0)) as server:
+        with Client(server.url) as client:
+            assert np.isfinite([population.visit(client) for _ in range(20)]).all()
+            assert client.explanation("user-3")["estimate"]
+        stats = server.http.get("/v1/stats").json()
+        assert stats["rewards"] == 20 and stats["evidence"] is not None
+    late.set()
+
+
+def test_a_demo_that_cannot_be_compiled_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(recommender: Recommender) -> None:
+        raise OSError(28, "No space left on device")
+
+    lines: list[str] = []
+    monkeypatch.setattr(Recommender, "warm_up", full)
+    monkeypatch.setattr(run.logger, "exception", lines.append)
+    run.compile_for(small_beginning())
+    assert lines == ["the policy could not be compiled: it goes on as plain Python, slowly"]
+
+
+def test_the_command_starts_a_demo_of_which_nothing_is_kept(tmp_path: Path) -> None:
+    port = free_port()
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", "graphbandit.cli", "serve", "--demo", "--policy", "linucb", "--port", str(port)]
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    with Client(f"http://127.0.0.1:{port}", patience=120.0) as client:
+        while not client.stats()["rewards"]:
+            time.sleep(0.05)
+        assert list(tmp_path.glob("graphbandit-demo-*"))
+    process.send_signal(signal.SIGINT)  # whether the compiler is at work or not
+    *lines, last = process.communicate()[1].splitlines()
+    assert process.returncode == 130 and last == "interrupted: nothing is kept of a demo."
+    assert not list(tmp_path.glob("graphbandit-demo-*"))
+    assert not [line for line in map(json.loads, lines) if line["level"] in ("warning", "error")]
+
+
 def test_a_start_that_fails_ends_the_server(tmp_path: Path) -> None:
     import uvicorn
 
     from graphbandit.serving.run import build
     from graphbandit.serving.service import Service
-    from serving_zoo import small_beginning
 
     servers: list[uvicorn.Server] = []
     original = Service.restore

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from functools import cache
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -51,7 +53,34 @@ def compiled(function: F) -> F:
     dispatcher: Any = numba.njit(**FLAGS)(function)
     if dispatcher is not function:  # it is `function` itself under NUMBA_DISABLE_JIT=1
         dispatcher._cache = PackageCache(function)
+        dispatcher._compile_for_args = partial(_compile_or_interpret, dispatcher, dispatcher._compile_for_args)
     return dispatcher  # type: ignore[no-any-return]
+
+
+_compiler: threading.Thread | None = None  # the only thread that may compile; None: all may
+
+
+def _compile_or_interpret(dispatcher: Any, compile_for_args: Callable[..., Any], *args: Any) -> Any:
+    """What Numba is to call with arguments for whose types it has no machine code in memory."""
+    if _compiler is None or _compiler is threading.current_thread():
+        return compile_for_args(*args)
+    return dispatcher.py_func
+
+
+@contextmanager
+def compiling_aside(work: Callable[[], object]) -> Iterator[threading.Thread]:
+    """Inside, nobody waits for the compiler: `work`, in a thread of its own, calls what is to be compiled.
+
+    All other threads run the Python source of what is not compiled yet, up to a thousand times slower, and its machine code as
+    soon as there is some; the last bit of a result may differ between the two. What `work` does not call stays Python.
+    """
+    global _compiler
+    _compiler = threading.Thread(target=work, name="graphbandit-compiler", daemon=True)
+    _compiler.start()
+    try:
+        yield _compiler
+    finally:
+        _compiler = None
 
 
 def compiles(function: Callable[..., Any]) -> Callable[[F], F]:

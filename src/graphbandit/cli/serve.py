@@ -35,7 +35,7 @@ def serve(
     """
     flags: dict[str, Any] = dict(graph=graph, arms=arms, store=store, policy=policy, epsilon=epsilon, seed=seed, host=host)
     flags |= dict(port=port, token_file=token_file, rate=rate, snapshots=snapshots, snapshot_every=snapshot_every)
-    with guarded(lambda: "what was acknowledged is in the store"):
+    with guarded(lambda: "nothing is kept of a demo" if demo else "what was acknowledged is in the store"):
         try:
             from ..serving import settings
             from ..serving.run import serve as run

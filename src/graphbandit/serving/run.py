@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,12 +13,14 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
+from ..jit import compiling_aside
 from . import logs
 from .app import create_app, quick_answers
 from .beginning import Beginning
 from .files import read_arms, read_graph
 from .guard import Guard, is_loopback
 from .population import Population
+from .recommender import Recommender
 from .runtime import Runtime
 from .service import Service
 from .settings import Settings
@@ -83,6 +86,7 @@ def configured(guard: Guard, settings: Settings) -> uvicorn.Config:
 
 def serve(settings: Settings, demo: bool = False) -> None:
     """Run until told to stop; raises whatever kept the service from starting."""
+    logs.set_up(settings.log_level)
     if not demo:
         _serve(settings, beginning_of(settings), None)
         return
@@ -90,12 +94,22 @@ def serve(settings: Settings, demo: bool = False) -> None:
         population = Population(settings.seed)
         own = replace(settings, store=f"sqlite:///{folder}/demo.db")
         beginning = population.beginning(settings.policy, settings.seed, settings.epsilon, settings.params)
-        _serve(own, beginning, population)
+        with compiling_aside(lambda: compile_for(beginning)):  # a newcomer should not wait for that
+            _serve(own, beginning, population)
+
+
+def compile_for(beginning: Beginning) -> None:
+    """Compile what a service with this beginning needs, by warming up one that nobody asks."""
+    start = time.perf_counter()
+    try:
+        Recommender.new(beginning).warm_up()
+        logger.info("compiled", extra={"seconds": round(time.perf_counter() - start, 3)})
+    except Exception:  # a full disk, for example
+        logger.exception("the policy could not be compiled: it goes on as plain Python, slowly")
 
 
 def _serve(settings: Settings, beginning: Beginning | None, population: Population | None) -> None:
     settings.tokens()  # what is wrong with them is said before the store is touched
-    logs.set_up(settings.log_level)
     logger.info("settings", extra=settings.shown())
     servers: list[uvicorn.Server] = []
     app, guard = build(settings, beginning, servers)
