@@ -199,6 +199,21 @@ async def batches(port: int, world: World, size: int, seconds: float) -> float:
     return await flat_out(port, one, seconds, 2)
 
 
+def disk_pauses(folder: Path, seconds: float) -> list[float]:
+    """How long the disk takes to flush a little, again and again, with nothing else going on: no reward can be acknowledged
+    faster."""
+    spent: list[float] = []
+    with (folder / "probe").open("wb") as file:
+        end = time.perf_counter() + seconds
+        while (start := time.perf_counter()) < end:
+            file.write(b"x" * 16384)
+            file.flush()
+            os.fsync(file.fileno())
+            spent.append(time.perf_counter() - start)
+            time.sleep(0.002)
+    return spent
+
+
 async def train(port: int, world: World, rewards: int) -> None:
     """Let the policy learn what it would have learned in a day, so that it is measured as it works."""
     connection = await Connection.open(port)
@@ -236,7 +251,9 @@ def processor_seconds(process: psutil.Process) -> float:
     return float(spent.user + spent.system)
 
 
-async def measure(options: argparse.Namespace, world: World, ports: dict[str, int], servers: dict[str, psutil.Process]) -> None:
+async def measure(
+    options: argparse.Namespace, world: World, folder: Path, ports: dict[str, int], servers: dict[str, psutil.Process]
+) -> None:
     port, memory = ports["service"], servers["service"]
     await train(port, world, options.trained)
     visit = visits(world)
@@ -264,6 +281,13 @@ async def measure(options: argparse.Namespace, world: World, ports: dict[str, in
         p50, p99, worst = np.percentile(spent, [50, 99, 100]) * 1e3
         here = f"{load:,.0f}/s, {title}"
         print(f"at {here:40} p50 {p50:.1f} ms, p99 {p99:.1f} ms, worst {worst:.1f} ms   (p99 to be under 20 ms)", flush=True)
+    flushes = disk_pauses(folder, 3 * options.seconds)
+    p50, p99, worst = np.percentile(flushes, [50, 99, 100]) * 1e3
+    share = sum(spent for spent in flushes if spent > 0.02) / (3 * options.seconds)
+    print(
+        f"the disk alone, a flush of 16 kB            p50 {p50:.1f} ms, p99 {p99:.1f} ms, worst {worst:.1f} ms; "
+        f"{share:.1%} of the time in flushes of more than 20 ms"
+    )
     spent = await paced(ports["empty"], nothing, nothing_rate / 2, options.seconds, options.users_at_once, each=1)
     p50, p99, worst = np.percentile(spent, [50, 99, 100]) * 1e3
     print(f"empty endpoint at half of its load          p50 {p50:.1f} ms, p99 {p99:.1f} ms, worst {worst:.1f} ms", flush=True)
@@ -293,9 +317,10 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=500)
     parser.add_argument("--requests", type=int, default=0, help="for the measurement of memory")
     parser.add_argument("--snapshot-every", type=int, default=100_000, help="events; what a snapshot costs is in the latency")
+    parser.add_argument("--folder", help="where the store is; one in memory shows what is the disk's part of the latency")
     options = parser.parse_args()
     world = World(options.users, options.arms)
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
         world.write(folder)
         (folder / "empty_app.py").write_text(EMPTY)
@@ -311,7 +336,9 @@ def main() -> None:
             wait_for(port, "/ready", processes[0])
             wait_for(empty, "/empty", processes[1])
             found = [psutil.Process(process.pid) for process in processes]
-            uvloop.run(measure(options, world, {"service": port, "empty": empty}, {"service": found[0], "empty": found[1]}))
+            uvloop.run(
+                measure(options, world, folder, {"service": port, "empty": empty}, {"service": found[0], "empty": found[1]})
+            )
         finally:
             for process in processes:
                 process.send_signal(signal.SIGTERM)

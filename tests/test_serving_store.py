@@ -6,12 +6,14 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sqlalchemy import Column, Connection, Integer, MetaData, Table, create_engine, insert, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from graphbandit.serving import store as store_module
 from graphbandit.serving import tables
-from graphbandit.serving.events import Draft, Kind, decision_id
+from graphbandit.serving.events import Decision, Draft, Kind, count_in, decision_id, decisions_in, encode
 from graphbandit.serving.recommender import Unknown, Wish
 from graphbandit.serving.service import Outcome, Service, replayed_from_zero
 from graphbandit.serving.store import Occupied, Store, Unavailable
@@ -46,6 +48,12 @@ def test_events_are_numbered_read_back_in_order_and_survive(store_url: str, monk
     assert [event.seq for event in again.history(9, 5)] == [9, 2] and again.history(0, 5) == []
     assert [event.seq for event in again.history(9, 1)] == [9]
     again.close()
+
+
+@given(st.lists(st.tuples(st.none() | st.lists(st.integers(0, 99), max_size=3), st.integers(1, 3)), min_size=1, max_size=5))
+def test_decisions_are_counted_without_reading_them(made: list[tuple[list[int] | None, int]]) -> None:
+    decisions = [Decision(7, offer, [1] * k, [0.5] * k, [1e-9] * k, 1.0, -0.5) for offer, k in made]
+    assert count_in(encode(decisions)) == len(decisions) == len(decisions_in(encode(decisions)))
 
 
 def test_a_key_is_written_once(store_url: str) -> None:

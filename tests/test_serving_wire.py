@@ -141,7 +141,7 @@ REQUESTS = [
 ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_requests_are_answered_in_order_however_they_arrive(shared: Running, data: st.DataObject) -> None:
     kinds = data.draw(st.lists(st.tuples(st.sampled_from(range(4)), st.sampled_from(USERS[:4])), min_size=1, max_size=6))

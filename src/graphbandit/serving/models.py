@@ -22,6 +22,8 @@ SLASH = "\ue000"
 """Stands for a slash inside an id while the path of a request is taken apart; not allowed in ids for that reason."""
 PRINTABLE = "^[^\\u0000-\\u001f\\u007f\\ue000]*$"
 
+Name = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID)]
+"""Of something that must be there already, so that any other string is an unknown name."""
 Id = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID, pattern=PRINTABLE)]
 PathId = Annotated[Id, BeforeValidator(lambda value: value.replace(SLASH, "/") if isinstance(value, str) else value)]
 Value = Annotated[float, Field(ge=-LARGEST_REWARD, le=LARGEST_REWARD, allow_inf_nan=False)]
@@ -40,7 +42,7 @@ class RecommendationRequest(Model):
     """For whom, from what, how many."""
 
     user: Id
-    candidates: Annotated[list[Id], Field(min_length=1, max_length=MOST_CANDIDATES)] | None = Field(
+    candidates: Annotated[list[Name], Field(min_length=1, max_length=MOST_CANDIDATES)] | None = Field(
         None, description="Arms to choose from; all, if not given."
     )
     where: Annotated[dict[Text, Annotated[list[Text], Field(max_length=100)]], Field(max_length=MOST_ATTRIBUTES)] | None = (

@@ -128,13 +128,13 @@ class Wire(HttpToolsProtocol):
         if self._is_last or answer.headers.get("connection") == "close":
             self.transport.close()
         self.on_response_complete()
-        if self._rest and not self.transport.is_closing():
-            rest, self._rest = self._rest, b""
-            self.loop.call_soon(self._go_on, rest)
+        if self._rest:
+            self.loop.call_soon(self._go_on)
 
-    def _go_on(self, rest: bytes) -> None:
-        if not self.transport.is_closing():
-            self.data_received(rest)
+    def _go_on(self) -> None:
+        """With what has arrived meanwhile, unless more of it has come and was taken in before us."""
+        if self._rest and not self._is_under_way and not self.transport.is_closing():
+            self.data_received(b"")
 
     def shutdown(self) -> None:
         """Called when the server stops: what is under way is answered first."""
