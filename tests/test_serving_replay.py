@@ -15,7 +15,7 @@ from sqlalchemy.exc import OperationalError
 
 from graphbandit.serving.events import Decision, Draft, Event, Kind, decision_id, decisions_in, encode, reward_in
 from graphbandit.serving.recommender import Recommender, Unknown, Wish, Wrong
-from graphbandit.serving.service import Outcome, Service, Shown, replayed_from_zero
+from graphbandit.serving.service import Outcome, Service, replayed_from_zero
 from graphbandit.serving.store import Store, Unavailable
 from serving_zoo import ARMS, USERS, fingerprint, small_beginning
 
@@ -97,7 +97,7 @@ class History:
             return
         name, decision = self.decisions[which % len(self.decisions)]
         shown = decision.arms[place % len(decision.arms)]
-        draft = self.service.reward(Outcome(name, value, self.service.recommender.versions[shown]), Shown.by(decision))
+        draft = self.service.reward(Outcome(name, value, self.service.recommender.versions[shown]), decision)
         answer = self.commit(draft)
         if answer is not None:
             kept = reward_in(answer[0].body)

@@ -125,7 +125,7 @@ class Service:
         decisions = decisions_in(found.body)
         return Shown.by(decisions[name[1]]) if name[1] < len(decisions) else None
 
-    def reward(self, outcome: Outcome, shown: Shown | None) -> Draft:
+    def reward(self, outcome: Outcome, shown: Shown | Decision | None) -> Draft:
         """The event of a reward; `shown` is what it is for, if there is such a decision."""
         name = parse_decision_id(outcome.decision)
         if name is None or shown is None:
