@@ -19,7 +19,7 @@ from .recommender import Offer, Recommender, Unknown, Wrong
 from .runtime import Runtime
 from .service import Outcome, settled
 
-PAUSE = 0.002  # seconds between two turns
+PAUSE = 0.002  # seconds between two turns when there is much to do
 
 
 class Asked(NamedTuple):
@@ -46,7 +46,7 @@ class Desk:
         self._asked: list[Asked] = []
         self._told: list[Told] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._last = 0.0  # when there was a turn
+        self._not_before = 0.0  # when the next turn may be, in the loop's time
 
     def recommend(self, request: SingleRequest, reply: Reply) -> None:
         """Choose arms for a user."""
@@ -76,16 +76,16 @@ class Desk:
             reply(error)
 
     def _turn_soon(self) -> None:
-        """At once, or a moment after the last turn: when much is asked, a call of the policy and a commit are for many."""
+        """At once, or a moment after a turn that was for many: then the next call of the policy and the next commit are too."""
         if not self._asked and not self._told:
             loop = asyncio.get_running_loop()
-            wait = self._last + PAUSE - loop.time()
+            wait = self._not_before - loop.time()
             loop.call_later(wait, self._turn) if wait > 0 else loop.call_soon(self._turn)
 
     def _turn(self) -> None:
         asked, self._asked = self._asked, []
         told, self._told = self._told, []
-        self._last = asyncio.get_running_loop().time()
+        self._not_before = asyncio.get_running_loop().time() + PAUSE if len(asked) + len(told) > 1 else 0.0
         try:
             self._decide(self._runtime(), asked, told)
         except Exception as error:  # the service stops, the store does not keep up, or a defect of ours
