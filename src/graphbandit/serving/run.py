@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 import time
 from dataclasses import replace
@@ -87,6 +88,8 @@ def configured(guard: Guard, settings: Settings) -> uvicorn.Config:
 def serve(settings: Settings, demo: bool = False) -> None:
     """Run until told to stop; raises whatever kept the service from starting."""
     logs.set_up(settings.log_level)
+    # uvicorn stops in good order and then raises the signal again, which would end us before we have tidied up.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     if not demo:
         _serve(settings, beginning_of(settings), None)
         return
