@@ -91,7 +91,9 @@ def mixture(state: AdaptiveState, user: int, theta: Floats, covariance: Floats) 
         for j in range(dim):
             covariance[i, j] = 0.0
     view = new_view(state.rho.shape[0] * n_strengths, dim)
-    look(state.solver, state.seen, user, view)
+    wanted = weight[GRAPH:].copy().reshape(view.pull.shape[0])
+    if wanted.any():
+        look(state.solver, state.seen, user, wanted, view)
     inverse, around, spread = np.empty((dim, dim)), np.empty((dim, dim)), np.empty((dim, dim))
     own, mean = np.empty(dim), np.empty(dim)
     for k in range(n_strengths):
@@ -178,7 +180,7 @@ def update(state: AdaptiveState, user: int, x: Floats, reward: float) -> None:
     """Judge every model by its prediction, then let all of them learn."""
     dim, n_strengths = x.shape[0], state.strength.shape[0]
     view = new_view(state.rho.shape[0] * n_strengths, dim)
-    look(state.solver, state.seen, user, view)
+    look(state.solver, state.seen, user, np.ones(view.pull.shape[0]), view)
     factors, z, own = np.empty((n_strengths, dim, dim)), np.empty((n_strengths, dim)), np.empty((n_strengths, dim))
     solve_own(state, user, x, factors, z, own)
     count_prediction(state, user, x, reward, view, z, own)

@@ -1,8 +1,8 @@
 """The two solvers of AdaptiveGraphUCB's graph models behind one set of calls, chosen by the type of the state.
 
-`look` views the neighbours once for all models, `predict` serves the evidence, `surround` and `moments` the decision; `learn`
-and `forget` keep up with the data. `joint.py` (exact) and `relaxed.py` (local) say what they do. The model of slack s and
-strength k has the number s · strengths + k.
+`look` views the neighbours once for all models that matter, `predict` serves the evidence, `surround` and `moments` the
+decision; `learn` and `forget` keep up with the data. `joint.py` (exact) and `relaxed.py` (local) say what they do. The model of
+slack s and strength k has the number s · strengths + k.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from .relaxed import Relaxed, View
 GraphModels = Joint | Relaxed
 
 
-def look(solver: Any, seen: Observations, user: int, view: View) -> None:
-    """Fill an empty view of the user's neighbours."""
-    (joint.joint_look if isinstance(solver, Joint) else relaxed.relaxed_look)(solver, seen, user, view)
+def look(solver: Any, seen: Observations, user: int, wanted: Floats, view: View) -> None:
+    """Fill an empty view of the user's neighbours, for the models whose entry in `wanted` is positive."""
+    (joint.joint_look if isinstance(solver, Joint) else relaxed.relaxed_look)(solver, seen, user, wanted, view)
 
 
 @compiles(look)
-def _look(solver: Any, seen: Any, user: Any, view: Any) -> Any:
+def _look(solver: Any, seen: Any, user: Any, wanted: Any, view: Any) -> Any:
     return python_function(joint.joint_look if solver.instance_class is Joint else relaxed.relaxed_look)
 
 

@@ -152,7 +152,7 @@ def forget_dense(solver: Dense, seen: Observations, user: int, keep: float) -> N
 
 
 @compiled
-def joint_look(solver: Joint, seen: Observations, user: int, view: View) -> None:
+def joint_look(solver: Joint, seen: Observations, user: int, wanted: Floats, view: View) -> None:
     """Nothing to look at: the joint inverse knows the neighbours."""
 
 

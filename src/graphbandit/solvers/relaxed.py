@@ -76,8 +76,8 @@ def renew_relaxed(solver: Relaxed, seen: Observations, users: Ints, strength: Fl
 
 
 @compiled
-def relaxed_look(solver: Relaxed, seen: Observations, user: int, view: View) -> None:
-    """Fill an empty view: one pass over the neighbours for all models."""
+def relaxed_look(solver: Relaxed, seen: Observations, user: int, wanted: Floats, view: View) -> None:
+    """Fill an empty view: one pass over the neighbours for all wanted models; each of them is far memory to be read."""
     dim = view.near.shape[0]
     links = solver.links
     for edge in range(links.start[user], links.start[user] + links.filled[user]):
@@ -88,8 +88,9 @@ def relaxed_look(solver: Relaxed, seen: Observations, user: int, view: View) -> 
                 for j in range(dim):
                     view.near[i, j] += weight * seen.gram[other, i, j]
             for model in range(view.pull.shape[0]):
-                for i in range(dim):
-                    view.pull[model, i] += weight * solver.theta[other, model, i]
+                if wanted[model] > 0.0:
+                    for i in range(dim):
+                        view.pull[model, i] += weight * solver.theta[other, model, i]
 
 
 @compiled
