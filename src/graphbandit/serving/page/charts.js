@@ -13,33 +13,6 @@ export function ticks(low, high, count) {
   return found;
 }
 
-// Steps of time are put together until there are few enough; rates and means stay what they are.
-export function gathered(series, most = 75) {
-  const { step, time } = series;
-  if (!time.length) return { x: [], rate: [], reward: [], regret: [] };
-  const end = time.at(-1), span = end - time[0] + step;
-  const width = SPANS.find((size) => size >= step && size % step === 0 && span / size <= most) || SPANS.at(-1);
-  const bins = new Map();
-  time.forEach((at, k) => {
-    const start = Math.floor(at / width) * width;
-    if (!bins.has(start)) bins.set(start, { n: 0, decisions: 0, rewards: 0, reward: 0, regret: 0 });
-    const bin = bins.get(start), count = series.rewards[k];
-    bin.n += step;
-    bin.decisions += series.decisions[k];
-    bin.rewards += count;
-    bin.reward += count && count * series.mean_reward[k];
-    bin.regret += count && count * series.regret_proxy[k];
-  });
-  const all = [...bins].sort((a, b) => a[0] - b[0]);
-  if (all.length > 1) all.pop(); // the one that is not over yet
-  return {
-    x: all.map(([start]) => start),
-    rate: all.map(([, bin]) => bin.decisions / bin.n),
-    reward: all.map(([, bin]) => (bin.rewards ? bin.reward / bin.rewards : null)),
-    regret: all.map(([, bin]) => (bin.rewards ? bin.regret / bin.rewards : null)),
-  };
-}
-
 // Lines: `lines` are { key, name }; the values come with `update`, as columns of those keys beside x.
 export class LineChart {
   constructor(host, { name, lines, empty, zero = true, xName = "time", xText = (x) => clock(x, true), overTime = true }) {
