@@ -433,6 +433,25 @@ def module(tab: Tab, server: Running, file: str, script: str) -> Any:
 
 
 @needs_chromium
+def test_a_scale_of_logarithms_has_round_ends_around_the_values(fresh: Running, tab: Tab) -> None:
+    for low, high, marks in (
+        (1.2, 12.9, [1, 2, 5, 10, 20]),
+        (1.0, 1.0, [1, 2]),
+        (0.3, 0.4, [0.2, 0.5]),
+        (1000.0, 5000.0, [1000, 2000, 5000, 10000]),
+        (0.06, 60000.0, [0.01, 0.1, 1, 10, 100, 1000, 10000, 100000]),
+    ):
+        assert module(tab, fresh, "charts.js", f"it.logTicks({low}, {high}, 7)") == marks
+    data = {"x": [0, 60, 120, 180], "a": [0.0, 1.0, 10.0, 100.0]}
+    draw = "(() => { const host = document.createElement('figure'); document.body.append(host);"
+    draw += " const chart = new it.LineChart(host, { name: 'n', empty: '', log: true, lines: [{ key: 'a', name: 'a' }] });"
+    draw += f" chart.update({json.dumps(data)}); return host.querySelector('path.line-0[d*=L]').getAttribute('d') }})()"
+    heights = [float(place.split()[1]) for place in re.split("[ML]", module(tab, fresh, "charts.js", draw))[1:]]
+    rises = [before - after for before, after in pairwise(heights)]
+    assert rises[0] == 0 and rises[1] > 20 and rises[1] == pytest.approx(rises[2], abs=0.2)
+
+
+@needs_chromium
 def test_bars_of_negative_means_end_at_zero(fresh: Running, tab: Tab) -> None:
     read = "[...it.scoreBar(-1, 0.5, -1, 3).querySelectorAll('rect')]"
     read += ".map((bar) => [+bar.getAttribute('x'), +bar.getAttribute('width')])"

@@ -18,7 +18,7 @@ const charts = {
     lines: [{ key: "rate", name: "decisions a second" }],
   }),
   latency: new LineChart(find("latency-chart"), {
-    name: "Latency in milliseconds", empty: "Nothing has been measured yet.",
+    name: "Latency in milliseconds", empty: "Nothing has been measured yet.", log: true,
     lines: [{ key: "latency_p50_ms", name: "half within" }, { key: "latency_p99_ms", name: "99 % within" }],
   }),
 };
