@@ -136,6 +136,9 @@ def test_catalogue_that_changed(tmp_path: Path) -> None:
     read = read_export(export(tmp_path / "log", log, arms=timed))
     assert [read.offer(t).tolist() for t in (99, 100, 150)] == [[0, 1, 2, 3, 4], [0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5]]
     assert read.notes == ()
+    racing = DecisionLog(log.user, np.where(np.arange(200) == 150, 0, shown), log.propensity, log.reward, log.arms)
+    read = read_export(export(tmp_path / "log", racing, arms=timed))  # it was decided while the arm was being deleted
+    assert len(read) == 199 and "1 of 200 decisions are left out" in read.notes[0] and "already gone" in read.notes[0]
     still = read_export(export(tmp_path / "log", log, arms=dict(since=[begin] * 6, until=pa_nulls(6))))
     assert still.offered is None and still.notes == ()
 

@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from pyarrow import parquet
 
 from graphbandit.diagnose import read_log
+from graphbandit.evaluation import read_export
 from graphbandit.serving import commit, service, store
 from graphbandit.serving.client import Client, ServiceError
 from graphbandit.serving.models import LONGEST_ID, MOST_CANDIDATES, MOST_REQUESTS
@@ -228,6 +230,11 @@ def test_an_explanation_says_where_the_estimate_comes_from(tmp_path: Path) -> No
         stats = server.http.get("/v1/stats").json()
         assert stats["decisions"] == stats["rewards"] == 5 and stats["mean_reward"] == 1.0
         assert sum(stats["seconds"]["rewards"]) == 5 and stats["evidence"]["rounds"] == 5 and stats["latency_ms"]["p99"] > 0
+        page = server.http.get("/v1/stats", params={"series": "minutes", "points": 75}).json()
+        assert set(stats) - set(page) == {"seconds"} and page["minutes"]["latency_p99_ms"][-1] > 0
+        for wrong in ({"series": "hours"}, {"points": 9}):
+            answer = server.http.get("/v1/stats", params=wrong)
+            assert answer.status_code == 422 and answer.json()["detail"][0]["loc"][-1] == next(iter(wrong))
         metrics = server.http.get("/metrics").text
         assert "graphbandit_rewards_total 5.0" in metrics and "graphbandit_users 5.0" in metrics
         assert 'graphbandit_requests_total{route="/v1/rewards",status="200"} 5.0' in metrics
@@ -260,6 +267,39 @@ def test_the_export_is_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert [first["x0"], first["x1"]] == tables["arms"][first["version"]]["features"]
     log = read_log(tmp_path / "rewards.parquet")  # `graphbandit diagnose` reads it
     assert len(log) == 11 and log.dim == 2
+    assert all(entry["since"].timestamp() == 0 and entry["until"] is None for entry in tables["arms"])
+
+
+def test_the_export_tells_which_arms_there_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "PAGE", 4)
+    five = list(ARMS)
+    steps: list[tuple[str, str, list[float] | None, list[str]]] = [  # what happens to an arm, and which there are then
+        ("PUT", "cola", [9.0, 9.0], [*five, "cola"]),
+        ("DELETE", "tea", None, [*five[1:], "cola"]),
+        ("PUT", "cola", [0.5, -0.5], [*five[1:], "cola"]),
+        ("PUT", "tea", [1.0, 0.0], [*five[1:], "cola", "tea"]),
+        ("DELETE", "cola", None, [*five[1:], "tea"]),
+    ]
+    with running(tmp_path, small_beginning()) as server:
+        for user in ("ann", "bob"):
+            reward(server, decision=recommend(server, user=user)["decision"], value=1.0)
+        for method, arm, features, _ in steps:
+            body = None if features is None else {"features": features}
+            server.http.request(method, f"/v1/arms/{arm}", json=body).raise_for_status()
+            reward(server, decision=recommend(server)["decision"], value=0.5)
+        for name in ("decisions", "rewards", "arms"):
+            (tmp_path / f"{name}.parquet").write_bytes(server.http.get(f"/v1/export/{name}.parquet").content)
+        now = {arm: server.http.get(f"/v1/arms/{quote(arm, safe='')}").json()["features"] for arm in [*five[1:], "tea"]}
+    arms = parquet.read_table(tmp_path / "arms.parquet").to_pylist()
+    assert [entry["arm"] for entry in arms] == [*five, "cola", "cola", "tea"]
+    assert [entry["until"] is None for entry in arms] == [entry["offered"] for entry in arms]
+    assert arms[5]["until"] == arms[6]["since"]  # the second version took the place of the first
+    log = read_export(tmp_path)
+    assert log.notes == () and len(log) == 7
+    offers = [[arms[version]["arm"] for version in log.offer(t)] for t in range(len(log))]
+    assert offers == [five, five, *(names for *_, names in steps)]
+    assert [log.arms[version].tolist() for version in log.offer(6)] == [now[arm] for arm in offers[6]]
+    assert 5 in log.offer(2) and 6 not in log.offer(2) and 6 in log.offer(4) and 5 not in log.offer(4)
 
 
 def test_a_token_is_needed_and_compared(tmp_path: Path) -> None:

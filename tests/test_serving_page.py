@@ -341,7 +341,7 @@ def test_starting_interrupted_in_trouble_and_back(fresh: Running, tab: Tab) -> N
 def test_asks_gently_and_not_at_all_while_hidden(fresh: Running, tab: Tab) -> None:
     stage(tab, fresh)
     tab.until("asked.length > 3")
-    assert set(tab.run("asked")) == {"/v1/stats"} and tab.run("Math.min(...waits)") == 2000
+    assert set(tab.run("asked")) == {"/v1/stats?series=seconds&points=75"} and tab.run("Math.min(...waits)") == 2000
     hide = "Object.defineProperty(document, 'hidden', { value: %s, configurable: true });"
     hide += " document.dispatchEvent(new Event('visibilitychange'))"
     tab.run(hide % "true")
@@ -389,13 +389,41 @@ def test_range_is_chosen_by_keyboard(lively: Running, tab: Tab) -> None:
     stage(tab, lively)
     day = {"step": 60, "time": [60 * k for k in range(1440)], "decisions": [120] * 1440, "rewards": [2] * 1440}
     day |= {"mean_reward": [0.25] * 1440, "regret_proxy": [-0.5] * 1440}
-    stats = lively.http.get("/v1/stats").json() | {"minutes": day}
-    tab.run(f"window.answer = (path) => [200, {json.dumps(stats)}], 0")
+    day |= {"latency_p50_ms": [1.25, *[None] * 1438, 1.5], "latency_p99_ms": [*[None] * 1439, 17.5]}
+    stats = lively.http.get("/v1/stats?series=minutes").json() | {"minutes": day}
+    tab.run(f"window.answer = (path) => path.includes('minutes') ? [200, {json.dumps(stats)}] : null, 0")
     tab.run("document.querySelector('input[name=range]').focus()")
     tab.press("ArrowRight")
     tab.until("document.querySelector('#reward-chart svg[role=img]').getAttribute('aria-label').includes('reward: now 0.25')")
     assert "regret-proxy: now −0.5" in str(tab.run("document.querySelector('#reward-chart svg[role=img]').ariaLabel"))
     assert "decisions a second 2" in tab.text("#load-chart")
+    latency = str(tab.run("document.querySelector('#latency-chart svg[role=img]').ariaLabel"))
+    assert "half within: now 1.5, at first 1.25" in latency and "99 % within: now 17.5" in latency
+    tab.run("document.querySelector('#latency-chart details').open = true")
+    tab.until("document.querySelector('#latency-chart tbody tr')")
+    cells = "[...row.cells].slice(1).map((cell) => cell.textContent)"
+    rows = tab.run(f"[...document.querySelectorAll('#latency-chart tbody tr')].map((row) => {cells})")
+    assert len(rows) == 1440 and rows[0] == ["1.5", "17.5"] and rows[1] == ["–", "–"] and rows[-1] == ["1.25", "–"]
+    tab.run("window.answer = (path) => [0], document.querySelector('input[value=seconds]').click()")  # without an answer too
+    assert "now 1.5" not in str(tab.run("document.querySelector('#latency-chart svg[role=img]').ariaLabel"))
+
+
+@needs_chromium
+def test_latency_is_not_lost_when_the_page_is_opened_again(lively: Running, tab: Tab) -> None:
+    read = "document.querySelector('#latency-chart svg[role=img]').ariaLabel"
+
+    def first() -> float:
+        series = lively.http.get("/v1/stats?series=seconds&points=75").json()["seconds"]
+        return float(next(value for value in series["latency_p50_ms"] if value is not None))
+
+    for _ in range(2):
+        before = first()
+        tab.open(f"{lively.url}/")
+        tab.until(f"{read}.includes('half within: now')")
+        sentence, either = tab.run(read), [before, first()]  # steps may have been put together meanwhile
+        shown = tab.run(f"import('/assets/dom.js').then((it) => {either}.map((value) => it.number(value)))")
+        assert any(f"at first {text}," in sentence.partition("99 %")[0] for text in shown), sentence
+        tab.send("Page.navigate", url="about:blank")
 
 
 def module(tab: Tab, server: Running, file: str, script: str) -> Any:
@@ -405,21 +433,22 @@ def module(tab: Tab, server: Running, file: str, script: str) -> Any:
 
 
 @needs_chromium
-def test_steps_of_time_are_put_together_by_their_weights(fresh: Running, tab: Tab) -> None:
-    counts = [1, 0, 3] * 200
-    series: dict[str, Any] = {"step": 1, "time": list(range(1000, 1600)), "decisions": [3] * 600, "rewards": counts}
-    series |= {"mean_reward": [1.0, None, 2.0] * 200, "regret_proxy": [0.0, None, 4.0] * 200}
-    found = module(tab, fresh, "charts.js", f"it.gathered({json.dumps(series)}, 75)")
-    assert found["x"] == list(range(1000, 1590, 10)) and found["rate"] == [3.0] * 59
-    rewards = [sum(counts[k : k + 10]) for k in range(0, 590, 10)]
-    total = [sum((1, 0, 6)[n % 3] for n in range(k, k + 10)) for k in range(0, 590, 10)]
-    assert found["reward"] == pytest.approx([t / n for t, n in zip(total, rewards, strict=True)])
-    empty: dict[str, Any] = {name: [] for name in ("time", "decisions", "rewards", "mean_reward", "regret_proxy")}
-    assert module(tab, fresh, "charts.js", f"it.gathered({json.dumps(empty | {'step': 1})})")["x"] == []
-    one = {"step": 60, "time": [60], "decisions": [6], "rewards": [0], "mean_reward": [None], "regret_proxy": [None]}
-    assert module(tab, fresh, "charts.js", f"it.gathered({json.dumps(one)})") == {
-        "x": [60], "rate": [0.1], "reward": [None], "regret": [None],
-    }  # fmt: skip
+def test_a_scale_of_logarithms_has_round_ends_around_the_values(fresh: Running, tab: Tab) -> None:
+    for low, high, marks in (
+        (1.2, 12.9, [1, 2, 5, 10, 20]),
+        (1.0, 1.0, [1, 2]),
+        (0.3, 0.4, [0.2, 0.5]),
+        (1000.0, 5000.0, [1000, 2000, 5000, 10000]),
+        (0.06, 60000.0, [0.01, 0.1, 1, 10, 100, 1000, 10000, 100000]),
+    ):
+        assert module(tab, fresh, "charts.js", f"it.logTicks({low}, {high}, 7)") == marks
+    data = {"x": [0, 60, 120, 180], "a": [0.0, 1.0, 10.0, 100.0]}
+    draw = "(() => { const host = document.createElement('figure'); document.body.append(host);"
+    draw += " const chart = new it.LineChart(host, { name: 'n', empty: '', log: true, lines: [{ key: 'a', name: 'a' }] });"
+    draw += f" chart.update({json.dumps(data)}); return host.querySelector('path.line-0[d*=L]').getAttribute('d') }})()"
+    heights = [float(place.split()[1]) for place in re.split("[ML]", module(tab, fresh, "charts.js", draw))[1:]]
+    rises = [before - after for before, after in pairwise(heights)]
+    assert rises[0] == 0 and rises[1] > 20 and rises[1] == pytest.approx(rises[2], abs=0.2)
 
 
 @needs_chromium
@@ -472,7 +501,9 @@ def test_what_is_read_stays_while_figures_change(lively: Running, tab: Tab) -> N
     tab.until("tile.textContent === '77' && kept.textContent === 'No'")
     assert tab.run("kept.isConnected && tile.isConnected && document.querySelector('#evidence details').open")
     misled = stats["evidence"] | {"misled": [{"user": EVIL, "gain": -9.0, "rounds": 15}]}
-    tab.run(f"window.answer = (path) => path === '/v1/stats' ? [200, {json.dumps(stats | {'evidence': misled})}] : null, 0")
+    tab.run(
+        f"window.answer = (path) => path.startsWith('/v1/stats') ? [200, {json.dumps(stats | {'evidence': misled})}] : null, 0"
+    )
     tab.until("document.querySelector('#evidence .names a')")
     tab.run("document.querySelector('#evidence .names a').click()")
     tab.until(f"document.querySelector('.who')?.textContent === {json.dumps(EVIL)}")

@@ -29,7 +29,7 @@ def read_export(folder: str | Path) -> DecisionLog:
     row_of = {version: row for row, version in enumerate(arms.columns["version"])}
     user, ids = decisions.codes("user")
     shown = np.array([_row(decisions, row_of, row, version) for row, version in enumerate(decisions.columns["version"])])
-    offers, notes = _offers(decisions, arms, row_of)
+    offers, notes = _offers(decisions, arms, row_of, shown)
     kept = np.array([offer is not None for offer in offers])
     parts = (user, shown, decisions.numbers("propensity", empty=True), _rewards(decisions, rewards))
     user, shown, propensity, reward = (part[kept] for part in parts)
@@ -69,18 +69,21 @@ def _rewards(decisions: Table, rewards: Table) -> Floats:
     return found
 
 
-def _offers(decisions: Table, arms: Table, row_of: dict[Any, int]) -> tuple[list[Ints | None], tuple[str, ...]]:
+def _offers(decisions: Table, arms: Table, row_of: dict[Any, int], shown: Ints) -> tuple[list[Ints | None], tuple[str, ...]]:
     """What each decision chose from, None where that is not known, and notes about it."""
     found: list[Ints | None] = []
     everything = _Catalogue(arms)
     for row, candidates in enumerate(decisions.columns["candidates"]):
         if candidates is None:
-            found.append(everything.at(decisions.columns["time"][row] if everything.timed else None))
+            offer = everything.at(decisions.columns["time"][row] if everything.timed else None)
+            found.append(offer if offer is not None and shown[row] in offer else None)
         else:
             found.append(np.array([_row(decisions, row_of, row, version) for version in candidates], dtype=np.int64))
     lost = sum(offer is None for offer in found)
     if lost:
         why = f"they chose from all arms, the arms changed meanwhile, and {arms.path} does not say when"
+        if everything.timed:
+            why = "they chose from all arms while these changed, and what they showed was already gone"
         return found, (f"{lost:,} of {len(found):,} decisions are left out: {why}.",)
     if not everything.timed and None in decisions.columns["candidates"]:
         return found, (f"{arms.path} does not say when arms came: all are taken to have been there from the start.",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.responses import StreamingResponse
@@ -220,10 +220,16 @@ def add_views(app: FastAPI) -> None:
         return {"a": a, "b": b, "weight": weight}
 
     @app.get("/v1/stats", responses=ERRORS)
-    async def stats() -> Response:
-        """What has happened since the start, and the evidence for the graph: what the page shows."""
+    async def stats(
+        series: Literal["seconds", "minutes"] | None = None, points: Annotated[int | None, Query(ge=10, le=1440)] = None
+    ) -> Response:
+        """What has happened since the start, and the evidence for the graph: what the page shows.
+
+        `series` is the one to tell of; without it, both. `points`: put steps of time together until there are at most so many.
+        """
         runtime: Runtime = app.state.runtime
-        return as_json(runtime.stats.table() | explain.summary(runtime.service.recommender) | {"trouble": runtime.trouble})
+        told = runtime.stats.table(series, points) | explain.summary(runtime.service.recommender)
+        return as_json(told | {"trouble": runtime.trouble})
 
     @app.get("/v1/state", responses=ERRORS)
     async def state() -> dict[str, Any]:
@@ -251,8 +257,11 @@ def add_export(app: FastAPI) -> None:
 
     @app.get("/v1/export/arms.parquet", **settings)
     async def arms() -> Response:
-        """Every version of every arm, by which decisions name their candidates."""
-        return Response(export.arm_table(app.state.runtime.service.recommender), media_type=parquet)
+        """Every version of every arm, by which decisions name their candidates, and from when to when it was offered."""
+        service = app.state.runtime.service
+        columns = export.arm_columns(service.recommender)
+        content = await asyncio.to_thread(export.arm_table, service.store, columns, service.recommender.seq)
+        return Response(content, media_type=parquet)
 
 
 def add_health(app: FastAPI) -> None:

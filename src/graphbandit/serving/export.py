@@ -6,9 +6,10 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from .events import Event, Kind, decision_id, decisions_in, reward_in
+from .events import Event, Kind, decision_id, decisions_in, reward_in, table_in
 from .recommender import Recommender
 from .service import Service
+from .store import Store
 
 Columns = dict[str, list[Any]]
 
@@ -94,19 +95,40 @@ def reward_columns(state: Recommender, events: Sequence[Event]) -> Columns:
     return columns | {f"x{k}": features[:, k].tolist() for k in range(state.dim)}
 
 
-def arm_table(state: Recommender) -> bytes:
-    """arms.parquet: every version of every arm that there ever was."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
+def arm_columns(state: Recommender) -> Columns:
+    """Every version of every arm that there ever was, as it is now."""
     newest = set(state.arms.values())
-    columns = {
+    return {
         "version": list(range(len(state.versions))),
         "arm": list(state.versions),
         "offered": [version in newest for version in range(len(state.versions))],
         "features": state.features.tolist(),
         "attributes": [list(entry.items()) for entry in state.attributes],
     }
+
+
+def arm_spans(arms: Sequence[str], changes: Sequence[Event]) -> Columns:
+    """From when to when versions were offered, by the events that put and deleted arms; those of the beginning since 1970."""
+    first = len(arms) - sum(event.kind == Kind.ARM_PUT for event in changes)  # of the versions that came later
+    since, until = [0] * first, list[int | None]([None] * len(arms))
+    newest = {arm: version for version, arm in enumerate(arms[:first])}
+    for event in changes:
+        before = newest.pop(table_in(event.body)["arm"], None)
+        if before is not None:
+            until[before] = event.at
+        if event.kind == Kind.ARM_PUT:
+            newest[arms[len(since)]] = len(since)
+            since.append(event.at)
+    return {"since": since, "until": until}
+
+
+def arm_table(store: Store, columns: Columns, seq: int) -> bytes:
+    """arms.parquet: what `arm_columns` gave after event `seq`, with `since` and `until`; may be called from any thread."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    changes = [event for page in store.read(until=seq, kinds=[Kind.ARM_PUT, Kind.ARM_DELETED]) for event in page]
+    moment = pa.timestamp("us", tz="UTC")
     schema = pa.schema(
         [
             ("version", pa.int64()),
@@ -114,10 +136,12 @@ def arm_table(state: Recommender) -> bytes:
             ("offered", pa.bool_()),
             ("features", pa.list_(pa.float64())),
             ("attributes", pa.map_(pa.string(), pa.string())),
+            ("since", moment),  # the time of a decision that could choose it is not earlier,
+            ("until", moment),  # and earlier than this; null: it is still offered
         ]
     )
     sink = io.BytesIO()
-    parquet.write_table(pa.table(columns, schema=schema), sink)
+    parquet.write_table(pa.table(columns | arm_spans(columns["arm"], changes), schema=schema), sink)
     return sink.getvalue()
 
 

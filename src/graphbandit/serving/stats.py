@@ -5,25 +5,35 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from ..jit import Floats, Ints
+
 BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
+"""Upper bounds of answer times for Prometheus, in seconds."""
+BOUNDS = sorted({*BUCKETS, *np.geomspace(5e-5, 60.0, 78).tolist()})
+"""Those that answer times are counted by: each at most a fifth above the one before, and those of Prometheus among them."""
+WIDTHS = (1, 2, 5, 10, 30, 60, 120, 180, 300, 600, 1800, 3600, 7200, 14400, 28800)
+"""Seconds that may be one point of a curve."""
 LATENCIES = 8192
 DECISIONS, REWARDS, TOTAL, SHORTFALL = range(4)
+Counts = npt.NDArray[np.int32]
 
 
 class Series:
-    """Sums over steps of time, the last so many of them."""
+    """Sums and answer times over steps of time, the last so many of them."""
 
     def __init__(self, step: int, size: int) -> None:
         self.step, self.size = step, size
         self._sums = [[0.0] * 4 for _ in range(size)]
+        self._times = np.zeros((size, len(BOUNDS) + 1), dtype=np.int32)  # how many answers took so long
         self._slot = [-1] * size  # which step of time a row holds
 
     def at(self, moment: float) -> list[float]:
@@ -32,25 +42,75 @@ class Series:
         place = slot % self.size
         if self._slot[place] != slot:
             self._slot[place], self._sums[place] = slot, [0.0] * 4
+            self._times[place] = 0
         return self._sums[place]
 
-    def table(self, at: float) -> dict[str, Any]:
-        """Columns, oldest first; a mean is None where there was no reward."""
+    def add_times(self, moment: float, counts: Counts) -> None:
+        """So many answers took so long, in the step of this moment; forgotten if that is no longer held."""
+        slot = int(moment) // self.step
+        place = slot % self.size
+        if self._slot[place] <= slot:
+            self.at(moment)
+            self._times[place] += counts
+
+    def steps(self, at: float) -> tuple[Ints, Floats, Counts]:
+        """The steps of time up to this moment, oldest first; their sums; their answer times."""
         now = int(at) // self.step
         held = np.array(self._slot)
         slots = np.arange(max(now - self.size + 1, int(held[held >= 0].min(initial=now))), now + 1)
-        rows = np.where((held[slots % self.size] == slots)[:, None], np.array(self._sums)[slots % self.size], 0.0)
-        counts = rows[:, REWARDS]
-        mean = [total / n if n else None for total, n in zip(rows[:, TOTAL].tolist(), counts.tolist(), strict=True)]
-        gap = [total / n if n else None for total, n in zip(rows[:, SHORTFALL].tolist(), counts.tolist(), strict=True)]
+        places = slots % self.size
+        there = (held[places] == slots)[:, None]
+        return slots, np.array(self._sums)[places] * there, self._times[places] * there
+
+    def table(self, at: float, points: int | None = None) -> dict[str, Any]:
+        """Columns, oldest first; means and percentiles are None where there is nothing to take them of.
+
+        With `points`, steps are put together until there are at most so many; those that are not whole are left out.
+        """
+        (slots, sums, times), step = self.steps(at), self.step
+        if points is not None:
+            step = next((w for w in WIDTHS if w % step == 0 and len(slots) * step <= w * points), WIDTHS[-1])
+            slots, starts, sizes = np.unique(slots * self.step // step, return_index=True, return_counts=True)
+            whole = sizes * self.step == step
+            whole[-1] = len(slots) == 1  # it is not over
+            slots, sums, times = slots[whole], np.add.reduceat(sums, starts)[whole], np.add.reduceat(times, starts)[whole]
+        counts = sums[:, REWARDS]
+        answers, (half, most) = times.sum(axis=1), percentiles(times, (50, 99)).round(3)
         return {
-            "step": self.step,
-            "time": (slots * self.step).tolist(),
-            "decisions": rows[:, DECISIONS].astype(int).tolist(),
+            "step": step,
+            "time": (slots * step).tolist(),
+            "decisions": sums[:, DECISIONS].astype(int).tolist(),
             "rewards": counts.astype(int).tolist(),
-            "mean_reward": mean,
-            "regret_proxy": gap,
+            "mean_reward": _known(sums[:, TOTAL] / np.maximum(counts, 1), counts),
+            "regret_proxy": _known(sums[:, SHORTFALL] / np.maximum(counts, 1), counts),
+            "latency_p50_ms": _known(half, answers),
+            "latency_p99_ms": _known(most, answers),
         }
+
+
+def percentiles(counts: Counts, shares: Sequence[int]) -> Floats:
+    """(shares, rows) milliseconds within which so many % of the answers of each row came, interpolated between two bounds.
+
+    >>> counts = np.zeros((1, len(BOUNDS) + 1), dtype=np.int32)
+    >>> counts[0, BOUNDS.index(0.002)] = 10  # ten answers that took 1.9 to 2 ms
+    >>> percentiles(counts, (50, 100)).round(2)
+    array([[1.95],
+           [2.  ]])
+    """
+    below, rows = np.cumsum(counts, axis=1), np.arange(len(counts))
+    lows, highs = np.array([0.0, *BOUNDS]), np.array([*BOUNDS, BOUNDS[-1]])  # what took longer than a minute took a minute
+    found = np.empty((len(shares), len(counts)))
+    for k, share in enumerate(shares):
+        rank = share * below[:, -1]  # in hundredths of an answer: whole numbers, which are compared without error
+        place = (below < -(-rank // 100)[:, None]).sum(axis=1)
+        part = 1 - (below[rows, place] - rank / 100) / np.maximum(counts[rows, place], 1)
+        found[k] = 1e3 * (lows[place] + part * (highs[place] - lows[place]))
+    return found
+
+
+def _known(values: Floats, counts: npt.NDArray[Any]) -> list[float | None]:
+    """None where nothing was counted."""
+    return [value if n else None for value, n in zip(values.tolist(), counts.tolist(), strict=True)]
 
 
 class Stats(Collector):
@@ -64,7 +124,9 @@ class Stats(Collector):
         self.seconds, self.minutes = Series(1, 600), Series(60, 1440)
         self._latencies = np.zeros(LATENCIES)
         self._timed = 0
-        self._buckets = [0] * (len(BUCKETS) + 1)
+        self._second = int(self.started)  # the one that is counted now, apart: this is done for every answer
+        self._times = [0] * (len(BOUNDS) + 1)
+        self._answers = np.zeros(len(BOUNDS) + 1, dtype=np.int64)  # of all other seconds
         self._spent = 0.0
         self.gauges: dict[str, float] = {}
         self._registry = CollectorRegistry()
@@ -72,11 +134,22 @@ class Stats(Collector):
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         """A request has been answered."""
+        second = int(time.time())
+        if second != self._second:
+            self._turn(second)
         self.requests[route, status] += 1
         self._latencies[self._timed % LATENCIES] = seconds
         self._timed += 1
-        self._buckets[bisect_left(BUCKETS, seconds)] += 1
+        self._times[bisect_left(BOUNDS, seconds)] += 1
         self._spent += seconds
+
+    def _turn(self, second: int) -> None:
+        """Put away what was counted, and go on with this second."""
+        counts = np.array(self._times, dtype=np.int32)
+        for series in (self.seconds, self.minutes):
+            series.add_times(self._second, counts)
+        self._answers += counts
+        self._second, self._times = second, [0] * len(counts)
 
     def decided(self, n: int) -> None:
         """So many decisions are in the log."""
@@ -103,10 +176,12 @@ class Stats(Collector):
         names = {"p50": 50, "p95": 95, "p99": 99}
         return {name: round(float(np.percentile(seen, q)) * 1e3, 3) if len(seen) else None for name, q in names.items()}
 
-    def table(self) -> dict[str, Any]:
-        """Everything as JSON values."""
+    def table(self, series: str | None = None, points: int | None = None) -> dict[str, Any]:
+        """Everything as JSON values; `series` is the one to tell of, "seconds" or "minutes", and both if it is None."""
         at = time.time()
-        recent = self.seconds.table(at)
+        self._turn(int(at))
+        _, recent, _ = self.seconds.steps(at)
+        told = {"seconds": self.seconds, "minutes": self.minutes}
         return {
             "uptime": round(at - self.started, 1),
             "decisions": self.decisions,
@@ -114,11 +189,9 @@ class Stats(Collector):
             "duplicates": self.duplicates,
             "mean_reward": self.total / self.rewards if self.rewards else None,
             "regret_proxy": self.shortfall / self.rewards if self.rewards else None,
-            "decisions_per_second": float(np.mean(recent["decisions"][-11:-1] or [0])),
+            "decisions_per_second": float(np.mean(recent[-11:-1, DECISIONS])) if len(recent) > 1 else 0.0,
             "latency_ms": self.latency(),
-            "seconds": recent,
-            "minutes": self.minutes.table(at),
-        }
+        } | {name: held.table(at, points) for name, held in told.items() if series in (None, name)}
 
     def collect(self) -> Iterable[Metric]:
         """For Prometheus."""
@@ -135,7 +208,8 @@ class Stats(Collector):
         yield GaugeMetricFamily("graphbandit_reward_sum", "Sum of the rewards learned since the start.", value=self.total)
         for name, value in self.gauges.items():
             yield GaugeMetricFamily(f"graphbandit_{name}", name.replace("_", " ").capitalize() + ".", value=value)
-        counts = np.cumsum(self._buckets).tolist()
+        self._turn(int(time.time()))
+        counts = np.cumsum(self._answers)[[*(BOUNDS.index(bound) for bound in BUCKETS), -1]].tolist()
         pairs = [(str(bound), n) for bound, n in zip((*BUCKETS, "+Inf"), counts, strict=True)]
         yield HistogramMetricFamily("graphbandit_request_seconds", "Time to answer.", buckets=pairs, sum_value=self._spent)
 

@@ -13,37 +13,26 @@ export function ticks(low, high, count) {
   return found;
 }
 
-// Steps of time are put together until there are few enough; rates and means stay what they are.
-export function gathered(series, most = 75) {
-  const { step, time } = series;
-  if (!time.length) return { x: [], rate: [], reward: [], regret: [] };
-  const end = time.at(-1), span = end - time[0] + step;
-  const width = SPANS.find((size) => size >= step && size % step === 0 && span / size <= most) || SPANS.at(-1);
-  const bins = new Map();
-  time.forEach((at, k) => {
-    const start = Math.floor(at / width) * width;
-    if (!bins.has(start)) bins.set(start, { n: 0, decisions: 0, rewards: 0, reward: 0, regret: 0 });
-    const bin = bins.get(start), count = series.rewards[k];
-    bin.n += step;
-    bin.decisions += series.decisions[k];
-    bin.rewards += count;
-    bin.reward += count && count * series.mean_reward[k];
-    bin.regret += count && count * series.regret_proxy[k];
-  });
-  const all = [...bins].sort((a, b) => a[0] - b[0]);
-  if (all.length > 1) all.pop(); // the one that is not over yet
-  return {
-    x: all.map(([start]) => start),
-    rate: all.map(([, bin]) => bin.decisions / bin.n),
-    reward: all.map(([, bin]) => (bin.rewards ? bin.reward / bin.rewards : null)),
-    regret: all.map(([, bin]) => (bin.rewards ? bin.regret / bin.rewards : null)),
-  };
+// 1, 2, 5, 10, … from one that is not above low to one above high; powers of ten alone if these are more than `count`.
+export function logTicks(low, high, count) {
+  function among(factors) {
+    const all = [];
+    for (let power = Math.floor(Math.log10(low)) - 1; power <= Math.log10(high) + 2; power++) {
+      for (const factor of factors) all.push(+(factor * 10 ** power).toPrecision(12));
+    }
+    return all.slice(all.findLastIndex((value) => value <= low), 1 + all.findIndex((value) => value > high));
+  }
+  const fine = among([1, 2, 5]);
+  return fine.length <= count ? fine : among([1]);
 }
 
-// Lines: `lines` are { key, name }; the values come with `update`, as columns of those keys beside x.
+// Lines: `lines` are { key, name }; the values come with `update`, as columns of those keys beside x. On a scale of
+// logarithms, values that are not positive are drawn as the smallest one.
 export class LineChart {
-  constructor(host, { name, lines, empty, zero = true, xName = "time", xText = (x) => clock(x, true), overTime = true }) {
-    Object.assign(this, { host, name, lines, empty, zero, xName, xText, overTime, data: { x: [] }, cursor: null });
+  constructor(host, {
+    name, lines, empty, zero = true, log = false, xName = "time", xText = (x) => clock(x, true), overTime = true,
+  }) {
+    Object.assign(this, { host, name, lines, empty, zero, log, xName, xText, overTime, data: { x: [] }, cursor: null });
     this.legend = el("ul", { class: "legend" });
     this.picture = svg("svg", { role: "img", height: HEIGHT });
     this.values = lines.map((line, k) => {
@@ -100,23 +89,30 @@ export class LineChart {
       this.read(null);
       return;
     }
+    const { marks, share } = this.log ? logScale(shown) : this.scale(shown);
+    const first = x[0], last = x.at(-1);
+    this.toX = (value) => LEFT + (last > first ? (value - first) / (last - first) : 0.5) * (width - LEFT - RIGHT);
+    const toY = (value) => HEIGHT - BOTTOM - share(value) * (HEIGHT - TOP - BOTTOM);
+    this.axes(width, toY, marks, first, last);
+    this.lines.forEach(({ key }, k) => this.line(this.data[key], toY, k));
+    this.read(this.cursor === null || this.cursor >= x.length ? null : this.cursor, toY);
+  }
+
+  // What is marked on the vertical axis, and how high above its foot a value is, as a share of its length.
+  scale(shown) {
     let low = Math.min(...shown), high = Math.max(...shown);
     if (this.zero) [low, high] = [Math.min(0, low), Math.max(0, high)];
     const pad = (high - low || Math.abs(high) || 1) * 0.06;
     high += pad;
     if (low < 0 || !this.zero) low -= pad;
-    const first = x[0], last = x.at(-1);
-    this.toX = (value) => LEFT + (last > first ? (value - first) / (last - first) : 0.5) * (width - LEFT - RIGHT);
-    const toY = (value) => HEIGHT - BOTTOM - ((value - low) / (high - low)) * (HEIGHT - TOP - BOTTOM);
-    this.axes(width, toY, low, high, first, last);
-    this.lines.forEach(({ key }, k) => this.line(this.data[key], toY, k));
-    this.read(this.cursor === null || this.cursor >= x.length ? null : this.cursor, toY);
+    return { marks: ticks(low, high, 6), share: (value) => (value - low) / (high - low) };
   }
 
-  axes(width, toY, low, high, first, last) {
-    for (const value of ticks(low, high, 6)) {
+  axes(width, toY, marks, first, last) {
+    const base = this.log ? marks[0] : 0;
+    for (const value of marks) {
       const y = toY(value);
-      this.picture.append(svg("line", { class: value === 0 ? "axis" : "grid", x1: LEFT, x2: width - RIGHT, y1: y, y2: y }));
+      this.picture.append(svg("line", { class: value === base ? "axis" : "grid", x1: LEFT, x2: width - RIGHT, y1: y, y2: y }));
       this.picture.append(svg("text", { x: LEFT - 6, y: y + 4, "text-anchor": "end" }, number(value)));
     }
     const room = width - LEFT - RIGHT;
@@ -164,6 +160,13 @@ export class LineChart {
     const [from, to] = [this.data.x[0], this.data.x.at(-1)].map((x) => this.xText(x));
     return `${this.name}, ${this.xName} ${from} to ${to}. ${parts.join(". ")}.`;
   }
+}
+
+function logScale(shown) {
+  const above = shown.filter((value) => value > 0);
+  const marks = above.length ? logTicks(Math.min(...above), Math.max(...above), 7) : [0.1, 1];
+  const low = marks[0], length = Math.log(marks.at(-1) / low);
+  return { marks, share: (value) => Math.log(Math.max(value, low) / low) / length };
 }
 
 // Round times that have room in so many pixels; labels with seconds need more of it.

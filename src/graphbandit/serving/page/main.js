@@ -1,26 +1,25 @@
 // The page: asks for the figures every two seconds and shows them, or says kindly why there are none.
 import { get, poll, token } from "./api.js";
-import { LineChart, gathered } from "./charts.js";
+import { LineChart } from "./charts.js";
 import { clock, duration, el, find, number, plural, renew, say, stopped, whole } from "./dom.js";
 import { showEvidence, userLink } from "./evidence.js";
 import { startExplorer } from "./explorer.js";
 
-const EVERY = 2000, MOST_LATENCIES = 900;
-const latencies = { x: [], p50: [], p95: [], p99: [] };
+const EVERY = 2000, POINTS = 75; // milliseconds between questions, points in a curve
 let newest = null, seen = 0, refused = false;
 
 const charts = {
   reward: new LineChart(find("reward-chart"), {
     name: "Reward and regret-proxy", empty: "No reward has come yet.",
-    lines: [{ key: "reward", name: "mean reward" }, { key: "regret", name: "regret-proxy" }],
+    lines: [{ key: "mean_reward", name: "mean reward" }, { key: "regret_proxy", name: "regret-proxy" }],
   }),
   load: new LineChart(find("load-chart"), {
     name: "Decisions a second", empty: "No decision has been made yet.",
     lines: [{ key: "rate", name: "decisions a second" }],
   }),
   latency: new LineChart(find("latency-chart"), {
-    name: "Latency in milliseconds", empty: "Nothing has been measured yet.",
-    lines: [{ key: "p50", name: "half within" }, { key: "p95", name: "95 % within" }, { key: "p99", name: "99 % within" }],
+    name: "Latency in milliseconds", empty: "Nothing has been measured yet.", log: true,
+    lines: [{ key: "latency_p50_ms", name: "half within" }, { key: "latency_p99_ms", name: "99 % within" }],
   }),
 };
 
@@ -30,7 +29,7 @@ const turn = poll(refresh, EVERY);
 async function refresh() {
   const first = newest === null;
   try {
-    newest = await get("/v1/stats");
+    newest = { ...newest, ...(await get(`/v1/stats?series=${range()}&points=${POINTS}`)) }; // the other series stays
   } catch (problem) {
     return trouble(problem);
   }
@@ -54,7 +53,6 @@ function show(stats) {
   const logged = [plural(stats.total_decisions, "decision"), plural(stats.total_rewards, "reward")].join(", ");
   say(find("sizes"), `${plural(events, "event")} in the log: ${logged}. Running for ${duration(uptime)}.`);
   tiles(stats);
-  remember(stats.latency_ms);
   draw();
   showEvidence(find("evidence-body"), stats);
   if (stats.example) renew(find("example"), "For example ", el("a", { href: userLink(stats.example) }, stats.example), ".");
@@ -74,20 +72,15 @@ function tiles(stats) {
     el("div", {}, el("dt", {}, name), el("dd", {}, value), el("dd", { class: "soft" }, about))));
 }
 
-function remember({ p50, p95, p99 }) {
-  if (p50 === null) return;
-  const columns = { x: Date.now() / 1000, p50, p95, p99 };
-  for (const [key, value] of Object.entries(columns)) {
-    latencies[key].push(value);
-    if (latencies[key].length > MOST_LATENCIES) latencies[key].shift();
-  }
+function range() {
+  return document.querySelector("input[name=range]:checked").value;
 }
 
 function draw() {
-  const series = gathered(newest[document.querySelector("input[name=range]:checked").value]);
-  charts.reward.update(series);
-  charts.load.update(series);
-  charts.latency.update(latencies);
+  const series = newest[range()];
+  if (!series) return; // it is being asked for
+  const columns = { ...series, x: series.time, rate: series.decisions.map((count) => count / series.step) };
+  for (const chart of Object.values(charts)) chart.update(columns);
 }
 
 // Says what is wrong; the answer is whether to go on asking.
@@ -134,7 +127,10 @@ function notice(text) {
   say(find("notice"), text || "");
 }
 
-find("range").addEventListener("change", draw);
+find("range").addEventListener("change", () => {
+  draw();
+  turn();
+});
 find("token-form").addEventListener("submit", (event) => {
   event.preventDefault();
   const text = find("token").value.trim();
