@@ -57,6 +57,7 @@ def compiled(function: F) -> F:
     return dispatcher  # type: ignore[no-any-return]
 
 
+COMPILER = "graphbandit-compiler"
 _compiler: threading.Thread | None = None  # the only thread that may compile; None: all may
 
 
@@ -75,12 +76,17 @@ def compiling_aside(work: Callable[[], object]) -> Iterator[threading.Thread]:
     soon as there is some; the last bit of a result may differ between the two. What `work` does not call stays Python.
     """
     global _compiler
-    _compiler = threading.Thread(target=work, name="graphbandit-compiler", daemon=True)
+    _compiler = threading.Thread(target=work, name=COMPILER, daemon=True)
     _compiler.start()
     try:
         yield _compiler
     finally:
         _compiler = None
+
+
+def is_compiling() -> bool:
+    """Whether a thread of `compiling_aside` is at work, still or already without anybody inside."""
+    return any(thread.name == COMPILER for thread in threading.enumerate())
 
 
 def compiles(function: Callable[..., Any]) -> Callable[[F], F]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from ..jit import is_compiling
 from .common import guarded
 
 
@@ -35,7 +40,8 @@ def serve(
     """
     flags: dict[str, Any] = dict(graph=graph, arms=arms, store=store, policy=policy, epsilon=epsilon, seed=seed, host=host)
     flags |= dict(port=port, token_file=token_file, rate=rate, snapshots=snapshots, snapshot_every=snapshot_every)
-    with guarded(lambda: "nothing is kept of a demo" if demo else "what was acknowledged is in the store"):
+    kept = "nothing is kept of a demo" if demo else "what was acknowledged is in the store"
+    with ended_at_once() if demo else nullcontext(), guarded(lambda: kept):
         try:
             from ..serving import settings
             from ..serving.run import serve as run
@@ -46,3 +52,19 @@ def serve(
             run(settings.load(flags | dict(log_level=log_level), config), demo)
         except Unavailable as error:
             raise ValueError(str(error)) from None
+
+
+@contextmanager
+def ended_at_once() -> Iterator[None]:
+    """A thread that is still compiling does not survive the end of the interpreter: end the process without that."""
+    code = 0
+    try:
+        yield
+    except (typer.Exit, SystemExit) as error:
+        code = error.exit_code if isinstance(error, typer.Exit) else int(error.code or 0)
+        if not is_compiling():
+            raise
+    if is_compiling():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
