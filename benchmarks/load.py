@@ -291,6 +291,8 @@ async def measure(
     spent = await paced(ports["empty"], nothing, nothing_rate / 2, options.seconds, options.users_at_once, each=1)
     p50, p99, worst = np.percentile(spent, [50, 99, 100]) * 1e3
     print(f"empty endpoint at half of its load          p50 {p50:.1f} ms, p99 {p99:.1f} ms, worst {worst:.1f} ms", flush=True)
+    alone = await flat_out(port, visit, options.seconds, 1)
+    print(f"one user alone                  {alone:9,.0f} requests/s, one after the other", flush=True)
     decisions = await batches(port, world, options.batch, options.seconds)
     print(
         f"batches of {options.batch}                {decisions:9,.0f} decisions/s: {decisions / (rate / 2):.1f} times those of "
