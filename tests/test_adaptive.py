@@ -10,8 +10,9 @@ import pytest
 from graph_zoo import GRAPHS
 from graphbandit import AdaptiveGraphUCB, LinUCB, UserGraph, environments, graphs, signals, simulate
 from graphbandit.jit import Floats
-from graphbandit.policies.adaptive import ALONE, EVERYONE, GRAPH, KINDS, mixture
+from graphbandit.policies.adaptive import KINDS
 from graphbandit.policies.evidence import log_evidence, noise_variance, weigh
+from graphbandit.policies.mixture import ALONE, EVERYONE, GRAPH, mixture
 from oracles import History, block_diagonal, observations, random_history
 
 RING = graphs.watts_strogatz(8, 4, 0.0)  # regular: the graph model is exact

@@ -10,8 +10,9 @@ import numpy as np
 
 from ..graph import UserGraph
 from ..jit import Floats
-from .adaptive import ALONE, EVERYONE, GRAPH, KINDS, LEVELS, AdaptiveState
+from .adaptive import KINDS, LEVELS
 from .evidence import log_evidence, noise_variance, weigh
+from .mixture import ALONE, EVERYONE, GRAPH, AdaptiveState
 
 CLEAR = 3.0  # nats; a smaller difference of log evidence is none
 FEW = 30  # rounds; before that no verdict

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..jit import Floats
 from ..policies import AdaptiveGraphUCB, Policy, Stochastic
-from ..policies.adaptive import EVERYONE
+from ..policies.mixture import EVERYONE
 from ..policies.report import model_weights
 from .recommender import Recommender
 
