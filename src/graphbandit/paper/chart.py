@@ -22,7 +22,10 @@ COLOURS = {
     "LinUCB, radius of CLUB": "#8e5ea2",
     "GraphUCB, complete graph": "#3d405b",
 }
-OTHERS = ("#8e5ea2", "#3d405b", "#118ab2", "#6a994e", "#bc6c25", "#c77dff", "#a98467", "#1b998b")
+OTHERS = ("#8e5ea2", "#3d405b", "#118ab2", "#a3a500", "#bc6c25", "#c77dff", "#a98467", "#f72585")
+
+MOST_INSIDE = 6
+"""Names that have room between the curves; a longer legend stands beside them."""
 
 
 def colour(name: str, position: int) -> str:
@@ -134,7 +137,8 @@ def _draw(axes: Any, panel: Panel) -> None:
         axes.set_ylim(bottom=0)
     axes.spines[["top", "right"]].set_visible(False)
     if len(panel.series) > 1:
-        axes.legend(fontsize=8, frameon=False)
+        beside = dict(loc="upper left", bbox_to_anchor=(1.0, 1.0)) if len(panel.series) > MOST_INSIDE else {}
+        axes.legend(fontsize=8, frameon=False, **beside)
 
 
 def _draw_graph(axes: Any, panel: Panel) -> None:
