@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from graphbandit.archive import Arrays
 from graphbandit.serving import desk
 from graphbandit.serving.commit import Writer
-from graphbandit.serving.events import Decision, Event, Kind
+from graphbandit.serving.events import Decision, Event, Kind, Reward
 from graphbandit.serving.recommender import Recommender
 from graphbandit.serving.service import Service, replayed_from_zero
 from graphbandit.serving.store import Store
@@ -263,6 +263,26 @@ def test_what_has_waited_is_applied_even_if_more_comes_all_the_time() -> None:
         await writer.stop()
 
     asyncio.run(scene())
+
+
+def test_a_state_that_does_not_follow_the_log_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    learn = Recommender._learn
+
+    def fail(self: Recommender, rewards: list[Reward]) -> None:
+        if rewards:
+            raise RuntimeError("a defect")
+        learn(self, rewards)
+
+    with running(tmp_path, small_beginning()) as server:
+        found = server.http.post("/v1/recommendations", json={"user": "ann"}).json()
+        monkeypatch.setattr(Recommender, "_learn", fail)
+        told = {"decision": found["decision"], "value": 1.0}
+        assert server.http.post("/v1/rewards", json=told).status_code == 503
+        monkeypatch.setattr(Recommender, "_learn", learn)
+        assert server.http.post("/v1/recommendations", json={"user": "ann"}).status_code == 503
+    with running(tmp_path) as again:
+        assert again.runtime.service.recommender.rewards == 1
+        assert again.http.post("/v1/rewards", json=told).json() == {"accepted": 0, "duplicates": 1}
 
 
 def test_one_that_cannot_be_answered_does_not_leave_others_without_an_answer(
