@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 import threading
@@ -173,6 +174,18 @@ def test_heads_that_are_not_plain_are_left_to_the_parser() -> None:
     for part, other in lengths + rest:
         assert plain_head(good.replace(part, other)) is None, other
     assert plain_head(b"") is None and plain_head(b"\r\n") is None
+
+
+def test_the_body_after_a_wish_for_another_protocol_is_no_request(shared: Running, short: list[str]) -> None:
+    hidden = post("/v1/recommendations", wish("bob"))
+    request = post("/v1/recommendations", hidden, "Connection: upgrade", "Upgrade: h2c")
+    with Talk(shared) as talk:
+        status, _, _ = talk.ask(request[: -len(hidden)])
+        assert status == 422
+        with contextlib.suppress(OSError):  # it is closed by now
+            talk.socket.sendall(hidden)
+            assert talk.file.read() == b""
+    assert short == []
 
 
 def test_many_at_once_share_a_turn(shared: Running) -> None:
