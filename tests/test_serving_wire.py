@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphbandit.archive import Arrays
+from graphbandit.serving import desk
+from graphbandit.serving.commit import Writer
+from graphbandit.serving.events import Decision, Event, Kind, Reward
 from graphbandit.serving.recommender import Recommender
-from graphbandit.serving.service import replayed_from_zero
+from graphbandit.serving.service import Service, replayed_from_zero
 from graphbandit.serving.store import Store
 from graphbandit.serving.wire import LARGEST, Wire, plain_head
 from serving_zoo import USERS, Running, fingerprint, running, small_beginning
@@ -171,6 +176,18 @@ def test_heads_that_are_not_plain_are_left_to_the_parser() -> None:
     assert plain_head(b"") is None and plain_head(b"\r\n") is None
 
 
+def test_the_body_after_a_wish_for_another_protocol_is_no_request(shared: Running, short: list[str]) -> None:
+    hidden = post("/v1/recommendations", wish("bob"))
+    request = post("/v1/recommendations", hidden, "Connection: upgrade", "Upgrade: h2c")
+    with Talk(shared) as talk:
+        status, _, _ = talk.ask(request[: -len(hidden)])
+        assert status == 422
+        with contextlib.suppress(OSError):  # it is closed by now
+            talk.socket.sendall(hidden)
+            assert talk.file.read() == b""
+    assert short == []
+
+
 def test_many_at_once_share_a_turn(shared: Running) -> None:
     """Good and bad requests of one turn do not get in each other's way."""
     with ThreadPoolExecutor(16) as crowd:
@@ -226,3 +243,74 @@ def test_requests_go_on_while_the_state_is_copied(tmp_path: Path, monkeypatch: p
     store.close()
     with running(tmp_path) as again:
         assert fingerprint(again.runtime.service.recommender) == fingerprint(whole)
+
+
+def test_what_has_waited_is_applied_even_if_more_comes_all_the_time() -> None:
+    applied: list[int] = []
+
+    class Steady:
+        def apply(self, fresh: Sequence[Event]) -> None:
+            applied.extend(event.seq for event in fresh)
+
+    async def scene() -> None:
+        loop, writer = asyncio.get_running_loop(), Writer(cast(Service, Steady()))
+        numbers = iter(range(1, 10_000))
+
+        def come() -> None:  # two groups at every turn of the loop
+            for number in (next(numbers), next(numbers)):
+                writer._deliver([], [Event(number, Kind.DECIDED, 0, "[]")], [])
+            if not over.done():
+                loop.call_soon(come)
+
+        over = loop.create_future()
+        writer.hold()
+        come()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not applied
+        await asyncio.wait_for(writer.release(), 30)
+        assert applied == list(range(1, len(applied) + 1)) and len(applied) >= 40
+        over.set_result(None)
+        await asyncio.sleep(0)
+        assert applied[-1] == next(numbers) - 1  # what comes later does not wait
+        await writer.stop()
+
+    asyncio.run(scene())
+
+
+def test_a_state_that_does_not_follow_the_log_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    learn = Recommender._learn
+
+    def fail(self: Recommender, rewards: list[Reward]) -> None:
+        if rewards:
+            raise RuntimeError("a defect")
+        learn(self, rewards)
+
+    with running(tmp_path, small_beginning()) as server:
+        found = server.http.post("/v1/recommendations", json={"user": "ann"}).json()
+        monkeypatch.setattr(Recommender, "_learn", fail)
+        told = {"decision": found["decision"], "value": 1.0}
+        assert server.http.post("/v1/rewards", json=told).status_code == 503
+        monkeypatch.setattr(Recommender, "_learn", learn)
+        assert server.http.post("/v1/recommendations", json={"user": "ann"}).status_code == 503
+    with running(tmp_path) as again:
+        assert again.runtime.service.recommender.rewards == 1
+        assert again.http.post("/v1/rewards", json=told).json() == {"accepted": 0, "duplicates": 1}
+
+
+def test_one_that_cannot_be_answered_does_not_leave_others_without_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def odd(state: Recommender, seq: int, index: int, decision: Decision) -> dict[str, Any]:
+        if decision.user == 0:
+            raise RuntimeError("a defect")
+        return shown(state, seq, index, decision)
+
+    shown = desk.shown
+    monkeypatch.setattr(desk, "shown", odd)
+    with running(tmp_path, small_beginning()) as server, ThreadPoolExecutor(8) as crowd:
+
+        def visit(number: int) -> int:
+            return server.http.post("/v1/recommendations", json={"user": USERS[number % 2]}).status_code
+
+        assert list(crowd.map(visit, range(40))) == [500, 200] * 20

@@ -54,10 +54,12 @@ class Writer:
         self._held = deque()
 
     async def release(self) -> None:
-        """Apply what has waited, a group at a time, so that requests can come in between."""
-        while self._held:
-            self._apply(*self._held.popleft())
+        """Apply what has waited, with pauses for requests: after each, what has come meanwhile and one group more. That ends,
+        which one group at a time would not while groups come as fast as they are applied."""
+        for left in reversed(range(len(self._held or ()))):
             await asyncio.sleep(0)
+            while self._held and len(self._held) > left:
+                self._apply(*self._held.popleft())
         self._held = None
 
     async def stop(self) -> None:
@@ -120,7 +122,7 @@ class Writer:
         start = 0
         for drafts, done in jobs:
             end = start + len(drafts)
-            done(answers[start:end])
+            _call(done, answers[start:end])
             start = end
 
     def _fail(self, jobs: list[Job], reason: str) -> None:
@@ -132,4 +134,12 @@ class Writer:
             logger.error("the store cannot be used", extra={"reason": reason})
         self.trouble = reason
         for _, done in jobs:
-            done(Unavailable(reason))
+            _call(done, Unavailable(reason))
+
+
+def _call(done: Done, result: list[Event] | Exception) -> None:
+    """One that fails, by a defect of ours, does not leave the rest of its group without an answer."""
+    try:
+        done(result)
+    except Exception:
+        logger.exception("an answer failed")

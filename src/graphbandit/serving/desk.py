@@ -131,11 +131,13 @@ def answered(runtime: Runtime, state: Recommender, event: Event, draft: Draft, m
     """The answer to a request whose decision is in the log."""
     try:
         (decision,) = settled(event, draft, [made])
-    except Wrong as error:
+        if decision is made:
+            runtime.count_decisions(event.seq, [made])
+        return to_json(shown(state, event.seq, 0, decision))
+    except (
+        Exception
+    ) as error:  # a key that was used for others; or a defect of ours, which the rest of the turn is not to pay for
         return error
-    if decision is made:
-        runtime.count_decisions(event.seq, [made])
-    return to_json(shown(state, event.seq, 0, decision))
 
 
 def shown(state: Recommender, seq: int, index: int, decision: Decision) -> dict[str, Any]:

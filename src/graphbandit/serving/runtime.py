@@ -59,8 +59,9 @@ class Runtime:
         service, self._service = self._service, None  # from here on requests are turned away
         await self._writer.stop()
         if self._saving is not None:
-            await self._saving
-        await asyncio.to_thread(service.close)
+            await asyncio.gather(self._saving, return_exceptions=True)  # the store is left in any case
+        async with self._copying:  # what has waited for a copy is applied
+            await asyncio.to_thread(service.close)
 
     @property
     def service(self) -> Service:
@@ -159,6 +160,8 @@ class Runtime:
 
     async def _save(self, service: Service) -> None:
         header, arrays = await self.packed(service)
+        if not service.is_sound:
+            return
         service.saved = header["seq"]
         try:
             await asyncio.to_thread(service.snapshots.write, header, arrays)

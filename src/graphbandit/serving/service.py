@@ -56,6 +56,7 @@ class Service:
         # plain dict, which would look for its first entry among all those that were deleted.
         self._recent: OrderedDict[tuple[int, int], tuple[float, ...]] = OrderedDict()
         self.saved = recommender.seq
+        self.is_sound = True  # whether the state follows the log
 
     @classmethod
     def open(cls, store: Store, folder: Path, beginning: Beginning | None = None) -> Service:
@@ -80,7 +81,7 @@ class Service:
     def close(self) -> None:
         """Write a snapshot, if there is something new, and leave the store."""
         try:
-            if self.recommender.seq > self.saved:
+            if self.is_sound and self.recommender.seq > self.saved:
                 self.snapshot()
         except OSError as error:  # a full disk; the log is what counts
             logger.error("no snapshot could be written", extra={"reason": str(error)})
@@ -188,8 +189,14 @@ class Service:
         return self.store.write(drafts)
 
     def apply(self, fresh: Sequence[Event]) -> None:
-        """Take in what is new in the log."""
-        self.recommender.apply(fresh)
+        """Take in what is new in the log. If that fails, no snapshot is made of the state: a restart begins before it."""
+        if not self.is_sound:
+            raise RuntimeError("the state does not follow the log")
+        try:
+            self.recommender.apply(fresh)
+        except Exception:
+            self.is_sound = False
+            raise
 
     def remember(self, seq: int, decisions: Sequence[Decision]) -> None:
         """Keep decisions in memory for their rewards."""

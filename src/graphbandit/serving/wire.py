@@ -150,6 +150,12 @@ class Wire(HttpToolsProtocol):
         self._is_inside = True
         super().on_message_begin()
 
+    def on_headers_complete(self) -> None:
+        """Its head has ended. After one that asks for another protocol the parser takes its body for the next request."""
+        super().on_headers_complete()
+        if self.parser.should_upgrade():
+            self.cycle.keep_alive = False
+
     def on_message_complete(self) -> None:
         """It has ended."""
         self._is_inside = False
