@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 
 from graphbandit.cli import app
 from graphbandit.jit import compiling_aside
+from graphbandit.policies import kernels
 from graphbandit.serving import run
 from graphbandit.serving import settings as library
 from graphbandit.serving.beginning import Beginning
@@ -30,9 +31,11 @@ from graphbandit.serving.files import read_arms, read_graph
 from graphbandit.serving.guard import Bucket, decoded, label
 from graphbandit.serving.population import Population
 from graphbandit.serving.recommender import Recommender
+from graphbandit.serving.rehearsal import rehearse
 from graphbandit.serving.run import beginning_of, snapshot_folder
 from graphbandit.serving.settings import Settings
 from graphbandit.serving.stats import BOUNDS, DECISIONS, REWARDS, SHORTFALL, TOTAL, Series, Stats, percentiles
+from graphbandit.solvers import DENSE_ROWS, Dense, Push
 from serving_zoo import free_port, running, small_beginning
 
 EDGES = "user,friend,weight\nann,bob,1.5\nbob,é/e,2\n"
@@ -207,6 +210,24 @@ def test_the_demo_does_not_wait_for_the_compiler(tmp_path: Path) -> None:
         stats = server.http.get("/v1/stats").json()
         assert stats["rewards"] == 20 and stats["evidence"] is not None
     late.set()
+
+
+def test_a_rehearsal_meets_every_form_that_a_policy_takes() -> None:
+    """A service that has grown from few users to many asks for no kernel that was not rehearsed."""
+    beginning = small_beginning("graphucb")
+    rehearse(beginning)
+    policy = beginning.make_policy()
+    known = {name: len(value.signatures) for name, value in vars(kernels).items() if hasattr(value, "signatures")}
+    forms = {type(policy._state.solver)}
+    while policy.n_users * policy.dim <= DENSE_ROWS:
+        policy.add_user({policy.n_users - 1: 1.0})
+    forms.add(type(policy._state.solver))
+    policy.update_many([0], [[1.0, 0.0]], [1.0])
+    one = np.ones(1, dtype=np.int64)
+    policy.decide_many(0 * one, beginning.features, 0 * one, np.arange(2), one, np.random.default_rng(0))
+    policy.remove_user(3)
+    assert forms == {Dense, Push}
+    assert known == {name: len(value.signatures) for name, value in vars(kernels).items() if hasattr(value, "signatures")}
 
 
 def test_a_demo_that_cannot_be_compiled_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,7 +41,7 @@ def serve(
     flags: dict[str, Any] = dict(graph=graph, arms=arms, store=store, policy=policy, epsilon=epsilon, seed=seed, host=host)
     flags |= dict(port=port, token_file=token_file, rate=rate, snapshots=snapshots, snapshot_every=snapshot_every)
     kept = "nothing is kept of a demo" if demo else "what was acknowledged is in the store"
-    with ended_at_once() if demo else nullcontext(), guarded(lambda: kept):
+    with ended_at_once(), guarded(lambda: kept):
         try:
             from ..serving import settings
             from ..serving.run import serve as run

@@ -6,6 +6,7 @@ import logging
 import signal
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +23,7 @@ from .files import read_arms, read_graph
 from .guard import Guard, is_loopback
 from .population import Population
 from .recommender import Recommender
+from .rehearsal import rehearse, rehearse_aside
 from .runtime import Runtime
 from .service import Service
 from .settings import Settings
@@ -52,7 +54,12 @@ def snapshot_folder(settings: Settings) -> Path:
     return path.with_name(f"{path.name}.snapshots")
 
 
-def build(settings: Settings, beginning: Beginning | None, server: list[uvicorn.Server]) -> tuple[FastAPI, Guard]:
+def build(
+    settings: Settings,
+    beginning: Beginning | None,
+    server: list[uvicorn.Server],
+    when_ready: Callable[[Beginning], None] = lambda _: None,
+) -> tuple[FastAPI, Guard]:
     """The application with its guard. A start that fails ends the server."""
     store = Store(settings.store)
     found = store.open(beginning)
@@ -67,7 +74,7 @@ def build(settings: Settings, beginning: Beginning | None, server: list[uvicorn.
         for running in server:
             running.should_exit = True
 
-    app = create_app(lambda: Runtime(start, stats, settings.snapshot_every), end)
+    app = create_app(lambda: Runtime(start, stats, settings.snapshot_every, lambda: when_ready(found)), end)
     return app, guarded(app, settings, stats)
 
 
@@ -106,6 +113,7 @@ def compile_for(beginning: Beginning) -> None:
     start = time.perf_counter()
     try:
         Recommender.new(beginning).warm_up()
+        rehearse(beginning)
         logger.info("compiled", extra={"seconds": round(time.perf_counter() - start, 3)})
     except Exception:  # a full disk, for example
         logger.exception("the policy could not be compiled: it goes on as plain Python, slowly")
@@ -115,7 +123,7 @@ def _serve(settings: Settings, beginning: Beginning | None, population: Populati
     settings.tokens()  # what is wrong with them is said before the store is touched
     logger.info("settings", extra=settings.shown())
     servers: list[uvicorn.Server] = []
-    app, guard = build(settings, beginning, servers)
+    app, guard = build(settings, beginning, servers, rehearse_aside if population is None else lambda _: None)
     sys.setswitchinterval(0.0005)  # seconds: the thread that writes holds up a whole group when it waits for the event loop
     server = uvicorn.Server(configured(guard, settings))
     servers.append(server)

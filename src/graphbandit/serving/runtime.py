@@ -28,12 +28,20 @@ class Runtime:
         Makes the service; called in a thread, since compiling and replaying take time.
     snapshot_every
         Events between two snapshots.
+    when_ready
+        Called once requests are answered.
     """
 
-    def __init__(self, start: Callable[[], Service], stats: Stats, snapshot_every: int = 100_000) -> None:
+    def __init__(
+        self,
+        start: Callable[[], Service],
+        stats: Stats,
+        snapshot_every: int = 100_000,
+        when_ready: Callable[[], None] = lambda: None,
+    ) -> None:
         self.stats = stats
         self.failed: BaseException | None = None  # why it could not start
-        self._start, self._every = start, snapshot_every
+        self._start, self._every, self._when_ready = start, snapshot_every, when_ready
         self._service: Service | None = None
         self._writer: Writer | None = None
         self._saving: asyncio.Task[None] | None = None
@@ -51,6 +59,7 @@ class Runtime:
         gc.collect()
         gc.freeze()  # names of users and compiled code live as long as the process: no collection need look at them again
         gc.set_threshold(50_000, 20, 100)  # a batch makes thousands of objects, all of which go without a collector
+        self._when_ready()
 
     async def stop(self) -> None:
         """Write what waits, a snapshot, and leave the store."""
