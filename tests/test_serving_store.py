@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Column, Connection, Integer, MetaData, Table, create_engine, insert, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
 
+from graphbandit.serving import recommender as recommender_module
 from graphbandit.serving import store as store_module
 from graphbandit.serving import tables
 from graphbandit.serving.events import Decision, Draft, Kind, count_in, decision_id, decisions_in, encode
@@ -202,6 +203,22 @@ def test_a_lost_connection_is_made_anew(postgres: str) -> None:
     assert [event.seq for event in fresh] == [2]
     engine.dispose()
     store.close()
+
+
+def test_each_change_that_a_policy_cannot_take_in_has_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = Service.open(Store(f"sqlite:///{tmp_path}/state.db"), tmp_path / "snapshots", small_beginning())
+
+    def refuse(a: int, b: int, weight: float) -> None:
+        raise ValueError(f"no edge between {a} and {b}.")
+
+    monkeypatch.setattr(service.recommender.policy, "add_edge", refuse)
+    events = service.commit([service.put_edge("ann", "eve", 1.0), service.put_edge("ann", "joe", 1.0)])
+    reasons = [service.recommender.refused[event.seq] for event in events]
+    assert reasons == ["no edge between 0 and 2.", "no edge between 0 and 3."]
+    monkeypatch.setattr(recommender_module, "REFUSALS", 1)
+    (last,) = service.commit([service.put_edge("bob", "joe", 1.0)])
+    assert list(service.recommender.refused)[-1] == last.seq and len(service.recommender.refused) == 2
+    service.close()
 
 
 def test_a_service_restarts_in_the_same_state(store_url: str, tmp_path: Path) -> None:

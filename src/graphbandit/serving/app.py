@@ -145,9 +145,10 @@ def add_changes(app: FastAPI) -> None:
 
     async def change(draft: Draft) -> Done:
         runtime: Runtime = app.state.runtime
+        state = runtime.service.recommender
         (event,) = await runtime.commit([draft])
-        refused, reason = runtime.service.recommender.refused
-        if refused == event.seq:
+        reason = state.refused.get(event.seq)
+        if reason is not None:
             raise Wrong("policy", reason)
         return Done(event=event.seq)
 

@@ -27,6 +27,9 @@ Filter = Mapping[str, Sequence[str]]
 FILTERS = 1000
 """Filters whose arms are remembered until the arms change."""
 
+REFUSALS = 1000
+"""Reasons that are kept for whoever waits for an answer."""
+
 
 class Wrong(ValueError):
     """A request that makes no sense; `field` says what is wrong with it."""
@@ -108,7 +111,7 @@ class Recommender:
         self.decisions = 0
         self.rewards = 0
         self._latest = np.zeros(len(names), dtype=np.int64)
-        self.refused = (0, "")  # the last event that the policy could not take in, and why
+        self.refused: dict[int, str] = {}  # the last events that the policy could not take in, and why
 
     @classmethod
     def new(cls, beginning: Beginning) -> Self:
@@ -255,7 +258,9 @@ class Recommender:
                 try:
                     self._change(event.kind, table_in(event.body))
                 except ValueError as error:  # what the policy cannot take in, it leaves alone
-                    self.refused = (event.seq, str(error))
+                    self.refused[event.seq] = str(error)
+                    if len(self.refused) > REFUSALS:
+                        del self.refused[min(self.refused)]
         self._learn(waiting)
 
     def _learn(self, rewards: list[Reward]) -> None:
