@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 FORMAT = 2
-GENTLE = 2**20  # bytes
+GENTLE = 2**20  # bytes of a piece
 Arrays = dict[str, npt.NDArray[Any]]
 
 

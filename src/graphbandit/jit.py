@@ -85,7 +85,7 @@ def compiling_aside(work: Callable[[], object]) -> Iterator[threading.Thread]:
 
 
 def is_compiling() -> bool:
-    """Whether a thread of `compiling_aside` is at work, still or already without anybody inside."""
+    """Whether a thread called COMPILER, of `compiling_aside` or of a service, is at work."""
     return any(thread.name == COMPILER for thread in threading.enumerate())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -115,15 +114,3 @@ def check_type(content_type: bytes) -> None:
     """Raise unless the body is said to be JSON."""
     if not content_type.startswith(b"application/json"):
         raise HTTPException(415, "the body must be application/json.")
-
-
-async def waited(ask: Ask, body: Any) -> bytes:
-    """What `ask` replies, for those who can wait."""
-    future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-
-    def reply(result: bytes | Exception) -> None:
-        if not future.done():  # the client may have gone
-            future.set_result(result) if isinstance(result, bytes) else future.set_exception(result)
-
-    ask(body, reply)
-    return await future

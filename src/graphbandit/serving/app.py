@@ -14,7 +14,8 @@ from pydantic_core import to_json
 
 from .. import __version__
 from . import explain, export, recommender
-from .answers import EXPECTED, Answer, Quick, direct, explained, quick, waited
+from .answers import EXPECTED, Answer, Quick, direct, explained, quick
+from .commit import awaited
 from .dashboard import add_page
 from .desk import Desk, shown
 from .events import Draft
@@ -121,7 +122,7 @@ def add_decisions(app: FastAPI) -> None:
 
     async def recommend(body: SingleRequest) -> bytes:
         """Choose arms for a user. The decision is in the log when the answer arrives."""
-        return await waited(desk.recommend, body)
+        return await awaited(lambda reply: desk.recommend(body, reply))
 
     async def recommend_batch(body: BatchRequest) -> bytes:
         """Choose arms for many users at once."""
@@ -132,7 +133,7 @@ def add_decisions(app: FastAPI) -> None:
 
     async def reward(body: Rewards) -> bytes:
         """Say what decisions earned: one reward, or a list. Repeating it is harmless, and there is no deadline."""
-        return await waited(desk.reward, body)
+        return await awaited(lambda reply: desk.reward(body, reply))
 
     router = app.router
     router.add_api_route("/v1/recommendations", recommend, response_model=DecisionAnswer, **settings)

@@ -8,12 +8,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
+from typing import TypeVar
 
 from .events import Draft, Event, Kind
 from .service import Service
 from .store import Occupied, Unavailable
 
 logger = logging.getLogger("graphbandit.serving")
+Result = TypeVar("Result")
 WAITING = 20_000
 """Drafts in line; more are turned away, so that memory and delay stay bounded when the disk is slow."""
 PLAIN = (Kind.DECIDED, Kind.REWARDED)
@@ -22,6 +24,7 @@ PLAIN = (Kind.DECIDED, Kind.REWARDED)
 Done = Callable[[list[Event] | Exception], None]
 """Called in the event loop: with the events that stand for the drafts, on disk, or with what went wrong."""
 Job = tuple[Sequence[Draft], Done]
+UNSOUND = "the state does not follow the log; the service has to be restarted"
 
 
 class Writer:
@@ -34,15 +37,14 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._waiting = 0
-        self._broken = False
         self._held: deque[tuple[list[Job], list[Event], list[Event]]] | None = None  # written, and not applied
         self._thread = threading.Thread(target=self._run, name="graphbandit-writer", daemon=True)
         self._thread.start()
 
     def submit(self, drafts: Sequence[Draft], done: Done) -> None:
         """Write the drafts with whatever else waits."""
-        if self._broken:
-            raise Unavailable(str(self.trouble))
+        if not self.service.is_sound:
+            raise Unavailable(UNSOUND)
         if self._waiting + len(drafts) > WAITING:
             raise Unavailable("the store does not keep up: too many events wait to be written")
         self._waiting += len(drafts)
@@ -95,7 +97,7 @@ class Writer:
             self._loop.call_soon_threadsafe(self._deliver, jobs, fresh, answers)
 
     def _deliver(self, jobs: list[Job], fresh: list[Event], answers: list[Event]) -> None:
-        if self.trouble is not None:
+        if self.trouble is not None and self.service.is_sound:
             logger.info("the store can be used again")
             self.trouble = None
         self._waiting -= len(answers)
@@ -110,13 +112,12 @@ class Writer:
     def _apply(self, jobs: list[Job], fresh: list[Event], answers: list[Event]) -> None:
         try:
             self.service.apply(fresh)
-            self._applied(fresh)
         except Exception:  # a defect of ours: the log is right, the state is not
-            logger.critical("the state does not follow the log; restart the service", exc_info=True)
-            self._broken = True
-            self._refuse(jobs, "the state does not follow the log; the service has to be restarted")
+            logger.critical(UNSOUND, exc_info=True)
+            self._refuse(jobs, UNSOUND)
         else:
             self._answer(jobs, answers)
+            self._applied(fresh)
 
     def _answer(self, jobs: list[Job], answers: list[Event]) -> None:
         start = 0
@@ -135,6 +136,19 @@ class Writer:
         self.trouble = reason
         for _, done in jobs:
             _call(done, Unavailable(reason))
+
+
+async def awaited(ask: Callable[[Callable[[Result | Exception], None]], None]) -> Result:
+    """What `ask` calls back with, for those who can wait; an exception is raised."""
+    future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+
+    def called(result: Result | Exception) -> None:
+        if future.done():  # the client has gone
+            return
+        future.set_exception(result) if isinstance(result, Exception) else future.set_result(result)
+
+    ask(called)
+    return await future
 
 
 def _call(done: Done, result: list[Event] | Exception) -> None:

@@ -83,7 +83,7 @@ class Guard:
             return
         start, status = time.perf_counter(), 500
 
-        async def note(message: Message) -> None:
+        async def watched(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -104,7 +104,7 @@ class Guard:
                 else:
                     receive = replayed(body, receive)
             if answer is None:
-                await self.app(scope, receive, note)
+                await self.app(scope, receive, watched)
             else:
                 status = answer.status
                 await respond(send, answer)

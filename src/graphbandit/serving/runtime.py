@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..archive import Arrays
-from .commit import Done, Writer
+from .commit import Done, Writer, awaited
 from .events import Decision, Draft, Event
 from .recommender import Request
 from .service import Outcome, Service, settled
@@ -93,15 +93,8 @@ class Runtime:
         self._writer.submit(drafts, done)
 
     async def commit(self, drafts: Sequence[Draft]) -> list[Event]:
-        """The events that stand for the drafts, on disk."""
-        future: asyncio.Future[list[Event]] = asyncio.get_running_loop().create_future()
-
-        def done(events: list[Event] | Exception) -> None:
-            if not future.done():  # the client may have gone
-                future.set_result(events) if isinstance(events, list) else future.set_exception(events)
-
-        self.submit(drafts, done)
-        return await future
+        """The events that stand for the drafts, on disk; changes are in force as well."""
+        return await awaited(lambda done: self.submit(drafts, done))
 
     async def decide(self, requests: Sequence[Request], key: str | None) -> tuple[int, list[Decision]]:
         """Number of the event and decisions; those of the first attempt, if the key was used before."""

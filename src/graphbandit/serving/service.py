@@ -50,7 +50,7 @@ class Service:
         self.store = store
         self.recommender = recommender
         self.snapshots = snapshots
-        store.newest = recommender.latest.copy()
+        store.newest = recommender.latest.copy()  # goes on with what is written, the recommender's with what is applied
         self.draws = np.random.default_rng([seed, store.last])
         # User, best mean, versions. Plain tuples of numbers, so that the garbage collector has nothing to look at; and not a
         # plain dict, which would look for its first entry among all those that were deleted.
@@ -99,7 +99,7 @@ class Service:
 
     def decide(self, requests: Sequence[Request], key: str | None = None) -> tuple[list[Decision], Draft]:
         """Decisions, and the one event for all of them; nothing has happened before that is written."""
-        decisions = self.choose([self.recommender.offer(request) for request in requests])
+        decisions = self.recommender.decide(requests, self.draws)
         return decisions, self.draft(decisions, key)
 
     def choose(self, offers: Sequence[Offer]) -> list[Decision]:

@@ -51,7 +51,7 @@ beginnings = Table(
 
 
 def first_tables(connection: Connection) -> None:
-    """Version 1, with an index of each user's events."""
+    """Version 1, with an index of each user's events; written out, since the tables above go on changing."""
     old = MetaData()
     Table(
         "graphbandit_events",
