@@ -28,10 +28,10 @@ from graphbandit import (
     signals,
     simulate,
 )
+from graphbandit.compute.arrays import Floats
 from graphbandit.experiments.result import interval
-from graphbandit.jit import Floats
 from graphbandit.leaderboard.worlds import WORLDS, World
-from graphbandit.policies.adaptive import ALPHAS
+from graphbandit.policies.adaptive.policy import ALPHAS
 
 SYNTHETIC = [name for name, world in WORLDS.items() if not world.sources]
 POLICIES: dict[str, Any] = {

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from graphbandit import GraphUCB, LinTS, LinUCB, Random, Stochastic, environments, graphs, signals, simulate
+from graphbandit.compute.arrays import Floats
 from graphbandit.evaluation import DecisionLog, evaluate, record, replay, train
 from graphbandit.evaluation.estimators import mean
-from graphbandit.jit import Floats
 
 DIM, ARMS, ROUNDS = 4, 10, 1500
 TARGETS: dict[str, Any] = {"random": Random, "linucb": LinUCB, "graphucb": GraphUCB, "lints": LinTS}

@@ -27,10 +27,10 @@ from graphbandit import (
     signals,
     simulate,
 )
+from graphbandit.compute.arrays import Floats
 from graphbandit.experiments import TUNING_SEEDS, tune
 from graphbandit.experiments.result import interval
 from graphbandit.experiments.testbeds import FAMILIES, communities, world
-from graphbandit.jit import Floats
 from graphbandit.leaderboard.grids import GRIDS
 from graphbandit.leaderboard.worlds import WORLDS
 

@@ -28,7 +28,7 @@ def pairs(policy: Any, rng: np.random.Generator) -> list[tuple[int, int]]:
     found: dict[tuple[int, int], None] = {}
     while len(found) < CALLS:
         i, j = sorted(rng.integers(policy.n_users, size=2).tolist())
-        if i != j and policy._live.weight(i, j) == 0:
+        if i != j and policy.live_graph.weight(i, j) == 0:
             found[i, j] = None
     return list(found)
 

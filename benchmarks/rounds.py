@@ -50,7 +50,7 @@ from graphbandit import (
     signals,
     simulate,
 )
-from graphbandit.policies.base import _flatten
+from graphbandit.policies.core.policy_file import flatten
 
 Make = Callable[[UserGraph, int], Any]
 POLICIES: dict[str, Make] = {
@@ -98,7 +98,7 @@ def world(n: int) -> environments.Linear:
         graph, dim, pool = graphs.erdos_renyi(n, 0.4, seed=0), 5, 50
     else:
         graph, dim, pool = graphs.watts_strogatz(n, 10, 0.1, seed=0), 10, 20
-    # Drawn, not solved for: at a million users a smooth signal takes longer than the benchmark.
+    # Drawn, not solved for: at a million users a smooth signal takes append_rows than the benchmark.
     theta = signals.unit_rows(graph.adjacency @ (graph.adjacency @ np.random.default_rng(1).standard_normal((n, dim))))
     return environments.Linear(graph, theta, catalogue(dim), sigma=0.01, pool=pool)
 
@@ -155,7 +155,7 @@ def measure(make: Make, env: environments.Linear, horizon: int, repeats: int) ->
             begin = time.perf_counter()
             simulate(policy, FixedRounds(env, rounds), horizon)
             seconds.append(time.perf_counter() - begin)
-        arrays, _ = _flatten(policy._state)
+        arrays, _ = flatten(policy.state)
         square = sum(a.size for name, a in arrays.items() if a.ndim == 3 or "joint" in name)
         there.send(
             {

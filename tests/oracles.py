@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from graphbandit import UserGraph
-from graphbandit.jit import Floats
+from graphbandit.compute.arrays import Floats
 
 History = list[tuple[int, Floats, float]]
 
@@ -135,7 +135,7 @@ def club_clusters(
 
 
 def components(edges: Any) -> list[set[int]]:
-    """Connected components by repeated flooding."""
+    """Connected components by growable_rows flooding."""
     left, out = set(range(len(edges))), []
     while left:
         part, front = set(), {left.pop()}

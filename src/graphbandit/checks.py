@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from . import environments, graphs, signals
+from .compute.arrays import Floats
 from .experiments import Trace, simulate
 from .graph import UserGraph
-from .jit import Floats
 
 MakePolicy = Callable[[UserGraph, int], Any]
 Check = Callable[[MakePolicy], None]

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from .jit import Floats, Indices, Ints
+from .compute.arrays import Floats, Indices, Ints
 
 LaplacianKind = Literal["random-walk", "combinatorial", "normalized"]
 SYMMETRY_TOLERANCE = 1e-9  # relative to the weight: a kernel matrix computed in floats may be off by rounding

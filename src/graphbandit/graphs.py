@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from .compute.arrays import Floats, Ints
+from .compute.compiler import compiled
 from .graph import UserGraph
-from .jit import Floats, Ints, compiled
 
 Seed = int | np.random.Generator | None
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from .compute.arrays import Floats
 from .graph import UserGraph
 from .graphs import Seed
-from .jit import Floats
 
 DIRECT_SOLVE_USERS = 2000  # above, the sparse factors fill in and conjugate gradients are faster
 

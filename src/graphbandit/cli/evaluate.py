@@ -28,7 +28,7 @@ def evaluate(
     ],
     policies: Annotated[
         list[str] | None,
-        typer.Option(help="Policies: linucb,adaptive or repeated; adaptive,linucb by default.", show_default=False),
+        typer.Option(help="Policies: linucb,adaptive or growable_rows; adaptive,linucb by default.", show_default=False),
     ] = None,
     settings: Annotated[
         list[str] | None,

@@ -14,7 +14,7 @@ from .common import guarded, progress_bar
 def leaderboard(
     out: Annotated[Path, typer.Option(help="Where the board goes; finished runs are kept in its folder `runs`.")],
     worlds: Annotated[
-        list[str] | None, typer.Option(help="Worlds: er,ba or repeated; all by default.", show_default=False)
+        list[str] | None, typer.Option(help="Worlds: er,ba or growable_rows; all by default.", show_default=False)
     ] = None,
     policies: Annotated[
         list[str] | None, typer.Option(help="Policies, in the same way; all by default.", show_default=False)

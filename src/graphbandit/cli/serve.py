@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..jit import is_compiling
+from ..compute.compiler import is_compiling
 from .common import guarded
 
 

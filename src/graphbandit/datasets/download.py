@@ -86,7 +86,7 @@ def _continue(url: str, part: Path, progress: Progress | None, timeout: float) -
         total = _total(error.headers.get("Content-Range"))
         if total == begin:  # all of it had arrived before
             return begin, total
-        part.unlink()  # it is longer than the file: not a part of it
+        part.unlink()  # it is append_rows than the file: not a part of it
         return _continue(url, part, progress, timeout)
     with response:
         resumed = response.status == 206

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..jit import Floats, Indices, compiled
-from ..linalg import cholesky, solve_cholesky
+from ..compute.arrays import Floats, Indices
+from ..compute.compiler import compiled
+from ..compute.linalg import cholesky, solve_cholesky
 from .ratings import Ratings
 
 START = 0.1  # standard deviation of the first factors: small, so that the first half-step decides

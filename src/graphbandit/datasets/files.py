@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..jit import Ints, compiled
+from ..compute.arrays import Ints
+from ..compute.compiler import compiled
 
 Bytes = npt.NDArray[np.uint8]
 NEWLINE, RETURN, MINUS, ZERO, NINE = (ord(character) for character in "\n\r-09")

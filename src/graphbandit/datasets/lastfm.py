@@ -6,8 +6,8 @@ import numpy as np
 from scipy import sparse
 
 from .. import graphs
+from ..compute.arrays import Ints
 from ..graph import UserGraph
-from ..jit import Ints
 from .files import Files
 from .ratings import Ratings, numbered
 

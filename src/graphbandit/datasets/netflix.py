@@ -6,7 +6,8 @@ import re
 
 import numpy as np
 
-from ..jit import Ints, compiled
+from ..compute.arrays import Ints
+from ..compute.compiler import compiled
 from .files import NEWLINE, Bytes, DatasetError, Files, line, line_end, parse_integer
 from .ratings import Ratings, numbered
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from ..compute.arrays import Floats, Indices, Ints
 from ..graph import UserGraph
-from ..jit import Floats, Indices, Ints
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from .. import archive
 from ..graph import UserGraph
+from ..storage import archive
 from .files import DatasetError, Files
 from .ratings import Ratings
 

@@ -8,14 +8,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..compute.arrays import Floats, Ints
 from ..graph import UserGraph
-from ..jit import Floats, Ints
 from ..policies import AdaptiveGraphUCB
-from ..policies.adaptive import ALPHAS, KINDS
-from ..policies.base import check_count, check_positive
-from ..policies.report import CLEAR, Report, effective_strength, evidence_difference, model_weights, times
+from ..policies.adaptive.policy import ALPHAS, KINDS
+from ..policies.adaptive.report import CLEAR, Report, effective_strength, evidence_difference, model_weights, times
+from ..policies.core.policy import check_count, check_positive
 from .logs import Log
-from .replay import feed
 
 POINTS = 400  # at which curves are noted
 Progress = Callable[[int, int], None]
@@ -170,9 +169,9 @@ def diagnose(
         policy = AdaptiveGraphUCB(graph, log.dim, alphas=strengths(log), models=KINDS, half_life=half_life)
         difference, strength, start = np.empty(len(stops)), np.empty(len(stops)), 0
         for point, stop in enumerate(stops.tolist()):
-            feed(policy, rows[start:stop], log.features[start:stop], log.reward[start:stop])
-            difference[point] = evidence_difference(policy._state)
-            strength[point] = effective_strength(policy._state, model_weights(policy._state))
+            policy.update_many(rows[start:stop], log.features[start:stop], log.reward[start:stop])
+            difference[point] = evidence_difference(policy.state)
+            strength[point] = effective_strength(policy.state, model_weights(policy.state))
             progress(before + stop, total)
             start = stop
         return policy, difference, strength

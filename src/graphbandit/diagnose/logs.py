@@ -16,9 +16,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .. import graphs
+from ..compute.arrays import Floats, Ints
 from ..graph import UserGraph
-from ..jit import Floats, Ints
-from ..policies.kernels import LARGEST_FEATURE, LARGEST_REWARD
+from ..validate import LARGEST_FEATURE, LARGEST_REWARD
 
 FORMATS = "a .csv, a .csv.gz or a .parquet"
 

@@ -8,8 +8,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from ..compute.arrays import Floats
+from ..compute.compiler import compiled
 from ..graph import UserGraph
-from ..jit import Floats, compiled
 from .linear import Linear
 from .rounds import Rounds, finite_matrix
 

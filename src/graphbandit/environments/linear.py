@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from ..compute.arrays import Floats
 from ..graph import UserGraph
-from ..jit import Floats
 from .rounds import CELLS_PER_BLOCK, Rounds, draw_pools, expected_rewards, finite_matrix, streams
 
 

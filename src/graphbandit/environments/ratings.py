@@ -9,9 +9,10 @@ import numpy.typing as npt
 from scipy import sparse
 
 from .. import graphs
+from ..compute.arrays import Floats, Indices
+from ..compute.compiler import compiled
 from ..datasets import Factors, Ratings, factorise
 from ..graph import UserGraph
-from ..jit import Floats, Indices, compiled
 from ..signals import unit_rows
 from .linear import Linear
 from .rounds import CELLS_PER_BLOCK, Rounds, finite_matrix, streams

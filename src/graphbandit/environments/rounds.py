@@ -8,8 +8,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ..compute.arrays import Floats, Indices
+from ..compute.compiler import compiled
 from ..graph import UserGraph
-from ..jit import Floats, Indices, compiled
 
 CELLS_PER_BLOCK = 2_000_000
 """Rounds come in blocks of about this many offered arms: memory stays bounded, and Ctrl-C is heard between blocks."""

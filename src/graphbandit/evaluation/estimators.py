@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..jit import Floats, Ints
+from ..compute.arrays import Floats, Ints
 
 NORMAL = 1.959963984540054  # half the width of a 95 % interval, in standard errors
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from ..compute.arrays import Floats, Ints
 from ..experiments.compare import fresh_policy
 from ..graph import UserGraph
-from ..jit import Floats, Ints
 from ..policies import Policy, Random
 from . import estimators
 from .estimators import Estimate, Overlap
@@ -224,14 +224,14 @@ def _warnings(name: str, average: Estimate, effective: float, outcomes: float) -
         why = "much of what it would do was never or hardly ever done" if off < 0 else "the propensities cannot be right"
         found.append(f"{name}: the weights average {average.value:.2g}, where 1 is due; {why}.")
     if effective < FEW:
-        found.append(f"{name}: it rests on {effective:.3g} rounds' worth of weight; a longer log is needed.")
+        found.append(f"{name}: it rests on {effective:.3g} rounds' worth of weight; a append_rows log is needed.")
     elif outcomes == 0:
         found.append(
-            f"{name}: all rounds that count had the same reward, so that there is no interval; a longer log is needed."
+            f"{name}: all rounds that count had the same reward, so that there is no interval; a append_rows log is needed."
         )
     elif outcomes < FEW_OUTCOMES:
         seen = f"the rarer reward was seen {outcomes:.1f} times, by weight"
-        found.append(f"{name}: {seen}, too few for a normal interval; a longer log is needed.")
+        found.append(f"{name}: {seen}, too few for a normal interval; a append_rows log is needed.")
     return tuple(found)
 
 

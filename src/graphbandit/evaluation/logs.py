@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from ..compute.arrays import Floats, Ints
 from ..graph import UserGraph
-from ..jit import Floats, Ints
-from ..policies.kernels import LARGEST_FEATURE, LARGEST_REWARD
+from ..validate import LARGEST_FEATURE, LARGEST_REWARD
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from .. import graphs
+from ..compute.arrays import Floats
 from ..graph import UserGraph
-from ..jit import Floats
 from .logs import DecisionLog
 
 USER = tuple(f"user_feature_{k}" for k in range(4))

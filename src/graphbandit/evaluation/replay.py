@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..jit import Floats
+from ..compute.arrays import Floats
 from ..policies import Policy
 from .estimators import Estimate, mean, outcomes
 from .logs import DecisionLog

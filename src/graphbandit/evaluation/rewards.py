@@ -6,10 +6,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from ..compute.arrays import Floats, Ints
 from ..graph import UserGraph
-from ..jit import Floats, Ints
 from ..policies import AdaptiveGraphUCB
-from ..policies.adaptive import KINDS
+from ..policies.adaptive.policy import KINDS
 from .logs import DecisionLog
 
 BLOCKS = 10

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..jit import Floats, Ints
+from ..compute.arrays import Floats, Ints
 from .logs import DecisionLog
 from .tables import Table, read_table
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..compute.arrays import Floats, Ints
 from ..diagnose.logs import csv_rows
-from ..jit import Floats, Ints
 from .logs import DecisionLog
 
 SEPARATOR = ";"  # between the candidates in one cell

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ..compute.arrays import Floats, Ints
 from ..environments import Environment
 from ..graph import UserGraph
-from ..jit import Floats, Ints
 from ..policies import Policy
 from . import keep as kept
 from .keep import Run

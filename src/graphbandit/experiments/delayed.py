@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..compute.arrays import Floats, Indices, Ints
 from ..environments import Environment, streams
-from ..jit import Floats, Indices, Ints
 from ..policies import Pending, Policy
-from ..policies.base import check_count
+from ..policies.core.policy import check_count
 from .simulate import _check_match
 
 Delays = int | Callable[[np.random.Generator, int], Ints]

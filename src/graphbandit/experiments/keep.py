@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .. import archive
+from ..compute.arrays import Floats
+from ..compute.staleness import RUN_ROOMS, code_digest
 from ..environments import Environment
 from ..graph import UserGraph
-from ..jit import Floats, package_stamp
 from ..policies import Policy
+from ..storage import archive
 from .simulate import Learner
 
 PEEK = 100  # rounds of the stream that go into the fingerprint of an environment
@@ -47,7 +48,7 @@ def place(folder: Path, name: str, policy: Learner, environment: Environment, *,
     if type(policy).__repr__ is object.__repr__:
         return None
     digest = hashlib.sha256()
-    parts = [name, horizon, seed, package_stamp(), versions(), repr(policy), _class_name(environment)]
+    parts = [name, horizon, seed, code_digest(*RUN_ROOMS), versions(), repr(policy), _class_name(environment)]
     digest.update(json.dumps(parts).encode())
     # A repr shows sizes, not contents: another gamma or a shuffled graph would look the same.
     if isinstance(policy, Policy):

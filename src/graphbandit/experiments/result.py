@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import archive
-from ..jit import Floats
+from ..compute.arrays import Floats
+from ..storage import archive
 
 
 class Interval(NamedTuple):

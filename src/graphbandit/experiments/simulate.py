@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
-import numba
 import numpy as np
 
+from ..compute.arrays import Floats, Indices
+from ..compute.compiler import compiled, python_function
 from ..environments import Environment, Rounds
-from ..jit import FLAGS, Floats, Indices, compiled
-from ..policies import Policy, kernels
+from ..policies import Policy
+from ..policies.core import kernels
 
 
 class Learner(Protocol):
@@ -49,7 +50,7 @@ def simulate(policy: Learner, environment: Environment, horizon: int, seed: int 
     if not isinstance(horizon, int | np.integer) or isinstance(horizon, bool) or horizon < 1:
         raise ValueError(f"horizon must be a positive integer, but it is {horizon!r}.")
     _check_match(policy, environment)
-    play = _loop(policy) if _is_compiled(policy) else _play_in_python
+    play = _play_by_kernels if _runs_by_kernels(policy) else _play_in_python
     trace = Trace(np.empty(horizon, np.int32), np.empty(horizon, np.int32), np.empty(horizon), np.empty(horizon))
     done = 0
     for rounds in environment.rounds(horizon, seed):
@@ -87,7 +88,7 @@ def play_compiled(state: Any, rng: np.random.Generator, n_noise: int, arms: Floa
 
 
 # Numba's cache notices a change of our own kernels but not of an outsider's, so theirs are compiled in every process.
-_play_uncached = numba.njit(**FLAGS)(getattr(play_compiled, "py_func", play_compiled))
+_play_uncached = compiled(python_function(play_compiled), cache=False)
 
 
 def _check_match(policy: Learner, environment: Environment) -> None:
@@ -102,32 +103,23 @@ def _check_match(policy: Learner, environment: Environment) -> None:
         )
 
 
-def _is_compiled(policy: Learner) -> bool:
-    """Whether the compiled loop does what the policy's own methods do: not if a subclass has replaced them."""
-    kind = type(policy)
-    return isinstance(policy, Policy) and kind.recommend is Policy.recommend and kind.update is Policy.update
-
-
 def _is_ours(state: Any) -> bool:
     """Whether a state, and every state inside it, is of this package."""
     ours = type(state).__module__.startswith(f"{__package__.partition('.')[0]}.")
     return ours and all(_is_ours(part) for part in state if isinstance(part, tuple))
 
 
-def _loop(policy: Any) -> Any:
-    play = play_compiled if _is_ours(policy._state) else _play_uncached
+def _runs_by_kernels(policy: Learner) -> bool:
+    """Whether the compiled loop does what the policy's own methods do."""
+    return isinstance(policy, Policy) and policy.decides_by_kernels and policy.learns_by_kernels
 
-    def loop(policy: Any, arms: Floats, rounds: Rounds, trace: Trace) -> None:
-        done = 0
-        while done < len(rounds.user):  # in one go, unless the policy wants to be refreshed in between
-            now = slice(done, min(len(rounds.user), done + policy.until_refresh))
-            part = Rounds(rounds.user[now], rounds.pool[now], rounds.mean[now], rounds.noise[now])
-            seen = Trace(trace.user[now], trace.arm[now], trace.reward[now], trace.regret[now])
-            play(policy._state, policy._rng, policy._noise, arms, part, seen)
-            policy.count_rounds(len(part.user))
-            done = now.stop
 
-    return loop
+def _play_by_kernels(policy: Any, arms: Floats, rounds: Rounds, trace: Trace) -> None:
+    play = play_compiled if _is_ours(policy.state) else _play_uncached
+    for now in policy.blocks(len(rounds.user)):
+        part = Rounds(rounds.user[now], rounds.pool[now], rounds.mean[now], rounds.noise[now])
+        seen = Trace(trace.user[now], trace.arm[now], trace.reward[now], trace.regret[now])
+        play(policy.state, policy.rng, policy.n_normals, arms, part, seen)
 
 
 def _play_in_python(policy: Learner, arms: Floats, rounds: Rounds, trace: Trace) -> None:

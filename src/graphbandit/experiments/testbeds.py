@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from .. import environments, graphs, signals
+from ..compute.arrays import Floats
 from ..graph import UserGraph
-from ..jit import Floats
 
 N_USERS, DIM, N_ARMS, POOL, GAMMA, SIGMA = 20, 5, 500, 50, 7.0, 0.01
 FIXED_ARMS = 100

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from .. import environments, graphs, signals
+from ..compute.arrays import Floats
 from ..graph import UserGraph
-from ..jit import Floats
 from ..policies import POLICIES, Policy
 from .tables import SpecError, check_keys, check_type, required_of, settings_of
 

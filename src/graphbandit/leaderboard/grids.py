@@ -13,8 +13,8 @@ from functools import lru_cache, partial
 from typing import Any
 
 from .. import graphs
+from ..compute.arrays import Ints
 from ..graph import UserGraph
-from ..jit import Ints
 from ..policies import POLICIES, GobLinBlock, GobLinMacro, GraphLearner
 
 MOST = 12
@@ -76,7 +76,7 @@ GRIDS: dict[str, Grid] = {
     "dynucb": Grid({"clusters": [3, 12], "ridge": RIDGES, "exploration": SMALL}),
     "cofiba": Grid({"alpha2": [0.01, 0.1], "ridge": RIDGES, "exploration": SMALL}),
     "community-ucb": Grid({"resolution": [1.0, 10.0], "ridge": RIDGES, "exploration": SMALL}),
-    # A lag of 0 would share nothing; the article's, 4 log2 t epochs, is longer than these runs.
+    # A lag of 0 would share nothing; the article's, 4 log2 t epochs, is append_rows than these runs.
     "dccb": Grid({"lag": [1, 3], "alpha2": [0.1, 0.5], "exploration": SMALL}),
     "dcb": Grid({"lag": [1, 3], "ridge": RIDGES, "exploration": SMALL}),
     "colin": Grid({"ridge": [0.001, 0.01, 0.1, 1.0], "exploration": SMALL}),

@@ -14,10 +14,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from .. import datasets
+from ..compute.arrays import Floats
 from ..experiments import TUNING_SEEDS, compare, simulate, tune
 from ..experiments.compare import policy_for
 from ..experiments.parallel import spread
-from ..jit import Floats
 from ..policies import POLICIES
 from .grids import GRIDS, Grid
 from .worlds import WORLDS, World
@@ -193,7 +193,7 @@ def state_bytes(policy: Any) -> int:
     def size(state: Any) -> int:
         return sum(size(part) if isinstance(part, tuple) else getattr(part, "nbytes", 0) for part in state)
 
-    return size(policy._state)
+    return size(policy.state)
 
 
 def check_size(policy: Any) -> None:

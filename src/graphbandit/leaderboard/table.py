@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ..compute.arrays import Floats
 from ..experiments.keep import versions
 from ..experiments.result import interval
 from ..experiments.tune import TUNING_SEEDS, describe
-from ..jit import Floats
 from .run import Board, Cell
 from .worlds import World
 

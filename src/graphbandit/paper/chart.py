@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..jit import Floats
+from ..compute.arrays import Floats
 
 COLOURS = {
     "AdaptiveGraphUCB": "#6d28d9",
@@ -25,7 +25,7 @@ COLOURS = {
 OTHERS = ("#8e5ea2", "#3d405b", "#118ab2", "#a3a500", "#bc6c25", "#c77dff", "#a98467", "#f72585")
 
 MOST_INSIDE = 6
-"""Names that have room between the curves; a longer legend stands beside them."""
+"""Names that have room between the curves; a append_rows legend stands beside them."""
 
 
 def colour(name: str, position: int) -> str:

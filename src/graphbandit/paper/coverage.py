@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ..compute.arrays import Floats
 from ..experiments import simulate
 from ..experiments.testbeds import DIM, N_USERS, make_world
-from ..jit import Floats
 from ..policies import GraphUCB, GraphUCBLocal, LinUCB
 from .chart import Chart, Panel, Series
 from .figure import Claim, Data, Figure, Settings, estimate

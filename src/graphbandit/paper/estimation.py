@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import block_diag
 
+from ..compute.arrays import Floats
 from ..experiments.testbeds import DIM, N_USERS, SIGMA, make_world
-from ..jit import Floats
 from .chart import Chart, Panel, curve
 from .figure import Claim, Data, Figure, Settings, estimate, lower, undecided
 from .measure import ALPHA, RIDGE, checkpoints, over_runs, random_rounds

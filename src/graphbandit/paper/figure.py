@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ..compute.arrays import Floats
 from ..experiments.result import interval
-from ..jit import Floats
 from .chart import Chart
 
 Data = dict[str, Any]

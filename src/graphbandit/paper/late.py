@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ..compute.arrays import Floats
 from ..experiments import simulate_delayed
 from ..experiments.testbeds import make_world
-from ..jit import Floats
 from ..policies import AdaptiveGraphUCB, GraphUCB, LinUCB
 from .chart import COLOURS, Chart, Panel, Series, curve
 from .figure import Claim, Data, Figure, Settings, estimate, lower, undecided

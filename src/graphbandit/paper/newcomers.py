@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import environments, graphs, signals
+from ..compute.arrays import Floats, Indices
 from ..environments.ratings import Hits, draw_candidates, lastfm_world
 from ..experiments import simulate
 from ..graph import UserGraph
-from ..jit import Floats, Indices
 from ..policies import AdaptiveGraphUCB, GraphUCB, GraphUCBLocal, LinUCB, Policy
 from .chart import Chart, Panel, colour, curve
 from .figure import Claim, Data, Figure, Settings, estimate, lower, undecided

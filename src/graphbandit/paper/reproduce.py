@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import archive, datasets
+from .. import datasets
+from ..compute.staleness import RUN_ROOMS, code_digest
 from ..experiments import simulate
 from ..experiments.parallel import spread
 from ..experiments.testbeds import make_world
-from ..jit import package_stamp
+from ..storage import archive
 from . import FIGURES
 from .chart import render
 from .figure import Data, Figure, MissingData, Settings
@@ -123,7 +124,7 @@ def run_key(figure: Figure, settings: Settings) -> str:
     versions = [version(name) for name in ("numpy", "scipy", "numba")]
     found = [(name, datasets.find(name, settings.data)) for name in figure.sources]
     files = [(name, str(path), path.stat().st_size, path.stat().st_mtime_ns) for name, path in found if path]
-    source = json.dumps([figure.name, settings.key(), package_stamp(), versions, files])
+    source = json.dumps([figure.name, settings.key(), code_digest(*RUN_ROOMS, "datasets", "paper"), versions, files])
     return hashlib.sha256(source.encode()).hexdigest()
 
 

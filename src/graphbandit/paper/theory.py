@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from .. import signals
+from ..compute.arrays import Floats
 from ..experiments import simulate
 from ..experiments.testbeds import DIM, N_USERS, make_world
-from ..jit import Floats
 from ..policies import GraphUCB
 from .chart import Chart, Panel, Series, curve
 from .figure import Claim, Data, Figure, Settings, estimate, lower

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from .adaptive import AdaptiveGraphUCB
-from .base import Choice, Policy, Scores
-from .club import CLUB
-from .cofiba import COFIBA
+from .adaptive.policy import AdaptiveGraphUCB
+from .clustering.club import CLUB
+from .clustering.cofiba import COFIBA
+from .clustering.community import CommunityUCB
+from .clustering.dccb import DCB, DCCB
+from .clustering.dynucb import DynUCB
+from .clustering.sclub import SCLUB
 from .colin import CoLin
-from .community import CommunityUCB
-from .dccb import DCB, DCCB
-from .dynucb import DynUCB
+from .core.graph_changes import Removal
+from .core.policy import Choice, Policy, Scores
 from .goblin import GobLin, GobLinBlock, GobLinMacro
 from .graphucb import GraphUCB
 from .graphucb_local import GraphUCBLocal
 from .horde import HordeEpochGreedy, HordeTS
-from .learner import GraphLearner
+from .items.spectral import SpectralTS, SpectralUCB
 from .lints import LinTS
 from .linucb import LinUCB
-from .live import Removal
 from .oful import OFUL
-from .pending import Decision, Pending
-from .sclub import SCLUB
-from .spectral import SpectralTS, SpectralUCB
-from .stochastic import Stochastic
-from .uniform import Random
+from .random import Random
+from .wrappers.learner import GraphLearner
+from .wrappers.pending import Decision, Pending
+from .wrappers.stochastic import Stochastic
 
 POLICIES: dict[str, type[Policy]] = {
     "random": Random,

@@ -8,15 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from ..compute.arrays import Floats, Ints
+from ..compute.compiler import compiled
+from ..compute.linalg import dot, invert_positive, quadratic_form
+from ..compute.observations import Observations, no_observations, observation_rows, record
 from ..graph import UserGraph
-from ..jit import Floats, Ints, compiled
-from ..linalg import dot, invert_positive, quadratic_form
-from ..observations import Observations, no_observations, no_rows, record
 from ..solvers.dense import Dense, component_inverse, fill, is_stale, laid_out, marginal, rank_one
-from .base import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive, check_probability
-from .kernels import register
-from .live import Changes
-from .schedules import RADII, THEORY, Radius, practical, self_normalised
+from .core.graph_changes import Changes
+from .core.kernels import register
+from .core.policy import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive, check_probability
+from .core.schedules import RADII, THEORY, Radius, practical, self_normalised
 
 
 class CoLinState(NamedTuple):
@@ -164,7 +165,6 @@ class CoLin(Policy):
     """
 
     State = CoLinState
-    state_parts = {"Observations": Observations, "Dense": Dense}
 
     def __init__(
         self,
@@ -204,29 +204,29 @@ class CoLin(Policy):
     @property
     def theta(self) -> Floats:
         """(n_users, dim) the users' own vectors Θ w_u, as a copy."""
-        return self._state.solver.theta.copy()  # type: ignore[no-any-return]
+        return self.state.solver.theta.copy()  # type: ignore[no-any-return]
 
     def beta(self, user: int) -> float:
         """The radius of confidence for this user now."""
-        return float(radius(self._state, self._check_user(user)))
+        return float(radius(self.state, self.check_user(user)))
 
-    def _user_rows(self) -> dict[str, Any]:
+    def user_rows(self) -> dict[str, Any]:
         if self.params["weights"] is not None:
             raise ValueError(f"CoLin cannot take in or remove users while it runs with weights for {self.n_users} users.")
-        return no_rows("seen")
+        return observation_rows("seen")
 
-    def _follow(self, touched: Ints, changes: Changes) -> None:
+    def follow_graph(self, users: Ints, changes: Changes) -> None:
         if self.params["weights"] is not None:
             return
-        state, mixing = self._state, default_weights(self.graph)
+        state, mixing = self.state, default_weights(self.graph)
         solver = mixed(mixing, state.ridge, self.dim)
-        self._state = state._replace(solver=solver, log_ratio=np.zeros(len(solver.offset)))
+        self.state = state._replace(solver=solver, log_ratio=np.zeros(len(solver.offset)))
         covariance = (mixing.T @ mixing).toarray() / state.ridge
         for c in range(len(solver.offset)):
             users = solver.members[solver.first[c] : solver.first[c + 1]]
             if state.seen.visits[users].any():
-                self._state.log_ratio[c] = log_ratio(covariance[np.ix_(users, users)], state.seen.gram[users])
-                rebuild(self._state, c)
+                self.state.log_ratio[c] = log_ratio(covariance[np.ix_(users, users)], state.seen.gram[users])
+                rebuild(self.state, c)
 
 
 def log_ratio(covariance: Floats, grams: Floats) -> float:

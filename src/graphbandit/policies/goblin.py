@@ -9,17 +9,18 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from ..compute.arrays import Floats, Ints
+from ..compute.compiler import compiled
+from ..compute.growable import append_user_rows
+from ..compute.linalg import dot, quadratic_form
+from ..compute.observations import Observations, no_observations, observation_rows, record
 from ..graph import UserGraph
 from ..graphs import partition
-from ..jit import Floats, Ints, compiled
-from ..linalg import dot, quadratic_form
-from ..observations import Observations, no_observations, no_rows, record
-from ..rows import with_rows
 from ..solvers.dense import Dense, component_inverse, dense, marginal, observe_dense, relaid
-from .base import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive, check_probability
-from .kernels import register
-from .live import Changes
-from .schedules import RADII, THEORY, Radius, practical, self_normalised
+from .core.graph_changes import Changes
+from .core.kernels import register
+from .core.policy import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive, check_probability
+from .core.schedules import RADII, THEORY, Radius, practical, self_normalised
 
 NEW = -1
 """Stands for the cluster of a user who has just come."""
@@ -118,7 +119,6 @@ class GobLin(Policy):
     """
 
     State = GobLinState
-    state_parts = {"Observations": Observations, "Dense": Dense}
 
     def __init__(
         self,
@@ -138,37 +138,37 @@ class GobLin(Policy):
         settings = dict(scale=scale, radius=radius, exploration=exploration, sigma=sigma, delta=delta, norm=norm)
         check_choice("preset", preset, ("paper", "released"))
         prior = released_prior(graph) if preset == "released" else article_prior(graph)
-        state = _state(prior, dim, settings)
+        state = initial_state(prior, dim, settings)
         super().__init__(graph, dim, state, dict(**settings, preset=preset), seed)
 
-    def unit(self, user: int) -> float:
+    def bonus_scale(self, user: int) -> float:
         """The radius, as bonus per width."""
-        return float(radius(self._state, self._state.node[self._check_user(user)]))
+        return float(radius(self.state, self.state.node[self.check_user(user)]))
 
     @property
     def theta(self) -> Floats:
         """(n_users, dim) the estimate of every user, as a copy."""
-        return np.asarray(self._state.solver.theta[self._state.node])
+        return np.asarray(self.state.solver.theta[self.state.node])
 
-    def _user_rows(self) -> dict[str, Any]:
-        return no_rows("seen") | {"node": NEW, "group": NEW}
+    def user_rows(self) -> dict[str, Any]:
+        return observation_rows("seen") | {"node": NEW, "group": NEW}
 
-    def _follow(self, touched: Ints, changes: Changes) -> None:
+    def follow_graph(self, users: Ints, changes: Changes) -> None:
         node, group = np.arange(self.n_users), np.zeros(self.n_users, dtype=np.int64)
         released = self.params["preset"] == "released"  # whose prior changes everywhere in a component
         self._relay(
             released_prior(self.graph) if released else article_prior(self.graph),
             node,
             group,
-            node if released else touched,
+            node if released else users,
         )
 
     def _relay(self, prior: sparse.csr_array, node: Ints, group: Ints, nodes: Ints) -> None:
         """Let the state follow a new prior of the nodes, changed at some of them."""
-        state, prior = self._state, self.params["scale"] * prior
+        state, prior = self.state, self.params["scale"] * prior
         solver = relaid(state.solver, prior, np.ones(prior.shape[0]), state.seen, nodes)
         ratios = log_ratios(solver, prior, state.seen, group)
-        self._state = state._replace(solver=solver, node=node, group=group, log_ratio=ratios)
+        self.state = state._replace(solver=solver, node=node, group=group, log_ratio=ratios)
 
 
 class GobLinBlock(GobLin):
@@ -205,12 +205,12 @@ class GobLinBlock(GobLin):
         dim = check_dim(graph, dim)
         settings = dict(scale=scale, radius=radius, exploration=exploration, sigma=sigma, delta=delta, norm=norm)
         labels = cluster_labels(graph, clusters)
-        state = _state(article_prior(cut_between(graph, labels)), dim, settings, group=labels)
+        state = initial_state(article_prior(cut_between(graph, labels)), dim, settings, group=labels)
         Policy.__init__(self, graph, dim, state, dict(clusters=labels, **settings), seed)
 
-    def _follow(self, touched: Ints, changes: Changes) -> None:
-        labels = joined(self.graph, self._state.group)
-        self._relay(article_prior(cut_between(self.graph, labels)), np.arange(self.n_users), labels, touched)
+    def follow_graph(self, users: Ints, changes: Changes) -> None:
+        labels = joined(self.graph, self.state.group)
+        self._relay(article_prior(cut_between(self.graph, labels)), np.arange(self.n_users), labels, users)
         self.params["clusters"] = labels
 
 
@@ -252,20 +252,20 @@ class GobLinMacro(GobLin):
         dim = check_dim(graph, dim)
         settings = dict(scale=scale, radius=radius, exploration=exploration, sigma=sigma, delta=delta, norm=norm)
         labels = cluster_labels(graph, clusters)
-        state = _state(article_prior(between_clusters(graph, labels, normalised)), dim, settings, node=labels)
+        state = initial_state(article_prior(between_clusters(graph, labels, normalised)), dim, settings, node=labels)
         Policy.__init__(self, graph, dim, state, dict(clusters=labels, normalised=normalised, **settings), seed)
 
-    def _user_rows(self) -> dict[str, Any]:
+    def user_rows(self) -> dict[str, Any]:
         return {"node": NEW}
 
-    def _removable_rows(self) -> dict[str, Any]:
+    def removable_rows(self) -> dict[str, Any]:
         raise ValueError("GobLinMacro cannot remove a user's data from those of its cluster, which are kept as one.")
 
-    def _follow(self, touched: Ints, changes: Changes) -> None:
-        labels = joined(self.graph, self._state.node)
+    def follow_graph(self, users: Ints, changes: Changes) -> None:
+        labels = joined(self.graph, self.state.node)
         nodes = np.arange(labels.max() + 1)
-        more = len(nodes) - len(self._state.seen.visits)
-        self._state = self._state._replace(seen=with_rows(self._state.seen, dict.fromkeys(Observations._fields, 0.0), more))
+        more = len(nodes) - len(self.state.seen.visits)
+        self.state = self.state._replace(seen=append_user_rows(self.state.seen, dict.fromkeys(Observations._fields, 0.0), more))
         prior = article_prior(between_clusters(self.graph, labels, self.params["normalised"]))
         self._relay(prior, labels, np.zeros(len(nodes), dtype=np.int64), nodes)
         self.params["clusters"] = labels
@@ -339,9 +339,10 @@ def cluster_labels(graph: UserGraph, clusters: int | npt.ArrayLike) -> Ints:
     return np.unique(labels, return_inverse=True)[1].astype(np.int64)
 
 
-def _state(
+def initial_state(
     prior: sparse.csr_array, dim: int, settings: dict[str, Any], *, node: Ints | None = None, group: Ints | None = None
 ) -> GobLinState:
+    """The state before the first observation."""
     n_nodes, norm = prior.shape[0], settings["norm"]
     check_positive(scale=settings["scale"])
     check_probability(delta=settings["delta"])

@@ -6,19 +6,20 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from ..compute.adjacency import Links, change_links, link_rows, links_of
+from ..compute.arrays import Floats, Ints
+from ..compute.compiler import compiled
+from ..compute.linalg import invert_positive
+from ..compute.observations import Observations, no_observations, observation_rows, record
 from ..graph import UserGraph
-from ..jit import Floats, Ints, compiled
-from ..linalg import invert_positive
-from ..links import Links, links, no_links, relinked
-from ..observations import Observations, no_observations, no_rows, record
 from ..solvers import Dense, Push, Solver, fits_dense, laplacian_solver, observe_linked
 from ..solvers.dense import graph_prior, relaid
 from ..solvers.push import push, push_rows, renew
-from .base import Policy, Seed, check_choice, check_dim, check_positive
-from .confidence import PRESETS as REGIONS
-from .confidence import Confidence, chosen, confidence, follow, optimism, radius, region_rows, user_precision
-from .kernels import register
-from .live import Changes
+from .core.confidence import PRESETS as REGIONS
+from .core.confidence import Confidence, chosen, confidence, follow, optimism, radius, region_rows, user_precision
+from .core.graph_changes import Changes
+from .core.kernels import register
+from .core.policy import Policy, Seed, check_choice, check_dim, check_positive
 
 SOURCES = ("estimate", "least-squares")
 PRESETS: dict[str, dict[str, Any]] = {
@@ -111,7 +112,6 @@ class GraphUCB(Policy):
     """
 
     State = GraphUCBState
-    state_parts = {"Observations": Observations, "Links": Links, "Confidence": Confidence, "Dense": Dense, "Push": Push}
 
     def __init__(
         self,
@@ -141,47 +141,47 @@ class GraphUCB(Policy):
         if ridge == 0:
             raise ValueError("laplacian_ridge must be positive with preset='released', or the system is singular, but it is 0.")
         estimate = laplacian_solver(graph, dim, alpha=float(alpha), ridge=ridge, solver=solver, tolerance=float(tolerance))
-        state = GraphUCBState(no_observations(graph.n_users, dim), links(graph), region, estimate, smoothed)
+        state = GraphUCBState(no_observations(graph.n_users, dim), links_of(graph), region, estimate, smoothed)
         super().__init__(graph, dim, state, dict(preset=preset, **settings, solver=solver, tolerance=tolerance), seed)
 
     @property
     def theta(self) -> Floats:
         """(n_users, dim) the estimate of every user, as a copy."""
-        return np.array(self._state.solver.theta)
+        return np.array(self.state.solver.theta)
 
     def user_precision(self, user: int) -> Floats:
         """Λ_i, the metric in which the confidence region of this user is a ball."""
         out = np.empty((self.dim, self.dim))
-        user_precision(self._state.region, self._state.links, self._state.seen, self._check_user(user), out)
+        user_precision(self.state.region, self.state.links, self.state.seen, self.check_user(user), out)
         return out
 
     def beta(self, user: int) -> float:
         """beta_i, the radius of confidence for this user now."""
-        state = self._state
-        return float(radius(state.region, state.links, state.seen, roughness_source(state), self._check_user(user)))
+        state = self.state
+        return float(radius(state.region, state.links, state.seen, roughness_source(state), self.check_user(user)))
 
-    def _user_rows(self) -> dict[str, Any]:
-        state = self._state
+    def user_rows(self) -> dict[str, Any]:
+        state = self.state
         own = push_rows("solver", state.solver) if isinstance(state.solver, Push) else {}
-        return no_rows("seen") | no_links("links") | region_rows("region", state.region) | own
+        return observation_rows("seen") | link_rows("links") | region_rows("region", state.region) | own
 
-    def _follow(self, touched: Ints, changes: Changes) -> None:
-        state, solver = self._state, self._state.solver
+    def follow_graph(self, users: Ints, changes: Changes) -> None:
+        state, solver = self.state, self.state.solver
         if isinstance(solver, Dense):
             if self.params["solver"] == "auto" and not fits_dense(self.graph, self.dim):
-                solver, touched = self._push_instead(), np.arange(self.n_users)
+                solver, users = self._push_instead(), np.arange(self.n_users)
             else:
                 ridge = estimate_ridge(self.params["preset"], state.region)
                 prior, scale = graph_prior(self.graph, alpha=state.region.alpha, ridge=ridge)
-                solver = relaid(solver, prior, scale, state.seen, touched)
-        changed = links(self.graph) if changes is None else relinked(state.links, changes)
-        self._state = state._replace(links=changed, solver=solver)
+                solver = relaid(solver, prior, scale, state.seen, users)
+        changed = links_of(self.graph) if changes is None else change_links(state.links, changes)
+        self.state = state._replace(links=changed, solver=solver)
         if isinstance(solver, Push):
-            renew(solver, changed, state.seen, touched)
+            renew(solver, changed, state.seen, users)
 
     def _push_instead(self) -> Push:
         """The solver of a graph that has grown too large for the dense one, from where that one stands."""
-        state, n = self._state, self.n_users
+        state, n = self.state, self.n_users
         ridge, tolerance = estimate_ridge(self.params["preset"], state.region), float(self.params["tolerance"])
         solver = push(n, self.dim, alpha=state.region.alpha, ridge=ridge, tolerance=tolerance)
         before = state.solver.theta
@@ -190,8 +190,8 @@ class GraphUCB(Policy):
             invert_positive(state.seen.gram[user], solver.shift, solver.inverse[user])
         return solver
 
-    def _estimates(self, users: Ints) -> Floats:
-        return np.asarray(self._state.solver.theta[users])
+    def estimates(self, users: Ints) -> Floats:
+        return np.asarray(self.state.solver.theta[users])
 
 
 def estimate_ridge(preset: str, region: Confidence) -> float:

@@ -6,15 +6,15 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from ..compute.adjacency import Links, change_links, link_rows, links_of
+from ..compute.arrays import Floats, Ints
+from ..compute.compiler import compiled
+from ..compute.growable import growable_rows, growable_zeros
+from ..compute.linalg import follow_gram, multiply
+from ..compute.observations import Observations, no_observations, observation_rows, record
 from ..graph import UserGraph
-from ..jit import Floats, Ints, compiled
-from ..linalg import follow_gram, multiply
-from ..links import Links, links, no_links, relinked
-from ..observations import Observations, no_observations, no_rows, record, touched
-from ..rows import repeated
-from .base import Policy, Seed, check_choice, check_dim
-from .confidence import PRESETS as REGIONS
-from .confidence import (
+from .core.confidence import PRESETS as REGIONS
+from .core.confidence import (
     Confidence,
     chosen,
     confidence,
@@ -26,8 +26,9 @@ from .confidence import (
     roughness,
     user_precision,
 )
-from .kernels import register
-from .live import Changes
+from .core.graph_changes import Changes
+from .core.kernels import register
+from .core.policy import Policy, Seed, check_choice, check_dim
 
 RULES = ("jacobi", "gauss-seidel", "released", "lemma-1")
 JACOBI, GAUSS_SEIDEL, RELEASED, LEMMA_1 = range(4)
@@ -146,7 +147,6 @@ class GraphUCBLocal(Policy):
     """
 
     State = LocalState
-    state_parts = {"Observations": Observations, "Links": Links, "Confidence": Confidence}
 
     def __init__(
         self,
@@ -170,10 +170,10 @@ class GraphUCBLocal(Policy):
         region = confidence(graph, dim, preset, settings)
         state = LocalState(
             seen=no_observations(graph.n_users, dim),
-            links=links(graph),
+            links=links_of(graph),
             region=region,
-            inverse=repeated(np.eye(dim) / region.radius_shift, graph.n_users),
-            message=touched(graph.n_users, dim),
+            inverse=growable_rows(np.eye(dim) / region.radius_shift, graph.n_users),
+            message=growable_zeros(graph.n_users, dim),
             rule=check_choice("rule", settings["rule"], RULES),
         )
         super().__init__(graph, dim, state, dict(preset=preset, **settings), seed)
@@ -182,35 +182,38 @@ class GraphUCBLocal(Policy):
     def theta(self) -> Floats:
         """(n_users, dim) the estimate that each user would be served with now."""
         out = np.empty((self.n_users, self.dim))
-        all_estimates(self._state, out)
+        all_estimates(self.state, out)
         return out
 
     def user_precision(self, user: int) -> Floats:
         """Λ_i, the metric in which the confidence region of this user is a ball."""
         out = np.empty((self.dim, self.dim))
-        user_precision(self._state.region, self._state.links, self._state.seen, self._check_user(user), out)
+        user_precision(self.state.region, self.state.links, self.state.seen, self.check_user(user), out)
         return out
 
     def beta(self, user: int) -> float:
         """beta_i, the radius of confidence for this user now."""
-        state = self._state
-        return float(radius(state.region, state.links, state.seen, messages(state), self._check_user(user)))
+        state = self.state
+        return float(radius(state.region, state.links, state.seen, messages(state), self.check_user(user)))
 
-    def _user_rows(self) -> dict[str, Any]:
-        own = np.eye(self.dim) / self._state.region.radius_shift
+    def user_rows(self) -> dict[str, Any]:
+        own = np.eye(self.dim) / self.state.region.radius_shift
         return (
-            no_rows("seen") | no_links("links") | region_rows("region", self._state.region) | {"inverse": own, "message": 0.0}
+            observation_rows("seen")
+            | link_rows("links")
+            | region_rows("region", self.state.region)
+            | {"inverse": own, "message": 0.0}
         )
 
-    def _follow(self, touched: Ints, changes: Changes) -> None:
-        changed = links(self.graph) if changes is None else relinked(self._state.links, changes)
-        self._state = self._state._replace(links=changed)
-        renew(self._state, touched)
+    def follow_graph(self, users: Ints, changes: Changes) -> None:
+        changed = links_of(self.graph) if changes is None else change_links(self.state.links, changes)
+        self.state = self.state._replace(links=changed)
+        renew(self.state, users)
 
-    def _estimates(self, users: Ints) -> Floats:
+    def estimates(self, users: Ints) -> Floats:
         out = np.empty((len(users), self.dim))
         for place, user in enumerate(users):
-            estimate(self._state, user, out[place])
+            estimate(self.state, user, out[place])
         return out
 
 

@@ -8,18 +8,21 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .. import archive
+from ..compute.arrays import Floats, Ints
+from ..compute.compiler import compiled
+from ..compute.dispatch import generic
+from ..compute.growable import growable_zeros
+from ..compute.linalg import cholesky, dot, invert_positive, quadratic_form
+from ..compute.observations import Observations, no_observations, observation_rows, record
 from ..graph import UserGraph
-from ..jit import Floats, Ints, compiled, compiles, python_function
-from ..linalg import cholesky, dot, invert_positive, quadratic_form
-from ..observations import Observations, no_observations, no_rows, record, touched
 from ..solvers import CG, Dense, fits_dense, observe
 from ..solvers.cg import cg, solve
 from ..solvers.dense import dense, marginal, relaid
-from .base import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive
+from ..storage import archive
+from .core.graph_changes import Changes
+from .core.kernels import register
+from .core.policy import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive
 from .goblin import article_prior
-from .kernels import register
-from .live import Changes
 
 Joint = Literal["auto", "dense", "cg"]
 MEAN_TOLERANCE = 1e-8  # of the posterior mean when it is found by conjugate gradients
@@ -45,20 +48,20 @@ class HordeEGState(NamedTuple):
     rate: float
 
 
+@generic
 def own_covariance(solver: Dense | CG, user: int) -> Floats:
     """(d, d) covariance / sigma² of a user's vector: (Σ⁻¹)_ii, or with "cg" (Σ_ii)⁻¹, that of the vector given all others."""
-    return marginal(solver, user) if isinstance(solver, Dense) else conditional(solver, user)
-
-
-@compiles(own_covariance)
-def _own_covariance(solver: Any, user: Any) -> Any:
-    return python_function(marginal if solver.instance_class is Dense else conditional)
+    raise NotImplementedError
 
 
 @compiled
 def conditional(solver: CG, user: int) -> Floats:
     """(A_i + K_ii I)⁻¹, a lower bound of (Σ⁻¹)_ii."""
     return solver.inverse[user]  # type: ignore[no-any-return]
+
+
+own_covariance.register(Dense, marginal)
+own_covariance.register(CG, conditional)
 
 
 @compiled
@@ -180,41 +183,41 @@ class _Horde(Policy):
     @property
     def period(self) -> int:
         """Observations between two joint solves; 0 with the dense solver, which is always up to date."""
-        return int(self.params["period"]) if isinstance(self._state.solver, CG) else 0
+        return int(self.params["period"]) if isinstance(self.state.solver, CG) else 0
 
     def refresh(self) -> None:
         """Solve for the posterior mean of all users, starting from the last one."""
-        if isinstance(self._state.solver, CG):
+        if isinstance(self.state.solver, CG):
             self._take_in_edges()
-            state = self._state
+            state = self.state
             solve(state.solver, state.seen, state.seen.bias, state.solver.theta, MEAN_TOLERANCE)
 
     @property
     def theta(self) -> Floats:
         """(n_users, dim) the posterior mean, as a copy; with "cg" as of the last refresh."""
-        return self._state.solver.theta.copy()  # type: ignore[no-any-return]
+        return self.state.solver.theta.copy()  # type: ignore[no-any-return]
 
-    def _user_rows(self) -> dict[str, Any]:
-        if isinstance(self._state.solver, Dense):
-            return no_rows("seen")
+    def user_rows(self) -> dict[str, Any]:
+        if isinstance(self.state.solver, Dense):
+            return observation_rows("seen")
         own = self._strength
         many = {"solver.theta": 0.0, "solver.inverse": np.eye(self.dim) / own, "solver.diagonal": own, "drawn": 0.0}
-        return no_rows("seen") | many
+        return observation_rows("seen") | many
 
-    def _follow(self, touched: Ints, changes: Changes) -> None:
+    def follow_graph(self, users: Ints, changes: Changes) -> None:
         """With "cg", the users' own covariances follow at once and the rest with the next refresh, as for observations."""
-        state = self._state
+        state = self.state
         if isinstance(state.solver, Dense):
             prior = self._strength * article_prior(self.graph)
             if self.params["solver"] == "auto" and not fits_dense(self.graph, self.dim):
                 self._conjugate_gradients(prior)
             else:
-                solver = relaid(state.solver, prior, np.ones(self.n_users), state.seen, touched)
-                self._state = state._replace(solver=solver)
+                solver = relaid(state.solver, prior, np.ones(self.n_users), state.seen, users)
+                self.state = state._replace(solver=solver)
             return
         self._edges_changed = True
-        for user in touched.tolist():
-            state.solver.diagonal[user] = self._strength * (1.0 + self._live.degree(user))
+        for user in users.tolist():
+            state.solver.diagonal[user] = self._strength * (1.0 + self.live_graph.degree(user))
             invert_positive(state.seen.gram[user], state.solver.diagonal[user], state.solver.inverse[user])
             if state.seen.visits[user] == 0:  # a newcomer need not wait to hear of its friends
                 self._listen(user)
@@ -223,18 +226,18 @@ class _Horde(Policy):
 
     def _listen(self, user: int) -> None:
         """Bring a user without data to where its neighbours draw it: θ_i = Σ_j W_ij θ_j / (1 + D_i), and so for a draw."""
-        friends = self._live.neighbours(user)
-        weights = np.array([self._live.weight(user, friend) for friend in friends])
-        for values in (self._state.solver.theta, getattr(self._state, "drawn", None)):
+        friends = self.live_graph.neighbours(user)
+        weights = np.array([self.live_graph.weight(user, friend) for friend in friends])
+        for values in (self.state.solver.theta, getattr(self.state, "drawn", None)):
             if values is not None:
                 values[user] = weights @ values[friends] / (1.0 + weights.sum()) if friends else 0.0
 
     def _conjugate_gradients(self, prior: sparse.csr_array) -> None:
         """Go on with "cg": the graph has grown too large for the dense solver."""
         solver = cg(prior, self.dim)
-        for user in np.flatnonzero(self._state.seen.visits):
-            invert_positive(self._state.seen.gram[user], solver.diagonal[user], solver.inverse[user])
-        self._state = self._state._replace(solver=solver)
+        for user in np.flatnonzero(self.state.seen.visits):
+            invert_positive(self.state.seen.gram[user], solver.diagonal[user], solver.inverse[user])
+        self.state = self.state._replace(solver=solver)
         self.refresh()
 
     def _take_in_edges(self) -> None:
@@ -242,16 +245,16 @@ class _Horde(Policy):
         if self._edges_changed:
             prior = sparse.csr_array(self._strength * article_prior(self.graph))
             start, neighbour = prior.indptr.astype(np.int64), prior.indices.astype(np.int32)
-            solver = self._state.solver._replace(start=start, neighbour=neighbour, prior=prior.data.astype(np.float64))
-            self._state = self._state._replace(solver=solver)
+            solver = self.state.solver._replace(start=start, neighbour=neighbour, prior=prior.data.astype(np.float64))
+            self.state = self.state._replace(solver=solver)
             self._edges_changed = False
 
-    def _estimates(self, users: Ints) -> Floats:
-        return np.asarray(self._state.solver.theta[users])
+    def estimates(self, users: Ints) -> Floats:
+        return np.asarray(self.state.solver.theta[users])
 
-    def _packed(self) -> tuple[dict[str, Any], archive.Arrays]:
+    def pack(self) -> tuple[dict[str, Any], archive.Arrays]:
         self._take_in_edges()
-        return super()._packed()
+        return super().pack()
 
     @property
     def _strength(self) -> float:
@@ -301,7 +304,6 @@ class HordeTS(_Horde):
     """
 
     State = HordeTSState
-    state_parts = {"Observations": Observations, "Dense": Dense, "CG": CG}
 
     def __init__(
         self,
@@ -324,7 +326,7 @@ class HordeTS(_Horde):
         state = HordeTSState(
             seen=no_observations(graph.n_users, dim),
             solver=joint,
-            drawn=touched(graph.n_users if many else 0, dim),
+            drawn=growable_zeros(graph.n_users if many else 0, dim),
             prior=float(strength * sigma**2),
             sigma=float(sigma),
             scale=float(scale),
@@ -335,13 +337,17 @@ class HordeTS(_Horde):
         self.refresh()
 
     @property
-    def _is_optimistic(self) -> bool:
+    def is_optimistic(self) -> bool:
         return False  # it samples, be it once for many decisions
 
-    def unit(self, user: int) -> float:
+    @property
+    def n_normals(self) -> int:
+        return self.dim if isinstance(self.state.solver, Dense) else 0
+
+    def bonus_scale(self, user: int) -> float:
         """Standard deviations of the noise in a draw."""
-        self._check_user(user)
-        return float(self._state.scale * self._state.sigma)
+        self.check_user(user)
+        return float(self.state.scale * self.state.sigma)
 
     def refresh(self) -> None:
         """With `cg`, a new posterior mean and a new joint draw.
@@ -350,20 +356,19 @@ class HordeTS(_Horde):
         Nothing in the last draw, made of other normals, would be a better start than 0.
         """
         super().refresh()
-        state = self._state
+        state = self.state
         if not isinstance(state.solver, CG):
             return
         deviation = np.zeros((self.n_users, self.dim))
         if state.scale > 0:
             perturbed = np.empty_like(deviation)
-            own, edges = (self._rng.standard_normal((k, self.dim)) for k in (self.n_users, self.graph.n_edges))
+            own, edges = (self.rng.standard_normal((k, self.dim)) for k in (self.n_users, self.graph.n_edges))
             perturbation(state, own, edges, perturbed)
             solve(state.solver, state.seen, perturbed, deviation, float(self.params["tolerance"]))
         np.add(state.solver.theta, state.scale * deviation, out=state.drawn)
 
     def _conjugate_gradients(self, prior: sparse.csr_array) -> None:
-        self._state = self._state._replace(drawn=touched(self.n_users, self.dim))
-        self._noise = 0
+        self.state = self.state._replace(drawn=growable_zeros(self.n_users, self.dim))
         super()._conjugate_gradients(prior)
 
 
@@ -397,7 +402,6 @@ class HordeEpochGreedy(_Horde):
     """
 
     State = HordeEGState
-    state_parts = {"Observations": Observations, "Dense": Dense, "CG": CG}
 
     def __init__(
         self,
@@ -423,14 +427,14 @@ class HordeEpochGreedy(_Horde):
         super().__init__(graph, dim, state, params, seed, noise=1)
 
     @property
-    def _is_sampling(self) -> bool:
+    def is_sampling(self) -> bool:
         """The noise is a coin of known probability."""
         return False
 
-    def _chances(self, user: int, arms: Floats, noise: Floats) -> Floats:
+    def choice_probabilities(self, user: int, arms: Floats, noise: Floats) -> Floats:
         """(1 - ε) of the greedy choice, ε of any."""
-        rate = exploration_rate(self._state)
-        greedy = super()._chances(user, arms, np.full((1, 1), np.inf))
+        rate = exploration_rate(self.state)
+        greedy = super().choice_probabilities(user, arms, np.full((1, 1), np.inf))
         return (1.0 - rate) * greedy + rate / len(arms)
 
 

@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..compute.arrays import Floats
+from ..compute.compiler import compiled
+from ..compute.growable import growable_zeros
+from ..compute.linalg import cholesky, dot, invert_lower, lower_norm, solve_cholesky, solve_upper
+from ..compute.observations import Observations, no_observations, observation_rows, record
 from ..graph import UserGraph
-from ..jit import Floats, compiled
-from ..linalg import cholesky, dot, invert_lower, lower_norm, solve_cholesky, solve_upper
-from ..observations import Observations, no_observations, no_rows, record, touched
-from .base import Policy, Seed, check_dim, check_not_negative, check_positive, check_probability
-from .kernels import register
-from .live import check_separate
+from .core.kernels import register
+from .core.policy import Policy, Seed
 
 
 class LinTSState(NamedTuple):
@@ -39,12 +40,12 @@ def score(state: LinTSState, user: int, arms: Floats, mean: Floats, bonus: Float
 
 
 @compiled
-def sample(state: LinTSState, user: int, arms: Floats, noise: Floats, values: Floats) -> None:
-    """Rewards under one draw θ~ = θ + scale · L⁻ᵀ noise from N(θ, scale² V⁻¹), V = L Lᵀ; one draw for all arms."""
+def sample(state: LinTSState, user: int, arms: Floats, normals: Floats, values: Floats) -> None:
+    """Rewards under one draw θ~ = θ + scale · L⁻ᵀ normals from N(θ, scale² V⁻¹), V = L Lᵀ; one draw for all arms."""
     block = 0 if state.shared else user
     factor = np.empty(state.seen.gram[block].shape)
     cholesky(state.seen.gram[block], state.ridge, factor)
-    drawn = noise.copy()
+    drawn = normals.copy()
     solve_upper(factor, drawn)
     for k in range(drawn.shape[0]):
         drawn[k] = state.theta[block, k] + state.scale * drawn[k]
@@ -68,10 +69,10 @@ def update(state: LinTSState, user: int, x: Floats, reward: float) -> None:
 class LinTS(Policy):
     """Linear Thompson sampling: act greedily on one draw from N(θ_i, scale² V_i⁻¹) per round.
 
+    Of the graph only the number of users counts.
+
     Parameters
     ----------
-    graph, dim
-        Only the number of users is taken from the graph.
     ridge : float
         V_i = A_i + ridge I; 1 in the article.
     scale : float, optional
@@ -93,7 +94,6 @@ class LinTS(Policy):
     """
 
     State = LinTSState
-    state_parts = {"Observations": Observations}
 
     def __init__(
         self,
@@ -107,33 +107,24 @@ class LinTS(Policy):
         shared: bool = False,
         seed: Seed = 0,
     ) -> None:
-        dim = check_dim(graph, dim)
-        check_positive(ridge=ridge)
-        check_probability(delta=delta)
-        check_not_negative(sigma=sigma, scale=0.0 if scale is None else scale)
+        super().__init__(graph, dim, locals())
         if scale is None:
-            scale = sigma * sqrt(9 * dim * max(0.0, -np.log(delta)))
+            scale = sigma * sqrt(9 * self.dim * max(0.0, -np.log(delta)))
+        self.params["scale"] = float(scale)
         blocks = 1 if shared else graph.n_users
-        state = LinTSState(no_observations(blocks, dim), touched(blocks, dim), bool(shared), float(ridge), float(scale))
-        params = dict(ridge=ridge, scale=float(scale), sigma=sigma, delta=delta, shared=shared)
-        super().__init__(graph, dim, state, params, seed, noise=dim)
-
-    def unit(self, user: int) -> float:
-        """The radius, as bonus per width."""
-        self._check_user(user)
-        return float(self._state.scale)
+        self.state = self.build_state(seen=no_observations(blocks, self.dim), theta=growable_zeros(blocks, self.dim))
 
     @property
-    def theta(self) -> Floats:
-        """(n_users, dim) the posterior means, as a copy."""
-        return np.array(np.broadcast_to(self._state.theta, (self.n_users, self.dim)))
+    def n_normals(self) -> int:
+        return self.dim
 
-    def _user_rows(self) -> dict[str, Any]:
-        return {} if self._state.shared else no_rows("seen") | {"theta": 0.0}
+    def bonus_scale(self, user: int) -> float:
+        """The deviation of the posterior in units of ‖x‖ in the metric V⁻¹."""
+        self.check_user(user)
+        return float(self.state.scale)
 
-    def _removable_rows(self) -> dict[str, Any]:
-        check_separate(self, self._state.shared)
-        return self._user_rows()
+    def user_rows(self) -> dict[str, Any]:
+        return observation_rows("seen") | {"theta": 0.0}
 
 
 register(LinTSState, score=score, update=update, sample=sample)

@@ -1,4 +1,4 @@
-"""OFUL: LinUCB with a bound on the norm of the vectors, whose estimates are recomputed only when there is much that is new."""
+"""OFUL: LinUCB with a bound on the norm of the vectors, whose estimates are recomputed only when much has been learned."""
 
 from __future__ import annotations
 
@@ -7,65 +7,72 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..compute.arrays import Floats, Ints
+from ..compute.compiler import compiled
+from ..compute.growable import growable_rows
+from ..compute.observations import Observations
 from ..graph import UserGraph
-from ..jit import Floats, Ints, compiled
-from ..linalg import dot, quadratic_form
-from ..observations import Observations
-from ..rows import repeated
-from . import linucb
-from .base import Policy, Seed, check_dim, check_not_negative
-from .kernels import register
-from .linucb import LinUCB, LinUCBState
-from .live import check_separate
-from .schedules import self_normalised
+from ..validate import NOT_NEGATIVE
+from .core.kernels import register
+from .core.policy import Policy, Seed
+from .core.ridge import Ridge, observe, optimistic_scores, ridge_models, ridge_rows
+from .core.schedules import self_normalised
 
 
 class OFULState(NamedTuple):
-    """What has been learned, and what was known at the last switch: only that is used."""
+    """What has been learned, and what was known at the last switch: only that is used for decisions."""
 
-    current: LinUCBState
+    current: Ridge
     theta: Floats  # (n, d)
     inverse: Floats  # (n, d, d)
     beta: Floats  # (n,)
     log_ratio: Floats  # (n,), log det V - log det ridge I
     switches: Ints  # (n,), how many there were
     wait: float  # log(1 + C)
+    shared: bool
+    sigma: float
+    delta: float
+    norm: float
+    exploration: float
 
 
 @compiled
 def score(state: OFULState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
     """xᵀθ and beta ‖x‖ in the metric V⁻¹, all as of the last switch."""
-    block = 0 if state.current.shared else user
-    theta, inverse, beta = state.theta[block], state.inverse[block], state.beta[block]
-    for a in range(arms.shape[0]):
-        mean[a] = dot(arms[a], theta)
-        bonus[a] = beta * sqrt(max(0.0, quadratic_form(inverse, arms[a])))
+    block = 0 if state.shared else user
+    optimistic_scores(state.theta[block], state.inverse[block], state.beta[block], arms, mean, bonus)
 
 
 @compiled
 def update(state: OFULState, user: int, x: Floats, reward: float) -> None:
     """Learn, and switch if det V has grown by more than the factor 1 + C."""
-    linucb.update(state.current, user, x, reward)
-    block = 0 if state.current.shared else user
+    block = 0 if state.shared else user
+    observe(state.current, block, x, reward)
     if state.current.log_ratio[block] > state.log_ratio[block] + state.wait:
-        take_over(state, block)
+        switch_to_current(state, block)
         state.switches[block] += 1
 
 
 @compiled
-def take_over(state: OFULState, block: int) -> None:
-    """Use what is known now."""
+def switch_to_current(state: OFULState, block: int) -> None:
+    """Decide with what is known now."""
     current = state.current
     for i in range(state.theta.shape[1]):
         state.theta[block, i] = current.theta[block, i]
         for j in range(state.theta.shape[1]):
             state.inverse[block, i, j] = current.inverse[block, i, j]
-    state.beta[block] = linucb.radius(current, block)
+    state.beta[block] = radius(state, current.log_ratio[block])
     state.log_ratio[block] = current.log_ratio[block]
 
 
+@compiled
+def radius(state: OFULState, log_ratio: float) -> float:
+    """Beta of a user with this ratio of determinants."""
+    return state.exploration * (self_normalised(log_ratio, state.sigma, state.delta) + sqrt(state.current.ridge) * state.norm)
+
+
 class OFUL(Policy):
-    """Optimism in the face of uncertainty, linear, rarely switching.
+    """Optimism in the face of uncertainty, linear, rarely switching; of the graph only the number of users counts.
 
     Chooses argmax xᵀθ_i + beta ‖x‖ in the metric V_i⁻¹ with V_i = A_i + ridge I, θ_i = V_i⁻¹ b_i and
     beta = sigma sqrt(log det V_i/det ridge I + 2 log 1/delta) + sqrt(ridge) norm: for finitely many arms, the optimistic pair
@@ -75,8 +82,6 @@ class OFUL(Policy):
 
     Parameters
     ----------
-    graph, dim
-        Only the number of users is taken from the graph.
     ridge : float
         Regulariser.
     switch : float
@@ -108,7 +113,7 @@ class OFUL(Policy):
     """
 
     State = OFULState
-    state_parts = {"Observations": Observations, "LinUCBState": LinUCBState}
+    ranges = Policy.ranges | {"switch": NOT_NEGATIVE, "norm": NOT_NEGATIVE}
 
     def __init__(
         self,
@@ -124,61 +129,37 @@ class OFUL(Policy):
         shared: bool = False,
         seed: Seed = 0,
     ) -> None:
-        dim = check_dim(graph, dim)
-        check_not_negative(switch=switch, norm=norm)
-        params = dict(ridge=ridge, norm=norm, sigma=sigma, delta=delta, exploration=exploration, shared=shared)
-        current = LinUCB(graph, dim, ridge=ridge, norm=norm, sigma=sigma, delta=delta, exploration=exploration, shared=shared)
-        start = current._state
-        blocks = len(start.theta)
-        state = OFULState(
-            current=start,
-            theta=repeated(start.theta[0], blocks),
-            inverse=repeated(start.inverse[0], blocks),
-            beta=repeated(linucb.radius(start, 0), blocks),
-            log_ratio=repeated(0.0, blocks),
-            switches=repeated(0, blocks, np.int64),
+        super().__init__(graph, dim, locals())
+        blocks = 1 if shared else graph.n_users
+        current = ridge_models(blocks, self.dim, ridge)
+        self.state = self.build_state(
+            current=current,
+            theta=growable_rows(current.theta[0], blocks),
+            inverse=growable_rows(current.inverse[0], blocks),
+            beta=growable_rows(0.0, blocks),
+            log_ratio=growable_rows(0.0, blocks),
+            switches=growable_rows(0, blocks, np.int64),
             wait=log1p(float(switch)),
         )
-        super().__init__(graph, dim, state, dict(switch=switch, **params), seed)
-
-    def unit(self, user: int) -> float:
-        """The radius, as bonus per width."""
-        user = self._check_user(user)
-        return float(self._state.beta[0 if self._state.current.shared else user])
+        self.state.beta[:] = radius(self.state, 0.0)
 
     @property
-    def theta(self) -> Floats:
-        """(n_users, dim) the estimates of the last switch, which choices are made with, as a copy."""
-        return np.array(np.broadcast_to(self._state.theta, (self.n_users, self.dim)))
+    def observations(self) -> Observations:
+        return self.state.current.seen  # type: ignore[no-any-return]
+
+    def bonus_scale(self, user: int) -> float:
+        """The radius of the last switch."""
+        return float(self.state.beta[self.block(user)])
 
     @property
     def switches(self) -> Ints:
         """(n_users,) how often the model of each user was recomputed, as a copy."""
-        return np.array(np.broadcast_to(self._state.switches, self.n_users))
+        return np.array(np.broadcast_to(self.state.switches, self.n_users))
 
-    def _user_rows(self) -> dict[str, Any]:
-        current = self._state.current
-        if current.shared:
-            return {}
-        own = linucb.user_rows(current)
-        last = {"theta": 0.0, "inverse": own["inverse"], "beta": self._first_beta(), "log_ratio": 0.0, "switches": 0}
-        return linucb.user_rows(current, "current.") | last
-
-    def _removable_rows(self) -> dict[str, Any]:
-        check_separate(self, self._state.current.shared)
-        return self._user_rows()
-
-    def _first_beta(self) -> float:
-        """The radius of a user without data: its ratio of determinants is 1."""
-        current = self._state.current
-        noise = self_normalised(0.0, current.sigma, current.delta)
-        return float(current.exploration * (noise + sqrt(current.ridge) * current.norm))
-
-    def _observed(self, user: int) -> int:
-        return int(self._state.current.seen.visits[user])
-
-    def _forget(self, user: int) -> None:
-        self._state.current.rounds[0] -= self._observed(user)
+    def user_rows(self) -> dict[str, Any]:
+        current = ridge_rows("current", self.state.current)
+        first = {"theta": 0.0, "inverse": current["current.inverse"], "beta": radius(self.state, 0.0)}
+        return current | first | {"log_ratio": 0.0, "switches": 0}
 
 
 register(OFULState, score=score, update=update)

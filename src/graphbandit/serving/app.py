@@ -180,7 +180,7 @@ def add_changes(app: FastAPI) -> None:
 
     @app.delete("/v1/arms/{arm}", responses=ERRORS)
     async def delete_arm(arm: PathId) -> Done:
-        """No longer offer an arm. Rewards of earlier decisions are still learned."""
+        """No append_rows offer an arm. Rewards of earlier decisions are still learned."""
         return await change(app.state.runtime.service.delete_arm(arm))
 
 

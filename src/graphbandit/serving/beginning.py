@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .. import archive
+from ..compute.arrays import Floats
 from ..graph import UserGraph
-from ..jit import Floats
 from ..policies import POLICIES, Policy, Stochastic
-from ..policies.kernels import LARGEST_FEATURE
+from ..storage import archive
+from ..validate import LARGEST_FEATURE
 
 Attributes = Mapping[str, str]
 

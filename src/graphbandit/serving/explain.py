@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..jit import Floats
+from ..compute.arrays import Floats
 from ..policies import AdaptiveGraphUCB, Policy, Stochastic
-from ..policies.mixture import EVERYONE
-from ..policies.report import model_weights
+from ..policies.adaptive.mixture import EVERYONE
+from ..policies.adaptive.report import model_weights
 from .recommender import Recommender
 
 MOST_NEIGHBOURS = 50
@@ -45,7 +45,7 @@ def inner(policy: Policy) -> Policy:
 
 def rounds(policy: Policy, row: int) -> int | None:
     """How many rewards of a user have been learned, for policies that keep users apart."""
-    seen = getattr(policy._state, "seen", None)
+    seen = getattr(policy.state, "seen", None)
     return int(seen.visits[row]) if seen is not None and len(seen.visits) > row else None
 
 
@@ -65,7 +65,7 @@ def shares(policy: AdaptiveGraphUCB, row: int, theta: Floats) -> dict[str, float
     Every model's mean is V⁻¹(b + τ g): V⁻¹b is the user's own, τV⁻¹g what it is drawn to, everyone's mean or its neighbours'.
     Lengths of the three parts, scaled to add up to 1; before anything is known all are 0.
     """
-    state = policy._state
+    state = policy.state
     weight = model_weights(state)
     own, everyone = np.zeros(policy.dim), np.zeros(policy.dim)
     for k, tau in enumerate(state.strength):

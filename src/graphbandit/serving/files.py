@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from .. import graphs
+from ..compute.arrays import Floats
 from ..diagnose import read_edges
 from ..diagnose.logs import csv_rows
 from ..graph import UserGraph
-from ..jit import Floats
 from .beginning import Attributes
 from .models import LARGEST_WEIGHT, LONGEST_ID, SLASH, SMALLEST_WEIGHT
 

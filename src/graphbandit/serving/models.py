@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, StringConstraints, Tag
 
-from ..policies.kernels import LARGEST_FEATURE, LARGEST_REWARD
+from ..validate import LARGEST_FEATURE, LARGEST_REWARD
 
 MOST_CANDIDATES = 1000
 MOST_REQUESTS = 1000
@@ -52,7 +52,7 @@ class RecommendationRequest(Model):
 
 
 class SingleRequest(RecommendationRequest):
-    """One request, which can be repeated safely."""
+    """One request, which can be growable_rows safely."""
 
     idempotency_key: Id | None = Field(None, description="A retry with the same key gets the decision of the first attempt.")
 

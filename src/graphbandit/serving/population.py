@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import graphs, signals
-from ..jit import Floats
+from ..compute.arrays import Floats
 from .beginning import Beginning
 from .client import Client, ServiceError
 

@@ -16,9 +16,11 @@ import numpy as np
 import numpy.typing as npt
 from pydantic_core import from_json, to_json
 
-from .. import archive
-from ..jit import Floats, Ints
-from ..policies import Policy, kernels
+from ..compute.arrays import Floats, Ints
+from ..policies import Policy
+from ..policies.core import kernels
+from ..policies.core.kernels import Requests
+from ..storage import archive
 from .beginning import Attributes, Beginning
 from .events import Decision, Event, Kind, Reward, count_in, encode, reward_in, table_in
 
@@ -154,11 +156,11 @@ class Recommender:
 
     def weight(self, a: int, b: int) -> float:
         """Of the edge between two rows; 0 if there is none."""
-        return self.policy._live.weight(a, b)
+        return self.policy.live_graph.weight(a, b)
 
     def edges(self, row: int) -> list[tuple[int, float]]:
         """The neighbours of a row and the weights of the edges."""
-        live = self.policy._live
+        live = self.policy.live_graph
         return [(other, live.weight(row, other)) for other in live.neighbours(row)]
 
     def eligible(self, request: Request) -> list[int]:
@@ -192,7 +194,7 @@ class Recommender:
         users, places = np.array([offer.user for offer in offers]), np.array([offer.places for offer in offers])
         rows = np.array(list(chain.from_iterable([offer.versions for offer in offers])))
         start = np.array([0, *accumulate([len(offer.versions) for offer in offers])])
-        ranked = self.policy.decide_many(users, self._features, rows, start, places, draws)
+        ranked = self.policy.decide_many(Requests(users, self._features, rows, start, places), draws)
         # What is shown, for all offers at once: arrays are slow to take apart one number at a time.
         end = np.cumsum(places)
         shown = np.repeat(start[:-1], places)
@@ -215,7 +217,7 @@ class Recommender:
             return []
         start, places = np.array([0, len(versions)]), np.array([len(versions)])
         draws = np.random.default_rng(0)
-        found = self.policy.decide_many(np.array([user]), self._features, np.array(versions), start, places, draws)
+        found = self.policy.decide_many(Requests(np.array([user]), self._features, np.array(versions), start, places), draws)
         return [(self.versions[versions[a]], float(found.mean[a]), float(found.bonus[a])) for a in found.order.tolist()]
 
     def _matching(self, where: Filter) -> list[int]:
@@ -231,11 +233,13 @@ class Recommender:
     def warm_up(self) -> None:
         """Compile what deciding and learning need, without doing either: the first request should not wait for that."""
         nothing = np.zeros(1, dtype=np.int64)
-        self.policy.decide_many(nothing[:0], self._features, nothing[:0], nothing, nothing[:0], np.random.default_rng(0))
+        self.policy.decide_many(
+            Requests(nothing[:0], self._features, nothing[:0], nothing, nothing[:0]), np.random.default_rng(0)
+        )
         moments = getattr(self.policy, "moments", None)
         if moments is not None and self.names:
             moments(0)  # for explanations
-        kernels.learn_many(self.policy._state, np.empty(0, dtype=np.int64), np.empty((0, self.dim)), np.empty(0))
+        kernels.learn_many(self.policy.state, np.empty(0, dtype=np.int64), np.empty((0, self.dim)), np.empty(0))
 
     # Events: the only way to change.
 
@@ -326,7 +330,7 @@ class Recommender:
 
     def pack(self) -> tuple[dict[str, Any], archive.Arrays]:
         """Header and arrays of a snapshot; copies, so that they can be written while events go on."""
-        policy, arrays = self.policy._packed()
+        policy, arrays = self.policy.pack()
         header: dict[str, Any] = dict(policy=policy, gone=sorted(self.gone), arms=self.arms.copy())
         header |= dict(versions=self.versions.copy(), attributes=self.attributes.copy())
         header |= dict(seq=self.seq, decisions=self.decisions, rewards=self.rewards)
@@ -338,7 +342,7 @@ class Recommender:
     def unpack(cls, kind: type[Policy], header: dict[str, Any], arrays: archive.Arrays) -> Self:
         """The recommender of which `pack` gave header and arrays."""
         inner = {name.removeprefix("policy."): array for name, array in arrays.items() if name.startswith("policy.")}
-        recommender = cls(kind._unpacked(header["policy"], inner), from_json(arrays["names"].tobytes()), header["gone"])
+        recommender = cls(kind.unpack(header["policy"], inner), from_json(arrays["names"].tobytes()), header["gone"])
         recommender.arms, recommender.versions = header["arms"], header["versions"]
         recommender.attributes, recommender._features = header["attributes"], arrays["features"]
         recommender._latest = arrays["latest"]

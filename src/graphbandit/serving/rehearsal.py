@@ -16,8 +16,9 @@ from dataclasses import replace
 import numpy as np
 
 from .. import graphs
-from ..jit import COMPILER
+from ..compute.compiler import COMPILER
 from ..policies import Policy
+from ..policies.core.kernels import Requests
 from ..solvers import DENSE_ROWS, fits_dense
 from .beginning import Beginning
 
@@ -48,7 +49,7 @@ def rehearse_aside(beginning: Beginning) -> None:
 
 def _live_through(policy: Policy, n: int) -> None:
     one, arm = np.ones(1, dtype=np.int64), np.ones((1, policy.dim))
-    policy.decide_many(0 * one, arm, 0 * one, np.arange(2), one, np.random.default_rng(0))
+    policy.decide_many(Requests(0 * one, arm, 0 * one, np.arange(2), one), np.random.default_rng(0))
     policy.update_many([0], arm, [1.0])
     moments = getattr(policy, "moments", None)
     if moments is not None:

@@ -15,7 +15,7 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from ..jit import compiling_aside
+from ..compute.compiler import compiling_aside
 from . import logs
 from .app import create_app, quick_answers
 from .beginning import Beginning

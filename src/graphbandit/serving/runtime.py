@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..archive import Arrays
+from ..storage.archive import Arrays
 from .commit import Done, Writer, awaited
 from .events import Decision, Draft, Event
 from .recommender import Request

@@ -143,7 +143,7 @@ class Service:
     def put_user(self, user: str, edges: dict[str, float]) -> Draft:
         """A new user and its neighbours, or more neighbours for one that there is."""
         if user not in self.recommender.rows:
-            _possible(self.recommender.policy._user_rows)
+            _possible(self.recommender.policy.user_rows)
         for other in edges:
             self.recommender.row(other, "edges")
             if other == user:
@@ -153,7 +153,7 @@ class Service:
     def delete_user(self, user: str) -> Draft:
         """Forget a user."""
         self.recommender.row(user)
-        _possible(self.recommender.policy._removable_rows)
+        _possible(self.recommender.policy.removable_rows)
         return _change(Kind.USER_DELETED, user=user)
 
     def put_edge(self, a: str, b: str, weight: float) -> Draft:
@@ -178,7 +178,7 @@ class Service:
         return _change(Kind.ARM_PUT, arm=arm, features=list(features), attributes=attributes)
 
     def delete_arm(self, arm: str) -> Draft:
-        """No longer offer an arm; rewards for it are still learned."""
+        """No append_rows offer an arm; rewards for it are still learned."""
         self.recommender.version(arm)
         return _change(Kind.ARM_DELETED, arm=arm)
 

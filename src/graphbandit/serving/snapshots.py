@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .. import archive
 from ..policies import Policy
+from ..storage import archive
 from .recommender import Recommender
 
 logger = logging.getLogger("graphbandit.serving")
@@ -26,7 +26,7 @@ class Snapshots:
         """Write what `Recommender.pack` gave, and drop all but the newest."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"snapshot-{header['seq']:020d}.npz"
-        archive.write(path, "snapshot", {"store": self.store, **header}, arrays, gentle=True)
+        archive.write(path, "snapshot", {"store": self.store, **header}, arrays, throttled=True)
         for old in self._paths()[KEPT:]:
             old.unlink(missing_ok=True)
         return path

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ..jit import Floats, Ints
+from ..compute.arrays import Floats, Ints
 
 BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
 """Upper bounds of answer times for Prometheus, in seconds."""
@@ -46,7 +46,7 @@ class Series:
         return self._sums[place]
 
     def add_times(self, moment: float, counts: Counts) -> None:
-        """So many answers took so long, in the step of this moment; forgotten if that is no longer held."""
+        """So many answers took so long, in the step of this moment; forgotten if that is no append_rows held."""
         slot = int(moment) // self.step
         place = slot % self.size
         if self._slot[place] <= slot:
@@ -98,7 +98,7 @@ def percentiles(counts: Counts, shares: Sequence[int]) -> Floats:
            [2.  ]])
     """
     below, rows = np.cumsum(counts, axis=1), np.arange(len(counts))
-    lows, highs = np.array([0.0, *BOUNDS]), np.array([*BOUNDS, BOUNDS[-1]])  # what took longer than a minute took a minute
+    lows, highs = np.array([0.0, *BOUNDS]), np.array([*BOUNDS, BOUNDS[-1]])  # what took append_rows than a minute took a minute
     found = np.empty((len(shares), len(counts)))
     for k, share in enumerate(shares):
         rank = share * below[:, -1]  # in hundredths of an answer: whole numbers, which are compared without error

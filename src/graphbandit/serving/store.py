@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, func, insert, s
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
-from ..jit import Ints
+from ..compute.arrays import Ints
 from .beginning import Beginning
 from .events import Draft, Event, Kind
 from .tables import beginnings, events, migrate

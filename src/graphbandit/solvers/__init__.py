@@ -7,15 +7,14 @@ then, with any right-hand side; `observe` is for `dense` and `cg`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
+from ..compute.adjacency import Links
+from ..compute.arrays import Floats
+from ..compute.compiler import compiled
+from ..compute.dispatch import generic
+from ..compute.observations import Observations
 from ..graph import UserGraph
-from ..jit import Floats, compiled, compiles, python_function
-from ..links import Links
-from ..observations import Observations
 from .cg import CG, observe_cg
 from .dense import Dense, dense, graph_prior, observe_dense
 from .push import Push, observe_push, push
@@ -23,7 +22,6 @@ from .push import Push, observe_push, push
 __all__ = ["CG", "Dense", "Push", "Solver", "fits_dense", "laplacian_solver", "observe", "observe_linked"]
 
 Solver = Dense | Push
-OBSERVE: dict[type, Callable[..., Any]] = {Dense: observe_dense, CG: observe_cg}
 SOLVERS = ("auto", "dense", "push")
 DENSE_ROWS = 256
 """`auto` takes the dense solver while the largest component has at most this many rows (users × dim)."""
@@ -45,27 +43,25 @@ def laplacian_solver(graph: UserGraph, dim: int, *, alpha: float, ridge: float, 
     return push(graph.n_users, dim, alpha=alpha, ridge=ridge, tolerance=tolerance)
 
 
+@generic
 def observe(solver: Dense | CG, seen: Observations, user: int, x: Floats, reward: float) -> None:
     """Bring the solver up to date with an observation that `seen` already counts."""
-    OBSERVE[type(solver)](solver, seen, user, x, reward)
 
 
-@compiles(observe)
-def _observe(solver: Any, seen: Any, user: Any, x: Any, reward: Any) -> Any:
-    return python_function(OBSERVE[solver.instance_class])
+observe.register(Dense, observe_dense)
+observe.register(CG, observe_cg)
+
+
+@generic
+def observe_linked(solver: Solver, links: Links, seen: Observations, user: int, x: Floats, reward: float) -> None:
+    """Bring the Laplacian estimate up to date with an observation that `seen` already counts."""
 
 
 @compiled
-def dense_linked(solver: Dense, links: Links, seen: Observations, user: int, x: Floats, reward: float) -> None:
+def observe_dense_linked(solver: Dense, links: Links, seen: Observations, user: int, x: Floats, reward: float) -> None:
     """`observe_dense`, which knows the edges already."""
     observe_dense(solver, seen, user, x, reward)
 
 
-def observe_linked(solver: Solver, links: Links, seen: Observations, user: int, x: Floats, reward: float) -> None:
-    """Bring the Laplacian estimate up to date with an observation that `seen` already counts."""
-    (dense_linked if isinstance(solver, Dense) else observe_push)(solver, links, seen, user, x, reward)  # type: ignore[arg-type]
-
-
-@compiles(observe_linked)
-def _observe_linked(solver: Any, links: Any, seen: Any, user: Any, x: Any, reward: Any) -> Any:
-    return python_function(dense_linked if solver.instance_class is Dense else observe_push)
+observe_linked.register(Dense, observe_dense_linked)
+observe_linked.register(Push, observe_push)

@@ -15,9 +15,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..jit import Floats, Indices, Ints, compiled
-from ..linalg import follow_gram
-from ..observations import Observations, touched
+from ..compute.arrays import Floats, Indices, Ints
+from ..compute.compiler import compiled
+from ..compute.growable import growable_zeros
+from ..compute.linalg import follow_gram
+from ..compute.observations import Observations
 
 
 class CG(NamedTuple):
@@ -33,12 +35,12 @@ class CG(NamedTuple):
 
 def cg(prior: sparse.csr_array, dim: int) -> CG:
     """The solver before the first observation."""
-    diagonal = touched(prior.shape[0])
+    diagonal = growable_zeros(prior.shape[0])
     diagonal[:] = prior.diagonal()
-    inverse = touched(len(diagonal), dim, dim)
+    inverse = growable_zeros(len(diagonal), dim, dim)
     inverse[:] = np.eye(dim) / diagonal[:, None, None]
     return CG(
-        theta=touched(len(diagonal), dim),
+        theta=growable_zeros(len(diagonal), dim),
         inverse=inverse,
         diagonal=diagonal,
         start=prior.indptr.astype(np.int64),

@@ -18,10 +18,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from ..compute.arrays import Flags, Floats, Indices, Ints
+from ..compute.compiler import compiled
+from ..compute.linalg import CANCELLATION, REFRESH_PERIOD, dot, invert_positive
+from ..compute.observations import Observations
 from ..graph import UserGraph
-from ..jit import Flags, Floats, Indices, Ints, compiled
-from ..linalg import CANCELLATION, REFRESH_PERIOD, dot, invert_positive
-from ..observations import Observations
 
 MEMORY_LIMIT = 4 * 2**30  # bytes of joint inverse above which we refuse: a round would take a second
 

@@ -18,11 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..jit import Flags, Floats, Indices, Ints, compiled
-from ..linalg import dot, follow_gram, multiply
-from ..links import Links
-from ..observations import Observations, touched
-from ..rows import repeated
+from ..compute.adjacency import Links
+from ..compute.arrays import Flags, Floats, Indices, Ints
+from ..compute.compiler import compiled
+from ..compute.growable import growable_rows, growable_zeros
+from ..compute.linalg import dot, follow_gram, multiply
+from ..compute.observations import Observations
 
 
 class Push(NamedTuple):
@@ -43,11 +44,11 @@ def push(n: int, dim: int, *, alpha: float, ridge: float, tolerance: float) -> P
     """The solver of n users before the first observation: θ = 0 solves M θ = 0."""
     shift = ridge + alpha
     return Push(
-        theta=touched(n, dim),
-        residual=touched(n, dim),
-        inverse=repeated(np.eye(dim) / shift, n),
-        queue=repeated(0, n, np.int32),
-        waiting=repeated(False, n, np.bool_),
+        theta=growable_zeros(n, dim),
+        residual=growable_zeros(n, dim),
+        inverse=growable_rows(np.eye(dim) / shift, n),
+        queue=growable_rows(0, n, np.int32),
+        waiting=growable_rows(False, n, np.bool_),
         work=np.zeros(1, dtype=np.int64),
         alpha=alpha,
         shift=shift,

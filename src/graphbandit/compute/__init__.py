@@ -1,0 +1,15 @@
+"""What every numeric room is built from. Nothing here knows of policies.
+
+| module | what is in it |
+|---|---|
+| `arrays` | names for the array types: `Floats`, `Ints`, `Indices`, `Flags` |
+| `compiler` | `compiled`: machine code for a Python function, cached on disk; the only module that touches Numba |
+| `dispatch` | `generic`: one name for several kernels, chosen by the type of the first argument |
+| `staleness` | digests of source files: when compiled code and kept runs are out of date |
+| `linalg` | small dense linear algebra as plain loops: products, Cholesky, rank-one updates |
+| `observations` | sufficient statistics of each user: Gram matrix, bias, visits |
+| `growable` | arrays with a row for each user and spare capacity for more |
+| `adjacency` | the edges of a graph for compiled code, in rows that can grow |
+
+How a kernel is compiled, cached and made stale: `docs/compiler.md`.
+"""

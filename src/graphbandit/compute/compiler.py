@@ -1,0 +1,97 @@
+"""The compiler in its box: `compiled` turns a Python function into machine code. No other module touches Numba.
+
+`docs/compiler.md` explains how a kernel is compiled, cached on disk and made stale.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from numba.core.caching import FunctionCache
+from numba.extending import overload
+
+from .staleness import KERNEL_ROOMS, source_digest
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# No fast-math: it would let the compiler drop the NaN checks that guard every update. Division by zero follows NumPy.
+FLAGS = {"error_model": "numpy"}
+
+
+class KernelCache(FunctionCache):  # type: ignore[misc]
+    """Numba's on-disk cache, made stale by a change of any module whose code a kernel may contain.
+
+    Numba itself looks at the file that defines a function, but a compiled loop contains the code of the kernels that it calls.
+    Without this, an edit of `linalg.py` would leave every cached policy running the old arithmetic. The stamp is made of the
+    contents of files, not of their times: a checkout that changes nothing recompiles nothing.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        own = hashlib.sha256(Path(function.__code__.co_filename).read_bytes()).hexdigest()
+        self._cache_file._source_stamp = (own, source_digest(*KERNEL_ROOMS))
+
+
+def compiled(function: F, *, cache: bool = True) -> F:
+    """Compile `function` with the package's flags and, with `cache`, keep the machine code on disk for the next process."""
+    dispatcher: Any = numba.njit(**FLAGS)(function)
+    if dispatcher is function:  # under NUMBA_DISABLE_JIT=1
+        return function
+    if cache:
+        dispatcher._cache = KernelCache(function)
+    dispatcher._compile_for_args = partial(_compile_or_interpret, dispatcher, dispatcher._compile_for_args)
+    return dispatcher  # type: ignore[no-any-return]
+
+
+def python_function(function: F) -> F:
+    """The Python function behind a compiled one."""
+    return getattr(function, "py_func", function)
+
+
+def specialise(function: Callable[..., Any], choose: Callable[[type], Callable[..., Any]]) -> None:
+    """Let compiled code that calls `function` contain `choose(type of the first argument)` in its place."""
+
+    def implementation(first: Any, *rest: Any) -> Any:
+        return python_function(choose(first.instance_class))
+
+    overload(function, strict=False)(implementation)  # strict would compare the names of parameters
+
+
+COMPILER = "graphbandit-compiler"
+_compiler: threading.Thread | None = None  # the only thread that may compile; None: all may
+
+
+def _compile_or_interpret(dispatcher: Any, compile_for_args: Callable[..., Any], *args: Any) -> Any:
+    """Called by Numba with arguments for whose types it has no machine code in memory."""
+    if _compiler is None or _compiler is threading.current_thread():
+        return compile_for_args(*args)
+    return dispatcher.py_func
+
+
+@contextmanager
+def compiling_aside(work: Callable[[], object]) -> Iterator[threading.Thread]:
+    """Other threads run pure Python while `work` compiles in the background.
+
+    `work` runs in a thread of its own and calls what is to be compiled. Every other thread runs the Python source of a kernel,
+    up to a thousand times slower, until its machine code is there; the last bit of a result may differ between the two. What
+    `work` does not call stays Python.
+    """
+    global _compiler
+    _compiler = threading.Thread(target=work, name=COMPILER, daemon=True)
+    _compiler.start()
+    try:
+        yield _compiler
+    finally:
+        _compiler = None
+
+
+def is_compiling() -> bool:
+    """Whether a background thread, of `compiling_aside` or of a service, compiles now."""
+    return any(thread.name == COMPILER for thread in threading.enumerate())

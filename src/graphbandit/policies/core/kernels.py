@@ -1,0 +1,175 @@
+"""The compiled side of a policy: a state (a NamedTuple of arrays and numbers) and functions of it.
+
+A policy is
+
+* `score(state, user, arms, mean, bonus)`: write the estimate and the exploration bonus of every arm; changes nothing;
+* `update(state, user, x, reward)`: learn from one observation, in place;
+* optionally `sample(state, user, arms, normals, values)`: write the values to maximise, given standard normal draws
+  (Thompson sampling). Without it they are mean + bonus.
+
+`register` connects the functions with the type of the state. The generic kernels below then work on any registered state, from
+Python and from compiled code. Kernels never draw random numbers: the caller hands them over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...compute.arrays import Floats, Ints
+from ...compute.compiler import compiled
+from ...compute.dispatch import generic
+from ...validate import LARGEST_FEATURE, LARGEST_REWARD
+
+Kernel = Callable[..., None]
+
+
+@generic
+def score(state: Any, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
+    """Write the estimate and the exploration bonus of every arm."""
+
+
+@generic
+def update(state: Any, user: int, x: Floats, reward: float) -> None:
+    """Learn from one observation, in place."""
+
+
+@generic
+def sample(state: Any, user: int, arms: Floats, normals: Floats, values: Floats) -> None:
+    """Write the values that the policy maximises."""
+
+
+@compiled
+def optimistic_values(state: Any, user: int, arms: Floats, normals: Floats, values: Floats) -> None:
+    """Optimism in the face of uncertainty, eq. (12): values = mean + bonus."""
+    bonus = np.empty(arms.shape[0])
+    score(state, user, arms, values, bonus)
+    for a in range(arms.shape[0]):
+        values[a] += bonus[a]
+
+
+GENERIC = {"score": score, "update": update, "sample": sample}
+
+
+def register(state: type, *, score: Kernel, update: Kernel, sample: Kernel = optimistic_values) -> None:
+    """Say which compiled functions belong to this type of state."""
+    for name, kernel in (("score", score), ("update", update), ("sample", sample)):
+        GENERIC[name].register(state, kernel)
+
+
+@compiled
+def choose(values: Floats, tie: float) -> int:
+    """Index of the largest value; `tie`, uniform on [0, 1), picks one of several."""
+    best, ties = values[0], 1
+    for a in range(1, values.shape[0]):
+        if values[a] > best:
+            best, ties = values[a], 1
+        elif values[a] == best:
+            ties += 1
+    wanted = int(tie * ties)
+    for a in range(values.shape[0]):
+        if values[a] == best:
+            if wanted == 0:
+                return a
+            wanted -= 1
+    return 0
+
+
+@compiled
+def decide(state: Any, user: int, arms: Floats, normals: Floats, tie: float) -> int:
+    """One decision: the values of all arms, then the best."""
+    values = np.empty(arms.shape[0])
+    sample(state, user, arms, normals, values)
+    return choose(values, tie)
+
+
+@compiled
+def count_wins(state: Any, user: int, arms: Floats, normals: Floats, wins: Floats) -> None:
+    """Add to `wins` one decision for every row of `normals`, in equal parts to the arms that `choose` would choose from."""
+    values = np.empty(arms.shape[0])
+    for draw in range(normals.shape[0]):
+        sample(state, user, arms, normals[draw], values)
+        best, ties = values[0], 0
+        for a in range(values.shape[0]):
+            best = max(best, values[a])
+        for a in range(values.shape[0]):
+            ties += values[a] == best
+        for a in range(values.shape[0]):
+            if values[a] == best:
+                wins[a] += 1.0 / ties
+
+
+@compiled
+def learn(state: Any, user: int, x: Floats, reward: float) -> bool:
+    """`update` if the observation is finite and not too large; otherwise leave the state alone and return False."""
+    if not abs(reward) <= LARGEST_REWARD:  # NaN fails too
+        return False
+    for k in range(x.shape[0]):
+        if not abs(x[k]) <= LARGEST_FEATURE:
+            return False
+    update(state, user, x, reward)
+    return True
+
+
+@compiled
+def learn_many(state: Any, users: Ints, features: Floats, rewards: Floats) -> None:
+    """Learn one observation after the other; the caller has checked that each is usable."""
+    for row in range(users.shape[0]):
+        learn(state, users[row], features[row], rewards[row])  # not `update`, which would be compiled a second time
+
+
+class Requests(NamedTuple):
+    """Decisions to be made about many users: user i is offered the arms `table[rows[start[i] : start[i + 1]]]`."""
+
+    users: Ints  # (n,)
+    table: Floats  # (m, d), features of all arms
+    rows: Ints  # (candidates,), of all users one after the other
+    start: Ints  # (n + 1,), where the candidates of each user begin
+    places: Ints  # (n,), how many are to be ranked
+
+
+class Rankings(NamedTuple):
+    """Decisions about many users with everything that a log of them needs; candidates as in `Requests.rows`."""
+
+    order: Ints  # (candidates,), for each user the positions of its candidates, best first, as many as there are places
+    mean: Floats  # (candidates,)
+    bonus: Floats  # (candidates,)
+    propensity: Floats  # (n,), probability that the first arm is first
+
+
+@compiled
+def rank_many(state: Any, requests: Requests, luck: Floats, rankings: Rankings) -> None:
+    """`Policy.decide_many` for optimistic policies: of arms with the same value, the one with the most luck is first."""
+    table, mean, bonus = requests.table, rankings.mean, rankings.bonus
+    for i in range(requests.users.shape[0]):
+        first, end = requests.start[i], requests.start[i + 1]
+        arms = np.empty((end - first, table.shape[1]))
+        for a in range(end - first):
+            for j in range(table.shape[1]):
+                arms[a, j] = table[requests.rows[first + a], j]
+        score(state, requests.users[i], arms, mean[first:end], bonus[first:end])
+        values = np.empty(end - first)
+        for a in range(end - first):
+            values[a] = mean[first + a] + bonus[first + a]
+        order = rankings.order[first:end]
+        rankings.propensity[i] = best_first(values, luck[first:end], requests.places[i], order)
+
+
+@compiled
+def best_first(values: Floats, luck: Floats, places: int, order: Ints) -> float:
+    """Write the positions of the largest values, and return the probability of the first; overwrites `values`."""
+    chance = 1.0
+    for place in range(places):
+        best, ties = 0, 0
+        for a in range(values.shape[0]):
+            if values[a] > values[best] or (values[a] == values[best] and luck[a] > luck[best]):
+                best = a
+        if place == 0:
+            for a in range(values.shape[0]):
+                ties += values[a] == values[best]
+            chance = 1.0 / ties
+        order[place] = best
+        values[best] = -np.inf
+    return chance

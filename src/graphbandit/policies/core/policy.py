@@ -1,0 +1,521 @@
+"""`Policy`: the Python shell that every policy shares around its compiled kernels."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import os
+import sys
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple, Self, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from ...compute.arrays import Floats, Ints
+from ...compute.observations import Observations
+from ...graph import UserGraph
+from ...live_graph import Edges, LiveGraph
+from ...storage import archive
+from ...validate import (
+    NOT_NEGATIVE,
+    POSITIVE,
+    PROBABILITY,
+    Range,
+    as_floats,
+    check,
+    check_all,
+    check_features,
+    check_observation,
+    check_observations,
+    check_places,
+    count,
+    is_number,
+    one_of,
+    optional,
+)
+from . import graph_changes, kernels, policy_file
+from .graph_changes import Changes, Removal
+from .kernels import Rankings, Requests
+from .schedules import RADII
+
+Seed = int | np.random.Generator | np.random.SeedSequence | None
+NO_NORMALS = np.empty(0)
+PROPENSITY_DRAWS = 1000
+"""Further decisions that are drawn to find how probable the one taken was."""
+NOT_SETTINGS = ("self", "graph", "dim", "seed")
+
+
+class Scores(NamedTuple):
+    """What a policy thinks of each arm: its estimate, and the bonus that exploration adds."""
+
+    mean: Floats
+    bonus: Floats
+
+
+class Choice(NamedTuple):
+    """The chosen arm and the probability of that choice: a line of a log for off-policy evaluation."""
+
+    arm: int
+    propensity: float
+
+
+class Policy:
+    """Recommends arms to the users of a graph and learns from their rewards. Not thread-safe: one writer per policy.
+
+    A subclass declares its settings as keyword arguments of `__init__` and their ranges in `ranges`, sets `State` to the type
+    of its compiled state, calls `super().__init__(graph, dim, locals())` and builds `self.state`. `linucb.py` is an example.
+    What else it may override is at the end of this class.
+    """
+
+    State: ClassVar[type]
+    ranges: ClassVar[dict[str, Range]] = {
+        "ridge": POSITIVE,
+        "alpha": POSITIVE,
+        "sigma": NOT_NEGATIVE,
+        "delta": PROBABILITY,
+        "norm": optional(NOT_NEGATIVE),
+        "exploration": NOT_NEGATIVE,
+        "scale": optional(NOT_NEGATIVE),
+        "radius": one_of(RADII),
+    }
+    """Allowed values of the settings, by name. A policy with further ones adds them: `ranges = Policy.ranges | {…}`."""
+    has_quadratic_bonus: ClassVar[bool] = True
+    """True if bonus² is one quadratic form in the features; pending decisions then shrink every arm's bonus."""
+
+    state: Any
+    params: dict[str, Any]
+
+    def __init__(self, graph: UserGraph, dim: int, given: Any, params: Any = None, seed: Seed = 0, noise: int = 0) -> None:
+        """Check the arguments in `given`, the `locals()` of the subclass's `__init__`, and collect its settings in `params`."""
+        if params is not None:  # SHIM: policies that are not converted yet
+            self.live_graph, self.dim, self.params, self.state = LiveGraph(graph), dim, params, given
+            self.rng, self._since_refresh, self._old_normals = np.random.default_rng(seed), 0, noise
+            return
+        if not isinstance(graph, UserGraph):
+            raise ValueError(f"graph must be a UserGraph (see graphbandit.graphs), but it is a {type(graph).__name__}.")
+        if not count().holds(dim):
+            raise ValueError(f"dim must be a positive integer, but it is {dim!r}.")
+        names = inspect.signature(type(self)).parameters
+        self.params = {name: given[name] for name in names if name not in NOT_SETTINGS}
+        check_all(self.params, self.ranges)
+        self.live_graph = LiveGraph(graph)
+        self.dim = int(dim)
+        self.rng = np.random.default_rng(given.get("seed", 0))
+        self._since_refresh = 0  # observations
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.params.items() if np.ndim(value) == 0)
+        return f"{type(self).__name__}({self.graph!r}, {self.dim}, {settings})"
+
+    @property
+    def graph(self) -> UserGraph:
+        """The graph of the users as it is now; after changes it is rebuilt when it is asked for."""
+        return self.live_graph.frozen()
+
+    @property
+    def n_users(self) -> int:
+        """Number of users now."""
+        return self.live_graph.n_users
+
+    @property
+    def observations(self) -> Observations:
+        """The sufficient statistics of the users: in the state, or in a part of it called `model`."""
+        return getattr(self.state, "model", self.state).seen  # type: ignore[no-any-return]
+
+    @property
+    def theta(self) -> Floats:
+        """(n_users, dim) the current estimate for every user, as a copy."""
+        theta = getattr(self.state, "model", self.state).theta
+        return np.array(np.broadcast_to(theta, (self.n_users, self.dim)))
+
+    def reseed(self, seed: Seed) -> None:
+        """Replace the generator that breaks ties and draws samples."""
+        self.rng = np.random.default_rng(seed)
+
+    # Decisions
+
+    @overload
+    def recommend(self, user: int, arms: npt.ArrayLike, *, propensity: Literal[False] = False) -> int: ...
+
+    @overload
+    def recommend(self, user: int, arms: npt.ArrayLike, *, propensity: Literal[True]) -> Choice: ...
+
+    def recommend(self, user: int, arms: npt.ArrayLike, *, propensity: bool = False) -> int | Choice:
+        """The row of `arms`, an (m, dim) array, to show to `user` now; with `propensity`, a `Choice` with its probability.
+
+        A policy that samples is asked what it would choose under 1000 further draws. The draw of the decision itself counts as
+        one more: a weight 1/propensity then is right on average, and never above 1001 (docs/policies.md, "Propensities").
+        """
+        user, features = self.check_user(user), check_features(arms, self.dim)
+        others = self.other_normals(PROPENSITY_DRAWS) if propensity else None  # before the decision advances the generator
+        normals = self.draw_normals()
+        arm = int(kernels.decide(self.state, user, features, normals, self.rng.random()))
+        if others is None:
+            return arm
+        return Choice(arm, float(self.choice_probabilities(user, features, np.vstack([normals, others]))[arm]))
+
+    def propensities(self, user: int, arms: npt.ArrayLike, draws: int = PROPENSITY_DRAWS) -> Floats:
+        """(m,) the probability with which `recommend` would choose each row of `arms` now; changes nothing.
+
+        Exact, unless the policy samples: then from `draws` draws and one more that favours no arm, so that none has
+        probability 0. The standard error is sqrt(p (1 - p) / draws), at most 0.016 with 1000.
+
+        >>> from graphbandit import LinUCB, graphs
+        >>> LinUCB(graphs.empty(1), 2).propensities(0, [[1, 0], [0, 1], [0, 0]]).tolist()
+        [0.5, 0.5, 0.0]
+        """
+        user, features = self.check_user(user), check_features(arms, self.dim)
+        check("draws", draws, count())
+        if not self.is_sampling:
+            return self.choice_probabilities(user, features, np.zeros((1, self.n_normals)))
+        chances = self.choice_probabilities(user, features, self.other_normals(draws))
+        return np.asarray((draws * chances + 1.0 / len(features)) / (draws + 1))
+
+    def rank(self, user: int, arms: npt.ArrayLike, k: int) -> Ints:
+        """The `k` best rows of `arms` for `user`, best first; ties in random order."""
+        user, features = self.check_user(user), check_features(arms, self.dim)
+        check_places(k, len(features))
+        values = np.empty(len(features))
+        kernels.sample(self.state, user, features, self.draw_normals(), values)
+        dealt = self.rng.permutation(len(features))
+        return dealt[np.argsort(-values[dealt], kind="stable")][:k]
+
+    def scores(self, user: int, arms: npt.ArrayLike) -> Scores:
+        """Estimate and exploration bonus of every row of `arms`; changes nothing."""
+        user, features = self.check_user(user), check_features(arms, self.dim)
+        scores = Scores(np.empty(len(features)), np.empty(len(features)))
+        kernels.score(self.state, user, features, scores.mean, scores.bonus)
+        return scores
+
+    def decide_many(self, requests: Requests, rng: np.random.Generator) -> Rankings:
+        """`rank` for many users, with scores and propensities, in one compiled call. For services: nothing is checked.
+
+        Randomness comes from `rng`, so that nothing in the policy changes: a policy that is rebuilt from a log of rewards
+        does not depend on the decisions that it was asked for.
+
+        >>> from graphbandit import LinUCB, graphs
+        >>> one, two = np.ones(1, dtype=np.int64), np.arange(2)
+        >>> requests = Requests(users=0 * one, table=np.eye(2), rows=two, start=2 * two, places=one)
+        >>> LinUCB(graphs.empty(1), 2).decide_many(requests, np.random.default_rng(0)).propensity.tolist()
+        [0.5]
+        """
+        start, offered = requests.start, len(requests.rows)
+        luck = rng.random(offered)
+        ranked = Rankings(np.zeros(offered, np.int64), np.empty(offered), np.empty(offered), np.empty(len(requests.users)))
+        if self.is_optimistic:
+            kernels.rank_many(self.state, requests, luck, ranked)
+            return ranked
+        for i, user in enumerate(requests.users.tolist()):
+            own = slice(start[i], start[i + 1])
+            arms, values = requests.table[requests.rows[own]], np.empty(start[i + 1] - start[i])
+            ranked.mean[own], ranked.bonus[own] = self.scores(user, arms)
+            normals = rng.standard_normal((1 + PROPENSITY_DRAWS if self.is_sampling else 1, self.n_normals))
+            kernels.sample(self.state, user, arms, normals[0], values)
+            ranked.order[own] = np.lexsort((luck[own], -values))
+            ranked.propensity[i] = self.choice_probabilities(user, arms, normals)[ranked.order[start[i]]]
+        return ranked
+
+    # Learning
+
+    def update(self, user: int, x: npt.ArrayLike, reward: float) -> None:
+        """Learn that showing features `x` to `user` earned `reward`."""
+        user, features = self.check_user(user), as_floats(x, "x")
+        usable = features.shape == (self.dim,) and is_number(reward)
+        if not usable or not kernels.learn(self.state, user, features, float(reward)):
+            check_observation(x, reward, self.dim)  # raises: it refuses what the kernel does
+        self.count_rounds(1)
+
+    def update_many(self, users: npt.ArrayLike, X: npt.ArrayLike, rewards: npt.ArrayLike) -> None:
+        """Learn a batch, row by row: the same numbers as calls of `update`, compiled. Nothing changes if one row is bad.
+
+        >>> from graphbandit import LinUCB, graphs
+        >>> policy = LinUCB(graphs.empty(2), 2)
+        >>> policy.update_many([0, 1], [[1.0, 0.0], [0.0, 1.0]], [1.0, 0.5])
+        >>> policy.theta.tolist()
+        [[0.5, 0.0], [0.0, 0.25]]
+        """
+        who, features, values = check_observations(users, X, rewards, self.dim, self.n_users, self.check_user)
+        if not self.learns_by_kernels:
+            for row, user in enumerate(who.tolist()):
+                self.update(user, features[row], float(values[row]))
+            return
+        for block in self.blocks(len(who)):
+            kernels.learn_many(self.state, who[block], features[block], values[block])
+
+    def blocks(self, rounds: int) -> Iterator[slice]:
+        """Divide so many rounds into slices between two calls of `refresh`; a slice is counted when the next is asked for."""
+        done = 0
+        while done < rounds:
+            block = slice(done, min(rounds, done + self.until_refresh))
+            yield block
+            self.count_rounds(block.stop - block.start)
+            done = block.stop
+
+    def count_rounds(self, rounds: int) -> None:
+        """Count observations that the state has learned, at most `until_refresh` of them, and refresh if it is time."""
+        self._since_refresh += rounds
+        if self.period and self._since_refresh >= self.period:
+            self._since_refresh = 0
+            self.refresh()
+
+    @property
+    def until_refresh(self) -> int:
+        """How many observations may follow before `refresh` is due."""
+        return self.period - self._since_refresh if self.period else sys.maxsize
+
+    # Users and edges that come and go
+
+    def add_user(self, edges: Edges = (), *, id: Hashable | None = None) -> int:
+        """Take in a new user and return its index, which is the next one.
+
+        Parameters
+        ----------
+        edges : mapping {user: weight}, or iterable of users or of pairs (user, weight)
+            Whom it is joined with; 1 is the weight of an edge without one.
+        id : hashable
+            Its name, if the users of the graph have names.
+
+        Examples
+        --------
+        >>> from graphbandit import GraphUCB, graphs
+        >>> policy = GraphUCB(graphs.from_edges([(0, 1)]), 1)
+        >>> policy.update(0, [1.0], 1.0)
+        >>> policy.add_user({0: 1.0, 1: 0.5})
+        2
+        >>> policy.theta.round(3).ravel().tolist()  # it knows what its friends like
+        [0.976, 0.961, 0.961]
+        """
+        return graph_changes.add_user(self, edges, id)
+
+    def add_edge(self, i: int, j: int, weight: float = 1.0) -> None:
+        """Join two users who are not joined yet."""
+        self.change_edges([graph_changes.new_edge(self.live_graph, i, j, weight)])
+
+    def set_weight(self, i: int, j: int, weight: float) -> None:
+        """Change the weight of an edge."""
+        self.change_edges([graph_changes.changed_edge(self.live_graph, i, j, weight)])
+
+    def remove_edge(self, i: int, j: int) -> None:
+        """Part two users who are joined."""
+        self.change_edges([graph_changes.removed_edge(self.live_graph, i, j)])
+
+    def remove_user(self, user: int) -> Removal:
+        """Remove a user's data and edges, and return what they were to the others.
+
+        The index stays that of a user without data or edges, so that nobody else's changes.
+
+        >>> from graphbandit import GraphUCB, graphs
+        >>> policy = GraphUCB(graphs.from_edges([(0, 1)]), 1)
+        >>> policy.update(0, [1.0], 1.0)
+        >>> policy.remove_user(0).moved.round(3).tolist()
+        [0.971]
+        >>> policy.theta.tolist()
+        [[0.0], [0.0]]
+        """
+        return graph_changes.remove_user(self, user)
+
+    def set_graph(self, graph: UserGraph) -> None:
+        """Replace all edges at once; what has been learned of the users stays.
+
+        It may have more users than before, at the end, and not fewer. Costs as much as there are users and edges.
+
+        >>> from graphbandit import GraphUCB, graphs
+        >>> policy = GraphUCB(graphs.empty(3), 1)
+        >>> policy.update(0, [1.0], 1.0)
+        >>> policy.set_graph(graphs.from_edges([(0, 1)], n_users=3))
+        >>> policy.theta.round(3).ravel().tolist()
+        [0.98, 0.971, 0.0]
+        """
+        graph_changes.set_graph(self, graph)
+
+    def change_edges(self, changes: Sequence[graph_changes.Edge], users: Sequence[int] = ()) -> None:
+        """Give edges (i, j) new weights, 0 for none, and update the estimate; `users` have changed besides. Not checked."""
+        graph_changes.change_edges(self, changes, users)
+
+    # Files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the whole policy to one file: graph, settings, state and random generator."""
+        archive.write(path, "policy", *self.pack())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The policy that `save` wrote; it continues bit for bit where the saved one stopped."""
+        header, arrays = archive.read(path, "policy")
+        if header["policy"] != cls.__name__:
+            raise archive.ArchiveError(f"{path} holds a {header['policy']}, not a {cls.__name__}.")
+        try:
+            return cls.unpack(header, arrays)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise archive.ArchiveError(f"{path} is damaged: it lacks a part of a {cls.__name__} ({error!r}).") from None
+
+    def pack(self) -> tuple[dict[str, Any], archive.Arrays]:
+        """Header and arrays of the file."""
+        return policy_file.pack(self, self._since_refresh)
+
+    @classmethod
+    def unpack(cls, header: dict[str, Any], arrays: archive.Arrays) -> Self:
+        """The policy of which `pack` gave header and arrays."""
+        policy = cls.__new__(cls)
+        graph, policy.state = policy_file.unpack(cls.__name__, cls.State, header, arrays)
+        policy.restore(graph, header)
+        return policy
+
+    def restore(self, graph: UserGraph, header: dict[str, Any]) -> None:
+        """Set everything but the state from the header of a file."""
+        self.live_graph, self.dim, self.params = LiveGraph(graph), header["dim"], header["params"]
+        self.rng = policy_file.generator(header["generator"])
+        self._since_refresh = header["since"]
+        self._old_normals = header["noise"]  # SHIM
+
+    # What a policy may override
+
+    @property
+    def n_normals(self) -> int:
+        """Standard normal draws that a decision needs; 0 unless the policy samples."""
+        return getattr(self, "_old_normals", 0)  # SHIM
+
+    @property
+    def is_optimistic(self) -> bool:
+        """Whether the values to maximise are mean + bonus, without draws."""
+        return self.n_normals == 0
+
+    @property
+    def is_sampling(self) -> bool:
+        """Whether many decisions have to be drawn to know the probability of a choice."""
+        return self.n_normals > 0
+
+    @property
+    def decides_by_kernels(self) -> bool:
+        """Whether the compiled loop decides as `recommend` does: not if a subclass has replaced that method."""
+        return type(self).recommend is Policy.recommend
+
+    @property
+    def learns_by_kernels(self) -> bool:
+        """Whether the compiled loop learns as `update` does: not if a subclass has replaced that method."""
+        return type(self).update is Policy.update
+
+    @property
+    def period(self) -> int:
+        """Observations between two calls of `refresh`; 0 if the policy needs none."""
+        return 0
+
+    def refresh(self) -> None:
+        """Work that is not done in every round, in Python: clustering by a graph library, solving a large system."""
+
+    def bonus_scale(self, user: int) -> float:
+        """Scale β such that bonus = β √(xᵀV⁻¹x), with V in observations. By default `beta`, or 1 if a policy has none."""
+        beta = getattr(self, "beta", None)
+        return 1.0 if beta is None else float(beta(user))
+
+    def user_rows(self) -> dict[str, Any]:
+        """Arrays of the state with a row for each user, by dotted name, and that row for a user without data or edges.
+
+        Not asked for if all users share one model.
+        """
+        raise ValueError(f"{type(self).__name__} cannot take in or remove users while it runs; make a new one.")
+
+    def removable_rows(self) -> dict[str, Any]:
+        """The rows to reset when a user is removed; a ValueError if its data cannot be told from others'."""
+        return self.user_rows()
+
+    def forget_user(self, user: int) -> None:
+        """Take a user out of what is summed over users, before its rows are reset."""
+        rounds = getattr(self.state, "rounds", None)
+        if rounds is not None:
+            rounds[0] -= self.n_observations(user)
+
+    def follow_graph(self, users: Ints, changes: Changes) -> None:
+        """Update the state after changes of edges, or of the data of `users`; a ValueError if the policy cannot."""
+
+    def n_observations(self, user: int) -> int:
+        """How many observations of a user there are."""
+        return int(self.observations.visits[user])
+
+    def estimates(self, users: Ints) -> Floats:
+        """(k, dim) the estimates of these users, if possible at no cost for the others."""
+        theta = getattr(getattr(self.state, "model", self.state), "theta", None)
+        return np.asarray(self.theta[users] if theta is None or len(theta) < self.n_users else theta[users])
+
+    # What policies are built with
+
+    def build_state(self, **arrays: Any) -> Any:
+        """A `State` of these arrays; numbers that are not given are the settings of the same name, NaN for None."""
+        numbers = policy_file.number_fields(self.State)
+        settings = {name: kind(_or_nan(self.params[name])) for name, kind in numbers.items() if name not in arrays}
+        return self.State(**arrays, **settings)
+
+    def check_user(self, user: object) -> int:
+        """Return `user` as an int, or raise a ValueError that names it."""
+        return self.live_graph.check_user(user)
+
+    def block(self, user: int) -> int:
+        """The model of a user: its own index, or 0 if all users share one."""
+        user = self.check_user(user)
+        return 0 if self.params.get("shared") else user
+
+    def draw_normals(self) -> Floats:
+        """(n_normals,) the draws of one decision."""
+        return self.rng.standard_normal(self.n_normals) if self.n_normals else NO_NORMALS
+
+    def other_normals(self, draws: int) -> Floats:
+        """(draws, n_normals) the draws of other decisions; none if one decides it all. The generator does not move."""
+        if not self.is_sampling:
+            return np.empty((0, self.n_normals))
+        ahead = copy.deepcopy(self.rng).integers(2**63, size=4)  # hashed into a seed, which makes an unrelated stream
+        return np.random.default_rng(ahead).standard_normal((draws, self.n_normals))
+
+    def choice_probabilities(self, user: int, arms: Floats, normals: Floats) -> Floats:
+        """(m,) the probability of each arm, on average over the rows of `normals`: the best under a row share its part."""
+        chances = np.zeros(len(arms))
+        kernels.count_wins(self.state, user, arms, normals, chances)
+        return chances / len(normals)
+
+
+def _or_nan(value: Any) -> Any:
+    return float("nan") if value is None else value
+
+
+# SHIM: to be removed when every policy declares its ranges
+
+
+def check_positive(**values: float) -> None:
+    """SHIM."""
+    for name, value in values.items():
+        check(name, value, POSITIVE)
+
+
+def check_not_negative(**values: float) -> None:
+    """SHIM."""
+    for name, value in values.items():
+        check(name, value, NOT_NEGATIVE)
+
+
+def check_probability(**values: float) -> None:
+    """SHIM."""
+    for name, value in values.items():
+        check(name, value, PROBABILITY)
+
+
+def check_count(least: int = 1, **values: int) -> None:
+    """SHIM."""
+    for name, value in values.items():
+        check(name, value, count(least))
+
+
+def check_choice(name: str, value: str, choices: tuple[str, ...]) -> int:
+    """SHIM."""
+    return choices.index(check(name, value, one_of(choices)))
+
+
+def check_dim(graph: UserGraph, dim: int) -> int:
+    """SHIM."""
+    if not isinstance(graph, UserGraph):
+        raise ValueError(f"graph must be a UserGraph (see graphbandit.graphs), but it is a {type(graph).__name__}.")
+    if not count().holds(dim):
+        raise ValueError(f"dim must be a positive integer, but it is {dim!r}.")
+    return int(dim)
+
+
+from .policy_file import generator as read_generator  # noqa: E402, F401

@@ -1,0 +1,71 @@
+"""Ridge regression, one model per user or one for all, kept up to date by rank-one updates; and scores from any such model.
+
+| symbol | here | meaning |
+|---|---|---|
+| A_i, b_i | `seen.gram`, `seen.bias` | Σ x xᵀ and Σ y x |
+| V_i⁻¹ | `inverse` | (A_i + ridge I)⁻¹ |
+| θ_i | `theta` | V_i⁻¹ b_i |
+| log det V_i / det ridge I | `log_ratio` | how much has been learned; the radius of confidence grows with it |
+"""
+
+from __future__ import annotations
+
+from math import log, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...compute.arrays import Floats
+from ...compute.compiler import compiled
+from ...compute.growable import growable_rows, growable_zeros
+from ...compute.linalg import REFRESH_PERIOD, dot, follow_gram, log_determinant, multiply, quadratic_form
+from ...compute.observations import Observations, no_observations, observation_rows, record
+
+
+class Ridge(NamedTuple):
+    """One block per model: n blocks, or a single one that all users share."""
+
+    seen: Observations
+    inverse: Floats  # (blocks, d, d)
+    theta: Floats  # (blocks, d)
+    log_ratio: Floats  # (blocks,)
+    ridge: float
+
+
+def ridge_models(blocks: int, dim: int, ridge: float) -> Ridge:
+    """The models before the first observation."""
+    return Ridge(
+        seen=no_observations(blocks, dim),
+        inverse=growable_rows(np.eye(dim) / ridge, blocks),
+        theta=growable_zeros(blocks, dim),
+        log_ratio=growable_zeros(blocks),
+        ridge=float(ridge),
+    )
+
+
+def ridge_rows(name: str, model: Ridge) -> dict[str, Any]:
+    """The rows of a user without data, for the models that the state has under this name."""
+    own = {"inverse": np.eye(model.theta.shape[1]) / model.ridge, "theta": 0.0, "log_ratio": 0.0}
+    return observation_rows(f"{name}.seen") | {f"{name}.{part}": row for part, row in own.items()}
+
+
+@compiled
+def observe(model: Ridge, block: int, x: Floats, reward: float) -> None:
+    """V += x xᵀ, b += y x, θ = V⁻¹ b."""
+    gram, inverse = model.seen.gram[block], model.inverse[block]
+    growth = 1.0 + quadratic_form(inverse, x)  # det(V + x xᵀ) / det V
+    record(model.seen, block, x, reward)
+    follow_gram(inverse, gram, model.ridge, x, model.seen.visits[block])
+    multiply(inverse, model.seen.bias[block], model.theta[block])
+    model.log_ratio[block] += log(growth)
+    if model.seen.visits[block] % REFRESH_PERIOD == 0:  # the sum drifts
+        prior = x.shape[0] * log(model.ridge)
+        model.log_ratio[block] = log_determinant(gram, model.ridge, np.empty(gram.shape)) - prior
+
+
+@compiled
+def optimistic_scores(theta: Floats, inverse: Floats, beta: float, arms: Floats, mean: Floats, bonus: Floats) -> None:
+    """Write xᵀθ and beta ‖x‖ in the metric V⁻¹ for every arm."""
+    for a in range(arms.shape[0]):
+        mean[a] = dot(arms[a], theta)
+        bonus[a] = beta * sqrt(max(0.0, quadratic_form(inverse, arms[a])))

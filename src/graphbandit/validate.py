@@ -1,0 +1,168 @@
+"""Range, shape and name checks. Every error is a sentence that names the argument: this is the only place they are written.
+
+Allowed ranges are data, so that a class can declare them in a table:
+
+>>> check("ridge", 0.5, POSITIVE)
+0.5
+>>> check("ridge", -1, POSITIVE)
+Traceback (most recent call last):
+ValueError: ridge must be a positive number, but it is -1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .compute.arrays import Floats, Ints
+from .compute.linalg import all_within
+
+LARGEST_FEATURE = 1e6
+"""Above, the square of a feature drowns a ridge of 0.01 in rounding, and one user's data those of a whole cluster."""
+LARGEST_REWARD = 1e15
+
+
+class Range(NamedTuple):
+    """The values that an argument may have: `text` completes the sentence "… must be …"."""
+
+    text: str
+    holds: Callable[[Any], bool]
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a real number; True and False are not."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def is_integer(value: object) -> bool:
+    """Whether a value is an integer; True and False are not."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+POSITIVE = Range("a positive number", lambda value: is_number(value) and 0 < value < np.inf)
+NOT_NEGATIVE = Range("zero or a positive number", lambda value: is_number(value) and 0 <= value < np.inf)
+PROBABILITY = Range("a probability above 0 and up to 1", lambda value: is_number(value) and 0 < value <= 1)
+SHARE = Range("a share from 0 to 1", lambda value: is_number(value) and 0 <= value <= 1)
+WEIGHT = Range("a positive finite number", POSITIVE.holds)
+
+
+def count(least: int = 1) -> Range:
+    """Integers of at least `least`."""
+    return Range(f"an integer of at least {least}", lambda value: is_integer(value) and value >= least)
+
+
+def one_of(choices: Iterable[str]) -> Range:
+    """These names."""
+    names = tuple(choices)
+    return Range(f"one of {', '.join(names)}", lambda value: isinstance(value, str) and value in names)
+
+
+def optional(allowed: Range) -> Range:
+    """None, or a value of this range."""
+    return Range(allowed.text, lambda value: value is None or allowed.holds(value))
+
+
+def list_of(allowed: Range, what: str) -> Range:
+    """One or more values of this range; `what` names them in the plural."""
+
+    def holds(values: Any) -> bool:
+        listed = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
+        return listed and len(values) > 0 and all(map(allowed.holds, values))
+
+    return Range(f"a list of one or more {what}", holds)
+
+
+def check(name: str, value: Any, allowed: Range) -> Any:
+    """`value`, or a ValueError that names the argument."""
+    if not allowed.holds(value):
+        raise ValueError(f"{name} must be {allowed.text}, but it is {value!r}.")
+    return value
+
+
+def check_all(values: Mapping[str, Any], ranges: Mapping[str, Range]) -> None:
+    """Raise a ValueError that names the first value outside its range; a value without a range may be anything."""
+    for name, value in values.items():
+        if name in ranges:
+            check(name, value, ranges[name])
+
+
+def check_places(k: object, n_arms: int) -> None:
+    """Raise a ValueError unless `k` of `n_arms` arms can be ranked."""
+    if not is_integer(k) or not 1 <= k <= n_arms:  # type: ignore[operator]
+        raise ValueError(f"k must lie between 1 and the number of arms, {n_arms}, but it is {k!r}.")
+
+
+def as_floats(values: npt.ArrayLike, name: str) -> Floats:
+    """`values` as a contiguous, writable array of float64, or a ValueError."""
+    try:
+        if np.iscomplexobj(values):
+            raise TypeError
+        array = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be an array of numbers, but it is {values!r}.") from None
+    # A read-only array is another type to the compiler: a copy is cheaper than a second compilation.
+    return array if array.flags.writeable else array.copy()
+
+
+def check_features(arms: npt.ArrayLike, dim: int) -> Floats:
+    """An (m, dim) array of finite features, m ≥ 1, or a ValueError."""
+    features = as_floats(arms, "arms")
+    if features.ndim != 2 or features.shape[1] != dim or len(features) == 0:
+        raise ValueError(
+            f"arms must be an array with one row of {dim} features for each of one or more arms, "
+            f"but its shape is {features.shape}."
+        )
+    if not all_within(features, LARGEST_FEATURE):
+        row, column = np.argwhere(~(np.abs(features) <= LARGEST_FEATURE))[0]
+        raise ValueError(
+            f"arms must be finite and at most {LARGEST_FEATURE:g} in size, "
+            f"but arms[{row}, {column}] is {features[row, column]}; scale the features."
+        )
+    return features
+
+
+def check_observation(x: npt.ArrayLike, reward: Any, dim: int) -> tuple[Floats, float]:
+    """One (dim,) vector of finite features and one finite reward, or a ValueError."""
+    features = as_floats(x, "x")
+    if features.shape != (dim,):
+        raise ValueError(f"x must be a vector of length {dim}, but its shape is {features.shape}.")
+    if not is_number(reward):
+        raise ValueError(f"reward must be a number, but it is {reward!r}.")
+    if not abs(reward) <= LARGEST_REWARD:  # NaN fails too
+        raise ValueError(f"reward must be finite and at most {LARGEST_REWARD:g} in size, but it is {reward!r}.")
+    if not all_within(features.reshape(1, dim), LARGEST_FEATURE):
+        raise ValueError(f"x must be finite and at most {LARGEST_FEATURE:g} in size, but it is {features}.")
+    return features, float(reward)
+
+
+def check_observations(
+    users: npt.ArrayLike, X: npt.ArrayLike, rewards: npt.ArrayLike, dim: int, n_users: int, check_user: Callable[[Any], int]
+) -> tuple[Ints, Floats, Floats]:
+    """A batch of k users, (k, dim) features and k rewards, or a ValueError that names the first bad row.
+
+    `check_user` raises the error for one user who is unknown.
+    """
+    features, values = as_floats(X, "X"), as_floats(rewards, "rewards")
+    names = np.asarray(users)
+    if names.ndim != 1 or values.shape != names.shape or features.shape != (len(names), dim):
+        raise ValueError(
+            f"users, X and rewards must have shapes (k,), (k, {dim}) and (k,), "
+            f"but they are {names.shape}, {features.shape} and {values.shape}."
+        )
+    if len(names) == 0:
+        return np.empty(0, dtype=np.int64), features, values
+    if names.dtype.kind not in "iu" or names.min() < 0 or names.max() >= n_users:
+        for row, user in enumerate(users):  # type: ignore[arg-type]
+            try:
+                check_user(user)
+            except ValueError as error:
+                raise ValueError(f"users[{row}] is wrong: {error}") from None
+    for name, column, largest in (("X", features, LARGEST_FEATURE), ("rewards", values, LARGEST_REWARD)):
+        usable = np.abs(column) <= largest  # NaN is not
+        if not usable.all():
+            row = np.argwhere(~usable)[0, 0]
+            raise ValueError(f"{name}[{row}] must be finite and at most {largest:g} in size, but it is {column[row]}.")
+    return names.astype(np.int64), features, values

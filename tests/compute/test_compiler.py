@@ -1,0 +1,84 @@
+"""Compiled code is cached on disk, and a change anywhere in the package makes it stale."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import graphbandit
+from graphbandit.compute.compiler import compiled, compiling_aside
+
+SCRIPT = """
+from graphbandit import LinUCB, graphs
+from graphbandit.policies.core import kernels
+policy = LinUCB(graphs.empty(2), 2)
+policy.update(0, [1.0, 0.0], 1.0)
+policy.recommend(0, [[1.0, 0.0], [0.0, 1.0]])
+stats = [kernels.decide.stats, kernels.learn.stats]
+print(sum(sum(s.cache_hits.values()) for s in stats), sum(sum(s.cache_misses.values()) for s in stats))
+"""
+
+
+@pytest.mark.compiled
+def test_second_process_compiles_nothing_unless_a_source_changed(tmp_path: Path) -> None:
+    package = tmp_path / "graphbandit"
+    shutil.copytree(Path(graphbandit.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path)}
+
+    def run() -> str:
+        done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    assert run() == "0 2"  # hits and misses of the two entry points
+    assert run() == "2 0"
+    with (package / "compute" / "linalg.py").open("a") as file:
+        file.write("# the entry points are in another file\n")
+    assert run() == "0 2"
+
+
+@compiled
+def successor(x: float) -> float:
+    return x + 1.0
+
+
+@compiled
+def square_of_successor(x: float) -> float:
+    return successor(x) * successor(x)
+
+
+@compiled
+def unasked(x: float) -> float:
+    return -x
+
+
+@pytest.mark.compiled
+def test_while_one_thread_compiles_the_others_run_python() -> None:
+    kernels, go_on = (square_of_successor, successor, unasked), threading.Event()
+
+    def signatures() -> list[int]:
+        return [len(kernel.signatures) for kernel in kernels]  # type: ignore[attr-defined]
+
+    def work() -> None:
+        go_on.wait()
+        square_of_successor(0.0)
+
+    with compiling_aside(work) as compiler:
+        assert square_of_successor(2.0) == 9.0 and signatures() == [0, 0, 0]
+        go_on.set()
+        compiler.join()
+        assert square_of_successor(2.0) == 9.0 and unasked(2.0) == -2.0 and signatures() == [1, 1, 0]
+    assert unasked(2.0) == -2.0 and signatures() == [1, 1, 1]
+
+
+def test_import_leaves_the_heavy_parts_out() -> None:
+    code = (
+        "import sys, graphbandit; print([m for m in ('matplotlib', 'rich', 'joblib', 'typer', 'networkx') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,196 @@
+"""All solvers against a direct solve, the invariants of the push, and the push against conjugate gradients at 2,000 users."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from graph_zoo import GRAPHS
+from graphbandit import GraphUCB, UserGraph, graphs
+from graphbandit.compute.observations import Observations, no_observations, record
+from graphbandit.solvers import CG, Push, laplacian_solver, observe
+from graphbandit.solvers.cg import cg, solve
+from graphbandit.solvers.dense import graph_prior
+from oracles import History, block_diagonal, laplacian_estimate, observations, random_history, random_walk
+
+
+def fed(policy: GraphUCB, history: History) -> GraphUCB:
+    for user, x, reward in history:
+        policy.update(user, x, reward)
+    return policy
+
+
+def exact(graph: UserGraph, dim: int, history: History, alpha: float, ridge: float) -> np.ndarray:
+    return laplacian_estimate(graph, *observations(history, graph.n_users, dim), alpha, ridge)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize(("dim", "alpha", "ridge"), [(1, 1.0, 0.01), (5, 1e-3, 0.01), (5, 10.0, 0.1), (25, 0.3, 1.0)])
+def test_dense_equals_a_direct_solve(name: str, dim: int, alpha: float, ridge: float) -> None:
+    graph = GRAPHS[name]
+    history = random_history(graph.n_users, dim, 3000 if dim < 25 else 1200, seed=7)
+    policy = fed(GraphUCB(graph, dim, alpha=alpha, ridge=ridge, solver="dense"), history)
+    np.testing.assert_allclose(policy.theta, exact(graph, dim, history, alpha, ridge), atol=1e-8)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize(("dim", "alpha", "ridge"), [(1, 1.0, 0.01), (5, 1e-3, 0.01), (5, 10.0, 0.1), (25, 0.3, 1.0)])
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-9])
+def test_push_holds_its_tolerance(name: str, dim: int, alpha: float, ridge: float, tolerance: float) -> None:
+    graph = GRAPHS[name]
+    history = random_history(graph.n_users, dim, 2000 if dim < 25 else 600, seed=8)
+    policy = fed(GraphUCB(graph, dim, alpha=alpha, ridge=ridge, solver="push", tolerance=tolerance), history)
+    truth = exact(graph, dim, history, alpha, ridge)
+    error = np.linalg.norm(policy.theta - truth, axis=1).max()
+    assert error <= np.sqrt(dim) * tolerance / ridge
+    if tolerance == 1e-9:  # what is measured is far below the bound
+        assert error <= 1e-8
+
+
+def residual(policy: GraphUCB, history: History, alpha: float, ridge: float) -> np.ndarray:
+    """b - M θ from scratch."""
+    graph, theta = policy.graph, policy.theta
+    gram, bias = observations(history, graph.n_users, policy.dim)
+    own = np.einsum("nij,nj->ni", gram, theta) + ridge * theta
+    return np.asarray(bias - own - alpha * random_walk(graph) @ theta)
+
+
+@given(st.sampled_from(sorted(GRAPHS)), st.integers(1, 6), st.floats(1e-3, 10), st.floats(0.01, 2), st.integers(0, 10**6))
+def test_push_invariant_for_any_order_of_arrivals(name: str, dim: int, alpha: float, ridge: float, seed: int) -> None:
+    graph = GRAPHS[name]
+    history = random_history(graph.n_users, dim, 60, seed)
+    policy = fed(GraphUCB(graph, dim, alpha=alpha, ridge=ridge, solver="push", tolerance=1e-4), history)
+    truth = residual(policy, history, alpha, ridge)
+    kept = policy.state.solver.residual
+    np.testing.assert_allclose(kept, truth, atol=1e-10)
+    assert np.abs(kept).max() <= 1e-4
+    assert not policy.state.solver.waiting.any()  # nobody is left in the queue
+    shuffled = [history[k] for k in np.random.default_rng(seed).permutation(len(history))]
+    other = fed(GraphUCB(graph, dim, alpha=alpha, ridge=ridge, solver="push", tolerance=1e-4), shuffled)
+    assert np.linalg.norm(other.theta - policy.theta, axis=1).max() <= 2 * np.sqrt(dim) * 1e-4 / ridge
+
+
+def test_the_queue_never_exceeds_the_number_of_users() -> None:
+    """The ring buffer has n places and an entry is written only for a user that is not in it: no place can overflow.
+
+    With everybody adjacent and a hair's breadth of tolerance, every push wakes everybody else; the buffer wraps constantly.
+    """
+    graph = graphs.complete(6)
+    history = random_history(6, 2, 200, seed=1)
+    policy = fed(GraphUCB(graph, 2, alpha=5.0, ridge=0.05, solver="push", tolerance=1e-12), history)
+    assert len(policy.state.solver.queue) == 6
+    assert policy.state.solver.work[0] > 50 * len(history)
+    np.testing.assert_allclose(policy.theta, exact(graph, 2, history, 5.0, 0.05), atol=1e-9)
+
+
+def test_solvers_agree_and_auto_chooses_by_size() -> None:
+    graph = graphs.erdos_renyi(30, 0.2, seed=3)
+    history = random_history(30, 4, 1000, seed=3)
+    dense, push = (fed(GraphUCB(graph, 4, solver=s, tolerance=1e-10), history) for s in ("dense", "push"))
+    np.testing.assert_allclose(dense.theta, push.theta, atol=1e-7)
+    arms = np.random.default_rng(0).standard_normal((5, 4))
+    np.testing.assert_allclose(dense.scores(3, arms), push.scores(3, arms), atol=1e-7)
+    small = laplacian_solver(graph, 4, alpha=1.0, ridge=0.1, solver="auto", tolerance=1e-3)
+    large = laplacian_solver(graphs.watts_strogatz(500, 4, 0.1), 4, alpha=1.0, ridge=0.1, solver="auto", tolerance=1e-3)
+    assert not isinstance(small, Push) and isinstance(large, Push)
+
+
+def test_many_components_stay_small() -> None:
+    """A thousand isolated users cost a thousand small ridge regressions, not one of a thousand times the size."""
+    lonely = laplacian_solver(graphs.empty(1000), 3, alpha=1.0, ridge=0.1, solver="auto", tolerance=1e-3)
+    assert not isinstance(lonely, Push)
+    assert lonely.joint_inverse.size == 9000
+    np.testing.assert_allclose(lonely.joint_inverse.reshape(1000, 3, 3), np.tile(np.eye(3) / 1.1, (1000, 1, 1)))
+
+
+@pytest.mark.compiled
+def test_dense_rebuild_keeps_the_inverse_right() -> None:
+    graph = GRAPHS["path"]
+    history = random_history(graph.n_users, 2, 20_000, seed=11)
+    policy = fed(GraphUCB(graph, 2, alpha=0.5, ridge=0.02, solver="dense"), history)
+    gram, _ = observations(history, graph.n_users, 2)
+    root = np.sqrt(graph.weights)
+    system = np.kron(root[:, None] * random_walk(graph) / root, np.eye(2)) * 0.5 + 0.02 * np.eye(16)
+    for i in range(8):
+        system[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] += gram[i]
+    np.testing.assert_allclose(policy.state.solver.joint_inverse.reshape(16, 16), np.linalg.inv(system), atol=1e-10)
+
+
+def test_too_large_for_dense() -> None:
+    with pytest.raises(ValueError, match=r"needs 80 GB of memory; .*solver='push'"):
+        GraphUCB(graphs.watts_strogatz(10_000, 4, 0.1), 10, solver="dense")
+    with pytest.raises(ValueError, match="solver must be one of auto, dense, push, but it is 'magic'"):
+        GraphUCB(GRAPHS["er"], 2, solver="magic")  # type: ignore[arg-type]
+
+
+def fed_cg(prior: Any, dim: int, history: History) -> tuple[CG, Observations]:
+    """The solver and its observations after a history, one at a time."""
+    solver, seen = cg(prior, dim), no_observations(prior.shape[0], dim)
+    for user, x, reward in history:
+        record(seen, user, x, reward)
+        observe(solver, seen, user, x, reward)
+    return solver, seen
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize(("alpha", "ridge"), [(1.0, 0.01), (1e-3, 0.01), (10.0, 1.0)])
+def test_conjugate_gradients_equal_a_direct_solve(name: str, alpha: float, ridge: float) -> None:
+    graph, dim = GRAPHS[name], 3
+    prior, _ = graph_prior(graph, alpha=alpha, ridge=ridge)
+    solver, seen = fed_cg(prior, dim, random_history(graph.n_users, dim, 8 * graph.n_users, seed=12))
+    system = block_diagonal(seen.gram) + np.kron(prior.toarray(), np.eye(dim))
+    rhs = np.random.default_rng(13).standard_normal(seen.bias.shape)
+    truth = np.linalg.solve(system, rhs.ravel()).reshape(rhs.shape)
+    z = np.zeros_like(rhs)
+    iterations = solve(solver, seen, rhs, z, 1e-11)
+    assert 0 < iterations <= 2 * rhs.size
+    np.testing.assert_allclose(z, truth, atol=1e-8)
+    assert solve(solver, seen, rhs, z, 1e-9) == 0  # a warm start has nothing to do
+    assert solve(solver, seen, np.zeros_like(rhs), np.zeros_like(rhs), 1e-8) == 0
+
+
+@pytest.mark.compiled
+def test_the_preconditioner_makes_the_data_harmless() -> None:
+    """Iterations do not grow with the amount of data, nor with how unequally users are observed."""
+    graph, dim = graphs.watts_strogatz(200, 6, 0.1, seed=1), 4
+    prior = sparse.csr_array(sparse.eye_array(200) + graph.laplacian("combinatorial"))
+    rhs = np.random.default_rng(0).standard_normal((200, dim))
+    counts = []
+    for length in (0, 3000):
+        solver, seen = fed_cg(prior, dim, random_history(20, dim, length, seed=2))  # users 20 to 199 are never seen
+        z = np.zeros_like(rhs)
+        counts.append(solve(solver, seen, rhs, z, 1e-8))
+        assert solve(solver, seen, 1.001 * rhs, z, 1e-8) < 0.7 * counts[-1]  # a warm start
+    assert max(counts) <= 0.5 * np.sqrt(2 * (1 + graph.degrees.max())) * np.log(2e8) + 1
+    assert counts[1] <= 1.3 * counts[0]
+
+
+def test_as_many_iterations_as_distinct_eigenvalues() -> None:
+    """What directions that are conjugate can do and others cannot: I + L of a complete graph has two eigenvalues."""
+    prior = sparse.csr_array(sparse.eye_array(10) + graphs.complete(10).laplacian("combinatorial"))
+    rhs = np.random.default_rng(3).standard_normal((10, 2))
+    solver, seen = fed_cg(prior, 2, [])
+    assert solve(solver, seen, rhs, np.zeros_like(rhs), 1e-10) == 2
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("alpha", [0.1, 1.0])
+def test_push_equals_conjugate_gradients_for_many_users(alpha: float) -> None:
+    """2,000 users × 5 features, where a direct solve is too large; on a graph of unequal degrees."""
+    graph, dim, ridge = graphs.barabasi_albert(2000, 4, seed=5), 5, 0.05
+    history = random_history(graph.n_users, dim, 10_000, seed=6)
+    prior, scale = graph_prior(graph, alpha=alpha, ridge=ridge)
+    solver, seen = fed_cg(prior, dim, history)
+    solve(solver, seen, scale[:, None] * seen.bias, solver.theta, 1e-12)
+    truth = solver.theta / scale[:, None]
+    for tolerance in (1e-3, 1e-10):
+        policy = fed(GraphUCB(graph, dim, alpha=alpha, ridge=ridge, solver="push", tolerance=tolerance), history)
+        error = np.linalg.norm(policy.theta - truth, axis=1).max()
+        assert error <= max(np.sqrt(dim) * tolerance / ridge, 1e-8)
