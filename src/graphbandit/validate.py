@@ -30,6 +30,7 @@ class Range(NamedTuple):
 
     text: str
     holds: Callable[[Any], bool]
+    examples: tuple[Any, ...] = ()  # values inside, for tests that try a policy with several of each setting
 
 
 def is_number(value: object) -> bool:
@@ -42,27 +43,27 @@ def is_integer(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-POSITIVE = Range("a positive number", lambda value: is_number(value) and 0 < value < np.inf)
-NOT_NEGATIVE = Range("zero or a positive number", lambda value: is_number(value) and 0 <= value < np.inf)
-PROBABILITY = Range("a probability above 0 and up to 1", lambda value: is_number(value) and 0 < value <= 1)
-SHARE = Range("a share from 0 to 1", lambda value: is_number(value) and 0 <= value <= 1)
+POSITIVE = Range("a positive number", lambda value: is_number(value) and 0 < value < np.inf, (0.1, 7.0))
+NOT_NEGATIVE = Range("zero or a positive number", lambda value: is_number(value) and 0 <= value < np.inf, (0.0, 0.5))
+PROBABILITY = Range("a probability above 0 and up to 1", lambda value: is_number(value) and 0 < value <= 1, (0.1, 1.0))
+SHARE = Range("a share from 0 to 1", lambda value: is_number(value) and 0 <= value <= 1, (0.0, 0.5))
 WEIGHT = Range("a positive finite number", POSITIVE.holds)
 
 
 def count(least: int = 1) -> Range:
     """Integers of at least `least`."""
-    return Range(f"an integer of at least {least}", lambda value: is_integer(value) and value >= least)
+    return Range(f"an integer of at least {least}", lambda value: is_integer(value) and value >= least, (least, least + 3))
 
 
 def one_of(choices: Iterable[str]) -> Range:
     """These names."""
     names = tuple(choices)
-    return Range(f"one of {', '.join(names)}", lambda value: isinstance(value, str) and value in names)
+    return Range(f"one of {', '.join(names)}", lambda value: isinstance(value, str) and value in names, names)
 
 
 def optional(allowed: Range) -> Range:
     """None, or a value of this range."""
-    return Range(allowed.text, lambda value: value is None or allowed.holds(value))
+    return Range(allowed.text, lambda value: value is None or allowed.holds(value), (None, *allowed.examples))
 
 
 def list_of(allowed: Range, what: str) -> Range:
@@ -72,7 +73,7 @@ def list_of(allowed: Range, what: str) -> Range:
         listed = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
         return listed and len(values) > 0 and all(map(allowed.holds, values))
 
-    return Range(f"a list of one or more {what}", holds)
+    return Range(f"a list of one or more {what}", holds, (list(allowed.examples),))
 
 
 def check(name: str, value: Any, allowed: Range) -> Any:

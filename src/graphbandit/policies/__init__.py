@@ -1,4 +1,22 @@
-"""The policies, each in a short file of its own, and `POLICIES`: their names in files and on the command line."""
+"""The policies, one a file, by family; and `POLICIES`: their names in files and on the command line.
+
+| module | what is in it |
+|---|---|
+| `random` | Random, the control that every policy must beat |
+| `linucb` | LinUCB, per user or shared |
+| `lints` | LinTS, linear Thompson sampling |
+| `oful` | OFUL, LinUCB that seldom switches its estimate |
+| `graphucb` | GraphUCB, the paper's exact algorithm |
+| `graphucb_local` | GraphUCB-Local, the paper's scalable algorithm |
+| `goblin` | Gob.Lin, Gob.Lin BLOCK and Gob.Lin MACRO |
+| `colin` | CoLin, users who mix each other's tastes |
+| `horde` | Horde of bandits, Thompson sampling and epoch-greedy |
+| `adaptive` | AdaptiveGraphUCB, the default: the strength of the graph by evidence |
+| `clustering` | CLUB, SCLUB, DynUCB, COFIBA, CommunityUCB, DCCB, DCB |
+| `items` | SpectralUCB and SpectralTS, on a graph of items |
+| `wrappers` | policies around a policy: Stochastic, Pending, GraphLearner |
+| `core` | what all of them are built from; no policy is in it |
+"""
 
 from __future__ import annotations
 
