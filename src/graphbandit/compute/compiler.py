@@ -56,10 +56,18 @@ def python_function(function: F) -> F:
 
 
 def specialise(function: Callable[..., Any], choose: Callable[[type], Callable[..., Any]]) -> None:
-    """Let compiled code that calls `function` contain `choose(type of the first argument)` in its place."""
+    """Let compiled code that calls `function` call `choose(type of the first argument)` in its place.
+
+    The kernel is called as it was compiled, not handed over as source: each caller would compile it again.
+    """
 
     def implementation(first: Any, *rest: Any) -> Any:
-        return python_function(choose(first.instance_class))
+        kernel = choose(first.instance_class)
+
+        def call(first: Any, *rest: Any) -> Any:
+            return kernel(first, *rest)
+
+        return call
 
     overload(function, strict=False)(implementation)  # strict would compare the names of parameters
 

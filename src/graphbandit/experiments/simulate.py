@@ -70,7 +70,7 @@ def play_compiled(state: Any, rng: np.random.Generator, n_noise: int, arms: Floa
     values = np.empty(rounds.pool.shape[1])
     noise = np.empty(n_noise)
     for t in range(rounds.user.shape[0]):
-        user = rounds.user[t]
+        user = np.int64(rounds.user[t])  # one integer type, or every kernel would be compiled twice
         best = rounds.mean[t, 0]
         for k in range(offered.shape[0]):
             for j in range(arms.shape[1]):
