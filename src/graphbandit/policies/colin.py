@@ -13,10 +13,11 @@ from ..compute.compiler import compiled
 from ..compute.linalg import dot, invert_positive, quadratic_form
 from ..compute.observations import Observations, no_observations, observation_rows, record
 from ..graph import UserGraph
-from ..solvers.dense import Dense, component_inverse, fill, is_stale, laid_out, marginal, rank_one
+from ..solvers.dense import Dense, component_inverse, dense_layout, fill_inverse, is_stale, marginal, rank_one
 from .core.graph_changes import Changes
 from .core.kernels import register
-from .core.policy import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive, check_probability
+from .core.policy import Policy, Seed
+from .core.ridge import optimistic_scores
 from .core.schedules import RADII, THEORY, Radius, practical, self_normalised
 
 
@@ -61,10 +62,7 @@ def radius(state: CoLinState, user: int) -> float:
 @compiled
 def score(state: CoLinState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
     """xᵀΘw_u and the width sqrt(fᵀM⁻¹f) of f = w_u ⊗ x, which is sqrt(xᵀ H_uu x)."""
-    beta, block = radius(state, user), marginal(state.solver, user)
-    for a in range(arms.shape[0]):
-        mean[a] = dot(arms[a], state.solver.theta[user])
-        bonus[a] = beta * sqrt(max(0.0, quadratic_form(block, arms[a])))
+    optimistic_scores(state.solver.theta[user], marginal(state.solver, user), radius(state, user), arms, mean, bonus)
 
 
 @compiled
@@ -180,26 +178,17 @@ class CoLin(Policy):
         norm: float | None = None,
         seed: Seed = 0,
     ) -> None:
-        dim = check_dim(graph, dim)
-        check_positive(ridge=ridge)
-        check_probability(delta=delta)
-        check_not_negative(sigma=sigma, exploration=exploration, norm=0.0 if norm is None else norm)
-        mixing = default_weights(graph) if weights is None else checked_weights(graph, weights)
-        solver = mixed(mixing, ridge, dim)
-        state = CoLinState(
-            seen=no_observations(graph.n_users, dim),
+        super().__init__(graph, dim, locals())
+        mixing = default_weights(graph) if weights is None else weight_matrix(graph, weights)
+        self.params["weights"] = None if weights is None else mixing.toarray()
+        solver = mixing_solver(mixing, ridge, self.dim)
+        self.state = self.build_state(
+            seen=no_observations(graph.n_users, self.dim),
             solver=solver,
             log_ratio=np.zeros(len(solver.offset)),
             rounds=np.zeros(1, dtype=np.int64),
-            schedule=check_choice("radius", radius, RADII),
-            ridge=float(ridge),
-            sigma=float(sigma),
-            delta=float(delta),
-            norm=float("nan") if norm is None else float(norm),
-            exploration=float(exploration),
+            schedule=RADII.index(radius),
         )
-        params = dict(ridge=ridge, radius=radius, exploration=exploration, sigma=sigma, delta=delta, norm=norm)
-        super().__init__(graph, dim, state, dict(weights=None if weights is None else mixing.toarray(), **params), seed)
 
     @property
     def theta(self) -> Floats:
@@ -219,7 +208,7 @@ class CoLin(Policy):
         if self.params["weights"] is not None:
             return
         state, mixing = self.state, default_weights(self.graph)
-        solver = mixed(mixing, state.ridge, self.dim)
+        solver = mixing_solver(mixing, state.ridge, self.dim)
         self.state = state._replace(solver=solver, log_ratio=np.zeros(len(solver.offset)))
         covariance = (mixing.T @ mixing).toarray() / state.ridge
         for c in range(len(solver.offset)):
@@ -241,7 +230,7 @@ def default_weights(graph: UserGraph) -> sparse.csr_array:
     return sparse.csr_array((sparse.eye_array(graph.n_users) + graph.adjacency) / (1.0 + graph.degrees))
 
 
-def checked_weights(graph: UserGraph, weights: Any) -> sparse.csr_array:
+def weight_matrix(graph: UserGraph, weights: Any) -> sparse.csr_array:
     """W as a sparse matrix without stored zeros, or a ValueError."""
     if not sparse.issparse(weights):
         weights = np.asarray(weights)
@@ -256,12 +245,12 @@ def checked_weights(graph: UserGraph, weights: Any) -> sparse.csr_array:
     return matrix
 
 
-def mixed(weights: sparse.csr_array, ridge: float, dim: int) -> Dense:
+def mixing_solver(weights: sparse.csr_array, ridge: float, dim: int) -> Dense:
     """The solver before the first observation: H = (WᵀW ⊗ I) / ridge. Its sparse matrix is Wᵀ, not a prior precision."""
     columns = sparse.csr_array(weights.T)
-    solver = laid_out(columns, np.ones(weights.shape[0]), dim)
+    solver = dense_layout(columns, np.ones(weights.shape[0]), dim)
     covariance = sparse.csr_array(columns @ weights) / ridge
-    fill(solver, covariance.diagonal(), lambda users: covariance[users][:, users].toarray())
+    fill_inverse(solver, covariance.diagonal(), lambda users: covariance[users][:, users].toarray())
     return solver
 
 

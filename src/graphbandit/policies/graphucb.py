@@ -12,14 +12,28 @@ from ..compute.compiler import compiled
 from ..compute.linalg import invert_positive
 from ..compute.observations import Observations, no_observations, observation_rows, record
 from ..graph import UserGraph
-from ..solvers import Dense, Push, Solver, fits_dense, laplacian_solver, observe_linked
-from ..solvers.dense import graph_prior, relaid
-from ..solvers.push import push, push_rows, renew
+from ..solvers.dense import Dense, dense_after_change
+from ..solvers.priors import graphucb_prior
+from ..solvers.push import Push, push, push_rows, recompute_residuals
+from ..solvers.selection import LAPLACIAN_SOLVERS, Solver, fits_dense, laplacian_solver, observe_linked
+from ..validate import POSITIVE, one_of, optional
 from .core.confidence import PRESETS as REGIONS
-from .core.confidence import Confidence, chosen, confidence, follow, optimism, radius, region_rows, user_precision
+from .core.confidence import (
+    REGION_RANGES,
+    Confidence,
+    Preset,
+    confidence,
+    preset_settings,
+    radius,
+    region_rows,
+    region_scores,
+    update_region,
+    user_precision,
+    width_factor,
+)
 from .core.graph_changes import Changes
 from .core.kernels import register
-from .core.policy import Policy, Seed, check_choice, check_dim, check_positive
+from .core.policy import Policy, Seed
 
 SOURCES = ("estimate", "least-squares")
 PRESETS: dict[str, dict[str, Any]] = {
@@ -48,15 +62,16 @@ def roughness_source(state: GraphUCBState) -> Floats:
 @compiled
 def score(state: GraphUCBState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
     """Eq. (12) with the exact estimate of eq. (5)."""
-    theta, source = state.solver.theta[user], roughness_source(state)
-    optimism(state.region, state.links, state.seen, user, theta, source, arms, mean, bonus)
+    beta = radius(state.region, state.links, state.seen, roughness_source(state), user)
+    factor = width_factor(state.region, state.links, state.seen, user)
+    region_scores(state.solver.theta[user], factor, beta, arms, mean, bonus)
 
 
 @compiled
 def update(state: GraphUCBState, user: int, x: Floats, reward: float) -> None:
     """Credit the observation to the user that made it (errata E43), then bring the joint estimate up to date."""
     record(state.seen, user, x, reward)
-    follow(state.region, state.seen, user, x)
+    update_region(state.region, state.seen, user, x)
     observe_linked(state.solver, state.links, state.seen, user, x, reward)
 
 
@@ -112,37 +127,45 @@ class GraphUCB(Policy):
     """
 
     State = GraphUCBState
+    ranges = (
+        Policy.ranges
+        | REGION_RANGES
+        | {"roughness": optional(one_of(SOURCES)), "solver": one_of(LAPLACIAN_SOLVERS), "tolerance": POSITIVE}
+    )
 
     def __init__(
         self,
         graph: UserGraph,
         dim: int,
         *,
+        preset: Preset = "paper",
         alpha: float = 1.0,
         ridge: float | None = None,
-        sigma: float = 0.01,
-        delta: float = 0.01,
-        preset: Literal["paper", "released", "recommended"] = "paper",
         metric: str | None = None,
         roughness: str | None = None,
         laplacian_ridge: float | None = None,
+        sigma: float = 0.01,
+        delta: float = 0.01,
         exploration: float = 1.0,
         solver: Literal["auto", "dense", "push"] = "auto",
         tolerance: float = 1e-3,
         seed: Seed = 0,
     ) -> None:
-        dim = check_dim(graph, dim)
-        given = chosen(preset, PRESETS, ridge=ridge, metric=metric, roughness=roughness, laplacian_ridge=laplacian_ridge)
-        settings = dict(alpha=alpha, **given, sigma=sigma, delta=delta, exploration=exploration)
-        region = confidence(graph, dim, preset, settings)
-        check_positive(tolerance=tolerance)
-        smoothed = check_choice("roughness", settings["roughness"], SOURCES) == 0
-        ridge = estimate_ridge(preset, region)
-        if ridge == 0:
+        super().__init__(graph, dim, locals())
+        self.params |= preset_settings(self.params, PRESETS)
+        region = confidence(graph.n_users, self.dim, self.params)
+        added = estimate_ridge(preset, region)
+        if added == 0:
             raise ValueError("laplacian_ridge must be positive with preset='released', or the system is singular, but it is 0.")
-        estimate = laplacian_solver(graph, dim, alpha=float(alpha), ridge=ridge, solver=solver, tolerance=float(tolerance))
-        state = GraphUCBState(no_observations(graph.n_users, dim), links_of(graph), region, estimate, smoothed)
-        super().__init__(graph, dim, state, dict(preset=preset, **settings, solver=solver, tolerance=tolerance), seed)
+        self.state = self.build_state(
+            seen=no_observations(graph.n_users, self.dim),
+            links=links_of(graph),
+            region=region,
+            solver=laplacian_solver(
+                graph, self.dim, alpha=region.alpha, ridge=added, solver=solver, tolerance=float(tolerance)
+            ),
+            smoothed=self.params["roughness"] == "estimate",
+        )
 
     @property
     def theta(self) -> Floats:
@@ -151,9 +174,7 @@ class GraphUCB(Policy):
 
     def user_precision(self, user: int) -> Floats:
         """Λ_i, the metric in which the confidence region of this user is a ball."""
-        out = np.empty((self.dim, self.dim))
-        user_precision(self.state.region, self.state.links, self.state.seen, self.check_user(user), out)
-        return out
+        return user_precision(self.state.region, self.state.links, self.state.seen, self.check_user(user))
 
     def beta(self, user: int) -> float:
         """beta_i, the radius of confidence for this user now."""
@@ -172,12 +193,12 @@ class GraphUCB(Policy):
                 solver, users = self._push_instead(), np.arange(self.n_users)
             else:
                 ridge = estimate_ridge(self.params["preset"], state.region)
-                prior, scale = graph_prior(self.graph, alpha=state.region.alpha, ridge=ridge)
-                solver = relaid(solver, prior, scale, state.seen, users)
+                prior, scale = graphucb_prior(self.graph, alpha=state.region.alpha, ridge=ridge)
+                solver = dense_after_change(solver, prior, scale, state.seen, users)
         changed = links_of(self.graph) if changes is None else change_links(state.links, changes)
         self.state = state._replace(links=changed, solver=solver)
         if isinstance(solver, Push):
-            renew(solver, changed, state.seen, users)
+            recompute_residuals(solver, changed, state.seen, users)
 
     def _push_instead(self) -> Push:
         """The solver of a graph that has grown too large for the dense one, from where that one stands."""
@@ -195,8 +216,8 @@ class GraphUCB(Policy):
 
 
 def estimate_ridge(preset: str, region: Confidence) -> float:
-    """What the estimate adds to the Laplacian: that of R + laplacian_ridge I, and the ridge of the Gram matrices, which the
-    released code leaves out."""
+    """The multiple of I in the system of the estimate: alpha times that of R + laplacian_ridge I, and the ridge of the Gram
+    matrices, which the released code leaves out."""
     return float(region.alpha * region.laplacian_ridge + (0.0 if preset == "released" else region.ridge))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,22 +13,26 @@ from ..compute.growable import growable_rows, growable_zeros
 from ..compute.linalg import follow_gram, multiply
 from ..compute.observations import Observations, no_observations, observation_rows, record
 from ..graph import UserGraph
+from ..validate import one_of, optional
 from .core.confidence import PRESETS as REGIONS
 from .core.confidence import (
+    REGION_RANGES,
     Confidence,
-    chosen,
+    Preset,
     confidence,
-    follow,
     neighbour_average,
-    optimism,
+    preset_settings,
     radius,
     region_rows,
+    region_scores,
     roughness,
+    update_region,
     user_precision,
+    width_factor,
 )
 from .core.graph_changes import Changes
 from .core.kernels import register
-from .core.policy import Policy, Seed, check_choice, check_dim
+from .core.policy import Policy, Seed
 
 RULES = ("jacobi", "gauss-seidel", "released", "lemma-1")
 JACOBI, GAUSS_SEIDEL, RELEASED, LEMMA_1 = range(4)
@@ -86,14 +90,16 @@ def score(state: LocalState, user: int, arms: Floats, mean: Floats, bonus: Float
     """Eq. (12) with the local estimate, evaluated now, from the newest neighbours (errata E14)."""
     theta = np.empty(arms.shape[1])
     estimate(state, user, theta)
-    optimism(state.region, state.links, state.seen, user, theta, messages(state), arms, mean, bonus)
+    beta = radius(state.region, state.links, state.seen, messages(state), user)
+    factor = width_factor(state.region, state.links, state.seen, user)
+    region_scores(theta, factor, beta, arms, mean, bonus)
 
 
 @compiled
 def update(state: LocalState, user: int, x: Floats, reward: float) -> None:
-    """Learn, and renew the message of this user only."""
+    """Learn, and update the message of this user only."""
     record(state.seen, user, x, reward)
-    follow(state.region, state.seen, user, x)
+    update_region(state.region, state.seen, user, x)
     follow_gram(state.inverse[user], state.seen.gram[user], state.region.radius_shift, x, state.seen.visits[user])
     if state.rule == JACOBI:
         multiply(state.inverse[user], state.seen.bias[user], state.message[user])
@@ -102,8 +108,8 @@ def update(state: LocalState, user: int, x: Floats, reward: float) -> None:
 
 
 @compiled
-def renew(state: LocalState, users: Ints) -> None:
-    """After a change of their edges or data: the messages of those of these users who have been served."""
+def update_messages(state: LocalState, users: Ints) -> None:
+    """Compute the messages of these users afresh, after a change of their edges or data, if they have been served."""
     for user in users:
         if state.rule == GAUSS_SEIDEL and state.seen.visits[user] > 0:
             estimate(state, user, state.message[user])
@@ -147,36 +153,35 @@ class GraphUCBLocal(Policy):
     """
 
     State = LocalState
+    ranges = Policy.ranges | REGION_RANGES | {"rule": optional(one_of(RULES))}
 
     def __init__(
         self,
         graph: UserGraph,
         dim: int,
         *,
+        preset: Preset = "released",
         alpha: float = 1.0,
         ridge: float | None = None,
-        sigma: float = 0.01,
-        delta: float = 0.01,
-        preset: Literal["paper", "released", "recommended"] = "released",
         rule: str | None = None,
         metric: str | None = None,
         laplacian_ridge: float | None = None,
+        sigma: float = 0.01,
+        delta: float = 0.01,
         exploration: float = 1.0,
         seed: Seed = 0,
     ) -> None:
-        dim = check_dim(graph, dim)
-        given = chosen(preset, PRESETS, ridge=ridge, rule=rule, metric=metric, laplacian_ridge=laplacian_ridge)
-        settings = dict(alpha=alpha, **given, sigma=sigma, delta=delta, exploration=exploration)
-        region = confidence(graph, dim, preset, settings)
-        state = LocalState(
-            seen=no_observations(graph.n_users, dim),
+        super().__init__(graph, dim, locals())
+        self.params |= preset_settings(self.params, PRESETS)
+        region = confidence(graph.n_users, self.dim, self.params)
+        self.state = self.build_state(
+            seen=no_observations(graph.n_users, self.dim),
             links=links_of(graph),
             region=region,
-            inverse=growable_rows(np.eye(dim) / region.radius_shift, graph.n_users),
-            message=growable_zeros(graph.n_users, dim),
-            rule=check_choice("rule", settings["rule"], RULES),
+            inverse=growable_rows(np.eye(self.dim) / region.radius_shift, graph.n_users),
+            message=growable_zeros(graph.n_users, self.dim),
+            rule=RULES.index(self.params["rule"]),
         )
-        super().__init__(graph, dim, state, dict(preset=preset, **settings), seed)
 
     @property
     def theta(self) -> Floats:
@@ -187,9 +192,7 @@ class GraphUCBLocal(Policy):
 
     def user_precision(self, user: int) -> Floats:
         """Λ_i, the metric in which the confidence region of this user is a ball."""
-        out = np.empty((self.dim, self.dim))
-        user_precision(self.state.region, self.state.links, self.state.seen, self.check_user(user), out)
-        return out
+        return user_precision(self.state.region, self.state.links, self.state.seen, self.check_user(user))
 
     def beta(self, user: int) -> float:
         """beta_i, the radius of confidence for this user now."""
@@ -208,7 +211,7 @@ class GraphUCBLocal(Policy):
     def follow_graph(self, users: Ints, changes: Changes) -> None:
         changed = links_of(self.graph) if changes is None else change_links(self.state.links, changes)
         self.state = self.state._replace(links=changed)
-        renew(self.state, users)
+        update_messages(self.state, users)
 
     def estimates(self, users: Ints) -> Floats:
         out = np.empty((len(users), self.dim))

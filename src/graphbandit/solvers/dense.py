@@ -22,7 +22,6 @@ from ..compute.arrays import Flags, Floats, Indices, Ints
 from ..compute.compiler import compiled
 from ..compute.linalg import CANCELLATION, REFRESH_PERIOD, dot, invert_positive
 from ..compute.observations import Observations
-from ..graph import UserGraph
 
 MEMORY_LIMIT = 4 * 2**30  # bytes of joint inverse above which we refuse: a round would take a second
 
@@ -44,32 +43,28 @@ class Dense(NamedTuple):
     updates: Ints  # (n_components,), observations since the start
 
 
-def graph_prior(graph: UserGraph, *, alpha: float, ridge: float) -> tuple[sparse.csr_array, Floats]:
-    """K and c of GraphUCB: ridge I + alpha L_sym, and D^½."""
-    prior = ridge * sparse.eye_array(graph.n_users) + alpha * graph.laplacian("normalized")
-    return sparse.csr_array(prior), np.sqrt(graph.weights)
-
-
 def dense(prior: sparse.csr_array, scale: Floats, dim: int) -> Dense:
     """The solver before the first observation: its inverse is K⁻¹ ⊗ I."""
-    solver = laid_out(prior, scale, dim)
-    fill(solver, 1 / prior.diagonal(), lambda users: np.linalg.inv(prior[users][:, users].toarray()))
+    solver = dense_layout(prior, scale, dim)
+    fill_inverse(solver, 1 / prior.diagonal(), lambda users: np.linalg.inv(prior[users][:, users].toarray()))
     return solver
 
 
-def relaid(old: Dense, prior: sparse.csr_array, scale: Floats, seen: Observations, touched: Ints) -> Dense:
-    """The solver after a change of K, or of the statistics, that concerns the users `touched`: of their components it is
-    computed afresh, the rest is taken over. New users, at the end, must be among them."""
-    new = laid_out(prior, scale, old.theta.shape[1])
+def dense_after_change(old: Dense, prior: sparse.csr_array, scale: Floats, seen: Observations, users: Ints) -> Dense:
+    """The solver after a change of K, or of the statistics, at these users; new users, at the end, must be among them.
+
+    The components of these users are solved afresh, all others are copied.
+    """
+    new = dense_layout(prior, scale, old.theta.shape[1])
     changed = np.zeros(prior.shape[0], dtype=np.bool_)
-    changed[touched] = True
-    take_over(old, new, seen, changed)
+    changed[users] = True
+    copy_or_rebuild(old, new, seen, changed)
     return new
 
 
 @compiled
-def take_over(old: Dense, new: Dense, seen: Observations, changed: Flags) -> None:
-    """Fill the blocks of `new`: from `old` for components in which nothing has changed, else from the statistics."""
+def copy_or_rebuild(old: Dense, new: Dense, seen: Observations, changed: Flags) -> None:
+    """Fill the blocks of `new`: copy from `old` the components in which nothing has changed, compute the others."""
     dim = new.theta.shape[1]
     for c in range(new.offset.shape[0]):
         users = new.members[new.first[c] : new.first[c + 1]]
@@ -89,8 +84,8 @@ def take_over(old: Dense, new: Dense, seen: Observations, changed: Flags) -> Non
                 new.theta[user, k] = old.theta[user, k]
 
 
-def laid_out(prior: sparse.csr_array, scale: Floats, dim: int) -> Dense:
-    """One block of zeros for each connected component of K."""
+def dense_layout(prior: sparse.csr_array, scale: Floats, dim: int) -> Dense:
+    """A solver whose inverse is still zero: one block for each connected component of K."""
     n = prior.shape[0]
     n_components, component = sparse.csgraph.connected_components(prior, directed=False)
     members = np.argsort(component, kind="stable").astype(np.int64)
@@ -119,8 +114,11 @@ def laid_out(prior: sparse.csr_array, scale: Floats, dim: int) -> Dense:
     )
 
 
-def fill(solver: Dense, diagonal: Floats, block: Callable[[Ints], Floats]) -> None:
-    """Let the inverse of each component start at C ⊗ I, C given as the `block` of its users, or its diagonal for one alone."""
+def fill_inverse(solver: Dense, diagonal: Floats, block: Callable[[Ints], Floats]) -> None:
+    """Set the inverse of each component to C ⊗ I: C is the `block` of its users.
+
+    For a user alone, C is its entry of `diagonal`.
+    """
     dim, sizes = solver.theta.shape[1], np.diff(solver.first)
     alone = np.flatnonzero(sizes == 1)  # there may be very many of them
     places = solver.offset[alone][:, None] + (dim + 1) * np.arange(dim)

@@ -5,7 +5,8 @@ holds a θ together with its residual r = b - M θ, and one invariant: |r_vk| <=
 
 * An observation (i, x, y) adds x xᵀ to M_ii and y x to b_i, so r_i grows by x (y - xᵀθ_i): the prediction error.
 * Pushing v solves its own block, δ = V_v⁻¹ r_v, and hands the rest on: θ_v += δ, r_v = 0, r_w += alpha P_wv δ.
-* A change of the edge (i, j) changes rows i and j of P, so only r_i and r_j: they are computed afresh (`renew`), then pushed.
+* A change of the edge (i, j) changes rows i and j of P, so only r_i and r_j: `recompute_residuals`
+  computes them afresh and pushes.
 
 So the work of a round is set by how surprising it was, not by the number of users. At the user with the largest error
 e = θ - θ*, ‖r_v‖ >= e_vᵀ(M e)_v / ‖e_v‖ >= ridge ‖e_v‖, hence ‖θ_v - θ*_v‖₂ <= sqrt(d) · tolerance / ridge for all v. (Measured
@@ -74,7 +75,7 @@ def observe_push(solver: Push, links: Links, seen: Observations, user: int, x: F
 
 
 @compiled
-def renew(solver: Push, links: Links, seen: Observations, users: Ints) -> None:
+def recompute_residuals(solver: Push, links: Links, seen: Observations, users: Ints) -> None:
     """Compute r = b - M θ of these users afresh, after a change of their data or edges, and push until the invariant holds."""
     dim = solver.theta.shape[1]
     product = np.empty(dim)
