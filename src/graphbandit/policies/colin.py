@@ -1,4 +1,4 @@
-"""CoLin: every user's vector is a known mixture of latent ones, estimated by one ridge regression."""
+"""CoLin: every user's vector is a mixture of latent vectors with known weights."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ from .core.schedules import RADII, THEORY, Radius, practical, self_normalised
 
 
 class CoLinState(NamedTuple):
-    """The users' own vectors θ_u = Θ w_u and their joint covariance H = (W ⊗ I)ᵀ M⁻¹ (W ⊗ I), M that of the latent ridge
-    regression. H starts at (WᵀW ⊗ I) / ridge and obeys the same rank-one updates as M⁻¹, and all arms of a user need only
-    its diagonal block. H has no inverse where W has none, so it is computed afresh through M.
+    """The users' vectors θ_u = Θ w_u and their joint covariance H = (W ⊗ I)ᵀ M⁻¹ (W ⊗ I).
+
+    M is the precision of the latent ridge regression. H starts at (WᵀW ⊗ I) / ridge and obeys the
+    same rank-one updates as M⁻¹; the scores of a user need only its diagonal block. If W is
+    singular so is H, hence a rebuild goes through M.
     """
 
     seen: Observations
@@ -41,7 +43,10 @@ class CoLinState(NamedTuple):
 
 @compiled
 def latent_norm(state: CoLinState, c: int) -> float:
-    """sqrt(ridge) ‖Θ‖ of component c. From ridge Θ = Σ_u (b_u - A_u θ_u) w_uᵀ follows ridge ‖Θ‖² = Σ_u θ_uᵀ (b_u - A_u θ_u)."""
+    """sqrt(ridge) ‖Θ‖ of component c.
+
+    From ridge Θ = Σ_u (b_u - A_u θ_u) w_uᵀ follows ridge ‖Θ‖² = Σ_u θ_uᵀ (b_u - A_u θ_u).
+    """
     solver, seen, total = state.solver, state.seen, 0.0
     for place in range(solver.first[c], solver.first[c + 1]):
         u = solver.members[place]
@@ -51,7 +56,7 @@ def latent_norm(state: CoLinState, c: int) -> float:
 
 @compiled
 def radius(state: CoLinState, user: int) -> float:
-    """exploration · (sigma sqrt(log(det M / det ridge I / delta²)) + sqrt(ridge) ‖Θ‖), or one of the practical ones."""
+    """The confidence radius, in theory sigma sqrt(log det M/ridge I + 2 log 1/delta) + latent norm."""
     if state.schedule != THEORY:
         return state.exploration * practical(state.schedule, state.rounds[0])
     c = state.solver.component[user]
@@ -79,7 +84,10 @@ def update(state: CoLinState, user: int, x: Floats, reward: float) -> None:
 
 @compiled
 def rebuild(state: CoLinState, c: int) -> None:
-    """Compute θ and H of component c afresh: M = ridge I + Σ_u w_u w_uᵀ ⊗ A_u, H = (W ⊗ I)ᵀ M⁻¹ (W ⊗ I), θ = H b."""
+    """Compute θ and H of component c afresh, since rank-one updates drift.
+
+    M = ridge I + Σ_u w_u w_uᵀ ⊗ A_u, H = (W ⊗ I)ᵀ M⁻¹ (W ⊗ I), θ = H b.
+    """
     solver, seen = state.solver, state.seen
     dim = solver.theta.shape[1]
     users = solver.members[solver.first[c] : solver.first[c + 1]]
@@ -101,7 +109,7 @@ def rebuild(state: CoLinState, c: int) -> None:
     mix_rows(solver, users, system, inverse)
     for i in range(size):
         for j in range(i):
-            inverse[i, j] = inverse[j, i]  # to the last bit
+            inverse[i, j] = inverse[j, i]  # exactly symmetric
     for place in range(users.shape[0]):
         for k in range(dim):
             target[place * dim + k] = seen.bias[users[place], k]
@@ -126,26 +134,29 @@ def mix_rows(solver: Dense, users: Ints, matrix: Floats, out: Floats) -> None:
 
 
 class CoLin(Policy):
-    """Collaborative linear bandit: user u has the vector Θ w_u, a mixture of the columns of a latent Θ (dim × n) by known
-    weights w_u, column u of W.
+    """Collaborative linear bandit: user u has the vector Θ w_u, a known mixture of latent vectors.
 
-    One ridge regression for Θ on the features w_u ⊗ x; chooses argmax xᵀΘw_u + beta sqrt(fᵀM⁻¹f), f = w_u ⊗ x,
-    M = ridge I + Σ f fᵀ. Costs O((n dim)²) a round and as much memory, for the largest connected component of W. Equals Gob.Lin
-    with the prior covariance (WᵀW) ⊗ I / ridge on the vectors of the users.
+    The latent vectors are the columns of Θ (dim × n), the weights w_u are column u of W. One ridge
+    regression estimates Θ from the features f = w_u ⊗ x; with M = ridge I + Σ f fᵀ the policy
+    chooses argmax xᵀΘw_u + beta sqrt(fᵀM⁻¹f). Costs O((n dim)²) a round and as much memory, for the
+    largest connected component of W. Equals Gob.Lin with the prior covariance (WᵀW) ⊗ I / ridge on
+    the vectors of the users.
 
     Parameters
     ----------
     weights : (n_users, n_users) array or SciPy sparse matrix, optional
-        W. By default I + adjacency with its columns divided by their sums, so that a user's own data count for it.
+        W. By default I + adjacency with its columns divided by their sums, so that a user also
+        learns from its own data.
     ridge : float
         Regulariser of the latent vectors; 0.1 in the authors' library.
     radius : {"constant", "log", "theory"}
         beta / exploration: 1, as in the authors' library; `sqrt(log(1 + t))`; or
-        `sigma sqrt(log(det M / det ridge I) + 2 log 1/delta) + sqrt(ridge) norm`, reconstructed from that library, with M
-        and Θ of the user's connected component only: the others say nothing about this user.
+        `sigma sqrt(log(det M / det ridge I) + 2 log 1/delta) + sqrt(ridge) norm`, reconstructed
+        from that library, with M and Θ of the user's connected component only: no other data bear
+        on this user.
     norm : float, optional
-        Bound on ‖Θ‖ (Frobenius, of the component) in the theoretical radius; by default that of the estimate. It may be large
-        although the users' own vectors are small.
+        Bound on ‖Θ‖ (Frobenius, of the component) in the theoretical radius; by default that of the
+        estimate. It may be large although the users' own vectors are small.
     exploration : float
         Multiplies the radius; 0 is the greedy control. 0.3 in the authors' library.
 
@@ -219,7 +230,7 @@ class CoLin(Policy):
 
 
 def log_ratio(covariance: Floats, grams: Floats) -> float:
-    """log det M - log det ridge I of one component, = log det (I + (covariance ⊗ I) blockdiag(A_u))."""
+    """log det M - log det ridge I of a component: log det (I + (covariance ⊗ I) blockdiag(A_u))."""
     k, dim = grams.shape[:2]
     product = np.einsum("uv,vij->uivj", covariance, grams).reshape(k * dim, k * dim)
     return float(np.linalg.slogdet(np.eye(k * dim) + product)[1])
@@ -246,7 +257,10 @@ def weight_matrix(graph: UserGraph, weights: Any) -> sparse.csr_array:
 
 
 def mixing_solver(weights: sparse.csr_array, ridge: float, dim: int) -> Dense:
-    """The solver before the first observation: H = (WᵀW ⊗ I) / ridge. Its sparse matrix is Wᵀ, not a prior precision."""
+    """The solver before the first observation: H = (WᵀW ⊗ I) / ridge.
+
+    Its sparse matrix is Wᵀ instead of a prior precision.
+    """
     columns = sparse.csr_array(weights.T)
     solver = dense_layout(columns, np.ones(weights.shape[0]), dim)
     covariance = sparse.csr_array(columns @ weights) / ridge

@@ -1,4 +1,4 @@
-"""GraphUCB: the exact Laplacian-regularised estimate of all users, with a confidence region for one (Algorithm 1)."""
+"""GraphUCB: the exact Laplacian-regularised estimate of all users (the paper's Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class GraphUCBState(NamedTuple):
 
 @compiled
 def roughness_source(state: GraphUCBState) -> Floats:
-    """What Δ_i is computed from."""
+    """(n, d) the vectors from which Δ_i is computed."""
     return state.solver.theta if state.smoothed else state.region.least_squares
 
 
@@ -69,18 +69,19 @@ def score(state: GraphUCBState, user: int, arms: Floats, mean: Floats, bonus: Fl
 
 @compiled
 def update(state: GraphUCBState, user: int, x: Floats, reward: float) -> None:
-    """Credit the observation to the user that made it (errata E43), then bring the joint estimate up to date."""
+    """Credit the observation to its user (errata E43), then update the joint estimate."""
     record(state.seen, user, x, reward)
     update_region(state.region, state.seen, user, x)
     observe_linked(state.solver, state.links, state.seen, user, x, reward)
 
 
 class GraphUCB(Policy):
-    """The paper's exact algorithm: every user's estimate from everybody's data, smoothed along the graph.
+    """The paper's exact algorithm: estimates from everybody's data, smoothed along the graph.
 
-    `theta` solves (A + ridge I + alpha R ⊗ I) vec(θ) = b (user-major), with R the random-walk Laplacian and R_ii = 1 for an
-    isolated user: the minimiser of Σ_i D_i [Σ (xᵀθ_i - y)² + ridge ‖θ_i‖²] + alpha tr(Θᵀ(D - W)Θ), a *degree-weighted*
-    loss (errata E7; an isolated user counts as D_i = 1 with alpha ‖θ_i‖² added). It chooses argmax xᵀθ_i + beta_i ‖x‖ in the
+    `theta` solves (A + ridge I + alpha R ⊗ I) vec(θ) = b (user-major), with R the random-walk
+    Laplacian and R_ii = 1 for an isolated user. It minimises the *degree-weighted* loss
+    Σ_i D_i [Σ (xᵀθ_i - y)² + ridge ‖θ_i‖²] + alpha tr(Θᵀ(D - W)Θ) (errata E7; an isolated user
+    counts as D_i = 1 with alpha ‖θ_i‖² added). The policy chooses argmax xᵀθ_i + beta_i ‖x‖ in the
     metric Λ_i⁻¹, eqs. (10)-(12).
 
     Parameters
@@ -89,33 +90,38 @@ class GraphUCB(Policy):
     dim : int
         Number of features.
     alpha : float
-        Strength of the graph. 1 is the paper's; with noise as small as 0.01 a tenth of it is better (errata E10).
+        Strength of the graph. 1 is the paper's; with noise as small as 0.01 a tenth of it is better
+        (errata E10).
     ridge : float, optional
         Part of every A_i, in the estimate and in the widths. 0.01, or 0.1 with `preset="released"`.
     sigma, delta : float
         Noise scale and failure probability of the radius.
     preset : {"paper", "released", "recommended"}
-        `paper` as printed; `released` as in the authors' code: the Laplacian R + 0.01 I (which takes the place of the ridge
-        in the estimate), Gram ridge 0.1, no j = i term in Λ_i, Δ_i from per-user least squares; `recommended`: Λ_i = V_i,
-        which covers better at the same regret (errata E20), and Δ_i from least squares.
+        `paper` as printed; `released` as in the authors' code: the Laplacian R + 0.01 I (which
+        takes the place of the ridge in the estimate), Gram ridge 0.1, no j = i term in Λ_i, Δ_i
+        from per-user least squares; `recommended`: Λ_i = V_i, which covers better at the same
+        regret (errata E20), and Δ_i from least squares.
     metric, roughness, laplacian_ridge
-        Override single choices of the preset: Λ_i in {"paper", "released", "exact", "ridge"}, the source of Δ_i in
-        {"estimate", "least-squares"}, and the multiple of I added to the Laplacian.
+        Override single choices of the preset: Λ_i in {"paper", "released", "exact", "ridge"}, the
+        source of Δ_i in {"estimate", "least-squares"}, and the multiple of I added to the
+        Laplacian.
     exploration : float
         Multiplies beta; 0 is the greedy control.
     solver : {"auto", "dense", "push"}
-        `dense` is exact to rounding and costs O((n dim)²) a round. `push` keeps every residual below `tolerance`, so that
-        each θ_i is within sqrt(dim) · tolerance / ridge of exact; its cost depends on how surprising a reward was and on
-        alpha / ridge, not on the number of users. Beyond a ratio of about 10,000 it takes milliseconds: raise the ridge.
+        `dense` is exact to rounding and costs O((n dim)²) a round. `push` keeps every residual
+        below `tolerance`, so that each θ_i is within sqrt(dim) · tolerance / ridge of exact; its
+        cost depends on the prediction error and on alpha / ridge, not on the number of users.
+        Beyond a ratio of about 10,000 it takes milliseconds: raise the ridge.
 
     Notes
     -----
-    The radius is a heuristic: with the printed constants the true parameter lies inside about half of the time, at a nominal
-    99 % (errata E28).
+    The radius is a heuristic: with the printed constants the true parameter lies inside the region
+    about half of the time, at a nominal 99 % (errata E28).
 
     References
     ----------
-    Yang, Dong & Toni 2020, "Laplacian-regularized graph bandits: algorithms and theoretical analysis".
+    Yang, Dong & Toni 2020, "Laplacian-regularized graph bandits: algorithms and theoretical
+    analysis".
 
     Examples
     --------
@@ -190,7 +196,7 @@ class GraphUCB(Policy):
         state, solver = self.state, self.state.solver
         if isinstance(solver, Dense):
             if self.params["solver"] == "auto" and not fits_dense(self.graph, self.dim):
-                solver, users = self._push_instead(), np.arange(self.n_users)
+                solver, users = self._push_solver(), np.arange(self.n_users)
             else:
                 ridge = estimate_ridge(self.params["preset"], state.region)
                 prior, scale = graphucb_prior(self.graph, alpha=state.region.alpha, ridge=ridge)
@@ -200,8 +206,8 @@ class GraphUCB(Policy):
         if isinstance(solver, Push):
             recompute_residuals(solver, changed, state.seen, users)
 
-    def _push_instead(self) -> Push:
-        """The solver of a graph that has grown too large for the dense one, from where that one stands."""
+    def _push_solver(self) -> Push:
+        """The push solver for a graph that has outgrown the dense one, started at its estimate."""
         state, n = self.state, self.n_users
         ridge, tolerance = estimate_ridge(self.params["preset"], state.region), float(self.params["tolerance"])
         solver = push(n, self.dim, alpha=state.region.alpha, ridge=ridge, tolerance=tolerance)
@@ -216,8 +222,7 @@ class GraphUCB(Policy):
 
 
 def estimate_ridge(preset: str, region: Confidence) -> float:
-    """The multiple of I in the system of the estimate: alpha times that of R + laplacian_ridge I, and the ridge of the Gram
-    matrices, which the released code leaves out."""
+    """The multiple of I in the system of the estimate; `released` leaves out the ridge of A_i."""
     return float(region.alpha * region.laplacian_ridge + (0.0 if preset == "released" else region.ridge))
 
 

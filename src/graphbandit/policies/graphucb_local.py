@@ -1,4 +1,4 @@
-"""GraphUCB-Local: one user's estimate from its own data and its neighbours', computed when it is served (Algorithm 2)."""
+"""GraphUCB-Local: a user's estimate from its own data and its neighbours' (Algorithm 2)."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ class LocalState(NamedTuple):
     links: Links
     region: Confidence
     inverse: Floats  # (n, d, d), V_i⁻¹ with V_i = A_i + region.radius_shift I
-    message: Floats  # (n, d), what a user tells its neighbours: V_i⁻¹ b_i (jacobi) or its last estimate (gauss-seidel)
+    message: Floats  # (n, d), what neighbours average: V_i⁻¹ b_i (jacobi) or the last estimate (gauss-seidel)
     rule: int
 
 
 @compiled
 def messages(state: LocalState) -> Floats:
-    """What the rule averages over neighbours, and what Δ_i is computed from."""
+    """(n, d) the vectors that the rule averages over neighbours, and from which Δ_i is computed."""
     return state.message if state.rule <= GAUSS_SEIDEL else state.region.least_squares
 
 
@@ -109,39 +109,41 @@ def update(state: LocalState, user: int, x: Floats, reward: float) -> None:
 
 @compiled
 def update_messages(state: LocalState, users: Ints) -> None:
-    """Compute the messages of these users afresh, after a change of their edges or data, if they have been served."""
+    """Recompute the messages of those of these users who have data, after their edges changed."""
     for user in users:
         if state.rule == GAUSS_SEIDEL and state.seen.visits[user] > 0:
             estimate(state, user, state.message[user])
 
 
 class GraphUCBLocal(Policy):
-    """The paper's scalable algorithm: nothing in a round depends on the number of users beyond the degree.
+    """The paper's scalable algorithm: a round costs as much as the user has neighbours.
 
-    With l_i = (A_i + ridge I)⁻¹ b_i, V_i = A_i + ridge I + alpha I (no ridge in `released`) and P = D⁻¹W, the estimate of the
-    served user is one of
+    With l_i = (A_i + ridge I)⁻¹ b_i, V_i = A_i + ridge I + alpha I (no ridge in `released`) and
+    P = D⁻¹W, the estimate of the served user is one of
 
     * `jacobi`: V_i⁻¹ (b_i + alpha Σ_j P_ij V_j⁻¹ b_j);
-    * `gauss-seidel`: V_i⁻¹ (b_i + alpha Σ_j P_ij θ_j) with the neighbours' last estimates; its fixed point is
-      GraphUCB's θ (in `released`, where V_i has no ridge, that of ridge 0);
+    * `gauss-seidel`: V_i⁻¹ (b_i + alpha Σ_j P_ij θ_j) with the neighbours' last estimates; its
+      fixed point is GraphUCB's θ (in `released`, where V_i has no ridge, that of ridge 0);
     * `released`: l_i - alpha V_i⁻¹ Σ_j R'_ij l_j, what the authors' code computes;
-    * `lemma-1`: l_i - alpha (A_i + ridge I)⁻¹ Σ_j R_ij l_j, as printed; for study only: it diverges until a user has about
-      2 dim observations and is worse than no graph (errata E11).
+    * `lemma-1`: l_i - alpha (A_i + ridge I)⁻¹ Σ_j R_ij l_j, as printed; for study only: it
+      diverges until a user has about 2 dim observations and is worse than no graph (errata E11).
 
     Parameters
     ----------
     preset : {"paper", "released", "recommended"}
-        `released` is the default, since the printed rule does not work; `paper` is `lemma-1` with the printed region;
-        `recommended` is `gauss-seidel` with Λ_i = V_i.
+        `released` is the default, since the printed rule does not work; `paper` is `lemma-1` with
+        the printed region; `recommended` is `gauss-seidel` with Λ_i = V_i.
     rule, metric, laplacian_ridge, ridge
-        Override single choices of the preset. Δ_i is computed from what the rule averages: least squares l_j for `released` and
-        `lemma-1`, V_j⁻¹ b_j for `jacobi`, the last estimates for `gauss-seidel`.
+        Override single choices of the preset. Δ_i is computed from what the rule averages: least
+        squares l_j for `released` and `lemma-1`, V_j⁻¹ b_j for `jacobi`, the last estimates for
+        `gauss-seidel`.
     alpha, sigma, delta, exploration
         As in `GraphUCB`.
 
     References
     ----------
-    Yang, Dong & Toni 2020, "Laplacian-regularized graph bandits: algorithms and theoretical analysis".
+    Yang, Dong & Toni 2020, "Laplacian-regularized graph bandits: algorithms and theoretical
+    analysis".
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Solvers of the Laplacian-regularised estimate (A + ridge I + alpha R ⊗ I) vec(θ) = b, and of its symmetric relatives.
+"""Solvers of joint ridge estimates over all users: (A + K ⊗ I) vec(θ) = b, K a prior on the graph.
 
 | module | what is in it |
 |---|---|

@@ -1,12 +1,14 @@
-"""A joint ridge estimate over all users, by rank-one updates of one dense inverse per connected component.
+"""A joint ridge estimate over all users, by rank-one updates of its dense inverse.
 
-The system is (A + K ⊗ I) u = c·b with a symmetric positive definite prior K over users, stored as its sparse matrix, and
-a scale c_i per user: θ_i = u_i / c_i. Users of different components never meet in the inverse, so each component has its
-own block, and n isolated users cost n small ridge regressions.
+The system is (A + K ⊗ I) u = c·b with a symmetric positive definite prior K over users, stored as
+its sparse matrix, and a scale c_i per user: θ_i = u_i / c_i. The inverse is zero between users of
+different connected components, so each component has its own block, and n isolated users cost n
+small ridge regressions.
 
 * Gob.Lin: K = I + L, c = 1.
-* GraphUCB: M = A + ridge I + alpha R ⊗ I is not symmetric, but D^½ M D^-½ = A + (ridge I + alpha L_sym) ⊗ I is. So
-  K = ridge I + alpha L_sym and c_i = D_i^½. The diagonal blocks of M⁻¹ and of the symmetric inverse are the same.
+* GraphUCB: M = A + ridge I + alpha R ⊗ I is not symmetric, but
+  D^½ M D^-½ = A + (ridge I + alpha L_sym) ⊗ I is. So K = ridge I + alpha L_sym and c_i = D_i^½. The
+  diagonal blocks of M⁻¹ and of the symmetric inverse are the same.
 """
 
 from __future__ import annotations
@@ -51,9 +53,10 @@ def dense(prior: sparse.csr_array, scale: Floats, dim: int) -> Dense:
 
 
 def dense_after_change(old: Dense, prior: sparse.csr_array, scale: Floats, seen: Observations, users: Ints) -> Dense:
-    """The solver after a change of K, or of the statistics, at these users; new users, at the end, must be among them.
+    """The solver after a change of K, or of the statistics, at these users.
 
-    The components of these users are solved afresh, all others are copied.
+    Their components are solved afresh, all others are copied. New users, which come at the end,
+    must be among them.
     """
     new = dense_layout(prior, scale, old.theta.shape[1])
     changed = np.zeros(prior.shape[0], dtype=np.bool_)
@@ -64,7 +67,7 @@ def dense_after_change(old: Dense, prior: sparse.csr_array, scale: Floats, seen:
 
 @compiled
 def copy_or_rebuild(old: Dense, new: Dense, seen: Observations, changed: Flags) -> None:
-    """Fill the blocks of `new`: copy from `old` the components in which nothing has changed, compute the others."""
+    """Fill the blocks of `new`: copy the components without a changed user, compute the others."""
     dim = new.theta.shape[1]
     for c in range(new.offset.shape[0]):
         users = new.members[new.first[c] : new.first[c + 1]]
@@ -148,7 +151,10 @@ def marginal(solver: Dense, user: int) -> Floats:
 
 @compiled
 def observe_dense(solver: Dense, seen: Observations, user: int, x: Floats, reward: float) -> float:
-    """Take in an observation that `seen` already counts; returns q = 1 + xᵀ(joint inverse)_ii x, the determinant's growth."""
+    """Learn an observation that `seen` already counts.
+
+    Returns q = 1 + xᵀ(joint inverse)_ii x, the factor by which the determinant has grown.
+    """
     q = rank_one(solver, user, x, reward)
     c = solver.component[user]
     if is_stale(solver, c, q):
@@ -158,15 +164,18 @@ def observe_dense(solver: Dense, seen: Observations, user: int, x: Floats, rewar
 
 @compiled
 def is_stale(solver: Dense, c: int, q: float) -> bool:
-    """Whether to compute component c afresh: k³ work now and then, no more than the k² of a round; or when too many digits
-    have just been lost, as they also have if q, at least 1 in exact arithmetic, is not."""
+    """Whether to rebuild component c.
+
+    After so many updates that its k³ operations are no more than k² a round; or if too many digits
+    have just been lost: q is large, or below 1, which is rounding.
+    """
     size = (solver.first[c + 1] - solver.first[c]) * solver.theta.shape[1]
     return solver.updates[c] % max(REFRESH_PERIOD, 2 * size) == 0 or not 1.0 <= q <= CANCELLATION**2
 
 
 @compiled
 def rank_one(solver: Dense, user: int, x: Floats, reward: float) -> float:
-    """Bring inverse and estimate up to date by Sherman-Morrison and return q; if that is below 1, nothing has changed."""
+    """Update inverse and estimate by Sherman-Morrison and return q; if q < 1 nothing is changed."""
     dim = x.shape[0]
     c = solver.component[user]
     inverse = component_inverse(solver, c)
@@ -196,7 +205,7 @@ def rank_one(solver: Dense, user: int, x: Floats, reward: float) -> float:
 
 @compiled
 def rebuild(solver: Dense, seen: Observations, c: int) -> None:
-    """Compute the inverse and the estimate of component c afresh from the statistics: rank-one updates drift."""
+    """Compute component c from the statistics: its inverse by rank-one updates drifts."""
     dim = solver.theta.shape[1]
     users = solver.members[solver.first[c] : solver.first[c + 1]]
     size = users.shape[0] * dim
@@ -212,8 +221,9 @@ def rebuild(solver: Dense, seen: Observations, c: int) -> None:
             column = solver.position[solver.neighbour[entry]] * dim
             for k in range(dim):
                 system[row + k, column + k] += solver.prior[entry]
-    # Rounding may eat a pivot after features of very different sizes: a floor far below any true one keeps it positive. What is
-    # smaller than the rounding of the largest entry is noise, and dividing by it would overflow.
+    # Rounding may make a pivot negative after features of very different sizes: a floor far below
+    # any true one keeps it positive. What is smaller than the rounding of the largest entry is
+    # noise, and dividing by it would overflow.
     floor, largest = np.inf, 0.0
     for i in range(size):
         largest = max(largest, system[i, i])

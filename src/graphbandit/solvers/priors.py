@@ -1,4 +1,4 @@
-"""Prior precisions K over users, as sparse matrices: which users are believed to be alike, and how strongly."""
+"""Prior precisions K over users, as sparse matrices: who is believed to be alike, how strongly."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ..graph import UserGraph
 
 
 def graphucb_prior(graph: UserGraph, *, alpha: float, ridge: float) -> tuple[sparse.csr_array, Floats]:
-    """GraphUCB's K = ridge I + alpha L_sym, and the scales D^½ that make its system symmetric (see `dense`)."""
+    """GraphUCB's K = ridge I + alpha L_sym, and the scales D^½ of its users (see `dense`)."""
     prior = ridge * sparse.eye_array(graph.n_users) + alpha * graph.laplacian("normalized")
     return sparse.csr_array(prior), np.sqrt(graph.weights)
 
 
 def laplacian_prior(graph: UserGraph) -> sparse.csr_array:
-    """I + L with the combinatorial Laplacian: the prior of Gob.Lin and, times a constant, of the Horde."""
+    """I + L with the combinatorial Laplacian: of Gob.Lin and, times a constant, of the Horde."""
     return sparse.csr_array(sparse.eye_array(graph.n_users) + graph.laplacian("combinatorial"))
 
 

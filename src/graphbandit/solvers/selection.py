@@ -1,4 +1,4 @@
-"""Which solver a policy gets, and one name for the step that all solvers take: to learn an observation."""
+"""Which solver a policy gets, and `observe`: one name for the step by which all solvers learn."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Solver = Dense | Push
 LAPLACIAN_SOLVERS = ("auto", "dense", "push")
 JOINT_SOLVERS = ("auto", "dense", "cg")
 DENSE_ROWS = 256
-"""`auto` takes the dense solver while the largest component has at most this many rows (users × dim)."""
+"""`auto` takes the dense solver if the largest component has at most so many rows (users × dim)."""
 
 
 def fits_dense(graph: UserGraph, dim: int) -> bool:
@@ -36,7 +36,7 @@ def laplacian_solver(graph: UserGraph, dim: int, *, alpha: float, ridge: float, 
 
 
 def joint_solver(graph: UserGraph, dim: int, *, prior: sparse.csr_array, solver: str) -> Dense | CG:
-    """The solver of (A + K ⊗ I) vec(θ) = b with K = `prior`, one of `JOINT_SOLVERS`, before the first observation."""
+    """The solver of (A + prior ⊗ I) vec(θ) = b, one of `JOINT_SOLVERS`, before any observation."""
     return dense(prior, np.ones(graph.n_users), dim) if _is_dense(solver, graph, dim) else cg(prior, dim)
 
 

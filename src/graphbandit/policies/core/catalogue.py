@@ -1,7 +1,8 @@
 """A fixed catalogue of items, and which of them an offered arm is.
 
-Policies that learn about items (COFIBA clusters them, SpectralUCB knows their graph) must recognise an arm by its features. A
-row of the catalogue is found by a hash of its bytes in O(d); any other vector counts as the nearest item, in O(N d).
+Policies that learn about items (COFIBA clusters them, SpectralUCB knows their graph) must recognise
+an arm by its features. An item of the catalogue is found by a hash of its bytes, in O(d). Any other
+vector counts as the nearest item, found in O(N d).
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def catalogue(items: npt.ArrayLike | None, dim: int) -> Catalogue:
 
 
 def digest(items: Catalogue) -> str:
-    """A short name of the contents, for a policy's settings."""
+    """Number of items and a hash of their features: what a policy keeps among its settings."""
     return f"{len(items.features)} items, {hashlib.sha256(items.features.tobytes()).hexdigest()[:12]}"
 
 
@@ -59,7 +60,7 @@ def slot_of(items: Catalogue, bits: npt.NDArray[np.uint64]) -> int:
         code ^= code << SHIFTS[0]
         code ^= code >> SHIFTS[1]
         code ^= code << SHIFTS[2]
-    # Round numbers differ in their high bits only: fold all of them into the low ones, which give the slot.
+    # Round numbers differ in high bits only: fold these into the low ones, which are the slot.
     code ^= code >> FOLDS[0]
     code ^= code >> FOLDS[1]
     code ^= code >> FOLDS[2]

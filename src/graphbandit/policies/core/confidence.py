@@ -1,4 +1,4 @@
-"""The confidence region of one user in GraphUCB and GraphUCB-Local: its metric Λ_i and radius beta_i.
+"""The confidence region of a user in GraphUCB and GraphUCB-Local: metric Λ_i, radius beta_i.
 
 Eqs. (8), (10) and (11) of the paper, in all published forms.
 
@@ -42,7 +42,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "released": {"ridge": 0.1, "laplacian_ridge": 0.01, "metric": "released"},
     "recommended": {"ridge": 0.01, "laplacian_ridge": 0.0, "metric": "ridge"},
 }
-"""What the published forms of the region set (docs: errata, the released code); a policy adds settings of its own."""
+"""Settings of the published forms of the region; a policy adds its own."""
 REGION_RANGES: dict[str, Range] = {
     "preset": one_of(PRESETS),
     "ridge": optional(POSITIVE),
@@ -68,7 +68,7 @@ class Confidence(NamedTuple):
 
 
 def preset_settings(params: dict[str, Any], presets: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The settings that are None in `params`, with their values in the preset that `params` names."""
+    """The settings that are None in `params`, with the values of the preset named there."""
     return {name: value for name, value in presets[params["preset"]].items() if params[name] is None}
 
 
@@ -161,7 +161,7 @@ def roughness(region: Confidence, links: Links, values: Floats, user: int, out: 
 
 @compiled
 def radius(region: Confidence, links: Links, seen: Observations, values: Floats, user: int) -> float:
-    """The confidence radius beta_i, eq. (11), with Δ_i computed from `values`, times `exploration`."""
+    """The confidence radius beta_i, eq. (11), times `exploration`; `values` are the z_j in Δ_i."""
     dim = values.shape[1]
     log_ratio = log_determinant(seen.gram[user], region.radius_shift, np.empty((dim, dim))) - dim * log(region.alpha)
     delta = np.empty(dim)
@@ -172,7 +172,7 @@ def radius(region: Confidence, links: Links, seen: Observations, values: Floats,
 
 @compiled
 def width_factor(region: Confidence, links: Links, seen: Observations, user: int) -> Floats:
-    """(d, d) the lower triangular L⁻¹ of Λ_i = L Lᵀ: the width of an arm is ‖L⁻¹ x‖, its norm in the metric Λ_i⁻¹."""
+    """(d, d) L⁻¹, where Λ_i = L Lᵀ: the width of an arm, ‖x‖ in the metric Λ_i⁻¹, is ‖L⁻¹ x‖."""
     precision = user_precision(region, links, seen, user)
     factor = np.empty(precision.shape)
     for k in range(precision.shape[0]):

@@ -1,4 +1,4 @@
-"""What the three Gob.Lin policies share: one joint ridge regression over nodes with a prior precision K.
+"""What the Gob.Lin policies share: one joint ridge regression over nodes, prior precision K.
 
 A node is a user or, in the macro variant, a cluster of users. Nodes are divided into groups,
 independent problems with a confidence radius each: the clusters of the block variant, else one.
@@ -44,7 +44,7 @@ class GobLinState(NamedTuple):
 
 @compiled
 def prior_norm(state: GobLinState, group: int) -> float:
-    """sqrt(Σ θ_iᵀ (K θ)_i) over the nodes of the group: the norm of the estimate under the prior."""
+    """sqrt(Σ θ_iᵀ (K θ)_i) over the nodes of a group: the norm of the estimate under the prior."""
     solver, total = state.solver, 0.0
     for i in range(state.group.shape[0]):
         if state.group[i] == group:
@@ -67,7 +67,7 @@ def radius(state: GobLinState, node: int) -> float:
 
 @compiled
 def score(state: GobLinState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """xᵀθ_i and beta sqrt(xᵀ (Σ⁻¹)_ii x) with Σ = A + K ⊗ I: what the textbook form gives, without the root of K."""
+    """xᵀθ_i and beta sqrt(xᵀ (Σ⁻¹)_ii x) with Σ = A + K ⊗ I."""
     node = state.node[user]
     optimistic_scores(state.solver.theta[node], marginal(state.solver, node), radius(state, node), arms, mean, bonus)
 
@@ -83,7 +83,7 @@ def update(state: GobLinState, user: int, x: Floats, reward: float) -> None:
 
 
 def first_state(policy: Policy, prior: sparse.csr_array, *, node: Ints | None = None, group: Ints | None = None) -> GobLinState:
-    """The state before the first observation; by default every user is a node, and all nodes are one group."""
+    """The state before the first observation; by default a node per user, all in one group."""
     n_nodes = prior.shape[0]
     group = np.zeros(n_nodes, dtype=np.int64) if group is None else group
     state: GobLinState = policy.build_state(
@@ -99,7 +99,7 @@ def first_state(policy: Policy, prior: sparse.csr_array, *, node: Ints | None = 
 
 
 def follow_prior(policy: Policy, prior: sparse.csr_array, node: Ints, group: Ints, changed: Ints) -> None:
-    """Give the policy a new prior of the nodes, which differs from the old one at those in `changed`."""
+    """Give the policy a new prior, which differs from the old one at the nodes in `changed`."""
     state, prior = policy.state, policy.params["scale"] * prior
     solver = dense_after_change(state.solver, prior, np.ones(prior.shape[0]), state.seen, changed)
     ratios = log_ratios(solver, prior, state.seen, group)

@@ -20,12 +20,12 @@ from .user_clusters import NEWCOMER
 
 
 class GobLin(Policy):
-    """Joint ridge regression with the prior precision `scale (I + L)`; the width is that of the joint posterior.
+    """Joint ridge regression with the prior precision `scale (I + L)`.
 
-    Solves (A + scale (I + L) ⊗ I) vec(θ) = b with the combinatorial Laplacian L, and chooses
-    argmax xᵀθ_i + beta sqrt(xᵀ (Σ⁻¹)_ii x). No square root of a matrix is taken: the scores equal
-    those of the textbook form. Costs O((n dim)²) a round and as much memory, for the largest
-    connected component; see `GobLinBlock` and `GobLinMacro` for many users.
+    Solves (A + scale (I + L) ⊗ I) vec(θ) = b with the combinatorial Laplacian L, and chooses argmax
+    xᵀθ_i + beta sqrt(xᵀ (Σ⁻¹)_ii x), Σ the matrix of that system: the scores of the textbook form,
+    computed without a square root of I + L. Costs O((n dim)²) a round and as much memory, for the
+    largest connected component; see `GobLinBlock` and `GobLinMacro` for many users.
 
     Parameters
     ----------
@@ -37,7 +37,8 @@ class GobLin(Policy):
         Multiplies the radius; 0 is the greedy control. 0.1 in the GraphUCB authors' code, tuned
         over [0, 1] in their paper.
     norm : float, optional
-        Bound on sqrt(Uᵀ scale (I + L) U) in the theoretical radius; by default that of the estimate.
+        Bound on sqrt(Uᵀ scale (I + L) U) in the theoretical radius; by default its value
+        for the estimate.
     preset : {"paper", "released"}
         `released` is the Gob.Lin that the GraphUCB authors ran: the prior BᵀB with B the matrix
         square root of I + R, R the random-walk Laplacian: much weaker than I + L (errata E47).

@@ -1,4 +1,4 @@
-"""Clusters of users for the two variants of Gob.Lin: their labels, and the graphs within and between them."""
+"""Clusters of users: their labels, and the graphs within and between them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEWCOMER = -1
 
 
 def cluster_labels(graph: UserGraph, clusters: int | npt.ArrayLike) -> Ints:
-    """(n_users,) the cluster of each user, numbered from 0 without gaps; a number of clusters means `graphs.partition`."""
+    """(n_users,) the cluster of each user, from 0 without gaps; a number asks for a partition."""
     if is_integer(clusters):
         if clusters < 1:  # type: ignore[operator]
             raise ValueError(f"clusters must be at least 1, but it is {clusters!r}.")
@@ -28,7 +28,7 @@ def cluster_labels(graph: UserGraph, clusters: int | npt.ArrayLike) -> Ints:
 
 
 def labels_with_newcomers(graph: UserGraph, labels: Ints) -> Ints:
-    """The labels in which each NEWCOMER has the cluster that most of the weight of its edges goes to, or else a new one."""
+    """The labels with a cluster for each NEWCOMER: the one it has most weight with, or a new one."""
     labels = labels.copy()
     for user in np.flatnonzero(labels == NEWCOMER):
         row = slice(graph.adjacency.indptr[user], graph.adjacency.indptr[user + 1])
@@ -47,7 +47,7 @@ def graph_within_clusters(graph: UserGraph, labels: Ints) -> UserGraph:
 
 
 def graph_of_clusters(graph: UserGraph, labels: Ints, normalised: bool) -> UserGraph:
-    """The graph whose nodes are clusters, joined by the sum of the weights between their users, or `normalised` by the mean."""
+    """The graph of clusters; a weight is the sum over pairs of users, the mean if `normalised`."""
     n_clusters = int(labels.max()) + 1
     belongs = sparse.csr_array((np.ones(len(labels)), (labels, np.arange(len(labels)))), shape=(n_clusters, len(labels)))
     between = (belongs @ graph.adjacency @ belongs.T).toarray()

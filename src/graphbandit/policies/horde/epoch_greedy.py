@@ -1,4 +1,4 @@
-"""Horde of bandits, explored epoch-greedily: the best posterior mean or, ever more rarely, any arm."""
+"""Horde of bandits, epoch-greedy: the best posterior mean or, ever more rarely, any arm."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def score(state: HordeEGState, user: int, arms: Floats, mean: Floats, bonus: Flo
 
 @compiled
 def sample(state: HordeEGState, user: int, arms: Floats, normals: Floats, values: Floats) -> None:
-    """The means; or, if Φ(normal) says explore, 0 for all arms, so that the tie break draws one uniformly."""
+    """The means; if Φ(normal) is below the rate, 0 for all: the tie break then draws an arm."""
     exploring = normal_cdf(normals[0]) < exploration_rate(state)
     for a in range(arms.shape[0]):
         values[a] = 0.0 if exploring else dot(arms[a], state.solver.theta[user])
@@ -63,8 +63,10 @@ def update(state: HordeEGState, user: int, x: Floats, reward: float) -> None:
 
 
 class HordeEpochGreedy(Policy):
-    """Epoch-greedy on a Gaussian Markov random field: the arm with the best posterior mean or, with
-    probability min(1, rate t^-⅓), any arm. The estimate is that of `HordeTS`.
+    """Epoch-greedy on a Gaussian Markov random field.
+
+    Chooses the arm with the best posterior mean or, with probability min(1, rate t^-⅓), any arm.
+    The estimate is that of `HordeTS`.
 
     Parameters
     ----------
@@ -72,7 +74,7 @@ class HordeEpochGreedy(Policy):
         As in `HordeTS`; only strength sigma² matters.
     rate : float
         Multiplies the probability of exploring; 0 is greedy. The exponent is from the regret bound,
-        the constant is ours: the article's schedule was not at hand.
+        the constant is ours.
     solver : {"auto", "dense", "cg"}
         As in `HordeTS`: the mean of every round, or one for every `period` observations, solved
         to 1e-8.

@@ -1,4 +1,4 @@
-"""The Gaussian Markov random field behind both Horde policies, and how its solver follows data and graph.
+"""The Gaussian Markov random field of both Horde policies, kept up to date with data and graph.
 
 With the prior precision K = strength sigma² (I + L) and Σ = A + K ⊗ I, the posterior of all users'
 vectors is N(Σ⁻¹ b, sigma² Σ⁻¹). The `dense` solver keeps Σ⁻¹, which is always up to date. The `cg`
@@ -37,7 +37,7 @@ RANGES = Policy.ranges | {
 
 
 class FieldPolicy(Protocol):
-    """What the functions below need of a policy: a state with `seen` and `solver`, and its graph."""
+    """What the functions below need of a policy, whose state has `seen` and `solver`."""
 
     state: Any
     params: dict[str, Any]
@@ -55,12 +55,12 @@ class FieldPolicy(Protocol):
 
 
 def default_period(n_users: int) -> int:
-    """Observations between two refreshes, if nothing else is wanted: a tenth of the number of users."""
+    """Observations between two refreshes by default: a tenth of the number of users."""
     return max(1, n_users // 10)
 
 
 def refresh_period(policy: FieldPolicy) -> int:
-    """Observations between two joint solves; 0 with the dense solver, which is always up to date."""
+    """Observations between two solves; 0 with the dense solver, which is always up to date."""
     return int(policy.params["period"]) if isinstance(policy.state.solver, CG) else 0
 
 
@@ -109,7 +109,8 @@ def update_prior(policy: FieldPolicy) -> None:
 def follow_graph(policy: FieldPolicy, users: Ints, changes: Changes) -> None:
     """Follow changes of edges, or of the data of `users`.
 
-    With `cg`, the users' own covariances follow at once and the rest with the next refresh, as for observations.
+    With `cg`, the users' own covariances follow at once and the rest with the next refresh, as it
+    is with observations.
     """
     if isinstance(policy.state.solver, CG):
         policy.edges_changed = True
@@ -137,7 +138,7 @@ def update_users(policy: FieldPolicy, users: Ints) -> None:
 
 
 def move_to_neighbours(graph: LiveGraph, values: Floats, user: int) -> None:
-    """Set the row of a user without data to its mean given those of its neighbours: Σ_j W_ij θ_j / (1 + D_i)."""
+    """Set a user's row to its prior mean given its neighbours' rows, Σ_j W_ij θ_j / (1 + D_i)."""
     friends = graph.neighbours(user)
     weights = np.array([graph.weight(user, friend) for friend in friends])
     values[user] = weights @ values[friends] / (1.0 + weights.sum()) if friends else 0.0

@@ -33,20 +33,20 @@ class HordeTSState(NamedTuple):
     seen: Observations
     solver: Dense | CG
     drawn: Floats  # (n, d), the joint draw in use with "cg"; (0, d) with "dense"
-    prior: float  # strength sigma², what I has in K beside L
+    prior: float  # strength sigma², so that K = prior (I + L)
     sigma: float
     scale: float
 
 
 @generic
 def own_covariance(solver: Dense | CG, user: int) -> Floats:
-    """(d, d) covariance / sigma² of a user's vector: (Σ⁻¹)_ii, or with "cg" (Σ_ii)⁻¹, that of the vector given all others."""
+    """(d, d) covariance / sigma² of a user's vector: (Σ⁻¹)_ii, or its lower bound `conditional`."""
     raise NotImplementedError
 
 
 @compiled
 def conditional(solver: CG, user: int) -> Floats:
-    """(A_i + K_ii I)⁻¹, a lower bound of (Σ⁻¹)_ii."""
+    """(A_i + K_ii I)⁻¹: the covariance given all others' vectors, a lower bound of (Σ⁻¹)_ii."""
     return solver.inverse[user]  # type: ignore[no-any-return]
 
 
@@ -63,8 +63,11 @@ def score(state: HordeTSState, user: int, arms: Floats, mean: Floats, bonus: Flo
 
 @compiled
 def sample(state: HordeTSState, user: int, arms: Floats, normals: Floats, values: Floats) -> None:
-    """Rewards under one draw. A decision sees only the served user's part of a joint draw, so its marginal
-    N(θ_i, scale² sigma² (Σ⁻¹)_ii) is drawn from; or that part is read off the joint draw of the last refresh."""
+    """Rewards under one draw of the user's vector.
+
+    A decision needs only this user's part of a joint draw. It is drawn from the marginal
+    N(θ_i, scale² sigma² (Σ⁻¹)_ii) or, without normals, read from the last refresh's joint draw.
+    """
     dim = arms.shape[1]
     theta = np.empty(dim)
     if normals.shape[0] == 0:
@@ -90,8 +93,11 @@ def update(state: HordeTSState, user: int, x: Floats, reward: float) -> None:
 
 @compiled
 def upper_cholesky(covariance: Floats, factor: Floats) -> None:
-    """Write the upper triangular U with U Uᵀ = covariance. It is L⁻ᵀ of the precision L Lᵀ, so that without a graph the draws
-    are those of LinTS. A direction without variance, by rounding, gets none."""
+    """Write the upper triangular U with U Uᵀ = covariance.
+
+    It is L⁻ᵀ of the precision L Lᵀ, so that without a graph the draws are those of LinTS. A
+    negative variance, which is rounding, counts as 0.
+    """
     for j in range(covariance.shape[0] - 1, -1, -1):
         variance = covariance[j, j]
         for k in range(j + 1, covariance.shape[0]):
@@ -107,11 +113,13 @@ def upper_cholesky(covariance: Floats, factor: Floats) -> None:
 
 @compiled
 def perturbation(state: HordeTSState, own: Floats, edges: Floats, out: Floats) -> None:
-    """Write a draw from N(0, sigma² Σ), made of standard normals for every user, (n, d), and for every edge, (n_edges, d).
+    """Write a draw from N(0, sigma² Σ), made of standard normals.
 
-    Σ = blockdiag(A_i + prior I) + prior BᵀB ⊗ I with the incidence matrix B of the graph, BᵀB = L: a Cholesky factor of each
-    block for the first part (data and the prior's I together: A_i alone may be singular), ±sqrt(-K_ij) for every edge for the
-    second. No history is revisited.
+    `own` (n, d) has those of every user, `edges` (n_edges, d) those of every edge.
+
+    Σ = blockdiag(A_i + prior I) + prior BᵀB ⊗ I with the incidence matrix B of the graph, BᵀB = L.
+    The first part takes a Cholesky factor of each block (A_i alone may be singular), the second
+    ±sqrt(-K_ij) for every edge. Past observations are not needed.
     """
     n, dim = out.shape
     solver, factor = state.solver, np.empty((dim, dim))
@@ -134,10 +142,12 @@ def perturbation(state: HordeTSState, own: Floats, edges: Floats, out: Floats) -
 
 
 class HordeTS(Policy):
-    """Thompson sampling from a Gaussian Markov random field: vec(θ) ~ N(0, (strength (I + L) ⊗ I)⁻¹), rewards with noise sigma.
+    """Thompson sampling from a Gaussian Markov random field over the users.
 
-    The posterior is N(Σ⁻¹ b, sigma² Σ⁻¹) with Σ = A + strength sigma² (I + L) ⊗ I, L the combinatorial Laplacian: the estimate
-    of Gob.Lin with `scale = strength sigma²`. Acts greedily on one draw per round.
+    The prior is vec(θ) ~ N(0, (strength (I + L) ⊗ I)⁻¹), the noise of rewards has deviation sigma.
+    The posterior is N(Σ⁻¹ b, sigma² Σ⁻¹) with Σ = A + strength sigma² (I + L) ⊗ I, L the
+    combinatorial Laplacian: the estimate of Gob.Lin with `scale = strength sigma²`. Acts greedily
+    on one draw per round.
 
     Parameters
     ----------
@@ -148,18 +158,21 @@ class HordeTS(Policy):
     scale : float
         Multiplies the deviation of a draw from the mean; 0 is greedy.
     solver : {"auto", "dense", "cg"}
-        `dense` keeps the joint inverse, O((n dim)²) a round, and draws afresh in every round, exactly. `cg` keeps only sums per
-        user: every `period` observations it solves for the mean and for one joint draw by conjugate gradients, and both serve
-        until the next. `auto` is `dense` up to 256 rows (users × dim of the largest component).
+        `dense` keeps the joint inverse, O((n dim)²) a round, and draws afresh in every round,
+        exactly. `cg` keeps only sums per user: every `period` observations it solves for the mean
+        and for one joint draw by conjugate gradients, and both serve until the next. `auto` is
+        `dense` up to 256 rows (users × dim of the largest component).
     period : int, optional
-        For `cg`; n_users / 10 by default, so that a user is seldom served twice with one draw. 1 is the article's algorithm.
+        For `cg`; n_users / 10 by default, so that a user is seldom served twice with one draw. 1 is
+        the article's algorithm.
     tolerance : float
         Relative residual of the joint draw in `cg`; the mean is solved to 1e-8.
 
     Notes
     -----
-    The bonus in `scores` is the posterior's standard deviation times `scale` with `dense`, and with `cg` a lower bound of it,
-    that given all other users' vectors. Written from recollection of the article; its sampler was checked numerically.
+    The bonus in `scores` is the posterior's standard deviation times `scale` with `dense`, and with
+    `cg` a lower bound of it, the deviation given all other users' vectors. The sampler was not
+    compared with code of the authors; tests compare its moments with those of the posterior.
 
     References
     ----------
@@ -204,22 +217,23 @@ class HordeTS(Policy):
 
     @property
     def is_optimistic(self) -> bool:
-        return False  # it samples, be it once for many decisions
+        return False  # also with `cg`, where one draw serves many decisions
 
     @property
     def n_normals(self) -> int:
         return self.dim if isinstance(self.state.solver, Dense) else 0
 
     def bonus_scale(self, user: int) -> float:
-        """Standard deviations of the noise in a draw."""
+        """scale · sigma, the bonus per width sqrt(xᵀ (Σ⁻¹)_ii x)."""
         self.check_user(user)
         return float(self.state.scale * self.state.sigma)
 
     def refresh(self) -> None:
         """With `cg`, a new posterior mean and a new joint draw.
 
-        The draw is solved for as a deviation e from the mean, Σ e = u with u ~ N(0, sigma² Σ), so that e ~ N(0, sigma² Σ⁻¹).
-        Nothing in the last draw, made of other normals, would be a better start than 0.
+        The draw is the mean plus e, where Σ e = u and u ~ N(0, sigma² Σ), so that
+        e ~ N(0, sigma² Σ⁻¹). Its solution starts at 0: the last draw, made of other normals, would
+        be no better.
         """
         random_field.solve_mean(self)
         state = self.state

@@ -1,4 +1,4 @@
-"""Ridge regression in the eigenbasis of the graph of items, one for each user: what both spectral policies share.
+"""Ridge regressions in the eigenbasis of the graph of items: what both spectral policies share.
 
 | article | here | meaning |
 |---|---|---|
@@ -87,12 +87,12 @@ def block_of(model: SpectralModel, user: int) -> int:
 
 @compiled
 def smoothness(norm: float, visits: int) -> float:
-    """C, a bound on the roughness of the payoffs; if there is none, log(1 + t) in the t-th round of the user."""
+    """C, the bound on the payoffs' roughness; if it is NaN, log(1 + t) in the user's round t."""
     return log(2.0 + visits) if np.isnan(norm) else norm
 
 
 def spectral_model(params: dict[str, Any], n_users: int, dim: int) -> tuple[SpectralModel, Floats]:
-    """The regressions before the first observation, and the eigenvalues of the Laplacian that were kept."""
+    """The regressions before the first observation, and the eigenvalues that were kept."""
     known, neighbours = catalogue(params["items"], dim), int(params["neighbours"])
     distinct, which = np.unique(known.features, axis=0, return_inverse=True)  # equal rows are one node of the graph
     contents = distinct.tobytes()
@@ -114,7 +114,7 @@ def spectral_model(params: dict[str, Any], n_users: int, dim: int) -> tuple[Spec
 
 
 def n_eigenvectors(rank: int | None, graph: UserGraph, n_items: int, blocks: int) -> int:
-    """How many eigenvectors to keep, or a ValueError: the components must be told apart, and the state must fit."""
+    """How many eigenvectors to keep; a ValueError if these are too few or do not fit."""
     n, components = graph.n_users, int(graph.components.max()) + 1
     if rank is None:
         rank = min(n, max(RANK, components))
@@ -135,7 +135,7 @@ def n_eigenvectors(rank: int | None, graph: UserGraph, n_items: int, blocks: int
 
 
 def found_settings(model: SpectralModel) -> dict[str, Any]:
-    """The settings that depend on the catalogue, as a policy keeps them: a digest of the items, and the rank."""
+    """The settings that the catalogue decides: the digest that stands for it, and the rank."""
     return {"items": digest(model.items), "rank": model.alpha.shape[1]}
 
 
@@ -146,5 +146,5 @@ def model_rows(name: str, model: SpectralModel) -> dict[str, Any]:
 
 
 def nearest_vectors(model: SpectralModel, n_users: int) -> Floats:
-    """(n_users, dim) the vectors whose payoffs Xθ are nearest to the estimated ones in least squares, as a copy."""
+    """(n_users, dim) the vectors whose payoffs Xθ are nearest to the estimated ones."""
     return np.array(np.broadcast_to(model.alpha @ model.projection.T, (n_users, len(model.projection))))

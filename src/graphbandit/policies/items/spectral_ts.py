@@ -55,7 +55,7 @@ def score(state: SpectralTSState, user: int, arms: Floats, mean: Floats, bonus: 
 
 @compiled
 def sample(state: SpectralTSState, user: int, arms: Floats, normals: Floats, values: Floats) -> None:
-    """Payoffs under one draw α~ = α + v U⁻¹ normals from N(α, v² V⁻¹), V = UᵀU; one draw for all arms."""
+    """Payoffs under one draw for all arms, α + v U⁻¹ normals from N(α, v² V⁻¹), V = UᵀU."""
     model, block = state.model, block_of(state.model, user)
     v, drawn = spread(state, block), normals.copy()
     solve_back(model.factor[block], drawn)
@@ -72,10 +72,11 @@ def update(state: SpectralTSState, user: int, x: Floats, reward: float) -> None:
 
 
 class SpectralTS(Policy):
-    """Thompson sampling for a spectral bandit: act greedily on one draw from N(α, v² V⁻¹) per round, see `SpectralUCB`.
+    """Thompson sampling for a spectral bandit; the model is that of `SpectralUCB`.
 
-    v = scale (sigma sqrt(6 d log((ridge + T) / (delta ridge))) + norm), with the effective dimension d for the horizon T. A
-    round costs m J + 2 J² where SpectralUCB needs m J² / 2.
+    Acts greedily on one draw from N(α, v² V⁻¹) per round, with
+    v = scale (sigma sqrt(6 d log((ridge + T) / (delta ridge))) + norm); d is the effective
+    dimension for the horizon T. A round costs m J + 2 J² steps where SpectralUCB needs m J² / 2.
 
     Parameters
     ----------
@@ -86,7 +87,7 @@ class SpectralTS(Policy):
 
     Notes
     -----
-    v is written from knowledge of the article and was not compared with code of its authors.
+    v was not compared with code of the authors.
 
     References
     ----------
@@ -136,9 +137,10 @@ class SpectralTS(Policy):
 
     @property
     def theta(self) -> Floats:
-        """(n_users, dim) the vectors whose payoffs Xθ are nearest to the estimated ones in least squares, as a copy.
+        """(n_users, dim) the vectors whose payoffs Xθ are nearest to the estimated ones, as a copy.
 
-        The policy does not use them: payoffs that are smooth on the graph need not be linear in the features.
+        In least squares. The policy does not use them: smooth payoffs need not be linear in the
+        features.
         """
         return nearest_vectors(self.state.model, self.n_users)
 

@@ -45,7 +45,7 @@ class SpectralUCBState(NamedTuple):
 
 @compiled
 def radius(state: SpectralUCBState, block: int) -> float:
-    """c_t = 2 sigma sqrt(d log(1 + t/ridge) + 2 log 1/delta) + C in the t-th round of the user, times `exploration`."""
+    """The confidence radius, in theory 2 sigma sqrt(d log(1 + t/ridge) + 2 log 1/delta) + C."""
     if state.schedule != THEORY:
         return state.exploration * practical(state.schedule, state.rounds[0])
     visits = state.model.visits[block]
@@ -71,33 +71,36 @@ def update(state: SpectralUCBState, user: int, x: Floats, reward: float) -> None
 class SpectralUCB(Policy):
     """Spectral bandit: a user's payoffs f = Q α are smooth on a graph of the items, L = Q Λ_L Qᵀ.
 
-    Chooses argmax x_vᵀα + c ‖x_v‖ in the metric V⁻¹, with x_v the row of Q that belongs to the item,
-    V = Λ_L + ridge I + Σ x xᵀ and α = V⁻¹ b. Here every user has an instance of its own, all on the same graph: each item
-    joined with its nearest others by an edge of weight 1, combinatorial Laplacian. The user graph is not used.
+    Chooses argmax x_vᵀα + c ‖x_v‖ in the metric V⁻¹, with x_v the row of Q that belongs to the
+    item, V = Λ_L + ridge I + Σ x xᵀ and α = V⁻¹ b. Here every user has an instance of its own, all
+    on the same graph, with the combinatorial Laplacian: each item is joined with its nearest others
+    by an edge of weight 1. The user graph is not used.
 
     Parameters
     ----------
     graph, dim
         Only the number of users is taken from the graph.
     items : (N, dim) array
-        The catalogue. An offered arm is recognised by its features; one that is not in the catalogue counts as the nearest.
+        The catalogue. An offered arm is recognised by its features; one that is not in the
+        catalogue counts as the nearest.
     neighbours : int
         Nearest items that each is joined with; 0 leaves the items unrelated.
     rank : int, optional
-        Eigenvectors kept, J: payoffs are sought among combinations of the smoothest. By default 50, or as many as the item
-        graph has components if these are more, or all if there are fewer. A user takes J² numbers and a round m J² / 2 steps.
+        Eigenvectors kept, J: payoffs are sought among combinations of the smoothest. By default 50,
+        or as many as the item graph has components if these are more, or all if there are fewer. A
+        user takes J² numbers and a round m J² / 2 steps.
     ridge : float
         λ, added to all eigenvalues.
     sigma, delta : float
         R, the size of the noise, and the probability of failure in the theoretical radius.
     norm : float, optional
-        C, a bound on sqrt(fᵀ(L + ridge I)f). By default log(1 + t), which grows past any bound: log t or log T is what
-        experiments with unknown payoffs use.
+        C, a bound on sqrt(fᵀ(L + ridge I)f). By default log(1 + t), which grows past any
+        bound: experiments with unknown payoffs use log t or log T.
     horizon : int
         T in the effective dimension d, the largest k with (k - 1) λ_k ≤ T / log(1 + T/ridge).
     radius : {"theory", "log", "constant"}
-        c / exploration: `2 sigma sqrt(d log(1 + t/ridge) + 2 log 1/delta) + norm` with the user's own rounds t,
-        `sqrt(log(1 + t))` with those of all, or 1.
+        c / exploration: `2 sigma sqrt(d log(1 + t/ridge) + 2 log 1/delta) + norm` with the user's
+        own rounds t, `sqrt(log(1 + t))` with those of all, or 1.
     exploration : float
         Multiplies the radius; 0 is the greedy control.
     shared : bool
@@ -105,8 +108,9 @@ class SpectralUCB(Policy):
 
     Notes
     -----
-    The defaults of `ridge`, `sigma` and `delta` are those of the article's experiments as far as they are known to us; the
-    default of `norm` is a reconstruction. With J < N the effective dimension counts kept eigenvectors only.
+    The defaults of `ridge`, `sigma` and `delta` are those of the article's experiments as far as
+    they are known to us; the default of `norm` is a reconstruction. With J < N the effective
+    dimension counts kept eigenvectors only.
 
     References
     ----------
@@ -114,10 +118,11 @@ class SpectralUCB(Policy):
 
     Examples
     --------
-    Three items in a row with the neighbours joined; (S + L + I) f = y has the solution (5, 2, 1) / 13.
+    Three items in a row, neighbours joined; (S + L + I) f = y has the solution (5, 2, 1) / 13.
 
     >>> from graphbandit import graphs
-    >>> policy = SpectralUCB(graphs.empty(1), 1, items=[[0.0], [1.0], [2.1]], neighbours=1, ridge=1.0)
+    >>> row = [[0.0], [1.0], [2.1]]
+    >>> policy = SpectralUCB(graphs.empty(1), 1, items=row, neighbours=1, ridge=1.0)
     >>> policy.update(0, [0.0], 1.0)
     >>> (13 * policy.payoffs(0)).round(6).tolist()
     [5.0, 2.0, 1.0]
@@ -161,9 +166,10 @@ class SpectralUCB(Policy):
 
     @property
     def theta(self) -> Floats:
-        """(n_users, dim) the vectors whose payoffs Xθ are nearest to the estimated ones in least squares, as a copy.
+        """(n_users, dim) the vectors whose payoffs Xθ are nearest to the estimated ones, as a copy.
 
-        The policy does not use them: payoffs that are smooth on the graph need not be linear in the features.
+        In least squares. The policy does not use them: smooth payoffs need not be linear in the
+        features.
         """
         return nearest_vectors(self.state.model, self.n_users)
 

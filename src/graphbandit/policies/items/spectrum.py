@@ -1,4 +1,4 @@
-"""The graph of items, and the eigenvectors of its Laplacian: the directions in which payoffs are smooth."""
+"""The graph of items and the eigenvectors of its Laplacian: the smoothest payoffs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def item_graph(contents: bytes, dim: int, neighbours: int) -> UserGraph:
 
 @lru_cache(maxsize=REMEMBERED)
 def spectrum(contents: bytes, dim: int, neighbours: int, rank: int) -> tuple[Floats, Floats]:
-    """The `rank` smallest eigenvalues of the item graph's Laplacian, ascending, and their (N, rank) eigenvectors."""
+    """The `rank` smallest eigenvalues of the Laplacian, ascending, and (N, rank) eigenvectors."""
     graph = item_graph(contents, dim, neighbours)
     n = graph.n_users
     if n <= DENSE_ITEMS or 4 * rank > n:
@@ -40,10 +40,11 @@ def spectrum(contents: bytes, dim: int, neighbours: int, rank: int) -> tuple[Flo
 
 
 def smoothest(graph: UserGraph, rank: int) -> tuple[Floats, Floats]:
-    """The first eigenvectors by Lanczos, those of eigenvalue 0 without: it may miss some of several equal eigenvalues.
+    """The same for a large graph, by the Lanczos method.
 
-    Eigenvalue 0 belongs to what is constant on every component. With these projected out, the smallest of L are the largest
-    of top I - L.
+    It may miss some of several equal eigenvalues, so those of eigenvalue 0 are written down: they
+    are constant on every component. With these projected out, the smallest of L are the largest of
+    top I - L.
     """
     from scipy.sparse.linalg import LinearOperator, eigsh
     from threadpoolctl import threadpool_limits
@@ -69,7 +70,9 @@ def smoothest(graph: UserGraph, rank: int) -> tuple[Floats, Floats]:
 
 
 def effective_dimension(eigenvalues: npt.ArrayLike, ridge: float, horizon: float) -> int:
-    """The largest k with (k - 1) λ_k ≤ T / log(1 + T / ridge), λ_k the k-th smallest of `eigenvalues + ridge`, from 1.
+    """The largest k with (k - 1) λ_k ≤ T / log(1 + T / ridge).
+
+    λ_k, from k = 1, is the k-th smallest of `eigenvalues + ridge`.
 
     >>> effective_dimension([0.0, 1.0, 5.0, 90.0], ridge=0.01, horizon=100)
     3
