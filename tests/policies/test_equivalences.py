@@ -203,7 +203,7 @@ def test_local_rules(name: str) -> None:
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_gauss_seidel_tends_to_graphucb(name: str) -> None:
-    """Its fixed point is eq. (5): growable_rows sweeps with no new information end there."""
+    """Its fixed point is eq. (5): repeated sweeps with no new information end there."""
     graph = GRAPHS[name]
     history = random_history(graph.n_users, 3, 200, seed=10)
     settings: Any = dict(alpha=0.5, ridge=0.2)

@@ -30,11 +30,15 @@ from .clustering.sclub import SCLUB
 from .colin import CoLin
 from .core.graph_changes import Removal
 from .core.policy import Choice, Policy, Scores
-from .goblin import GobLin, GobLinBlock, GobLinMacro
+from .goblin.block import GobLinBlock
+from .goblin.macro import GobLinMacro
+from .goblin.policy import GobLin
 from .graphucb import GraphUCB
 from .graphucb_local import GraphUCBLocal
-from .horde import HordeEpochGreedy, HordeTS
-from .items.spectral import SpectralTS, SpectralUCB
+from .horde.epoch_greedy import HordeEpochGreedy
+from .horde.thompson import HordeTS
+from .items.spectral_ts import SpectralTS
+from .items.spectral_ucb import SpectralUCB
 from .lints import LinTS
 from .linucb import LinUCB
 from .oful import OFUL

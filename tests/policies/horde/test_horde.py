@@ -10,8 +10,9 @@ import pytest
 
 from graph_zoo import GRAPHS
 from graphbandit import GobLin, HordeEpochGreedy, HordeTS, LinTS, UserGraph, environments, graphs, signals, simulate
-from graphbandit.policies import horde
 from graphbandit.policies.core import kernels
+from graphbandit.policies.horde.epoch_greedy import exploration_rate
+from graphbandit.policies.horde.thompson import perturbation
 from graphbandit.solvers import CG, Dense
 from oracles import History, block_diagonal, observations, random_history
 
@@ -102,7 +103,7 @@ def test_a_perturbation_is_the_textbook_one() -> None:
         unit = np.zeros(size * dim)
         unit[k] = 1.0
         out = np.empty((n, dim))
-        horde.perturbation(policy.state, unit[: n * dim].reshape(n, dim), unit[n * dim :].reshape(-1, dim), out)
+        perturbation(policy.state, unit[: n * dim].reshape(n, dim), unit[n * dim :].reshape(-1, dim), out)
         columns.append(out.ravel())
     linear = np.stack(columns, axis=1)
     field = 3.0 * 0.16 * (np.eye(n) + graph.laplacian("combinatorial").toarray())
@@ -150,7 +151,7 @@ def test_epoch_greedy_explores_as_often_as_it_says() -> None:
     expected[np.argmax(ARMS @ policy.theta[2])] += 1 - rate
     np.testing.assert_allclose(counts, expected, atol=0.015)
     early = HordeEpochGreedy(graph, 3, rate=1.2)
-    assert horde.exploration_rate(early.state) == 1.0
+    assert exploration_rate(early.state) == 1.0
 
 
 def test_one_joint_draw_serves_a_period() -> None:
