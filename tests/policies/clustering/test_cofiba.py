@@ -9,7 +9,7 @@ import pytest
 
 from graphbandit import COFIBA, LinUCB, graphs, signals
 from graphbandit.compute.arrays import Floats
-from graphbandit.policies.clustering.panels import frobenius, widths
+from graphbandit.policies.clustering.feature_columns import column_widths, frobenius_norm
 from oracles import History, components, random_history
 
 DIM, USERS = 3, 9
@@ -219,12 +219,12 @@ def test_while_items_stay_together_it_is_club_with_another_test(case: dict[str, 
 def test_widths_of_all_columns_and_their_lower_bound() -> None:
     rng = np.random.default_rng(0)
     half = rng.standard_normal((4, 6))
-    gram, panel = half @ half.T, rng.standard_normal((4, 7))
+    gram, columns = half @ half.T, rng.standard_normal((4, 7))
     inverse, out = np.linalg.inv(gram + np.eye(4)).astype(np.float64), np.empty(7)
-    widths(inverse, panel, 0.7, np.empty(7), out)
-    np.testing.assert_allclose(out, 0.7 * np.sqrt(np.einsum("ik,ij,jk->k", panel, inverse, panel)), rtol=1e-12)
-    assert np.all(0.7 * np.linalg.norm(panel, axis=0) / np.sqrt(1 + frobenius(gram)) <= out)
-    assert frobenius(gram) == pytest.approx(np.linalg.norm(gram))
+    column_widths(inverse, columns, 0.7, np.empty(7), out)
+    np.testing.assert_allclose(out, 0.7 * np.sqrt(np.einsum("ik,ij,jk->k", columns, inverse, columns)), rtol=1e-12)
+    assert np.all(0.7 * np.linalg.norm(columns, axis=0) / np.sqrt(1 + frobenius_norm(gram)) <= out)
+    assert frobenius_norm(gram) == pytest.approx(np.linalg.norm(gram))
 
 
 def test_estimates_stay_exact_for_long() -> None:
