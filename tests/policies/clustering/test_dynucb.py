@@ -164,7 +164,7 @@ def test_rebuilding_removes_what_rounding_left() -> None:
         np.testing.assert_allclose(policy.state.total[c], policy.state.models.theta[users].sum(axis=0), atol=1e-12)
 
 
-def test_presets() -> None:
+def test_presets_choose_centroid_and_start() -> None:
     paper, released = (DynUCB(graphs.empty(3), 2, preset=p) for p in ("paper", "released"))
     assert (paper.params["centroid"], paper.params["start"]) == ("pooled", "random")
     assert (released.params["centroid"], released.params["start"]) == ("mean", "first")

@@ -1,4 +1,4 @@
-"""Policies that find clusters of users who like the same things, and let each cluster share its data.
+"""Policies that find clusters of users who like the same things. A cluster shares its data.
 
 | module | what is in it |
 |---|---|
@@ -8,10 +8,10 @@
 | `community` | CommunityUCB: Louvain communities of a graph of similar users |
 | `cofiba` | COFIBA: items are clustered too, and users are clustered for each cluster of items |
 | `dccb` | DCCB and DCB: every user is an agent that learns by gossip; DCB has one cluster for good |
-| `clusters` | `ClusterModels`: a ridge regression per user and a pooled one per cluster; moving users |
+| `clusters` | `ClusterModels`: a ridge regression per user and a pooled one per cluster; scores, moves |
 | `separation` | `width` and `distance`: when two users count as different |
 | `decremental_graph` | a graph that only loses edges, and which users a lost edge separates |
-| `member_lists` | members of clusters as circular linked lists, with their smallest and largest visit counts |
+| `member_lists` | members of clusters as circular linked lists, with smallest and largest visit counts |
 | `co_clusters` | the state of COFIBA, and how its clusters of users and of items split |
 | `feature_columns` | quantities of many feature vectors at once, for the tests of COFIBA |
 | `gossip` | the state of a gossiping network of agents: buffers, peers, believed clusters |

@@ -15,16 +15,18 @@ from ...validate import NOT_NEGATIVE, one_of
 from ..core.graph_changes import Changes
 from ..core.kernels import register
 from ..core.policy import Policy, Seed
-from ..core.schedules import RADII, THEORY, Radius, practical
+from ..core.schedules import RADII, Radius
 from .clusters import (
     ClusterModels,
+    cluster_bonus_scale,
     cluster_count,
     cluster_labels,
     cluster_models,
-    cluster_scores,
     cluster_vectors,
     move_users,
     observe_in_cluster,
+    score_by_cluster,
+    theoretical_radius,
 )
 from .decremental_graph import (
     STARTS,
@@ -59,24 +61,15 @@ class CLUBState(NamedTuple):
 
 @compiled
 def radius(state: CLUBState, cluster: int) -> float:
-    """exploration · sqrt(log(1 + t)) or 1; or sigma sqrt(2 log(2 det V / delta)) + 1, as in theory."""
-    if state.schedule != THEORY:
-        return state.exploration * practical(state.schedule, state.rounds[0])
+    """The theoretical radius: sigma sqrt(2 log(2 det V / delta)) + 1."""
     gram = state.models.pooled.gram[cluster]
     log_det = log_determinant(gram, state.models.ridge, np.empty(gram.shape))
-    return state.exploration * (state.sigma * sqrt(2.0 * (log(2.0 / state.delta) + log_det)) + 1.0)
-
-
-@compiled
-def score(state: CLUBState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """LinUCB with the pooled data of the user's cluster."""
-    c = state.models.cluster[user]
-    cluster_scores(state.models, c, radius(state, c), arms, mean, bonus)
+    return state.sigma * sqrt(2.0 * (log(2.0 / state.delta) + log_det)) + 1.0
 
 
 @compiled
 def deletion_width(state: CLUBState, user: int) -> float:
-    """How far a user's vector may be from the truth; an edge is tested with the widths of both ends."""
+    """How far a user's vector may be from the truth; an edge is cut by the sum of two of these."""
     count = state.models.seen.visits[user]
     if state.deletion == PRACTICE:
         return state.alpha2 * width(count)
@@ -165,6 +158,10 @@ class CLUB(Policy):
     """
 
     State = CLUBState
+    theta = property(cluster_vectors)
+    clusters = property(cluster_labels)
+    n_clusters = property(cluster_count)
+    bonus_scale = cluster_bonus_scale
     ranges = Policy.ranges | {
         "alpha2": NOT_NEGATIVE,
         "start": one_of(STARTS),
@@ -172,9 +169,6 @@ class CLUB(Policy):
         "test": one_of(("after", "before")),
         "preset": one_of(("paper", "released")),
     }
-    theta = property(cluster_vectors)
-    clusters = property(cluster_labels)
-    n_clusters = property(cluster_count)
 
     def __init__(
         self,
@@ -208,12 +202,9 @@ class CLUB(Policy):
             tests_before=test == "before",
         )
 
-    def bonus_scale(self, user: int) -> float:
-        """The radius of the user's cluster."""
-        return float(radius(self.state, self.state.models.cluster[self.check_user(user)]))
-
     def follow_graph(self, users: Ints, changes: Changes) -> None:
         check_start_is_not_graph(self)
 
 
-register(CLUBState, score=score, update=update)
+theoretical_radius.register(CLUBState, radius)
+register(CLUBState, score=score_by_cluster, update=update)

@@ -1,4 +1,4 @@
-"""Users in clusters that share their data: what every clustering policy keeps, and how a user moves.
+"""Users in clusters that share their data: their models, how users are served, how they move.
 
 A user has a ridge regression of its own, w_u = (A_u + ridge I)⁻¹ b_u, by which it is compared with
 others. A cluster has the pooled one, (Σ_u A_u + ridge I)⁻¹ Σ_u b_u, by which its users are served.
@@ -8,23 +8,26 @@ cluster takes its sums along, and only the two clusters concerned are solved afr
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled
+from ...compute.dispatch import generic
 from ...compute.growable import growable_zeros
 from ...compute.linalg import cholesky, follow_gram, invert_positive, multiply, solve_cholesky
 from ...compute.observations import Observations, no_observations, record
 from ..core.policy import Policy
 from ..core.ridge import optimistic_scores
+from ..core.schedules import THEORY, practical
 
 
 class ClusterModels(NamedTuple):
-    """The ridge regressions of users and of clusters. A cluster lives in a slot; slots may be empty.
+    """The ridge regressions of users and of clusters. A cluster lives in a slot; some are empty.
 
-    They take three d × d matrices a user: its own Gram matrix, and a slot's Gram matrix and inverse.
+    With n slots that is three d × d matrices a user: its own Gram matrix, and a slot's Gram matrix
+    and inverse.
     """
 
     seen: Observations  # of users
@@ -52,7 +55,7 @@ def cluster_models(labels: Ints, dim: int, slots: int, ridge: float) -> ClusterM
     )
 
 
-# Properties of policies whose state has `models`
+# Members of policies whose state has `models`, `rounds`, `schedule` and `exploration`
 
 
 def cluster_vectors(policy: Policy) -> Floats:
@@ -71,13 +74,32 @@ def cluster_count(policy: Policy) -> int:
     return int(np.count_nonzero(policy.state.models.members))
 
 
-# Kernels
+def cluster_bonus_scale(policy: Policy, user: int) -> float:
+    """The radius of confidence of the user's cluster."""
+    return float(cluster_radius(policy.state, policy.state.models.cluster[policy.check_user(user)]))
+
+
+@generic
+def theoretical_radius(state: Any, cluster: int) -> float:
+    """The radius of confidence of a cluster by the policy's theory, without `exploration`."""
 
 
 @compiled
-def cluster_scores(models: ClusterModels, cluster: int, beta: float, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """LinUCB with the pooled data of a cluster."""
-    optimistic_scores(models.centre[cluster], models.inverse[cluster], beta, arms, mean, bonus)
+def cluster_radius(state: Any, cluster: int) -> float:
+    """beta = exploration times the theoretical radius, sqrt(log(1 + t)) or 1."""
+    if state.schedule == THEORY:
+        return state.exploration * theoretical_radius(state, cluster)
+    return state.exploration * practical(state.schedule, state.rounds[0])
+
+
+@compiled
+def score_by_cluster(state: Any, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
+    """LinUCB with the pooled data of the user's cluster."""
+    c = state.models.cluster[user]
+    optimistic_scores(state.models.centre[c], state.models.inverse[c], cluster_radius(state, c), arms, mean, bonus)
+
+
+# Learning and moving
 
 
 @compiled
@@ -164,7 +186,7 @@ def clear_cluster(models: ClusterModels, cluster: int) -> None:
 
 @compiled
 def rebuild_clusters(models: ClusterModels, slots: int) -> None:
-    """Sum and solve the first `slots` clusters afresh, because many moves leave rounding in sums."""
+    """Sum and solve the first `slots` clusters afresh, because moves leave rounding in the sums."""
     for c in range(slots):
         clear_cluster(models, c)
     for user in range(models.theta.shape[0]):

@@ -64,7 +64,7 @@ def state_parts(items: Catalogue, user_graph: UserGraph, item_graph: UserGraph, 
 
 
 def unused_models(n: int, dim: int, slots: int, ridge: float) -> ClusterModels:
-    """Models of n users and so many empty slots; `np.zeros` takes memory when a slot is first used."""
+    """Models of n users and of empty slots; `np.zeros` takes no memory until a slot is used."""
     return ClusterModels(
         seen=no_observations(n, dim),
         theta=growable_zeros(n, dim),
@@ -93,10 +93,10 @@ def edges_for(state: COFIBAState, h: int) -> DecrementalGraph:
 
 @compiled
 def cut_users(state: COFIBAState, h: int, user: int, columns: Floats) -> tuple[Ints, int]:
-    """Delete every edge (user, j) of graph h with |w·x - w_j·x| > CB(x) + CB_j(x), x the first column.
+    """Delete every edge (user, j) of graph h with |w·x - w_j·x| > CB(x) + CB_j(x).
 
-    Returns for each column how many of the neighbours before it would judge otherwise than the
-    first, and how many neighbours there were.
+    x is the first column. Returns for each column how many of the neighbours it would judge
+    otherwise than the first, and how many neighbours there were.
     """
     edges, theta, m = edges_for(state, h), state.models.theta, columns.shape[1]
     scale = state.alpha2 * sqrt(log(1.0 + state.rounds[0]))
@@ -110,7 +110,7 @@ def cut_users(state: COFIBAState, h: int, user: int, columns: Floats) -> tuple[I
         neighbours += 1
         other = edges.neighbour[edge]
         column_gaps(theta[user], theta[other], columns, gap)
-        near, floor = True, state.width_floor[other]  # near by the lower bound of its width: no need of the width itself
+        near, floor = True, state.width_floor[other]  # skips the width if its lower bound decides
         for c in range(m):
             near &= gap[c] <= own[c] + floor * norm[c]
         if near:

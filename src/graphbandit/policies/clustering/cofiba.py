@@ -29,10 +29,16 @@ COMPLETE_ITEMS = 50  # a complete graph tests a chosen item against all others
 
 
 @compiled
+def radius(state: COFIBAState) -> float:
+    """beta = exploration times sqrt(log(1 + t)) or 1."""
+    return state.exploration * practical(state.schedule, state.rounds[0])
+
+
+@compiled
 def score(state: COFIBAState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
     """For each arm LinUCB with the pooled data of the user's cluster in the arm's item cluster."""
     models, n = state.models, state.first_cluster.shape[0]
-    beta = state.exploration * practical(state.schedule, state.rounds[0])
+    beta = radius(state)
     if state.n_item_clusters[0] == 1:  # no need to recognise the arms
         c = models.cluster[user]
         optimistic_scores(models.centre[c], models.inverse[c], beta, arms, mean, bonus)
@@ -166,9 +172,11 @@ class COFIBA(Policy):
     --------
     >>> from graphbandit import graphs
     >>> policy = COFIBA(graphs.empty(3), 2, items=[[1.0, 0.0], [0.0, 1.0]], alpha2=0.1)
-    >>> policy.update(0, [1.0, 0.0], 1.0)  # 0 is cut off for the first item, of which alone it knows something
-    >>> policy.item_clusters.tolist(), policy.user_clusters(0).tolist(), policy.user_clusters(1).tolist()
-    ([0, 1], [1, 0, 0], [0, 0, 0])
+    >>> policy.update(0, [1.0, 0.0], 1.0)  # user 0 knows only the first item, and is cut off for it
+    >>> policy.item_clusters.tolist()
+    [0, 1]
+    >>> policy.user_clusters(0).tolist(), policy.user_clusters(1).tolist()
+    ([1, 0, 0], [0, 0, 0])
     >>> policy.scores(1, [[1.0, 0.0], [0.0, 1.0]]).mean.tolist()
     [0.0, 0.0]
     """
@@ -216,7 +224,7 @@ class COFIBA(Policy):
     def bonus_scale(self, user: int) -> float:
         """The radius, the same for every user."""
         self.check_user(user)
-        return float(self.state.exploration * practical(self.state.schedule, self.state.rounds[0]))
+        return float(radius(self.state))
 
     @property
     def theta(self) -> Floats:

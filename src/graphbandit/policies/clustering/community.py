@@ -1,4 +1,4 @@
-"""CommunityUCB: users with similar vectors are joined in a graph, and its communities share their data."""
+"""CommunityUCB: users with similar vectors are joined in a graph; its communities share data."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ from ...graphs import knn
 from ...validate import NOT_NEGATIVE, count, optional
 from ..core.kernels import register
 from ..core.policy import Policy, Seed
-from ..core.schedules import RADII, THEORY, Radius, practical, self_normalised
+from ..core.schedules import RADII, Radius, self_normalised
 from .clusters import (
     ClusterModels,
     add_statistics,
     clear_cluster,
+    cluster_bonus_scale,
     cluster_count,
     cluster_labels,
     cluster_models,
-    cluster_scores,
     cluster_vectors,
     observe_in_cluster,
+    score_by_cluster,
     solve_cluster,
+    theoretical_radius,
 )
 
 JITTER = 1e-9
-"""Relative size of the random differences between equal similarities. Without them NetworkX can move a
-user between two equally good communities for ever."""
+"""Relative size of the random differences between equal similarities. Without them NetworkX can
+move a user between two equally good communities for ever."""
 
 
 class CommunityState(NamedTuple):
@@ -46,19 +48,10 @@ class CommunityState(NamedTuple):
 
 @compiled
 def radius(state: CommunityState, cluster: int) -> float:
-    """exploration · sqrt(log(1 + t)) or 1; or LinUCB's theoretical radius with ridge 1 and norm 1."""
-    if state.schedule != THEORY:
-        return state.exploration * practical(state.schedule, state.rounds[0])
+    """LinUCB's theoretical radius with ridge 1 and norm 1."""
     gram = state.models.pooled.gram[cluster]
     log_det = log_determinant(gram, state.models.ridge, np.empty(gram.shape))
-    return state.exploration * (self_normalised(log_det, state.sigma, state.delta) + 1.0)
-
-
-@compiled
-def score(state: CommunityState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """LinUCB with the pooled data of the user's community."""
-    c = state.models.cluster[user]
-    cluster_scores(state.models, c, radius(state, c), arms, mean, bonus)
+    return self_normalised(log_det, state.sigma, state.delta) + 1.0
 
 
 @compiled
@@ -151,15 +144,16 @@ class CommunityUCB(Policy):
     """
 
     State = CommunityState
+    theta = property(cluster_vectors)
+    clusters = property(cluster_labels)
+    n_clusters = property(cluster_count)
+    bonus_scale = cluster_bonus_scale
     ranges = Policy.ranges | {
         "neighbours": count(),
         "kernel": optional(NOT_NEGATIVE),
         "resolution": NOT_NEGATIVE,
         "period": optional(count()),
     }
-    theta = property(cluster_vectors)
-    clusters = property(cluster_labels)
-    n_clusters = property(cluster_count)
 
     def __init__(
         self,
@@ -206,10 +200,6 @@ class CommunityUCB(Policy):
         )
         regroup(models, matching_slots(labels, models.cluster, len(models.members)))
 
-    def bonus_scale(self, user: int) -> float:
-        """The radius of the user's community."""
-        return float(radius(self.state, self.state.models.cluster[self.check_user(user)]))
-
 
 def communities(theta: Floats, neighbours: int, kernel: float, resolution: float, rng: np.random.Generator) -> Ints:
     """(m,) the community of each row of `theta`.
@@ -251,4 +241,5 @@ def matching_slots(labels: Ints, cluster: Ints, slots: int) -> Ints:
     return np.asarray(slot_of[labels], dtype=np.int64)
 
 
-register(CommunityState, score=score, update=update)
+theoretical_radius.register(CommunityState, radius)
+register(CommunityState, score=score_by_cluster, update=update)

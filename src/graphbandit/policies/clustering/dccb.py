@@ -1,4 +1,4 @@
-"""DCCB and DCB: agents without a centre, who gossip about what they have seen. DCB has no clusters."""
+"""DCCB and DCB: agents without a centre gossip about what they have seen. DCB has no clusters."""
 
 from __future__ import annotations
 

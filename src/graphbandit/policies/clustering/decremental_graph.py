@@ -92,7 +92,7 @@ def cut_edge(graph: DecrementalGraph, node: int, edge: int) -> Ints:
 
 @compiled
 def separated_part(graph: DecrementalGraph, left: int, right: int) -> Ints:
-    """The component of `left` or of `right`, about the smaller of the two; empty if they are one."""
+    """The component of `left` or of `right`, about the smaller one; empty if they are connected."""
     graph.searches[0] += 2
     head, tail = np.zeros(2, dtype=np.int64), np.ones(2, dtype=np.int64)
     for side in range(2):

@@ -14,12 +14,12 @@ from ...graph import UserGraph
 from ...validate import Range, count, one_of
 from ..core.kernels import register
 from ..core.policy import Policy, Seed
+from ..core.ridge import optimistic_scores
 from ..core.schedules import RADII, practical
 from .clusters import (
     ClusterModels,
     cluster_count,
     cluster_models,
-    cluster_scores,
     move_user,
     observe_in_cluster,
     rebuild_clusters,
@@ -27,7 +27,7 @@ from .clusters import (
 
 
 class DynUCBState(NamedTuple):
-    """Slots 0 ... opened - 1 hold the clusters that have or once had members; users cannot join others."""
+    """Slots 0 ... opened - 1 hold the clusters that have or had members; users join no others."""
 
     models: ClusterModels
     total: Floats  # (slots, d), Σ w_u over the members
@@ -42,7 +42,7 @@ class DynUCBState(NamedTuple):
 
 @compiled
 def home(state: DynUCBState, user: int) -> int:
-    """The user's cluster; for a newcomer the next unopened one, or if there is none, a random one."""
+    """The user's cluster; for a newcomer the next unopened one, or a random one if all are open."""
     unopened = state.opened[0] < state.models.members.shape[0]
     if state.opens_clusters and unopened and state.models.seen.visits[user] == 0:
         return int(state.opened[0])
@@ -50,10 +50,16 @@ def home(state: DynUCBState, user: int) -> int:
 
 
 @compiled
+def radius(state: DynUCBState) -> float:
+    """beta = exploration times sqrt(log(1 + t)) or 1."""
+    return state.exploration * practical(state.schedule, state.rounds[0])
+
+
+@compiled
 def score(state: DynUCBState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
     """LinUCB with the pooled data of the user's cluster."""
-    beta = state.exploration * practical(state.schedule, state.rounds[0])
-    cluster_scores(state.models, home(state, user), beta, arms, mean, bonus)
+    c = home(state, user)
+    optimistic_scores(state.models.centre[c], state.models.inverse[c], radius(state), arms, mean, bonus)
 
 
 @compiled
@@ -92,7 +98,7 @@ def add_to_total(state: DynUCBState, cluster: int, user: int, sign: float) -> No
 
 @compiled
 def nearest(state: DynUCBState, user: int) -> int:
-    """argmin_c ‖w_i - centroid_c‖ over the opened clusters; of ties the user's own, else the first."""
+    """argmin_c ‖w_i - centroid_c‖ over opened clusters; of ties the user's own, else the first."""
     centroid, theta = state.models.centre, state.models.theta[user]
     if state.compares_means:
         centroid = state.centroid
@@ -158,7 +164,8 @@ class DynUCB(Policy):
 
     References
     ----------
-    Nguyen & Lauw 2014, "Dynamic clustering of contextual multi-armed bandits", and the authors' Java code.
+    Nguyen & Lauw 2014, "Dynamic clustering of contextual multi-armed bandits", and the authors'
+    Java code.
 
     Examples
     --------
@@ -218,7 +225,7 @@ class DynUCB(Policy):
     def bonus_scale(self, user: int) -> float:
         """The radius, the same for every user."""
         self.check_user(user)
-        return float(self.state.exploration * practical(self.state.schedule, self.state.rounds[0]))
+        return float(radius(self.state))
 
     @property
     def theta(self) -> Floats:
@@ -227,7 +234,7 @@ class DynUCB(Policy):
 
     @property
     def clusters(self) -> Ints:
-        """(n_users,) the cluster that serves each user now; for a newcomer, the one it would join."""
+        """(n_users,) the cluster of each user now; for a newcomer, the one that it would join."""
         state, labels = self.state, self.state.models.cluster.copy()
         if state.opens_clusters and state.opened[0] < len(state.models.members):
             labels[state.models.seen.visits == 0] = state.opened[0]

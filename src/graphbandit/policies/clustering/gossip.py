@@ -26,7 +26,7 @@ MEMORY_LIMIT = 8 * 2**30  # bytes; larger buffers and believed clusters are refu
 
 
 class Network(NamedTuple):
-    """What the agents know; a buffer is circular, with an entry for each epoch that is not in use yet."""
+    """What the agents know. A buffer is circular, with an entry for each epoch not in use yet."""
 
     seen: Observations  # what each agent has observed itself, never shared: A_loc, b_loc
     active: Observations  # what each agent acts on: A~, b~
@@ -85,7 +85,7 @@ def observe(net: Network, agent: int, x: Floats, reward: float) -> None:
 
 @compiled
 def gossip(net: Network, peer: Ints) -> None:
-    """End an epoch: agent i meets peer[i], all at the same time; then the oldest entries come into use."""
+    """End an epoch: every agent i meets peer[i], then the oldest entries come into use."""
     meet(net, peer)
     net.epoch[0] += 1
     while net.oldest[0] <= net.epoch[0] - current_lag(net):

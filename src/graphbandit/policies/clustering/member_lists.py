@@ -14,7 +14,7 @@ from ...compute.compiler import compiled
 
 
 class MemberLists(NamedTuple):
-    """One list per slot; what a slot without members holds has no meaning. T_u: visits of user u."""
+    """One list per slot; slots without members hold nothing of meaning. T_u: visits of user u."""
 
     after: Ints  # (n,), the next member of the same list
     before: Ints  # (n,), the previous one

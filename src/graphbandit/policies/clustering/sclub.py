@@ -1,4 +1,4 @@
-"""SCLUB: clusters are sets; a user that differs leaves its cluster, and clusters that are alike merge."""
+"""SCLUB: a user who differs from its cluster leaves it, and clusters that turn out alike merge."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from ...graph import UserGraph
 from ...validate import NOT_NEGATIVE_OR_INFINITE
 from ..core.kernels import register
 from ..core.policy import Policy, Seed
-from ..core.schedules import RADII, THEORY, Radius, practical
+from ..core.schedules import RADII, Radius
 from .clusters import (
     ClusterModels,
     add_statistics,
+    cluster_bonus_scale,
     cluster_count,
     cluster_labels,
     cluster_models,
-    cluster_scores,
     cluster_vectors,
     move_user,
     observe_in_cluster,
     rebuild_clusters,
+    score_by_cluster,
     solve_cluster,
+    theoretical_radius,
 )
 from .member_lists import MemberLists, count_visit, find_range, join, single_list, split_off
 from .separation import distance, width
@@ -56,24 +58,15 @@ class SCLUBState(NamedTuple):
 
 @compiled
 def radius(state: SCLUBState, cluster: int) -> float:
-    """exploration · sqrt(log(1 + t)) or 1; or sqrt(d log(1 + T/d) + 4 log t + log 2) + 1."""
-    if state.schedule != THEORY:
-        return state.exploration * practical(state.schedule, state.rounds[0])
+    """The theoretical radius: sqrt(d log(1 + T/d) + 4 log t + log 2) + 1."""
     dim, visits = state.pivot.shape[1], state.models.pooled.visits[cluster]
     growth = dim * log(1.0 + visits / dim) + 4.0 * log(1.0 + state.rounds[0]) + log(2.0)
-    return state.exploration * (sqrt(growth) + 1.0)
-
-
-@compiled
-def score(state: SCLUBState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """LinUCB with the pooled data of the user's cluster."""
-    c = state.models.cluster[user]
-    cluster_scores(state.models, c, radius(state, c), arms, mean, bonus)
+    return sqrt(growth) + 1.0
 
 
 @compiled
 def update(state: SCLUBState, user: int, x: Floats, reward: float) -> None:
-    """Learn in the user and in its cluster, split the user off if it differs, merge what is checked."""
+    """Learn; split the user off if it differs from its cluster; merge checked clusters."""
     if (state.rounds[0] + 2) & (state.rounds[0] + 1) == 0:  # phases of 2, 4, 8, ... rounds begin after 0, 2, 6, 14, ...
         begin_phase(state)
     observe_in_cluster(state.models, user, x, reward)
@@ -115,9 +108,9 @@ def freeze(state: SCLUBState, cluster: int) -> None:
 
 @compiled
 def differs(state: SCLUBState, user: int) -> bool:
-    """Whether a user must leave its cluster, by its vector or by its frequency:
+    """Whether a user must leave its cluster, because of its vector or of how often it comes:
 
-    ‖w_i - pivot‖ > alpha_theta (F(T_i) + F(T~)), or |T_i - T_u| / t > 2 alpha_p F(t) for a member u.
+    ‖w_i - w~‖ > alpha_theta (F(T_i) + F(T~)), or |T_i - T_u| / t > 2 alpha_p F(t) for a member u.
     """
     c, visits, t = state.models.cluster[user], state.models.seen.visits[user], state.rounds[0]
     allowed = state.alpha_theta * (width(visits) + width(state.pivot_visits[c]))
@@ -159,7 +152,7 @@ def make_ready(state: SCLUBState, cluster: int) -> None:
 
 @compiled
 def merge(state: SCLUBState, cluster: int) -> None:
-    """Merge a checked cluster with the nearest checked one that is alike; repeat with the result."""
+    """Merge a checked cluster with the nearest checked one that is alike; go on with the result."""
     place = nearest_alike(state, cluster)
     while place >= 0:
         other = state.ready[place]
@@ -173,7 +166,8 @@ def merge(state: SCLUBState, cluster: int) -> None:
 def nearest_alike(state: SCLUBState, cluster: int) -> int:
     """The place in `ready` of the nearest cluster b that passes both tests, or -1:
 
-    ‖w_a - w_b‖ < alpha_theta / 2 (F(T_a) + F(T_b)) and |p_a - p_b| < alpha_p F(t), p = T / (members · t).
+    ‖w_a - w_b‖ < alpha_theta / 2 (F(T_a) + F(T_b)) and |p_a - p_b| < alpha_p F(t),
+    with p = T / (members · t).
     """
     models, t = state.models, state.rounds[0]
     visits, members = models.pooled.visits, models.members
@@ -217,27 +211,31 @@ class SCLUB(Policy):
     """Set-based clustering of bandits: users may leave their cluster, and clusters may merge again.
 
     All users start in one cluster and are served with its pooled ridge regression. With
-    F(T) = sqrt((1 + log(1 + T)) / (1 + T)), the served user i leaves its cluster j for a new one of its own if
+    F(T) = sqrt((1 + log(1 + T)) / (1 + T)), the served user i leaves its cluster j for a new one of
+    its own if
 
-        ‖w_i - w~_j‖ > alpha_theta (F(T_i) + F(T~_j))   or   |T_i - T_u| / t > 2 alpha_p F(t) for a member u,
+        ‖w_i - w~_j‖ > alpha_theta (F(T_i) + F(T~_j))   or
+        |T_i - T_u| / t > 2 alpha_p F(t) for a member u,
 
     where the pivot w~_j, T~_j is the cluster's vector and number of observations at the start of
     the phase; phase s has 2^s rounds. A cluster is checked once all of its members were served in
     the phase, and checked clusters merge if
 
-        ‖w_a - w_b‖ < alpha_theta / 2 (F(T_a) + F(T_b))   and   |p_a - p_b| < alpha_p F(t),   p = T / (members · t).
+        ‖w_a - w_b‖ < alpha_theta / 2 (F(T_a) + F(T_b))   and
+        |p_a - p_b| < alpha_p F(t),   p = T / (members · t).
 
     Parameters
     ----------
     alpha_theta : float
-        Scale of the test of vectors: 0 splits every served user off, `inf` none. 1 in the public code.
+        Scale of the test of vectors: 0 splits every served user off, `inf` none. 1 in public code.
     alpha_p : float
         Scale of the test of frequencies, which matters if some users come far more often than
         others; `inf` leaves it out. Public code: 1, or sqrt(2) with a threshold of half this size.
     ridge : float
         Regulariser of every block; 1 in the article. In low noise a smaller one is much better.
     radius : {"log", "theory", "constant"}
-        beta / exploration: `sqrt(log(1 + t))`, `sqrt(d log(1 + T_j / d) + 4 log t + log 2) + 1`, or 1.
+        beta / exploration: `sqrt(log(1 + t))`, `sqrt(d log(1 + T_j / d) + 4 log t + log 2) + 1`,
+        or 1.
     exploration : float
         Multiplies the radius; 0 is the greedy control.
 
@@ -263,10 +261,11 @@ class SCLUB(Policy):
     """
 
     State = SCLUBState
-    ranges = Policy.ranges | {"alpha_theta": NOT_NEGATIVE_OR_INFINITE, "alpha_p": NOT_NEGATIVE_OR_INFINITE}
     theta = property(cluster_vectors)
     clusters = property(cluster_labels)
     n_clusters = property(cluster_count)
+    bonus_scale = cluster_bonus_scale
+    ranges = Policy.ranges | {"alpha_theta": NOT_NEGATIVE_OR_INFINITE, "alpha_p": NOT_NEGATIVE_OR_INFINITE}
 
     def __init__(
         self,
@@ -294,9 +293,6 @@ class SCLUB(Policy):
             schedule=RADII.index(radius),
         )
 
-    def bonus_scale(self, user: int) -> float:
-        """The radius of the user's cluster."""
-        return float(radius(self.state, self.state.models.cluster[self.check_user(user)]))
 
-
-register(SCLUBState, score=score, update=update)
+theoretical_radius.register(SCLUBState, radius)
+register(SCLUBState, score=score_by_cluster, update=update)
