@@ -60,8 +60,8 @@ class CLUBState(NamedTuple):
 
 
 @compiled
-def radius(state: CLUBState, cluster: int) -> float:
-    """The theoretical radius: sigma sqrt(2 log(2 det V / delta)) + 1."""
+def theory_radius(state: CLUBState, cluster: int) -> float:
+    """sigma sqrt(2 log(2 det V / delta)) + 1."""
     gram = state.models.pooled.gram[cluster]
     log_det = log_determinant(gram, state.models.ridge, np.empty(gram.shape))
     return state.sigma * sqrt(2.0 * (log(2.0 / state.delta) + log_det)) + 1.0
@@ -206,5 +206,5 @@ class CLUB(Policy):
         check_start_is_not_graph(self)
 
 
-theoretical_radius.register(CLUBState, radius)
+theoretical_radius.register(CLUBState, theory_radius)
 register(CLUBState, score=score_by_cluster, update=update)

@@ -80,7 +80,7 @@ def cluster_bonus_scale(policy: Policy, user: int) -> float:
 
 
 @generic
-def theoretical_radius(state: Any, cluster: int) -> float:
+def theoretical_radius(state: Any, cluster: int) -> Any:
     """The radius of confidence of a cluster by the policy's theory, without `exploration`."""
 
 
@@ -88,8 +88,8 @@ def theoretical_radius(state: Any, cluster: int) -> float:
 def cluster_radius(state: Any, cluster: int) -> float:
     """beta = exploration times the theoretical radius, sqrt(log(1 + t)) or 1."""
     if state.schedule == THEORY:
-        return state.exploration * theoretical_radius(state, cluster)
-    return state.exploration * practical(state.schedule, state.rounds[0])
+        return float(state.exploration * theoretical_radius(state, cluster))
+    return float(state.exploration * practical(state.schedule, state.rounds[0]))
 
 
 @compiled

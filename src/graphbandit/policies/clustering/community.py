@@ -47,7 +47,7 @@ class CommunityState(NamedTuple):
 
 
 @compiled
-def radius(state: CommunityState, cluster: int) -> float:
+def theory_radius(state: CommunityState, cluster: int) -> float:
     """LinUCB's theoretical radius with ridge 1 and norm 1."""
     gram = state.models.pooled.gram[cluster]
     log_det = log_determinant(gram, state.models.ridge, np.empty(gram.shape))
@@ -241,5 +241,5 @@ def matching_slots(labels: Ints, cluster: Ints, slots: int) -> Ints:
     return np.asarray(slot_of[labels], dtype=np.int64)
 
 
-theoretical_radius.register(CommunityState, radius)
+theoretical_radius.register(CommunityState, theory_radius)
 register(CommunityState, score=score_by_cluster, update=update)

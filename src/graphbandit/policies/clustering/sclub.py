@@ -57,8 +57,8 @@ class SCLUBState(NamedTuple):
 
 
 @compiled
-def radius(state: SCLUBState, cluster: int) -> float:
-    """The theoretical radius: sqrt(d log(1 + T/d) + 4 log t + log 2) + 1."""
+def theory_radius(state: SCLUBState, cluster: int) -> float:
+    """sqrt(d log(1 + T/d) + 4 log t + log 2) + 1."""
     dim, visits = state.pivot.shape[1], state.models.pooled.visits[cluster]
     growth = dim * log(1.0 + visits / dim) + 4.0 * log(1.0 + state.rounds[0]) + log(2.0)
     return sqrt(growth) + 1.0
@@ -89,7 +89,7 @@ def update(state: SCLUBState, user: int, x: Floats, reward: float) -> None:
 
 @compiled
 def begin_phase(state: SCLUBState) -> None:
-    """Freeze the pivots and uncheck everybody; phases double, so this is amortised O(1) a round."""
+    """Freeze the pivots and uncheck everybody: O(n) a phase, and phases double in length."""
     state.phase[0] += 1
     state.n_ready[0] = 0
     rebuild_clusters(state.models, state.used[0])
@@ -294,5 +294,5 @@ class SCLUB(Policy):
         )
 
 
-theoretical_radius.register(SCLUBState, radius)
+theoretical_radius.register(SCLUBState, theory_radius)
 register(SCLUBState, score=score_by_cluster, update=update)
