@@ -45,6 +45,7 @@ def is_integer(value: object) -> bool:
 
 POSITIVE = Range("a positive number", lambda value: is_number(value) and 0 < value < np.inf, (0.1, 7.0))
 NOT_NEGATIVE = Range("zero or a positive number", lambda value: is_number(value) and 0 <= value < np.inf, (0.0, 0.5))
+NOT_NEGATIVE_OR_INFINITE = Range(NOT_NEGATIVE.text, lambda value: is_number(value) and value >= 0, (0.0, 0.5, np.inf))
 PROBABILITY = Range("a probability above 0 and up to 1", lambda value: is_number(value) and 0 < value <= 1, (0.1, 1.0))
 SHARE = Range("a share from 0 to 1", lambda value: is_number(value) and 0 <= value <= 1, (0.0, 0.5))
 WEIGHT = Range("a positive finite number", POSITIVE.holds)

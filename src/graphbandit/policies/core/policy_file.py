@@ -27,6 +27,23 @@ RIDGE = {part: f"model.{part}" for part in ("seen", "inverse", "theta", "log_rat
 RENAMED_FIELDS: dict[str, dict[str, str]] = {
     "LinUCB": RIDGE,
     "OFUL": {f"current.{name}": name for name in ("shared", "sigma", "delta", "norm", "exploration")},
+    "CLUB": {"pools": "models", "clusters": "n_clusters", "before": "tests_before"},
+    "SCLUB": {
+        "pools": "models",
+        "rings.least": "lists.least_visits",
+        "rings.at_least": "lists.n_least",
+        "rings.most": "lists.most_visits",
+        "rings": "lists",
+    },
+    "DynUCB": {"pools": "models", "mean": "compares_means", "first": "opens_clusters"},
+    "CommunityUCB": {"pools": "models"},
+    "COFIBA": {
+        "pools": "models",
+        "item_clusters": "n_item_clusters",
+        "user_clusters": "n_user_clusters",
+        "reach": "width_floor",
+        "first": "first_cluster",
+    },
 }
 """Policy → field of its state in files of 0.1.0 → the same field now. What is in a renamed field moves with it."""
 
