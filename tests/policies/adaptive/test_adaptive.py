@@ -10,9 +10,9 @@ import pytest
 from graph_zoo import GRAPHS
 from graphbandit import AdaptiveGraphUCB, LinUCB, UserGraph, environments, graphs, signals, simulate
 from graphbandit.compute.arrays import Floats
-from graphbandit.policies.adaptive.evidence import log_evidence, noise_variance, weigh
-from graphbandit.policies.adaptive.mixture import ALONE, EVERYONE, GRAPH, mixture
-from graphbandit.policies.adaptive.policy import KINDS
+from graphbandit.policies.adaptive.evidence import ALONE, EVERYONE, GRAPH, KINDS, log_evidence, noise_variance, weigh
+from graphbandit.policies.adaptive.graph_models import Moments
+from graphbandit.policies.adaptive.mixture import mix_models
 from oracles import History, block_diagonal, observations, random_history
 
 RING = graphs.watts_strogatz(8, 4, 0.0)  # regular: the graph model is exact
@@ -100,7 +100,7 @@ def test_a_constant_added_to_every_prediction_changes_no_evidence() -> None:
     policy = fed(AdaptiveGraphUCB(RING, 3, models=["alone", "graph"]), random_history(8, 3, 40, seed=2))
     before = policy.state.evidence
     shifted = before._replace(  # as if every error were larger by 2
-        errors=before.errors + 2 * before.heft, squares=before.squares + 4 * before.errors + 4 * before.heft
+        errors=before.errors + 2 * before.precision, squares=before.squares + 4 * before.errors + 4 * before.precision
     )
     for kind in (ALONE, GRAPH, GRAPH + 1):
         for k in range(9):
@@ -290,5 +290,5 @@ def test_trail_and_coverage_are_kept() -> None:
 def test_mixture_reads_only() -> None:
     policy = fed(AdaptiveGraphUCB(RING, 3), random_history(8, 3, 30, seed=10))
     before = policy.state.solver.theta.copy()
-    mixture(policy.state, 3, np.empty(3), np.empty((3, 3)))
+    mix_models(policy.state, 3, Moments(np.empty(3), np.empty((3, 3))))
     assert np.array_equal(before, policy.state.solver.theta)

@@ -26,6 +26,7 @@ GRAPH_PARTS = ("data", "indices", "indptr")
 RIDGE = {part: f"model.{part}" for part in ("seen", "inverse", "theta", "log_ratio", "ridge")}
 RENAMED_FIELDS: dict[str, dict[str, str]] = {
     "LinUCB": RIDGE,
+    "AdaptiveGraphUCB": {"evidence.heft": "evidence.precision"},
     "OFUL": {f"current.{name}": name for name in ("shared", "sigma", "delta", "norm", "exploration")},
 }
 """Policy → field of its state in files of 0.1.0 → the same field now. What is in a renamed field moves with it."""
