@@ -1,7 +1,8 @@
-"""The evidence of AdaptiveGraphUCB: how well every model has predicted each reward before it was seen.
+"""The evidence of AdaptiveGraphUCB: how well every model has predicted the rewards so far.
 
-Model k predicts y ~ N(p_k + c_k, σ² q_k). The constant c_k of the model is unknown, with a flat prior: a constant is common to
-all arms and ranks none of them, so a model must not win because it knows the level of the rewards. With e = y - p_k,
+Model k predicts y ~ N(p_k + c_k, σ² q_k). The constant c_k of the model is unknown, with a flat
+prior: a constant is common to all arms and ranks none of them, so a model must not win because it
+knows the level of the rewards. With e = y - p_k,
 
     S_k = Σ e²/q_k - (Σ e/q_k)² / Σ 1/q_k
 
@@ -10,8 +11,9 @@ is the sum of squared errors around their own level, and the log evidence is, up
     -½ S_k / σ² - ½ Σ log q_k - ½ log Σ 1/q_k,   or, with σ integrated out,
     -(a + (T - 1)/2) log(b + ½ S_k) - ½ Σ log q_k - ½ log Σ 1/q_k.
 
-Four sums per model are sufficient. Weights are proportional to exp(temper · log evidence), a power posterior: no model is
-true, and a temper below 1 keeps several of them in play for longer, which keeps the credible regions honest.
+Four sums per model are sufficient. Weights are proportional to exp(temper · log evidence), a power
+posterior: no model is true, and a temper below 1 keeps several of them in play for longer, which
+keeps the credible regions honest.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What is asked of a solver of the graph models, and the values that are handed to it and back.
 
-There are two solvers: `joint.py` is exact, `relaxed.py` treats one user at a time. Each registers its kernels here, and the
-type of the solver chooses among them. The model of slack s and strength k has the number s · strengths + k.
+There are two solvers: `joint.py` is exact, `relaxed.py` treats one user at a time. Each registers
+its kernels here, and the type of the solver chooses among them. The model of slack s and strength k
+has the number s · strengths + k.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ...compute.observations import Observations
 
 
 class Neighbourhood(NamedTuple):
-    """Averages over the neighbours of user i, for all models: scratch that `average_neighbours` fills."""
+    """Averages over the neighbours of user i: scratch that `average_neighbours` fills."""
 
     gram: Floats  # (d, d), Ā_i = Σ_j P_ij A_j
     theta: Floats  # (models, d), Σ_j P_ij θ_j
@@ -57,14 +58,14 @@ def empty_neighbourhood(n_models: int, dim: int) -> Neighbourhood:
 
 @generic
 def average_neighbours(solver: Any, seen: Observations, user: int, wanted: Floats, neighbours: Neighbourhood) -> None:
-    """Add the user's neighbours to an empty neighbourhood, for the models whose entry in `wanted` is positive."""
+    """Fill an empty neighbourhood for the models whose entry in `wanted` is positive."""
 
 
 @generic
 def predict(
     solver: Any, user: int, k: int, rho: Floats, shown: Shown, neighbours: Neighbourhood, mean: Floats, growth: Floats
 ) -> None:
-    """Write the expected reward xᵀθ_i and the growth 1 + xᵀ C_i x under the models of strength k, one for each slack."""
+    """Write xᵀθ_i and the growth 1 + xᵀ C_i x under the models of strength k, one for each slack."""
 
 
 @generic
@@ -81,7 +82,10 @@ def write_moments(
 
 @generic
 def learn(solver: Any, seen: Observations, user: int, model: int, x: Floats, reward: float, theta: Floats) -> None:
-    """Take in an observation that `seen` already counts; theta = V⁻¹(b + τ ρ Σ_j P_ij θ_j), with the new data."""
+    """Take in an observation that `seen` already counts.
+
+    `theta` is V⁻¹(b + τ ρ Σ_j P_ij θ_j) with the new data.
+    """
 
 
 @generic

@@ -1,4 +1,4 @@
-"""Does the graph help? What the evidence of an AdaptiveGraphUCB says about its graph and its users."""
+"""Does the graph help? What the evidence of AdaptiveGraphUCB says about graph and users."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Misled(NamedTuple):
 
 @dataclass(frozen=True)
 class Report:
-    """Log evidence is in nats, up to a constant that all models share: only differences have a meaning."""
+    """Log evidence in nats, up to a constant that all models share: only differences matter."""
 
     rounds: int
     counted: float  # rounds, with old ones discounted if the policy has a half-life
@@ -59,7 +59,7 @@ class Report:
 
     @property
     def difference(self) -> float:
-        """Log evidence with the graph less that without it: positive if the graph predicts the rewards better."""
+        """Log evidence with the graph less that without it."""
         return self.with_graph - self.without
 
     @property
@@ -93,7 +93,7 @@ class Report:
         }[self.verdict]
 
     def details(self) -> str:
-        """The weights of the models, the coverage of the intervals, and the users who are misled."""
+        """The weights of the models, the coverage of the intervals, and who is misled."""
         kept = [kind for kind in self.weights if kind != "everyone" or isfinite(self.everyone)]
         shares = ", ".join(f"{kind} {self.weights[kind]:.0%}" for kind in kept)
         levels = " / ".join(f"{level:.0%}" for level in self.coverage)
@@ -181,10 +181,11 @@ def effective_strength(state: AdaptiveState, weight: Floats) -> float:
 
 
 def misled_users(state: AdaptiveState, graph: UserGraph) -> tuple[Misled, ...]:
-    """Users with neighbours whose own rounds count against the graph by more than 3 + log n nats, the worst first.
+    """Users whose own rounds count against the graph by more than 3 + log n nats, worst first.
 
-    If the graph were right for a user, its gain would fall below -c with a probability of about e^-c at most. The term log n
-    corrects for the number of users: the probability that anybody is listed by chance is about one in twenty.
+    If the graph were right for a user, its gain would fall below -c with a probability of about
+    e^-c at most. The term log n corrects for the number of users: the probability that anybody is
+    listed by chance is about one in twenty.
     """
     limit = -(CLEAR + log(graph.n_users))
     rows = np.flatnonzero((state.gain < limit) & (graph.degrees > 0))

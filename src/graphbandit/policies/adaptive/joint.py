@@ -1,4 +1,4 @@
-"""The exact joint posterior of all users under several models with a graph: a stack of dense solvers, for some hundred rows."""
+"""The exact joint posterior of all users under the graph models, for some hundred rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .graph_models import Moments, Neighbourhood, Shared, Shown
 
 
 class Joint(NamedTuple):
-    """A `Dense` solver for each model. Each prior is a full matrix over all users, so that the models share one layout."""
+    """A `Dense` solver for each model; the layout is shared, since every prior is a full matrix."""
 
     theta: Floats  # (models, n, d)
     joint_inverse: Floats  # (models, (n d)²)
@@ -122,17 +122,17 @@ def learn(solver: Joint, seen: Observations, user: int, model: int, x: Floats, r
 
 @compiled
 def discount(solver: Joint, seen: Observations, user: int, keep: float) -> None:
-    """Follow the statistics of a user, which `seen` has already multiplied by `keep`, in every model."""
+    """Follow statistics of a user that `seen` has already multiplied by `keep`, in every model."""
     for model in range(solver.theta.shape[0]):
         discount_dense(dense_of(solver, model), seen, user, keep)
 
 
 @compiled
 def discount_dense(solver: Dense, seen: Observations, user: int, keep: float) -> None:
-    """Let inverse and θ follow the statistics of a user, which `seen` has already multiplied by `keep`.
+    """Follow statistics of a user that `seen` has already multiplied by `keep`.
 
-    The block (i, i) of the system has lost E = (1 - keep) A_i, so with G the inverse, G += G_:i M G_i:, where
-    M = (I - E G_ii)⁻¹ E.
+    The block (i, i) of the system has lost E = (1 - keep) A_i, so with G the inverse, G += G_:i M
+    G_i:, where M = (I - E G_ii)⁻¹ E.
     """
     dim = solver.theta.shape[1]
     c = solver.component[user]
@@ -176,7 +176,7 @@ def write_downdate(block: Floats, lost: Floats, middle: Floats) -> None:
 
 @compiled
 def add_outer_block(inverse: Floats, row: int, middle: Floats) -> None:
-    """G += G_:i M G_i:, in place, with M = `middle` made symmetric and G_i: the rows of G that begin at `row`."""
+    """G += G_:i M G_i:, in place, with M = `middle` made symmetric and G_i: from `row` on."""
     dim, size = middle.shape[0], inverse.shape[0]
     rows, scaled = np.empty((dim, size)), np.zeros((dim, size))
     for i in range(dim):

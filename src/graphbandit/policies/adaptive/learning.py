@@ -1,4 +1,4 @@
-"""An update of AdaptiveGraphUCB: count how well every model predicted the reward, then let all models learn it."""
+"""An update of AdaptiveGraphUCB: count every model's prediction error, then let all learn."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def solve_own(state: AdaptiveState, user: int, x: Floats, solved: OwnSolutions) 
 def count_round(
     state: AdaptiveState, user: int, x: Floats, reward: float, neighbours: Neighbourhood, solved: OwnSolutions
 ) -> None:
-    """Add one round to the evidence of every model, to the user's gain, to the coverage and to the trail."""
+    """Add one round to the evidence of every model, the user's gain, the coverage and the trail."""
     weight, fit = np.empty_like(state.evidence.squares), np.empty_like(state.evidence.squares)
     write_log_evidence(state.evidence, fit)
     write_weights(state.evidence, fit, state.best_only, weight)
@@ -108,8 +108,8 @@ def count_round(
     for kind in range(weight.shape[0]):
         for k in range(weight.shape[1]):
             count_error(state.evidence, kind, k, reward - predictions.mean[kind, k], predictions.growth[kind, k])
-    # While the noise level is hardly known, one error can shift the evidence of all earlier rounds. Cap the loss, so that
-    # an early shift is not attributed to one user.
+    # While the noise level is hardly known, one error can shift the evidence of all earlier rounds.
+    # Cap the loss, so that an early shift is not attributed to one user.
     after = log_evidence(state.evidence, *with_graph) - log_evidence(state.evidence, *single)
     state.gain[user] += max(after - before, -LARGEST_LOSS)
     record_trail(state, weight)
@@ -134,7 +134,7 @@ def predict_all(
 
 @compiled
 def count_coverage(state: AdaptiveState, weight: Floats, predictions: Predictions, reward: float) -> None:
-    """Count the levels whose central interval, under the mixture's mean and variance, contains the reward."""
+    """Count the levels whose central interval under the mixture contains the reward."""
     mean, square = 0.0, 0.0
     for kind in range(weight.shape[0]):
         for k in range(weight.shape[1]):
@@ -149,7 +149,7 @@ def count_coverage(state: AdaptiveState, weight: Floats, predictions: Prediction
 
 @compiled
 def best_model(fit: Floats, first: int, last: int) -> tuple[int, int]:
-    """Kind and strength of the model with the most evidence, among the kinds from `first` to `last`."""
+    """Kind and strength of the model with the most evidence, of kinds `first` to `last`."""
     chosen = (first, 0)
     for kind in range(first, last + 1):
         for k in range(fit.shape[1]):
@@ -160,7 +160,7 @@ def best_model(fit: Floats, first: int, last: int) -> tuple[int, int]:
 
 @compiled
 def record_trail(state: AdaptiveState, weight: Floats) -> None:
-    """At rounds 1, 2, 4, … record the weights that were used and the effective strength, their geometric mean of τ."""
+    """At rounds 1, 2, 4, … record the weights and the effective strength, exp Σ weight · log τ."""
     now, place = state.rounds[0] + 1, 0
     while now > 1 and now % 2 == 0:
         now //= 2
@@ -179,7 +179,7 @@ def record_trail(state: AdaptiveState, weight: Floats) -> None:
 
 @compiled
 def discount_user(state: AdaptiveState, user: int) -> None:
-    """Multiply the user's statistics by `keep`, and update everything that is computed from them."""
+    """Multiply the user's statistics by `keep`, and update all that is computed from them."""
     gram, bias = state.seen.gram[user], state.seen.bias[user]
     dim, n_common = bias.shape[0], state.common.mean.shape[0]
     before = np.empty((n_common, dim, dim))

@@ -1,6 +1,7 @@
-"""The state of AdaptiveGraphUCB and its decisions: mean and covariance of a user's vector, averaged over all models.
+"""The state of AdaptiveGraphUCB, and its decisions by an average over all models.
 
-`policy.py` explains the models and their priors, `evidence.py` their weights, `learning.py` how they learn.
+`policy.py` explains the models and their priors, `evidence.py` their weights, `learning.py` how
+they learn.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .relaxed import Relaxed, sandwich
 
 
 class AdaptiveState(NamedTuple):
-    """The models of all kinds. They share the users' statistics and, at one strength, also V_i = A_i + τ I."""
+    """Models of all kinds. They share the statistics and, at one strength, V_i = A_i + τ I."""
 
     seen: Observations
     solver: Joint | Relaxed  # the graph models
@@ -130,7 +131,7 @@ def mean_noise(state: AdaptiveState) -> float:
 
 @compiled
 def score(state: AdaptiveState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """xᵀθ and exploration · sqrt(xᵀ C x), with θ and C the mean and covariance of the user's vector."""
+    """xᵀθ and exploration · sqrt(xᵀ C x), with θ, C the mean and covariance of the user's vector."""
     dim = arms.shape[1]
     theta, covariance = np.empty(dim), np.empty((dim, dim))
     mix_models(state, user, Moments(theta, covariance))

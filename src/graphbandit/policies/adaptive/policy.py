@@ -1,6 +1,7 @@
-"""AdaptiveGraphUCB: evidence chooses how strongly the graph ties the users, and whether it is used at all.
+"""AdaptiveGraphUCB: evidence chooses how strongly the graph ties users, or not at all.
 
-There are three kinds of models of the users, each at every strength τ of a grid. All learn the same data. With noise N(0, σ²):
+There are three kinds of models of the users, each at every strength τ of a grid. All learn the same
+data. With noise N(0, σ²):
 
 | kind | prior of the users' vectors | posterior |
 |---|---|---|
@@ -8,10 +9,12 @@ There are three kinds of models of the users, each at every strength τ of a gri
 | `graph` | θ smooth on the graph | exact (`joint.py`) or one user at a time (`relaxed.py`) |
 | `everyone` | θ_i = μ + δ_i, δ_i ~ N(0, σ²/τ I), μ ~ N(0, σ²/(0.3 τ) I) | exact (`hierarchy.py`) |
 
-The graph prior is the symmetric one behind the random-walk system: sqrt(D_i) θ_i has the precision τ (I - ρ D^-½ W D^-½) / σ²,
-ρ = 1/(1 + slack). Given its neighbours, θ_i then has mean ρ Σ_j P_ij θ_j, P = D⁻¹W, and precision τ/σ², whatever its degree.
-Read literally, the same scaling makes the noise of user i σ²/D_i. We take σ² for everybody, in the evidence and in the
-confidence: exact for regular graphs, an approximation for others (docs/adaptive.md has its measured coverage).
+The graph prior is the symmetric one behind the random-walk system: sqrt(D_i) θ_i has the precision
+τ (I - ρ D^-½ W D^-½) / σ², ρ = 1/(1 + slack). Given its neighbours, θ_i then has the mean
+ρ Σ_j P_ij θ_j, P = D⁻¹W, and the precision τ/σ², whatever its degree. Read literally, the same
+scaling makes the noise of user i σ²/D_i. We take σ² for everybody, in the evidence and in the
+confidence: exact for regular graphs, an approximation for others (docs/adaptive.md has its measured
+coverage).
 """
 
 from __future__ import annotations
@@ -45,44 +48,52 @@ TRAIL = 63  # rows: rounds 1, 2, 4, … up to 2⁶²
 
 
 class AdaptiveGraphUCB(Policy):
-    """Learns how strong the graph is while it acts, and stops using a graph that does not help. No constant to tune.
+    """Learns how strong the graph is, and stops using one that does not help. Nothing to tune.
 
-    Keeps three kinds of models of the users, each at every strength of a grid: each user for itself, all users around a common
-    vector, neighbours alike. All learn the same data. A model's evidence is how well it predicted every reward before that was
-    seen, up to a constant. The user's vector has the mean and covariance of the evidence-weighted mixture, and the arm is
+    Keeps three kinds of models of the users, each at every strength of a grid: each user for
+    itself, all users around a common vector, neighbours alike. All learn the same data. A model's
+    evidence is how well it predicted every reward before that was seen, up to a constant. The
+    user's vector has the mean and covariance of the evidence-weighted mixture, and the arm is
     argmax xᵀθ_i + exploration · sqrt(xᵀ C_i x). The noise level is learned as well.
 
     Parameters
     ----------
     alphas : list of float, optional
-        Strengths τ of the prior, in units of the noise variance: given its neighbours, a user's coordinate deviates with
-        variance σ²/τ. The default, nine values from 1e-4 to 30, suits features of norm about 1.
+        Strengths τ of the prior, in units of the noise variance: given its neighbours, a user's
+        coordinate deviates with variance σ²/τ. The default, nine values from 1e-4 to 30, suits
+        features of norm about 1.
     sigma : float, optional
         Standard deviation of the noise, if it is known; otherwise each model estimates its own.
     exploration : float
         Standard deviations of optimism; 0 is greedy.
     models : names among "alone", "everyone", "graph"
-        Which kinds may act. `alone` and `graph` have evidence in any case. `everyone` tells what people like, to users without
-        neighbours too. Without it a round is cheaper, and there are more hits on Last.fm.
+        Which kinds may act. `alone` and `graph` have evidence in any case. `everyone` tells what
+        people like, to users without neighbours too. Without it a round is cheaper, and there are
+        more hits on Last.fm.
     choice : {"average", "best"}
         Act with the evidence-weighted average of the models, or with the single best one.
     temper : float
-        Evidence is raised to this power. 1 is Bayes' rule; less keeps more models in play, since none of them is true.
+        Evidence is raised to this power. 1 is Bayes' rule; less keeps more models in play, since
+        none of them is true.
     slack : list of float
-        How loosely a user is tied to its neighbours' mean rather than to 0; there are graph models with each of these values.
+        How loosely a user is tied to its neighbours' mean rather than to 0; there are graph models
+        with each of these values.
     half_life : float, optional
-        For tastes that drift: after this many observations of a user an old one of the same user counts half. Evidence
-        fades at the same pace.
+        For tastes that drift: after this many observations of a user an old one of the same user
+        counts half. Evidence fades at the same pace.
     solver : {"auto", "dense", "local"}
-        Posterior of the graph models: exact, O((n dim)²) a round and strength; or one user at a time with the uncertainty of
-        its neighbours to first order, at a cost that depends on the degree only. `auto` takes `dense` up to 256 rows.
+        Posterior of the graph models: exact, O((n dim)²) a round and strength; or one user at a
+        time with the uncertainty of its neighbours to first order, at a cost that depends on the
+        degree only. `auto` takes `dense` up to 256 rows.
     thompson : bool
-        Draw the user's vector from N(θ_i, exploration² C_i) in every decision, in place of the bonus.
+        Draw the user's vector from N(θ_i, exploration² C_i) in every decision, in place of the
+        bonus.
 
     References
     ----------
-    The evidence is the prequential one of Dawid 1984, its power that of Grünwald & van Ommen 2017 ("Inconsistency of Bayesian
-    inference for misspecified linear models"). The graph prior is that of Yang, Dong & Toni 2020.
+    The evidence is the prequential one of Dawid 1984, its power that of Grünwald & van Ommen 2017
+    ("Inconsistency of Bayesian inference for misspecified linear models"). The graph prior is that
+    of Yang, Dong & Toni 2020.
 
     Examples
     --------
@@ -176,20 +187,20 @@ class AdaptiveGraphUCB(Policy):
         return moments
 
     def user_precision(self, user: int) -> Floats:
-        """The inverse of the covariance: the metric in which the credible region of this user is a ball."""
+        """The inverse covariance: in this metric the user's credible region is a ball."""
         return np.asarray(np.linalg.inv(self.moments(user)[1]))
 
     def report(self) -> Report:
-        """Does the graph help? Evidence with and without it, coverage, the users whom it misleads; `str` says it in words."""
+        """Does the graph help? Evidence, coverage and misled users; `str` says it in words."""
         return graph_report(self.state, self.graph)
 
     def bonus_scale(self, user: int) -> float:
-        """β = exploration · σ: the covariance divided by σ² is an inverse in units of observations."""
+        """β = exploration · σ: the covariance over σ² is an inverse in units of observations."""
         self.check_user(user)
         return float(self.state.exploration * np.sqrt(mean_noise(self.state)))
 
     def beta(self, user: int, level: float = 0.99) -> float:
-        """The radius of the region that contains the user's vector with this probability, under the model."""
+        """The radius of the credible region of this probability, under the model."""
         from scipy.special import chdtri
 
         self.check_user(user)
@@ -200,7 +211,7 @@ class AdaptiveGraphUCB(Policy):
         return observation_rows("seen") | {"gain": 0.0} | own
 
     def forget_user(self, user: int) -> None:
-        """Take a user's data out of the common vectors. How well models predicted its rewards stays in the evidence."""
+        """Take a user's data out of the common vectors; its past rounds stay in the evidence."""
         remove_from_common(self.state, user)
 
     def follow_graph(self, users: Ints, changes: Changes) -> None:

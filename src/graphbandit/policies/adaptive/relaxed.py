@@ -1,13 +1,15 @@
 """The posterior of one user at a time under several models with a graph, for any number of users.
 
-When a user is served, its mean is recomputed from the newest means of its neighbours, one block Gauss-Seidel step,
+When a user is served, its mean is recomputed from the newest means of its neighbours, one block
+Gauss-Seidel step,
 
     θ_i = V_i⁻¹ (b_i + τ ρ Σ_j P_ij θ_j),   V_i = A_i + τ I,  ρ = 1 / (1 + slack).
 
-The fixed point of these steps is the exact posterior mean. To its neighbours a user who was never served has mean 0. The exact
-solution lets such a user follow its neighbours at once; that cost a tenth of the hits on Last.fm. The covariance counts the
-user's own data and the uncertainty of its neighbours, as if they were independent with the average Gram matrix
-Ā_i = Σ_j P_ij A_j: the first term of the Neumann series of the joint inverse,
+The fixed point of these steps is the exact posterior mean. To its neighbours a user who was never
+served has mean 0. The exact solution lets such a user follow its neighbours at once; that cost a
+tenth of the hits on Last.fm. The covariance counts the user's own data and the uncertainty of its
+neighbours, as if they were independent with the average Gram matrix Ā_i = Σ_j P_ij A_j: the first
+term of the Neumann series of the joint inverse,
 
     V_i⁻¹ + τ² ρ² Σ_j P_ij P_ji V_i⁻¹ (Ā_i + τ I)⁻¹ V_i⁻¹   (times σ²).
 """
@@ -30,7 +32,7 @@ from .graph_models import Moments, Neighbourhood, Shared, Shown
 
 
 class Relaxed(NamedTuple):
-    """The means of all users; those of one user under all models are contiguous, so that a neighbour is one cache miss."""
+    """The means of all users; those of one user are contiguous: reading them is one cache miss."""
 
     theta: Floats  # (n, slacks · k, d)
     links: Links
@@ -42,13 +44,13 @@ def relaxed_models(graph: UserGraph, dim: int, n_models: int) -> Relaxed:
 
 
 def relaxed_rows(name: str) -> dict[str, float]:
-    """The rows of a user without data or edges, for the solver that the state has under this name."""
+    """The rows of a user without data or edges, for the solver of this name in the state."""
     return {f"{name}.theta": 0.0} | link_rows(f"{name}.links")
 
 
 @compiled
 def relax_users(solver: Relaxed, seen: Observations, users: Ints, strength: Floats, rho: Floats) -> None:
-    """One Gauss-Seidel step for each of these users, after a change of their edges or data; 0 for those never served."""
+    """One Gauss-Seidel step for each of these users; the mean of one never served is 0."""
     links, dim = solver.links, solver.theta.shape[2]
     inverse, target = np.empty((dim, dim)), np.empty(dim)
     for user in users:
@@ -67,7 +69,7 @@ def relax_users(solver: Relaxed, seen: Observations, users: Ints, strength: Floa
 
 @compiled
 def average_neighbours(solver: Relaxed, seen: Observations, user: int, wanted: Floats, neighbours: Neighbourhood) -> None:
-    """One pass over the neighbours for all wanted models, because each neighbour is a cache miss."""
+    """One pass over the neighbours for all models, since each neighbour is a cache miss."""
     dim = neighbours.gram.shape[0]
     links = solver.links
     for edge in range(links.start[user], links.start[user] + links.filled[user]):
@@ -87,7 +89,7 @@ def average_neighbours(solver: Relaxed, seen: Observations, user: int, wanted: F
 def predict(
     solver: Relaxed, user: int, k: int, rho: Floats, shown: Shown, neighbours: Neighbourhood, mean: Floats, growth: Floats
 ) -> None:
-    """Write xᵀθ_i = xᵀV⁻¹b + τ ρ zᵀ Σ_j P_ij θ_j and the growth 1 + xᵀ C_i x for every slack, with z = V⁻¹x."""
+    """Write xᵀθ_i = xᵀV⁻¹b + τ ρ zᵀ Σ_j P_ij θ_j and 1 + xᵀ C_i x for every slack; z = V⁻¹x."""
     tau, x, z = shown.tau, shown.x, shown.z
     n_strengths = neighbours.theta.shape[0] // rho.shape[0]
     factor, half = np.empty(neighbours.gram.shape), z.copy()
