@@ -109,16 +109,14 @@ class GraphLearner(Policy):
             "growth": float(growth),
             "given": bool(given),
         } | prefixed_params(self.policy)
-        self.state = LearnerState(
-            inner=self.policy.state,
-            seen=seen,
-            rewards=np.zeros((graph.n_users, 2)),
-            centre=np.zeros((graph.n_users, self.dim)),
-            mean=np.zeros(self.dim),
-            given=links_of(graph),
-            learned=links_of(self.learned),
-            errors=np.zeros((2, 2)),
-            rounds=np.zeros(1),
+        self.state = self._build_state(
+            own={
+                "rewards": np.zeros((graph.n_users, 2)),
+                "centre": np.zeros((graph.n_users, self.dim)),
+                "mean": np.zeros(self.dim),
+                "errors": np.zeros((2, 2)),
+                "rounds": np.zeros(1),
+            },
             strength=0.0,
             blends=blends,
         )
@@ -216,6 +214,18 @@ class GraphLearner(Policy):
             self.policy.add_user(joined)
         self._follow_inner()
 
+    def _build_state(self, own: archive.Arrays, strength: float, blends: bool) -> LearnerState:
+        """The state with the arrays `own`; the rest comes from the graphs and the policy inside."""
+        return LearnerState(
+            inner=self.policy.state,
+            seen=self.policy.observations,
+            given=links_of(self.graph),
+            learned=links_of(self.learned),
+            strength=strength,
+            blends=blends,
+            **own,
+        )
+
     def _follow_inner(self) -> None:
         """Take over the state of the policy inside, which replaces it as it refreshes or grows."""
         self.state = self.state._replace(inner=self.policy.state, seen=self.policy.observations)
@@ -246,15 +256,7 @@ class GraphLearner(Policy):
         policy.learned = policy_file.unpack_graph(arrays, "learner.learned.", None)
         policy.policy = unpack_policy(header["inner"], arrays)
         policy.restore(given, header | {"dim": policy.policy.dim, "noise": policy.policy.n_normals})
-        policy.state = LearnerState(
-            inner=policy.policy.state,
-            seen=policy.policy.observations,
-            given=links_of(given),
-            learned=links_of(policy.learned),
-            strength=header["strength"],
-            blends=header["blends"],
-            **own,
-        )
+        policy.state = policy._build_state(own, header["strength"], header["blends"])
         policy._count, policy._last = header["observed"], header["last"]
         return policy
 
