@@ -20,8 +20,8 @@ from graphbandit.cli import app
 from graphbandit.diagnose import Diagnosis, Log, diagnose, read_edges, read_log, replay
 from graphbandit.diagnose.diagnosis import strengths
 from graphbandit.diagnose.show import page, picture, write
-from graphbandit.policies.adaptive.policy import KINDS
-from graphbandit.policies.adaptive.report import times
+from graphbandit.policies.adaptive.evidence import KINDS
+from graphbandit.policies.adaptive.graph_report import times
 
 N, DIM = 60, 4
 RING = graphs.watts_strogatz(N, 6, 0.1, seed=0)

@@ -11,8 +11,9 @@ import numpy as np
 from ..compute.arrays import Floats, Ints
 from ..graph import UserGraph
 from ..policies import AdaptiveGraphUCB
-from ..policies.adaptive.policy import ALPHAS, KINDS
-from ..policies.adaptive.report import CLEAR, Report, effective_strength, evidence_difference, model_weights, times
+from ..policies.adaptive.evidence import KINDS
+from ..policies.adaptive.graph_report import CLEAR, Report, effective_strength, evidence_difference, model_weights, times
+from ..policies.adaptive.policy import ALPHAS
 from ..policies.core.policy import check_count, check_positive
 from .logs import Log
 

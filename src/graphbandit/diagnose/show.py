@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..policies.adaptive.report import CLEAR
+from ..policies.adaptive.graph_report import CLEAR
 from .diagnosis import Diagnosis
 
 LISTED = 10  # misled users in the text; JSON has all

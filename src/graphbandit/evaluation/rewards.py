@@ -9,7 +9,7 @@ import numpy as np
 from ..compute.arrays import Floats, Ints
 from ..graph import UserGraph
 from ..policies import AdaptiveGraphUCB
-from ..policies.adaptive.policy import KINDS
+from ..policies.adaptive.evidence import KINDS
 from .logs import DecisionLog
 
 BLOCKS = 10

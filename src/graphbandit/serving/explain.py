@@ -8,8 +8,8 @@ import numpy as np
 
 from ..compute.arrays import Floats
 from ..policies import AdaptiveGraphUCB, Policy, Stochastic
-from ..policies.adaptive.mixture import EVERYONE
-from ..policies.adaptive.report import model_weights
+from ..policies.adaptive.evidence import EVERYONE
+from ..policies.adaptive.graph_report import model_weights
 from .recommender import Recommender
 
 MOST_NEIGHBOURS = 50

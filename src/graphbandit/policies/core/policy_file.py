@@ -26,6 +26,7 @@ GRAPH_PARTS = ("data", "indices", "indptr")
 RIDGE = {part: f"model.{part}" for part in ("seen", "inverse", "theta", "log_ratio", "ridge")}
 RENAMED_FIELDS: dict[str, dict[str, str]] = {
     "LinUCB": RIDGE,
+    "AdaptiveGraphUCB": {"evidence.heft": "evidence.precision"},
     "OFUL": {f"current.{name}": name for name in ("shared", "sigma", "delta", "norm", "exploration")},
     "CLUB": {"pools": "models", "clusters": "n_clusters", "before": "tests_before"},
     "SCLUB": {

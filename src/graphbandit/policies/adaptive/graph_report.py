@@ -1,4 +1,4 @@
-"""Does the graph help? What the evidence of an AdaptiveGraphUCB says about its graph and about its users."""
+"""Does the graph help? What the evidence of AdaptiveGraphUCB says about graph and users."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 
 from ...compute.arrays import Floats
 from ...graph import UserGraph
-from .evidence import log_evidence, noise_variance, weigh
-from .mixture import ALONE, EVERYONE, GRAPH, AdaptiveState
-from .policy import KINDS, LEVELS
+from .evidence import ALONE, EVERYONE, GRAPH, KINDS, log_evidence, noise_variance, weigh
+from .learning import LEVELS
+from .mixture import AdaptiveState
 
-CLEAR = 3.0  # nats; a smaller difference of log evidence is none
-FEW = 30  # rounds; before that no verdict
+CLEAR = 3.0  # nats; a smaller difference of log evidence is no difference
+ENOUGH_ROUNDS = 30  # for a verdict
 
 
 class Step(NamedTuple):
-    """What the policy relied on at one round."""
+    """The weights that one round was decided with."""
 
     round: int
     strength: float
@@ -38,17 +38,17 @@ class Misled(NamedTuple):
 
 @dataclass(frozen=True)
 class Report:
-    """Log evidence is in nats, up to a constant that all models share: only differences mean something."""
+    """Log evidence in nats, up to a constant that all models share: only differences matter."""
 
     rounds: int
-    counted: float  # rounds, old ones discounted if the policy forgets
+    counted: float  # rounds, with old ones discounted if the policy has a half-life
     with_graph: float  # log evidence of the best model of each kind
-    everyone: float  # -inf if the policy does not keep such models
+    everyone: float  # -inf if the policy has no such models
     alone: float
     weights: dict[str, float]  # of the kinds, in decisions
     strength: float  # effective: the weighted geometric mean of the strengths
     sigma: float  # noise; NaN before the first round
-    coverage: dict[float, float]  # level of the predictive interval: share of rewards inside, judged before they were learned
+    coverage: dict[float, float]  # level of the predictive interval: share of rewards inside, before they were learned
     trail: tuple[Step, ...]  # at rounds 1, 2, 4, …
     misled: tuple[Misled, ...]  # the worst first
 
@@ -59,18 +59,18 @@ class Report:
 
     @property
     def difference(self) -> float:
-        """How many nats more the rewards are expected with the graph than without it."""
+        """Log evidence with the graph less that without it."""
         return self.with_graph - self.without
 
     @property
     def per_round(self) -> float:
-        """The same for a round."""
+        """The difference per round."""
         return self.difference / self.counted if self.counted else 0.0
 
     @property
     def verdict(self) -> Literal["too few", "helps", "no difference", "hurts"]:
-        """What the difference amounts to."""
-        if self.rounds < FEW:
+        """What the difference means."""
+        if self.rounds < ENOUGH_ROUNDS:
             return "too few"
         if abs(self.difference) < CLEAR:
             return "no difference"
@@ -93,7 +93,7 @@ class Report:
         }[self.verdict]
 
     def details(self) -> str:
-        """What decisions rely on, how honest the intervals are, and who is misled."""
+        """The weights of the models, the coverage of the intervals, and who is misled."""
         kept = [kind for kind in self.weights if kind != "everyone" or isfinite(self.everyone)]
         shares = ", ".join(f"{kind} {self.weights[kind]:.0%}" for kind in kept)
         levels = " / ".join(f"{level:.0%}" for level in self.coverage)
@@ -109,7 +109,7 @@ class Report:
         return " ".join(parts)
 
     def as_table(self) -> dict[str, Any]:
-        """Everything as plain JSON values; what is not known is None."""
+        """Everything as plain JSON values; NaN and infinity become None."""
         table = asdict(self) | dict(without=self.without, difference=self.difference, per_round=self.per_round)
         table["coverage"] = {str(level): share for level, share in self.coverage.items()}
         table["trail"] = [step._asdict() for step in self.trail]
@@ -124,8 +124,8 @@ def times(nats: float) -> str:
     return f"{exp(nats):,.0f} times" if nats < log(1e6) else f"e^{nats:,.0f} times"
 
 
-def report(state: AdaptiveState, graph: UserGraph) -> Report:
-    """Read the state of a policy on this graph."""
+def graph_report(state: AdaptiveState, graph: UserGraph) -> Report:
+    """The report of a policy with this state on this graph."""
     rounds = int(state.rounds[0])
     best = best_evidence(state)
     weight = model_weights(state)
@@ -164,14 +164,14 @@ def evidence_difference(state: AdaptiveState) -> float:
 
 
 def model_weights(state: AdaptiveState) -> Floats:
-    """(kinds, k) what the next decision would use."""
+    """(kinds, k) the weights of the models in the next decision."""
     weight = np.empty_like(state.evidence.squares)
     weigh(state.evidence, state.best_only, weight)
     return weight
 
 
 def kind_weights(weight: Floats) -> Floats:
-    """(3,) the graph models of all slacks together."""
+    """(3,) the weight of each kind; the graph models of all slacks are one kind."""
     return np.array([weight[ALONE].sum(), weight[EVERYONE].sum(), weight[GRAPH:].sum()])
 
 
@@ -181,10 +181,11 @@ def effective_strength(state: AdaptiveState, weight: Floats) -> float:
 
 
 def misled_users(state: AdaptiveState, graph: UserGraph) -> tuple[Misled, ...]:
-    """Users with neighbours whose own rounds speak against the graph by more than 3 + log n nats, the worst first.
+    """Users whose own rounds count against the graph by more than 3 + log n nats, worst first.
 
-    If the graph were right for a user, its gain would fall below -c with a probability of about e^-c at most; log n makes up
-    for the number of users, so that about one time in twenty is anybody listed by chance.
+    If the graph were right for a user, its gain would fall below -c with a probability of about
+    e^-c at most. The term log n corrects for the number of users: the probability that anybody is
+    listed by chance is about one in twenty.
     """
     limit = -(CLEAR + log(graph.n_users))
     rows = np.flatnonzero((state.gain < limit) & (graph.degrees > 0))
@@ -194,7 +195,7 @@ def misled_users(state: AdaptiveState, graph: UserGraph) -> tuple[Misled, ...]:
 
 
 def _plain(value: Any) -> Any:
-    """JSON has no NaN, and no types of NumPy."""
+    """The value without NaN, infinity and NumPy types, which JSON does not have."""
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
