@@ -5,6 +5,7 @@ Parts of SciPy that only one function needs are imported there: together they wo
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from scipy import sparse
 from .compute.arrays import Floats, Ints
 from .compute.compiler import compiled
 from .graph import UserGraph
+from .storage.edges import read_edge_list
 
 Seed = int | np.random.Generator | None
 
@@ -83,6 +85,16 @@ def from_networkx(graph: Any, *, weight: str = "weight", ids: Sequence[Hashable]
     order = list(graph.nodes) if ids is None else list(ids)
     triples = list(graph.edges(data=weight, default=1.0))
     return from_edges([(u, v) for u, v, _ in triples], weights=[w for *_, w in triples], ids=order)
+
+
+def read_edges(path: str | os.PathLike[str], users: Sequence[Hashable] = ()) -> UserGraph:
+    """The graph of a CSV, gzipped CSV or Parquet file with the columns `user`, `friend` and, optionally, `weight`.
+
+    Ids are strings. `users`, if given, are the users of a log: they come first, in this order, and those
+    of them who have no edge are isolated.
+    """
+    edges = read_edge_list(path, users)
+    return from_edges(edges.pairs, weights=edges.weights, ids=edges.ids)
 
 
 def rbf(features: npt.ArrayLike, *, rho: float = 0.05, threshold: float = 0.0) -> UserGraph:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
-import sys
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,6 +19,7 @@ from graphbandit.diagnose.diagnosis import strengths
 from graphbandit.diagnose.show import page, picture, write
 from graphbandit.policies.adaptive.policy import KINDS
 from graphbandit.policies.adaptive.report import times
+from graphbandit.storage.tables import write_table
 
 N, DIM = 60, 4
 RING = graphs.watts_strogatz(N, 6, 0.1, seed=0)
@@ -198,45 +196,34 @@ def test_verdicts(difference: float, shuffled: list[float], verdict: str) -> Non
 # --- files
 
 
-def write_csv(path: Path, rows: list[list[Any]]) -> Path:
-    opened: Any = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "wt", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows(rows)
-    return path
-
-
-def log_rows(log: Log) -> list[list[Any]]:
+def log_columns(log: Log) -> dict[str, list[Any]]:
     """With a column too many, and in another order."""
-    head = ["time", "reward", *(f"x{k}" for k in reversed(range(log.dim))), "user"]
-    rows = zip(log.user.tolist(), log.features[:, ::-1].tolist(), log.reward.tolist(), strict=True)
-    return [head, *([f"at {t}", reward, *x, f"user {user}"] for t, (user, x, reward) in enumerate(rows))]
+    features = {f"x{k}": log.features[:, k].tolist() for k in reversed(range(log.dim))}
+    users = [f"user {user}" for user in log.user]
+    return {"time": [f"at {t}" for t in range(len(log))], "reward": log.reward.tolist(), **features, "user": users}
 
 
-def edge_rows(graph: UserGraph) -> list[list[Any]]:
-    i, j = graph.adjacency.coords if hasattr(graph.adjacency, "coords") else graph.adjacency.tocoo().coords
-    return [["user", "friend"], *([f"user {a}", f"user {b}"] for a, b in zip(i, j, strict=True))]  # both directions
+def edge_columns(graph: UserGraph) -> dict[str, list[Any]]:
+    """Every edge in both directions."""
+    i, j = graph.adjacency.tocoo().coords
+    return {"user": [f"user {a}" for a in i], "friend": [f"user {b}" for b in j]}
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path]:
-    log = made("smooth", 700)
-    return write_csv(tmp_path / "log.csv", log_rows(log)), write_csv(tmp_path / "edges.csv", edge_rows(RING))
+    write_table(tmp_path / "log.csv", log_columns(made("smooth", 700)))
+    write_table(tmp_path / "edges.csv", edge_columns(RING))
+    return tmp_path / "log.csv", tmp_path / "edges.csv"
 
 
-@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz"])
+@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz", "log.parquet"])
 def test_read_log(tmp_path: Path, name: str) -> None:
     log = made("smooth", 200)
-    read = read_log(write_csv(tmp_path / name, log_rows(log)))
+    write_table(tmp_path / name, log_columns(log))
+    read = read_log(tmp_path / name)
     assert read.ids is not None and [read.ids[k] for k in read.user] == [f"user {user}" for user in log.user]
     np.testing.assert_array_equal(read.features, log.features)
     np.testing.assert_array_equal(read.reward, log.reward)
-
-
-def test_read_edges(tmp_path: Path) -> None:
-    path = write_csv(tmp_path / "edges.csv", [["friend", "weight", "user"], ["bob", "0.5", "ann"], ["ann", ".5", "bob"], []])
-    graph = read_edges(path, ["zoe", "bob"])
-    assert graph.ids == ("zoe", "bob", "ann") and graph.n_edges == 1 and graph.degrees.tolist() == [0, 0.5, 0.5]
-    assert read_edges(write_csv(tmp_path / "none.csv", [["user", "friend"]]), ["zoe"]).n_edges == 0
 
 
 def test_ids_may_be_in_any_order(files: tuple[Path, Path]) -> None:
@@ -300,53 +287,26 @@ def test_unreadable_files(tmp_path: Path) -> None:
     assert done.exit_code == 2 and "no.csv: No such file or directory." in done.stderr
 
 
-def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ValueError, match=r"needs pyarrow: pip install 'graphbandit\[parquet\]'"):
-        read_log(tmp_path / "log.parquet")
-
-
-class Column(list[Any]):
-    """The two calls of a pyarrow column that are used."""
-
-    def to_pylist(self) -> list[Any]:
-        return list(self)
-
-    def to_numpy(self) -> Any:
-        return np.array(self)
-
-
-class Columns:
-    def __init__(self, **columns: list[Any]) -> None:
-        self.columns = columns
-        self.column_names = list(columns)
-
-    def column(self, name: str) -> Column:
-        return Column(self.columns[name])
-
-
-def test_parquet(monkeypatch: pytest.MonkeyPatch) -> None:
-    tables = {
-        "good.parquet": Columns(user=[7, 3, 7], x0=[1, 2, 3], day=["a", "b", "c"], reward=[0.5, 1.5, 2.5]),
-        "words.parquet": Columns(user=[7], x0=["a"], reward=[1.0]),
-        "nan.parquet": Columns(user=[7, 7], x0=[1.0, np.nan], reward=[1.0, 1.0]),
-        "empty.parquet": Columns(user=[7, None], x0=[1.0, 1.0], reward=[1.0, 1.0]),
+def test_parquet(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    tables: dict[str, dict[str, list[Any]]] = {
+        "good": dict(user=[7, 3, 7], x0=[1, 2, 3], day=["a", "b", "c"], reward=[0.5, 1.5, 2.5]),
+        "words": dict(user=[7], x0=["a"], reward=[1.0]),
+        "nan": dict(user=[7, 7], x0=[1.0, np.nan], reward=[1.0, 1.0]),
+        "empty": dict(user=[7, None], x0=[1.0, 1.0], reward=[1.0, 1.0]),
     }
-    package, parquet = ModuleType("pyarrow"), ModuleType("pyarrow.parquet")
-    parquet.read_table = lambda path: tables[path.name]  # type: ignore[attr-defined]
-    package.parquet = parquet  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "pyarrow", package)
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", parquet)
-    log = read_log("good.parquet")
+    for name, columns in tables.items():
+        write_table(tmp_path / f"{name}.parquet", columns)
+    log = read_log(tmp_path / "good.parquet")
     assert log.ids == ("7", "3") and log.user.tolist() == [0, 1, 0]
     assert log.features.tolist() == [[1], [2], [3]] and log.reward.tolist() == [0.5, 1.5, 2.5]
     for name, message in (
         ("words", "must be numbers"),
-        ("nan", "nan.parquet, row 2, column x0: it must be finite"),
+        ("nan", r"nan\.parquet, row 2, column x0: it must be finite"),
         ("empty", "row 2: user is empty"),
     ):
         with pytest.raises(ValueError, match=message):
-            read_log(f"{name}.parquet")
+            read_log(tmp_path / f"{name}.parquet")
 
 
 def test_wrong_arguments() -> None:
@@ -396,7 +356,7 @@ def test_interrupted(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, 
     def interrupt(*arguments: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("graphbandit.diagnose.diagnosis.feed", interrupt)
+    monkeypatch.setattr(AdaptiveGraphUCB, "update_many", interrupt)
     done = CliRunner().invoke(app, ["diagnose", str(files[0]), "--graph", str(files[1]), "--out", str(tmp_path / "out")])
     assert done.exit_code == 130 and "interrupted: nothing was written." in done.stderr
     assert not list((tmp_path / "out").iterdir())

@@ -79,7 +79,7 @@ def evaluate(
 def _read(
     log: Path, graph: Path | None, arms: Path | None, behaviour: str, campaign: str, dim: int
 ) -> tuple[DecisionLog, UserGraph]:
-    from .. import diagnose, graphs
+    from .. import graphs
     from ..evaluation import read_decisions, read_export, read_open_bandit
     from ..evaluation.open_bandit import is_open_bandit
 
@@ -91,7 +91,7 @@ def _read(
         log = log.parent
     rows = read_export(log) if log.is_dir() else read_decisions(log, arms)
     ids = rows.ids or ()
-    return rows, graphs.from_edges([], ids=ids) if graph is None else diagnose.read_edges(graph, ids)
+    return rows, graphs.from_edges([], ids=ids) if graph is None else graphs.read_edges(graph, ids)
 
 
 def candidates(names: list[str], settings: list[str]) -> dict[str, Candidate]:

@@ -2,7 +2,7 @@
 
 | module | |
 |---|---|
-| `logs` | `Log`; `read_log` and `read_edges` from files |
+| `logs` | `Log`; `read_log` from a file |
 | `replay` | a log through a policy, compiled |
 | `diagnosis` | `diagnose` and the `Diagnosis` that it returns |
 | `show` | the same as a page of text, JSON and a picture |
@@ -10,8 +10,9 @@
 
 from __future__ import annotations
 
+from ..graphs import read_edges
 from .diagnosis import Diagnosis, diagnose
-from .logs import Log, read_edges, read_log
+from .logs import Log, read_log
 from .replay import replay
 
 __all__ = ["Diagnosis", "Log", "diagnose", "read_edges", "read_log", "replay"]

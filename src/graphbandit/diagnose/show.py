@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..policies.adaptive.report import CLEAR
+from ..storage.atomic import write_bytes, write_text
 from .diagnosis import Diagnosis
 
 LISTED = 10  # misled users in the text; JSON has all
@@ -62,20 +62,11 @@ def write(diagnosis: Diagnosis, out: Path) -> str:
     """`diagnosis.json` and `diagnosis.png`, each whole or not there; says what was written."""
     out.mkdir(parents=True, exist_ok=True)
     text = json.dumps(diagnosis.as_table(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    _write_bytes(out / "diagnosis.json", text.encode())
+    write_text(out / "diagnosis.json", text)
     if find_spec("matplotlib") is None:
         return f"written to {out / 'diagnosis.json'}; the picture needs matplotlib: pip install 'graphbandit[plots]'."
-    _write_bytes(out / "diagnosis.png", picture(diagnosis))
+    write_bytes(out / "diagnosis.png", picture(diagnosis))
     return f"written to {out / 'diagnosis.json'} and {out / 'diagnosis.png'}"
-
-
-def _write_bytes(path: Path, content: bytes) -> None:
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        aside.write_bytes(content)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 TITLES = {

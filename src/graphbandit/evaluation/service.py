@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..compute.arrays import Floats, Ints
+from ..storage.tables import Table, read_table
 from .logs import DecisionLog
-from .tables import Table, read_table
 
 FILES = ("decisions.parquet", "rewards.parquet", "arms.parquet")
 
@@ -18,13 +18,13 @@ FILES = ("decisions.parquet", "rewards.parquet", "arms.parquet")
 def read_export(folder: str | Path) -> DecisionLog:
     """The exported log in a folder. Of a decision with several arms, the first one and its reward count."""
     decisions, rewards, arms = (read_table(Path(folder) / name) for name in FILES)
-    decisions.need("decision", "user", "propensity", "version", "candidates")
+    decisions.check_columns("decision", "user", "propensity", "version", "candidates")
     if not len(rewards):
         raise ValueError(f"{rewards.path} has no rows: nothing was rewarded yet.")
-    rewards.need("decision", "place", "reward")
-    arms.need("version", "features")
+    rewards.check_columns("decision", "place", "reward")
+    arms.check_columns("version", "features")
     for table, name in ((decisions, "decision"), (arms, "version")):
-        table.refuse_twice(name)
+        table.check_distinct(name)
     features = _features(arms)
     row_of = {version: row for row, version in enumerate(arms.columns["version"])}
     user, ids = decisions.codes("user")
