@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from graphbandit import AdaptiveGraphUCB, UserGraph, graphs, signals
 from graphbandit.cli import app
-from graphbandit.diagnose import Diagnosis, Log, diagnose, read_edges, read_log, replay
+from graphbandit.diagnose import Diagnosis, RewardLog, as_text, diagnose, learn_log, read_edges, read_log
 from graphbandit.diagnose.diagnosis import strengths
-from graphbandit.diagnose.show import page, picture, write
+from graphbandit.diagnose.diagnosis_output import picture, write_diagnosis
 from graphbandit.policies.adaptive.policy import KINDS
 from graphbandit.policies.adaptive.report import times
 from graphbandit.storage.tables import write_table
@@ -25,7 +25,7 @@ N, DIM = 60, 4
 RING = graphs.watts_strogatz(N, 6, 0.1, seed=0)
 
 
-def made(kind: str, rows: int = 1500, scale: float = 1.0) -> Log:
+def made(kind: str, rows: int = 1500, scale: float = 1.0) -> RewardLog:
     """Users on RING with unit vectors, noise 0.3."""
     rng = np.random.default_rng(1)
     alike = signals.unit_rows(np.ones((1, DIM)) + 0.1 * rng.standard_normal((N, DIM)))
@@ -39,7 +39,7 @@ def made(kind: str, rows: int = 1500, scale: float = 1.0) -> Log:
         truth[7] *= -1
     user, features = rng.integers(N, size=rows), signals.unit_arms(rows, DIM, seed=5)
     reward = (features * truth[user]).sum(axis=1) + 0.3 * rng.standard_normal(rows)
-    return Log(user, scale * features, reward)
+    return RewardLog(user, scale * features, reward)
 
 
 @cache
@@ -55,7 +55,7 @@ def flat(state: Any) -> list[Any]:
 def test_replay_equals_row_by_row(settings: Any) -> None:
     log = made("smooth", 60)
     one, other = (AdaptiveGraphUCB(RING, DIM, **settings) for _ in range(2))
-    replay(one, log)
+    learn_log(one, log)
     for user, x, reward in zip(log.user.tolist(), log.features, log.reward.tolist(), strict=True):
         other.update(user, x, reward)
     assert one._since_refresh == other._since_refresh
@@ -89,7 +89,7 @@ def test_users_who_are_all_alike() -> None:
 def test_misled_user_is_found() -> None:
     found = diagnosed("one against")
     assert [entry.user for entry in found.report.misled] == [7] and found.report.misled[0].gain < -7
-    assert "One user is misled by its neighbours: 7" in str(found) and "1 of 60\n  7 " in page(found)
+    assert "One user is misled by its neighbours: 7" in str(found) and "1 of 60\n  7 " in as_text(found)
 
 
 def test_curves_end_at_the_report_and_need_no_graph_to_compare_with() -> None:
@@ -97,11 +97,11 @@ def test_curves_end_at_the_report_and_need_no_graph_to_compare_with() -> None:
     assert found.difference[-1] == found.report.difference and found.strength[-1] == found.report.strength
     assert found.rounds[-1] == 900 and len(found.rounds) == 400 and found.shuffled.shape == (2, 400)
     policy = AdaptiveGraphUCB(RING, DIM, alphas=strengths(log), models=KINDS)
-    replay(policy, log)
+    learn_log(policy, log)
     assert policy.report() == found.report
     # All users are in the log, so a shuffle is that of graphs.shuffled.
     other = AdaptiveGraphUCB(graphs.shuffled(RING, seed=4), DIM, alphas=strengths(log), models=KINDS)
-    replay(other, log)
+    learn_log(other, log)
     assert found.shuffled[0, -1] == pytest.approx(other.report().difference, abs=1e-6)
     assert other.report().without == pytest.approx(found.report.without, abs=1e-9)
 
@@ -110,7 +110,7 @@ def test_only_users_of_the_log_change_places() -> None:
     """A graph of two: shuffled, it is the same one, however many others there are."""
     graph = graphs.from_edges([(0, 1), *((k, k + 1) for k in range(2, 30))], n_users=31)
     rng = np.random.default_rng(0)
-    log = Log(rng.integers(2, size=100), rng.standard_normal((100, 2)), rng.standard_normal(100))
+    log = RewardLog(rng.integers(2, size=100), rng.standard_normal((100, 2)), rng.standard_normal(100))
     found = diagnose(log, graph, shuffles=4)
     np.testing.assert_allclose(found.shuffled[:, -1], found.difference[-1], atol=1e-8)
     assert found.n_users == 2
@@ -138,7 +138,7 @@ def test_report_of_few_rounds(rounds: int) -> None:
     table = json.loads(json.dumps(report.as_table(), allow_nan=False))
     assert table["rounds"] == rounds and (table["sigma"] is None) == (rounds == 0)
     if rounds:
-        assert diagnose(Log(log.user[:rounds], log.features[:rounds], log.reward[:rounds]), RING).verdict == "too few"
+        assert diagnose(RewardLog(log.user[:rounds], log.features[:rounds], log.reward[:rounds]), RING).verdict == "too few"
 
 
 def test_report_knows_its_parts() -> None:
@@ -196,7 +196,7 @@ def test_verdicts(difference: float, shuffled: list[float], verdict: str) -> Non
 # --- files
 
 
-def log_columns(log: Log) -> dict[str, list[Any]]:
+def log_columns(log: RewardLog) -> dict[str, list[Any]]:
     """With a column too many, and in another order."""
     features = {f"x{k}": log.features[:, k].tolist() for k in reversed(range(log.dim))}
     users = [f"user {user}" for user in log.user]
@@ -312,14 +312,14 @@ def test_parquet(tmp_path: Path) -> None:
 def test_wrong_arguments() -> None:
     log = made("smooth", 5)
     for call, message in (
-        (lambda: Log(np.zeros(2, dtype=int), np.ones((3, 2)), np.ones(3)), "must have one entry for each row"),
-        (lambda: Log(np.zeros(3, dtype=int), np.ones(3), np.ones(3)), "features must have 2 dimensions"),
-        (lambda: Log(np.zeros(1, dtype=int), np.full((1, 1), 1e7), np.ones(1)), "column features"),
+        (lambda: RewardLog(np.zeros(2, dtype=int), np.ones((3, 2)), np.ones(3)), "must have one entry for each row"),
+        (lambda: RewardLog(np.zeros(3, dtype=int), np.ones(3), np.ones(3)), "features must have 2 dimensions"),
+        (lambda: RewardLog(np.zeros(1, dtype=int), np.full((1, 1), 1e7), np.ones(1)), "column features"),
         (lambda: diagnose(log, graphs.empty(3)), "user must name rows of the graph, 0 to 2"),
         (lambda: diagnose(log, RING, shuffles=0), "shuffles must be"),
         (lambda: diagnose(log, RING, half_life=0), "half_life must be"),
-        (lambda: diagnose(Log(log.user[:0], log.features[:0], log.reward[:0]), RING), "log has no rows"),
-        (lambda: replay(AdaptiveGraphUCB(RING, 2), log), "policy is for 2 features, but log has 4"),
+        (lambda: diagnose(RewardLog(log.user[:0], log.features[:0], log.reward[:0]), RING), "log has no rows"),
+        (lambda: learn_log(AdaptiveGraphUCB(RING, 2), log), "policy is for 2 features, but log has 4"),
     ):
         with pytest.raises(ValueError, match=message):
             call()
@@ -347,8 +347,8 @@ def test_command(files: tuple[Path, Path], tmp_path: Path) -> None:
 
 
 def test_without_matplotlib_there_is_still_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphbandit.diagnose.show.find_spec", lambda name: None)
-    assert "pip install 'graphbandit[plots]'" in write(diagnosed("smooth"), tmp_path)
+    monkeypatch.setattr("graphbandit.diagnose.diagnosis_output.find_spec", lambda name: None)
+    assert "pip install 'graphbandit[plots]'" in write_diagnosis(diagnosed("smooth"), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["diagnosis.json"]
 
 

@@ -213,7 +213,7 @@ def test_open_bandit(tmp_path: Path) -> None:
     assert done.exit_code == 0 and "6 rounds, 3 users, 2 arms" in done.output, done.output
     for words, sentence in (
         (("--behaviour", "bts"), "has no bts/all/all.csv"),
-        (("--dim", 5), "dim must lie between 1 and the number of items"),
+        (("--dim", 5), "dim must be an integer from 1 to 2, the number of items"),
         (("--graph", path), "which brings its own"),
     ):
         wrong = run(path, *words)

@@ -9,9 +9,9 @@ import os
 from pathlib import Path
 
 from . import delicious, lastfm, movielens_1m, movielens_100k, netflix
+from .dataset_files import DatasetError, Files
 from .download import Progress, download
 from .factorise import Factors, factorise
-from .files import DatasetError, Files
 from .ratings import Ratings
 from .source import MissingDataset, Source, cache_folder, places, read
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .files import DatasetError
+from .dataset_files import DatasetError
 from .source import Source
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from scipy import sparse
 from .. import graphs
 from ..compute.arrays import Ints
 from ..graph import UserGraph
-from .files import Files
+from .dataset_files import Files
 from .ratings import Ratings, numbered
 
 FILE = "user_artists.dat"

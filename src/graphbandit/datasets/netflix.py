@@ -8,7 +8,7 @@ import numpy as np
 
 from ..compute.arrays import Ints
 from ..compute.compiler import compiled
-from .files import NEWLINE, Bytes, DatasetError, Files, line, line_end, parse_integer
+from .dataset_files import NEWLINE, Bytes, DatasetError, Files, line, line_end, parse_integer
 from .ratings import Ratings, numbered
 
 FILE = "combined_data_1.txt"

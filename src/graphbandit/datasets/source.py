@@ -13,7 +13,7 @@ from scipy import sparse
 
 from ..graph import UserGraph
 from ..storage import archive
-from .files import DatasetError, Files
+from .dataset_files import DatasetError, Files
 from .ratings import Ratings
 
 ENVIRONMENT = "GRAPHBANDIT_DATA"

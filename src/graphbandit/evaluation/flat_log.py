@@ -1,4 +1,4 @@
-"""A log in one flat file, as any system can write it; every complaint names the file, the line and the column."""
+"""`read_decisions`: a log from one table, as any system can write it. Errors name the file, the line and the column."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ import numpy as np
 
 from ..compute.arrays import Floats, Ints
 from ..storage.tables import Table, read_table
-from .logs import DecisionLog
+from .decision_log import DecisionLog
 
 SEPARATOR = ";"  # between the candidates in one cell
 
 
 def read_decisions(path: str | Path, arms: str | Path | None = None) -> DecisionLog:
-    """A log with the columns `user`, `arm`, `propensity`, `reward`, in order of time; CSV, gzipped CSV or Parquet.
+    """The log in a CSV, gzipped CSV or Parquet file with the columns `user`, `arm`, `reward` and, optionally, `propensity`.
 
-    The features `x0`, `x1`, … of the arms are columns of the log, or of the file `arms` with the column `arm`. All arms are on
-    offer every time, unless a column `candidates` names them, separated by semicolons. A column `decision` must not have
-    the same entry twice. An empty propensity is one that is not known, an empty reward one that never came.
+    Rows are in order of time. An empty propensity is unknown; an empty reward never came. The features
+    `x0`, `x1`, … of the arms are columns of the log, or of the file `arms`, which has a column `arm`.
+    Without a column `candidates`, which lists arms separated by semicolons, all arms were on offer.
+    A column `decision`, if there is one, must not have the same entry twice.
     """
     table = read_table(Path(path))
     table.check_columns("user", "arm", "reward")

@@ -1,4 +1,4 @@
-"""`Log`, the rewards of a system in order of time, and its reader; every error names the file, the line and the column."""
+"""`RewardLog`: what was shown to whom and what it earned; `read_log` reads one, `learn_log` teaches it to a policy."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from ..compute.arrays import Floats, Ints
 from ..graph import UserGraph
+from ..policies import Policy
 from ..storage.tables import (
     check_columns,
     check_two_columns,
@@ -27,7 +28,7 @@ from ..validate import LARGEST_FEATURE, LARGEST_REWARD
 
 
 @dataclass(frozen=True, eq=False)
-class Log:
+class RewardLog:
     """What was shown to whom, and what it earned, in order of time.
 
     Parameters
@@ -67,7 +68,7 @@ class Log:
         return int(self.features.shape[1])
 
     def rows_of(self, graph: UserGraph) -> Ints:
-        """(rows,) the row of the graph for every entry."""
+        """(rows,) the user of every row of the log as a row of the graph."""
         if self.ids is not None:
             place = np.array([graph.index(name) for name in self.ids], dtype=np.int64)
             return place[self.user]
@@ -76,8 +77,11 @@ class Log:
         return self.user
 
 
-def read_log(path: str | Path) -> Log:
-    """A log with the columns `user`, `reward` and `x0`, `x1`, …; others are ignored. CSV, gzipped CSV or Parquet."""
+def read_log(path: str | Path) -> RewardLog:
+    """The log in a CSV, gzipped CSV or Parquet file with the columns `user`, `reward` and `x0`, `x1`, ….
+
+    Rows are in order of time. Other columns are ignored.
+    """
     path = Path(path)
     if is_parquet(path):
         return _from_parquet(path)
@@ -101,7 +105,7 @@ def read_log(path: str | Path) -> Log:
     return _checked(path, list(positions), np.array(user, dtype=np.int64), matrix, lambda row: f"line {lines[row]}")
 
 
-def _from_parquet(path: Path) -> Log:
+def _from_parquet(path: Path) -> RewardLog:
     table = read_parquet(path)
     names = _columns(path, list(table.column_names))
     users = table.column("user").to_pylist()
@@ -124,16 +128,23 @@ def _columns(path: Path, head: list[str]) -> list[str]:
     return names
 
 
-def _checked(path: Path, ids: list[str], user: Ints, matrix: Floats, place: Callable[[int], str]) -> Log:
+def learn_log(policy: Policy, log: RewardLog) -> None:
+    """Let a policy learn a whole log: the same numbers, bit for bit, as calls of `policy.update`."""
+    if policy.dim != log.dim:
+        raise ValueError(f"policy is for {policy.dim} features, but log has {log.dim}.")
+    policy.update_many(log.rows_of(policy.graph), log.features, log.reward)
+
+
+def _checked(path: Path, ids: list[str], user: Ints, matrix: Floats, place: Callable[[int], str]) -> RewardLog:
     if not len(user):
         raise ValueError(f"{path} has no rows: there is nothing to learn from.")
     reward, features = np.array(matrix[:, 0]), np.ascontiguousarray(matrix[:, 1:])
     _check_sizes(features, reward, lambda row: f"{path}, {place(row)}", lambda column: f"x{column}")
-    return Log(user, features, reward, tuple(ids))
+    return RewardLog(user, features, reward, tuple(ids))
 
 
 def _check_sizes(features: Floats, reward: Floats, place: Callable[[int], str], title: Callable[[int], str]) -> None:
-    """Raise a ValueError that says where the first number is that finite arithmetic cannot hold."""
+    """Raise a ValueError that names the first number that is not finite or too large to square."""
     for values, limit, name in ((reward[:, None], LARGEST_REWARD, lambda _: "reward"), (features, LARGEST_FEATURE, title)):
         bad = ~(np.abs(values) <= limit)  # NaN too
         if bad.any():
