@@ -19,9 +19,28 @@ PACKAGE = ROOT / "src" / "graphbandit"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 NAMED_TUPLE = {"_asdict", "_fields", "_replace", "_make"}  # public in spite of their names
 CONVENTIONS = {"__init__", "__main__", "policy"}
-OBSCURE = (
-    "touched unit quadratic heft reach surround look relaid deaf longer GENTLE PLAIN AGAIN OPEN MOST laid_out rejoined mixed told settled"
-).split()
+OBSCURE = [
+    "touched",
+    "unit",
+    "quadratic",
+    "heft",
+    "reach",
+    "surround",
+    "look",
+    "relaid",
+    "deaf",
+    "longer",
+    "GENTLE",
+    "PLAIN",
+    "AGAIN",
+    "OPEN",
+    "MOST",
+    "laid_out",
+    "rejoined",
+    "mixed",
+    "told",
+    "settled",
+]
 MOST_PARAMETERS = 8
 MOST_LINES = 400
 

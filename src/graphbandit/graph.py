@@ -1,4 +1,4 @@
-"""The user graph: one validated, immutable value that everything else is built from."""
+"""`UserGraph`: the graph of users, a validated and immutable value."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from .compute.arrays import Floats, Indices, Ints
+from .validate import check, is_integer, one_of
 
 LaplacianKind = Literal["random-walk", "combinatorial", "normalized"]
 SYMMETRY_TOLERANCE = 1e-9  # relative to the weight: a kernel matrix computed in floats may be off by rounding
@@ -30,8 +31,9 @@ class UserGraph:
 
     Notes
     -----
-    Isolated users and several components are normal. The random-walk and the normalised Laplacian of an isolated user
-    have `L_ii = 1` (the paper's footnote), which makes it an independent ridge learner.
+    Isolated users and several components are allowed. For an isolated user the random-walk and the
+    normalised Laplacian have `L_ii = 1` (the paper's footnote): its parameters are then estimated by ridge
+    regression on its own data.
 
     Examples
     --------
@@ -57,7 +59,7 @@ class UserGraph:
             object.__setattr__(self, "ids", tuple(self.ids))
             if len(self.ids) != self.n_users:
                 raise ValueError(f"ids has {len(self.ids)} names, but adjacency has {self.n_users} users.")
-            if len(self._positions) != len(self.ids):
+            if len(self.rows_by_id) != len(self.ids):
                 raise ValueError("ids must be distinct, but at least one name occurs twice.")
 
     def __repr__(self) -> str:
@@ -76,7 +78,7 @@ class UserGraph:
     @cached_property
     def degrees(self) -> Floats:
         """(n,) weighted degrees D_ii = Σ_j W_ij; zero for an isolated user."""
-        with np.errstate(over="ignore"):  # an overflow is noticed, and named, when the graph is made
+        with np.errstate(over="ignore"):  # the constructor reports an overflow
             degrees = np.asarray(self.adjacency.sum(axis=1), dtype=np.float64).ravel()
         degrees.flags.writeable = False
         return degrees
@@ -93,8 +95,7 @@ class UserGraph:
 
         `random-walk`: R = I - D⁻¹W (not symmetric); `combinatorial`: D - W; `normalized`: I - D^-½ W D^-½.
         """
-        if kind not in get_args(LaplacianKind):
-            raise ValueError(f"kind must be one of {', '.join(get_args(LaplacianKind))}, but it is {kind!r}.")
+        check("kind", kind, one_of(get_args(LaplacianKind)))
         if kind == "combinatorial":
             return sparse.csr_array(sparse.diags_array(self.degrees) - self.adjacency)
         rows = np.repeat(self.weights, np.diff(self.adjacency.indptr))
@@ -108,7 +109,7 @@ class UserGraph:
 
     @cached_property
     def weights(self) -> Floats:
-        """(n,) D_ii, with 1 in place of 0: the weight of a user's data in the degree-weighted loss."""
+        """(n,) degrees with 1 in place of 0: the weight of a user's data in the degree-weighted loss."""
         weights = np.where(self.degrees > 0, self.degrees, 1.0)
         weights.flags.writeable = False
         return weights
@@ -120,7 +121,7 @@ class UserGraph:
         return row.copy()
 
     def transitions(self) -> tuple[Ints, Indices, Floats, Floats]:
-        """The rows of P = D⁻¹W for compiled code: (start of each row, neighbour j, P_ij, P_ji)."""
+        """P = D⁻¹W in compressed sparse rows, for compiled code: (start of each row, neighbour j, P_ij, P_ji)."""
         start = self.adjacency.indptr.astype(np.int64)
         neighbour = self.adjacency.indices.astype(np.int32)
         data = self.adjacency.data
@@ -129,7 +130,7 @@ class UserGraph:
         return start, neighbour, inward, outward
 
     def check_user(self, user: object) -> int:
-        """Return `user` as an int, or raise a ValueError that names it."""
+        """`user` as an int, or a ValueError."""
         return check_user(user, self.n_users, self.ids is not None)
 
     def index(self, user_id: Hashable) -> int:
@@ -137,12 +138,13 @@ class UserGraph:
         if self.ids is None:
             return self.check_user(user_id)
         try:
-            return self._positions[user_id]
+            return self.rows_by_id[user_id]
         except (KeyError, TypeError):
             raise ValueError(f"no user has the id {user_id!r}.") from None
 
     @cached_property
-    def _positions(self) -> dict[Hashable, int]:
+    def rows_by_id(self) -> dict[Hashable, int]:
+        """The row of each user by its id; empty if users have no ids."""
         try:
             return {name: row for row, name in enumerate(self.ids or ())}
         except TypeError as error:
@@ -150,17 +152,17 @@ class UserGraph:
 
 
 def check_user(user: object, n_users: int, named: bool) -> int:
-    """Return `user` as an int, or raise a ValueError that names it."""
-    if not isinstance(user, int | np.integer) or isinstance(user, bool) or not 0 <= user < n_users:
+    """`user` as an int, or a ValueError; `named` users have ids, so the error mentions `graph.index`."""
+    if not is_integer(user) or not 0 <= user < n_users:  # type: ignore[operator]
         raise ValueError(
             f"user must be an integer from 0 to {n_users - 1}, but it is {user!r}"
             + (" (use graph.index(id) to turn an id into a row)." if named else ".")
         )
-    return int(user)
+    return int(user)  # type: ignore[call-overload,no-any-return]
 
 
 def _validated(adjacency: Any) -> sparse.csr_array:
-    """A fresh CSR copy with sorted indices and no stored zeros, or a ValueError that says what is wrong and where."""
+    """A CSR copy with sorted indices and without stored zeros, or a ValueError that says what is wrong and where."""
     if not sparse.issparse(adjacency):
         adjacency = np.asarray(adjacency)
     if (not np.issubdtype(adjacency.dtype, np.number) and adjacency.dtype != bool) or np.iscomplexobj(adjacency):
@@ -199,6 +201,7 @@ def _validated(adjacency: Any) -> sparse.csr_array:
 
 
 def _reject(matrix: sparse.csr_array, bad: npt.NDArray[np.bool_], rule: str) -> None:
+    """Raise a ValueError that names the first bad entry, if there is one."""
     if bad.any():
         entry = int(bad.argmax())
         row = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1

@@ -48,12 +48,25 @@ NOT_NEGATIVE = Range("zero or a positive number", lambda value: is_number(value)
 NOT_NEGATIVE_OR_INFINITE = Range(NOT_NEGATIVE.text, lambda value: is_number(value) and value >= 0, (0.0, 0.5, np.inf))
 PROBABILITY = Range("a probability above 0 and up to 1", lambda value: is_number(value) and 0 < value <= 1, (0.1, 1.0))
 SHARE = Range("a share from 0 to 1", lambda value: is_number(value) and 0 <= value <= 1, (0.0, 0.5))
+FRACTION = Range("at least 0 and below 1", lambda value: is_number(value) and 0 <= value < 1)
+NUMBER = Range("a number", lambda value: is_number(value) and not np.isnan(value))
+FINITE = Range("a finite number", lambda value: is_number(value) and np.isfinite(value))
 WEIGHT = Range("a positive finite number", POSITIVE.holds)
 
 
 def count(least: int = 1) -> Range:
     """Integers of at least `least`."""
     return Range(f"an integer of at least {least}", lambda value: is_integer(value) and value >= least, (least, least + 3))
+
+
+def count_up_to(most: int, what: str) -> Range:
+    """Integers from 1 to `most`; `what` says what that is the number of."""
+    return Range(f"an integer from 1 to {most}, {what}", lambda value: is_integer(value) and 1 <= value <= most)
+
+
+def number_between(low: float, high: float) -> Range:
+    """Numbers from `low` to `high`, both included."""
+    return Range(f"a number from {low:g} to {high:g}", lambda value: is_number(value) and low <= value <= high)
 
 
 def one_of(choices: Iterable[str]) -> Range:

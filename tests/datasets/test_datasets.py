@@ -124,7 +124,7 @@ def test_wrong_and_damaged_files(tmp_path: Path) -> None:
             datasets.load("lastfm", path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("user_artists.dat", "userID\tartistID\tweight\n1\t2\t3\n")
-    with pytest.raises(DatasetError, match=r"lastfm-2k\.zip has no file user_friends\.dat, so it is not the data set"):
+    with pytest.raises(DatasetError, match=r"lastfm-2k\.zip has no file user_friends\.dat: it is another data set, or a part"):
         datasets.load("lastfm", path)
     with pytest.raises(DatasetError, match=r"has no file u\.data"):
         datasets.load("movielens-100k", path)
@@ -167,8 +167,8 @@ def test_ratings_reject_bad_input() -> None:
         "graph has 2 users, but user_ids has 3": lambda: small([0], [0], [1], graph=graphs.empty(2)),
         "item_tags has 1 rows": lambda: small([0], [0], [1], item_tags=np.ones((1, 4))),
         "1 repeat an earlier one": lambda: small([0, 0], [0, 0], [1, 2]).matrix(),
-        "n_users must lie between 1 and 3": lambda: small([0], [0], [1]).densest(4, 1),
-        "n_items must lie between 1 and 2": lambda: small([0], [0], [1]).densest(1, 0),
+        "n_users must be an integer from 1 to 3, as many as there are": lambda: small([0], [0], [1]).densest(4, 1),
+        "n_items must be an integer from 1 to 2, as many as there are": lambda: small([0], [0], [1]).densest(1, 0),
     }
     for message, make in cases.items():
         with pytest.raises(ValueError, match=message):
@@ -221,9 +221,9 @@ def test_one_half_step_is_ridge_regression() -> None:
 def test_factorise_rejects_bad_input() -> None:
     good = small([0], [0], [1])
     for message, ratings, settings in (
-        ("dim must be a positive integer", good, {"dim": 0}),
+        ("dim must be an integer of at least 1", good, {"dim": 0}),
         ("penalty must be a positive number", good, {"penalty": 0.0}),
-        ("sweeps must be a positive integer", good, {"sweeps": 0}),
+        ("sweeps must be an integer of at least 1", good, {"sweeps": 0}),
         ("must not be negative", small([0], [0], [-1]), {}),
         ("not all zero", small([0], [0], [0]), {}),
     ):

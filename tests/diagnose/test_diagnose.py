@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
-import sys
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,17 +14,18 @@ from typer.testing import CliRunner
 
 from graphbandit import AdaptiveGraphUCB, UserGraph, graphs, signals
 from graphbandit.cli import app
-from graphbandit.diagnose import Diagnosis, Log, diagnose, read_edges, read_log, replay
+from graphbandit.diagnose import Diagnosis, RewardLog, as_text, diagnose, learn_log, read_edges, read_log
 from graphbandit.diagnose.diagnosis import strengths
-from graphbandit.diagnose.show import page, picture, write
+from graphbandit.diagnose.diagnosis_output import picture, write_diagnosis
 from graphbandit.policies.adaptive.evidence import KINDS
 from graphbandit.policies.adaptive.graph_report import times
+from graphbandit.storage.tables import write_table
 
 N, DIM = 60, 4
 RING = graphs.watts_strogatz(N, 6, 0.1, seed=0)
 
 
-def made(kind: str, rows: int = 1500, scale: float = 1.0) -> Log:
+def made(kind: str, rows: int = 1500, scale: float = 1.0) -> RewardLog:
     """Users on RING with unit vectors, noise 0.3."""
     rng = np.random.default_rng(1)
     alike = signals.unit_rows(np.ones((1, DIM)) + 0.1 * rng.standard_normal((N, DIM)))
@@ -41,7 +39,7 @@ def made(kind: str, rows: int = 1500, scale: float = 1.0) -> Log:
         truth[7] *= -1
     user, features = rng.integers(N, size=rows), signals.unit_arms(rows, DIM, seed=5)
     reward = (features * truth[user]).sum(axis=1) + 0.3 * rng.standard_normal(rows)
-    return Log(user, scale * features, reward)
+    return RewardLog(user, scale * features, reward)
 
 
 @cache
@@ -57,7 +55,7 @@ def flat(state: Any) -> list[Any]:
 def test_replay_equals_row_by_row(settings: Any) -> None:
     log = made("smooth", 60)
     one, other = (AdaptiveGraphUCB(RING, DIM, **settings) for _ in range(2))
-    replay(one, log)
+    learn_log(one, log)
     for user, x, reward in zip(log.user.tolist(), log.features, log.reward.tolist(), strict=True):
         other.update(user, x, reward)
     assert one._since_refresh == other._since_refresh
@@ -91,7 +89,7 @@ def test_users_who_are_all_alike() -> None:
 def test_misled_user_is_found() -> None:
     found = diagnosed("one against")
     assert [entry.user for entry in found.report.misled] == [7] and found.report.misled[0].gain < -7
-    assert "One user is misled by its neighbours: 7" in str(found) and "1 of 60\n  7 " in page(found)
+    assert "One user is misled by its neighbours: 7" in str(found) and "1 of 60\n  7 " in as_text(found)
 
 
 def test_curves_end_at_the_report_and_need_no_graph_to_compare_with() -> None:
@@ -99,11 +97,11 @@ def test_curves_end_at_the_report_and_need_no_graph_to_compare_with() -> None:
     assert found.difference[-1] == found.report.difference and found.strength[-1] == found.report.strength
     assert found.rounds[-1] == 900 and len(found.rounds) == 400 and found.shuffled.shape == (2, 400)
     policy = AdaptiveGraphUCB(RING, DIM, alphas=strengths(log), models=KINDS)
-    replay(policy, log)
+    learn_log(policy, log)
     assert policy.report() == found.report
     # All users are in the log, so a shuffle is that of graphs.shuffled.
     other = AdaptiveGraphUCB(graphs.shuffled(RING, seed=4), DIM, alphas=strengths(log), models=KINDS)
-    replay(other, log)
+    learn_log(other, log)
     assert found.shuffled[0, -1] == pytest.approx(other.report().difference, abs=1e-6)
     assert other.report().without == pytest.approx(found.report.without, abs=1e-9)
 
@@ -112,7 +110,7 @@ def test_only_users_of_the_log_change_places() -> None:
     """A graph of two: shuffled, it is the same one, however many others there are."""
     graph = graphs.from_edges([(0, 1), *((k, k + 1) for k in range(2, 30))], n_users=31)
     rng = np.random.default_rng(0)
-    log = Log(rng.integers(2, size=100), rng.standard_normal((100, 2)), rng.standard_normal(100))
+    log = RewardLog(rng.integers(2, size=100), rng.standard_normal((100, 2)), rng.standard_normal(100))
     found = diagnose(log, graph, shuffles=4)
     np.testing.assert_allclose(found.shuffled[:, -1], found.difference[-1], atol=1e-8)
     assert found.n_users == 2
@@ -140,7 +138,7 @@ def test_report_of_few_rounds(rounds: int) -> None:
     table = json.loads(json.dumps(report.as_table(), allow_nan=False))
     assert table["rounds"] == rounds and (table["sigma"] is None) == (rounds == 0)
     if rounds:
-        assert diagnose(Log(log.user[:rounds], log.features[:rounds], log.reward[:rounds]), RING).verdict == "too few"
+        assert diagnose(RewardLog(log.user[:rounds], log.features[:rounds], log.reward[:rounds]), RING).verdict == "too few"
 
 
 def test_report_knows_its_parts() -> None:
@@ -198,45 +196,34 @@ def test_verdicts(difference: float, shuffled: list[float], verdict: str) -> Non
 # --- files
 
 
-def write_csv(path: Path, rows: list[list[Any]]) -> Path:
-    opened: Any = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "wt", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows(rows)
-    return path
-
-
-def log_rows(log: Log) -> list[list[Any]]:
+def log_columns(log: RewardLog) -> dict[str, list[Any]]:
     """With a column too many, and in another order."""
-    head = ["time", "reward", *(f"x{k}" for k in reversed(range(log.dim))), "user"]
-    rows = zip(log.user.tolist(), log.features[:, ::-1].tolist(), log.reward.tolist(), strict=True)
-    return [head, *([f"at {t}", reward, *x, f"user {user}"] for t, (user, x, reward) in enumerate(rows))]
+    features = {f"x{k}": log.features[:, k].tolist() for k in reversed(range(log.dim))}
+    users = [f"user {user}" for user in log.user]
+    return {"time": [f"at {t}" for t in range(len(log))], "reward": log.reward.tolist(), **features, "user": users}
 
 
-def edge_rows(graph: UserGraph) -> list[list[Any]]:
-    i, j = graph.adjacency.coords if hasattr(graph.adjacency, "coords") else graph.adjacency.tocoo().coords
-    return [["user", "friend"], *([f"user {a}", f"user {b}"] for a, b in zip(i, j, strict=True))]  # both directions
+def edge_columns(graph: UserGraph) -> dict[str, list[Any]]:
+    """Every edge in both directions."""
+    i, j = graph.adjacency.tocoo().coords
+    return {"user": [f"user {a}" for a in i], "friend": [f"user {b}" for b in j]}
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path]:
-    log = made("smooth", 700)
-    return write_csv(tmp_path / "log.csv", log_rows(log)), write_csv(tmp_path / "edges.csv", edge_rows(RING))
+    write_table(tmp_path / "log.csv", log_columns(made("smooth", 700)))
+    write_table(tmp_path / "edges.csv", edge_columns(RING))
+    return tmp_path / "log.csv", tmp_path / "edges.csv"
 
 
-@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz"])
+@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz", "log.parquet"])
 def test_read_log(tmp_path: Path, name: str) -> None:
     log = made("smooth", 200)
-    read = read_log(write_csv(tmp_path / name, log_rows(log)))
+    write_table(tmp_path / name, log_columns(log))
+    read = read_log(tmp_path / name)
     assert read.ids is not None and [read.ids[k] for k in read.user] == [f"user {user}" for user in log.user]
     np.testing.assert_array_equal(read.features, log.features)
     np.testing.assert_array_equal(read.reward, log.reward)
-
-
-def test_read_edges(tmp_path: Path) -> None:
-    path = write_csv(tmp_path / "edges.csv", [["friend", "weight", "user"], ["bob", "0.5", "ann"], ["ann", ".5", "bob"], []])
-    graph = read_edges(path, ["zoe", "bob"])
-    assert graph.ids == ("zoe", "bob", "ann") and graph.n_edges == 1 and graph.degrees.tolist() == [0, 0.5, 0.5]
-    assert read_edges(write_csv(tmp_path / "none.csv", [["user", "friend"]]), ["zoe"]).n_edges == 0
 
 
 def test_ids_may_be_in_any_order(files: tuple[Path, Path]) -> None:
@@ -300,66 +287,39 @@ def test_unreadable_files(tmp_path: Path) -> None:
     assert done.exit_code == 2 and "no.csv: No such file or directory." in done.stderr
 
 
-def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ValueError, match=r"needs pyarrow: pip install 'graphbandit\[parquet\]'"):
-        read_log(tmp_path / "log.parquet")
-
-
-class Column(list[Any]):
-    """The two calls of a pyarrow column that are used."""
-
-    def to_pylist(self) -> list[Any]:
-        return list(self)
-
-    def to_numpy(self) -> Any:
-        return np.array(self)
-
-
-class Columns:
-    def __init__(self, **columns: list[Any]) -> None:
-        self.columns = columns
-        self.column_names = list(columns)
-
-    def column(self, name: str) -> Column:
-        return Column(self.columns[name])
-
-
-def test_parquet(monkeypatch: pytest.MonkeyPatch) -> None:
-    tables = {
-        "good.parquet": Columns(user=[7, 3, 7], x0=[1, 2, 3], day=["a", "b", "c"], reward=[0.5, 1.5, 2.5]),
-        "words.parquet": Columns(user=[7], x0=["a"], reward=[1.0]),
-        "nan.parquet": Columns(user=[7, 7], x0=[1.0, np.nan], reward=[1.0, 1.0]),
-        "empty.parquet": Columns(user=[7, None], x0=[1.0, 1.0], reward=[1.0, 1.0]),
+def test_parquet(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    tables: dict[str, dict[str, list[Any]]] = {
+        "good": dict(user=[7, 3, 7], x0=[1, 2, 3], day=["a", "b", "c"], reward=[0.5, 1.5, 2.5]),
+        "words": dict(user=[7], x0=["a"], reward=[1.0]),
+        "nan": dict(user=[7, 7], x0=[1.0, np.nan], reward=[1.0, 1.0]),
+        "empty": dict(user=[7, None], x0=[1.0, 1.0], reward=[1.0, 1.0]),
     }
-    package, parquet = ModuleType("pyarrow"), ModuleType("pyarrow.parquet")
-    parquet.read_table = lambda path: tables[path.name]  # type: ignore[attr-defined]
-    package.parquet = parquet  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "pyarrow", package)
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", parquet)
-    log = read_log("good.parquet")
+    for name, columns in tables.items():
+        write_table(tmp_path / f"{name}.parquet", columns)
+    log = read_log(tmp_path / "good.parquet")
     assert log.ids == ("7", "3") and log.user.tolist() == [0, 1, 0]
     assert log.features.tolist() == [[1], [2], [3]] and log.reward.tolist() == [0.5, 1.5, 2.5]
     for name, message in (
         ("words", "must be numbers"),
-        ("nan", "nan.parquet, row 2, column x0: it must be finite"),
+        ("nan", r"nan\.parquet, row 2, column x0: it must be finite"),
         ("empty", "row 2: user is empty"),
     ):
         with pytest.raises(ValueError, match=message):
-            read_log(f"{name}.parquet")
+            read_log(tmp_path / f"{name}.parquet")
 
 
 def test_wrong_arguments() -> None:
     log = made("smooth", 5)
     for call, message in (
-        (lambda: Log(np.zeros(2, dtype=int), np.ones((3, 2)), np.ones(3)), "must have one entry for each row"),
-        (lambda: Log(np.zeros(3, dtype=int), np.ones(3), np.ones(3)), "features must have 2 dimensions"),
-        (lambda: Log(np.zeros(1, dtype=int), np.full((1, 1), 1e7), np.ones(1)), "column features"),
+        (lambda: RewardLog(np.zeros(2, dtype=int), np.ones((3, 2)), np.ones(3)), "must have one entry for each row"),
+        (lambda: RewardLog(np.zeros(3, dtype=int), np.ones(3), np.ones(3)), "features must have 2 dimensions"),
+        (lambda: RewardLog(np.zeros(1, dtype=int), np.full((1, 1), 1e7), np.ones(1)), "column features"),
         (lambda: diagnose(log, graphs.empty(3)), "user must name rows of the graph, 0 to 2"),
         (lambda: diagnose(log, RING, shuffles=0), "shuffles must be"),
         (lambda: diagnose(log, RING, half_life=0), "half_life must be"),
-        (lambda: diagnose(Log(log.user[:0], log.features[:0], log.reward[:0]), RING), "log has no rows"),
-        (lambda: replay(AdaptiveGraphUCB(RING, 2), log), "policy is for 2 features, but log has 4"),
+        (lambda: diagnose(RewardLog(log.user[:0], log.features[:0], log.reward[:0]), RING), "log has no rows"),
+        (lambda: learn_log(AdaptiveGraphUCB(RING, 2), log), "policy is for 2 features, but log has 4"),
     ):
         with pytest.raises(ValueError, match=message):
             call()
@@ -387,8 +347,8 @@ def test_command(files: tuple[Path, Path], tmp_path: Path) -> None:
 
 
 def test_without_matplotlib_there_is_still_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphbandit.diagnose.show.find_spec", lambda name: None)
-    assert "pip install 'graphbandit[plots]'" in write(diagnosed("smooth"), tmp_path)
+    monkeypatch.setattr("graphbandit.diagnose.diagnosis_output.find_spec", lambda name: None)
+    assert "pip install 'graphbandit[plots]'" in write_diagnosis(diagnosed("smooth"), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["diagnosis.json"]
 
 
@@ -396,7 +356,7 @@ def test_interrupted(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, 
     def interrupt(*arguments: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("graphbandit.diagnose.diagnosis.feed", interrupt)
+    monkeypatch.setattr(AdaptiveGraphUCB, "update_many", interrupt)
     done = CliRunner().invoke(app, ["diagnose", str(files[0]), "--graph", str(files[1]), "--out", str(tmp_path / "out")])
     assert done.exit_code == 130 and "interrupted: nothing was written." in done.stderr
     assert not list((tmp_path / "out").iterdir())

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphbandit import LinTS, LinUCB, Policy, Random, Stochastic, environments, graphs, signals, simulate
-from graphbandit.evaluation import DecisionLog, evaluate, record, replay, train
+from graphbandit.evaluation import DecisionLog, as_text, evaluate, record, replay, train
 from graphbandit.evaluation.estimators import doubly_robust, ips, mean, outcomes, overlap, snips
-from graphbandit.evaluation.rewards import predictors, with_constant
-from graphbandit.evaluation.show import page
+from graphbandit.evaluation.reward_model import predictors, with_constant
 
 GRAPH = graphs.erdos_renyi(8, 0.5, seed=0)
 
@@ -235,7 +234,7 @@ def test_unknown_propensities() -> None:
     part = evaluate(some, GRAPH, {})
     assert part.evaluated == 100 and "50 of 150 evaluated rounds have no propensity above 0" in part.notes[0]
     json.dumps(found.as_table(), allow_nan=False)
-    assert "–" in page(found)
+    assert "–" in as_text(found)
 
 
 def test_missing_rewards() -> None:
@@ -285,7 +284,7 @@ def test_odd_logs_are_refused(changed: dict[str, Any], sentence: str) -> None:
     ("option", "sentence"),
     [
         (dict(share=1.0), "share must be at least 0 and below 1"),
-        (dict(missing=np.nan), "missing must be a number"),
+        (dict(missing=np.nan), "missing must be a finite number"),
         (dict(floor=0.0), "floor must be a probability above 0"),
     ],
 )

@@ -69,9 +69,9 @@ def test_flat_parquet_equals_csv(tmp_path: Path) -> None:
         (HEAD + "d1,ann,a,0.5,oops,1,0\n", "log.csv, line 2, column reward: a number is needed, but it is 'oops'"),
         (HEAD + "d1,,a,0.5,1,1,0\n", "log.csv, line 2: user is empty"),
         (HEAD + ROWS + "d4,bob,a,0.5,1,1,5\n", "line 5: arm 'a' has other features than in line 2"),
-        ("user,arm,reward\nann,a,1\n", "log.csv: the column x0 is missing"),
-        ("user,reward\nann,1\n", "log.csv: the column arm is missing"),
-        ("user,user,reward\nann,a,1\n", "log.csv: there are two columns user"),
+        ("user,arm,reward\nann,a,1\n", "log.csv, line 1: the column x0 is missing"),
+        ("user,reward\nann,1\n", "log.csv, line 1: the column arm is missing"),
+        ("user,user,reward\nann,a,1\n", "log.csv, line 1: there are two columns user"),
         (HEAD, "log.csv has no rows"),
         ("user,arm,reward,x0,candidates\nann,a,1,1,b\n", "'b' has no features"),
         ("user,arm,reward,x0,candidates\nann,a,1,1,b\nann,b,1,2,b\n", "must be among the candidates"),
@@ -213,7 +213,7 @@ def test_open_bandit(tmp_path: Path) -> None:
     assert done.exit_code == 0 and "6 rounds, 3 users, 2 arms" in done.output, done.output
     for words, sentence in (
         (("--behaviour", "bts"), "has no bts/all/all.csv"),
-        (("--dim", 5), "dim must lie between 1 and the number of items"),
+        (("--dim", 5), "dim must be an integer from 1 to 2, the number of items"),
         (("--graph", path), "which brings its own"),
     ):
         wrong = run(path, *words)

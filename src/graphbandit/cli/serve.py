@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from ..compute.compiler import is_compiling
-from .common import guarded
+from .console import guarded
 
 
 def serve(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .files import Files
+from .dataset_files import Files
 from .ratings import Ratings, numbered
 
 FILE = "u.data"

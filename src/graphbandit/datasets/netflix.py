@@ -1,4 +1,4 @@
-"""The Netflix prize: `combined_data_1.txt` … `combined_data_4.txt`, films with their ratings below them."""
+"""The Netflix prize: `combined_data_1.txt` … `combined_data_4.txt`, each a list of films with their ratings below."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from ..compute.arrays import Ints
 from ..compute.compiler import compiled
-from .files import NEWLINE, Bytes, DatasetError, Files, line, line_end, parse_integer
+from .dataset_files import NEWLINE, Bytes, DatasetError, Files, line, line_end, parse_integer
 from .ratings import Ratings, numbered
 
 FILE = "combined_data_1.txt"
@@ -16,7 +16,7 @@ COLON, COMMA, DASH = (ord(character) for character in ":,-")
 
 
 def load(files: Files) -> Ratings:
-    """480,189 users, 17,770 films, 100,480,507 ratings from 1 to 5, or whichever of the four files are there."""
+    """480,189 users, 17,770 films, 100,480,507 ratings from 1 to 5; fewer if only some of the four files are there."""
     parts = [name for name in files.names() if re.fullmatch(r"combined_data_\d+\.txt", name)]
     tables = [read(files, name) for name in parts or [FILE]]
     table = tables[0] if len(tables) == 1 else np.concatenate(tables)
@@ -26,7 +26,7 @@ def load(files: Files) -> Ratings:
 
 
 def read(files: Files, name: str) -> Ints:
-    """(n, 3) film, user and rating."""
+    """(n, 3) film, user and rating of each rating in one file."""
     content = files.read(name)
     text = np.frombuffer(content, dtype=np.uint8)
     table = np.empty((np.count_nonzero(text == NEWLINE) + 1, 3), dtype=np.int64)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..storage.atomic import write_text
 from .compare import compare, policy_for
 from .result import Interval, Result
 from .spec import Experiment
@@ -78,8 +79,8 @@ def run(
         entries.append({"point": world.point, "file": file, "regret": _finals(result), "provenance": result.provenance})
     _remove_former_results(folder, {entry["file"] for entry in entries})
     summary = {"experiment": experiment.as_table(), "worlds": entries}
-    _write(folder / "summary.json", json.dumps(summary, indent=2) + "\n")
-    _write(folder / "summary.md", _page(summary))
+    write_text(folder / "summary.json", json.dumps(summary, indent=2) + "\n")
+    write_text(folder / "summary.md", _page(summary))
     return summary
 
 
@@ -108,7 +109,7 @@ def tune_experiment(
             keep=folder / KEPT,
         )
     folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / "tuned.json", json.dumps(tuned_table(experiment, tuned), indent=2) + "\n")
+    write_text(folder / "tuned.json", json.dumps(tuned_table(experiment, tuned), indent=2) + "\n")
     return tuned
 
 
@@ -223,10 +224,3 @@ def _remove_former_results(folder: Path, current: set[str]) -> None:
         return
     for file in former - current:
         (folder / "results" / Path(file).name).unlink(missing_ok=True)
-
-
-def _write(path: Path, text: str) -> None:
-    """Write aside and rename: a summary is whole or not there."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    aside.write_text(text, encoding="utf-8")
-    aside.replace(path)

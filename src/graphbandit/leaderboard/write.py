@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
+from ..storage.atomic import write_text
 from .page import render
 from .table import markdown
 
 
 def write(out: Path, content: dict[str, Any]) -> None:
-    """`index.html`, `leaderboard.md` and `leaderboard.json`, written aside and renamed."""
+    """`index.html`, `leaderboard.md` and `leaderboard.json`."""
     out.mkdir(parents=True, exist_ok=True)
     texts = {
         "leaderboard.json": json.dumps(content, indent=1, ensure_ascii=False) + "\n",
@@ -20,6 +20,4 @@ def write(out: Path, content: dict[str, Any]) -> None:
         "index.html": render(content),
     }
     for name, text in texts.items():
-        aside = out / f".{name}.{os.getpid()}.part"
-        aside.write_text(text, encoding="utf-8")
-        aside.replace(out / name)
+        write_text(out / name, text)

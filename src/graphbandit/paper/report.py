@@ -13,6 +13,7 @@ from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Any
 
+from ..storage.atomic import write_text
 from .chart import Chart, as_json
 from .figure import Claim, Data, Figure, Settings
 
@@ -31,7 +32,7 @@ class Entry:
 
 
 def write_report(path: Path, entries: list[Entry], settings: Settings) -> None:
-    """Fill the template and write it aside, then rename."""
+    """Fill the template and write it."""
     page = package_files(__package__) / "page"
     parts = {
         "style": (page / "page.css").read_text(encoding="utf-8"),
@@ -47,9 +48,7 @@ def write_report(path: Path, entries: list[Entry], settings: Settings) -> None:
     text = (page / "template.html").read_text(encoding="utf-8")
     for name, part in parts.items():
         text = text.replace(f"{{{{{name}}}}}", part)
-    aside = path.with_name(f".{path.name}.part")
-    aside.write_text(text, encoding="utf-8")
-    aside.replace(path)
+    write_text(path, text)
 
 
 def summary(entries: list[Entry], settings: Settings) -> str:

@@ -18,6 +18,7 @@ from ..experiments import simulate
 from ..experiments.parallel import spread
 from ..experiments.testbeds import make_world
 from ..storage import archive
+from ..storage.atomic import write_bytes, write_text
 from . import FIGURES
 from .chart import render
 from .figure import Data, Figure, MissingData, Settings
@@ -179,12 +180,5 @@ def claims_list(entries: list[Entry]) -> list[dict[str, Any]]:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Aside, then renamed."""
-    write_bytes(path, json.dumps(content, indent=1, ensure_ascii=False, default=float).encode())
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Aside, then renamed."""
-    aside = path.with_name(f".{path.name}.part")
-    aside.write_bytes(content)
-    aside.replace(path)
+    """Write plain values as JSON."""
+    write_text(path, json.dumps(content, indent=1, ensure_ascii=False, default=float))

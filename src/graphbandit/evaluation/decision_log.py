@@ -1,4 +1,4 @@
-"""`DecisionLog`: who was shown what, out of what, how probable that was, and what it earned."""
+"""`DecisionLog`: who was shown what, out of which arms, with what probability, and what it earned."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class DecisionLog:
     user : (rounds,) int array
         Positions in `ids`; without ids, rows of the graph.
     arm : (rounds,) int array
-        What was shown, as a row of `arms`.
+        The arm that was shown, as a row of `arms`.
     propensity : (rounds,) array
-        How probable that was; NaN where it is not known.
+        The probability with which it was chosen; NaN where that is not known.
     reward : (rounds,) array
-        NaN where no reward came.
+        What it earned; NaN where no reward came.
     arms : (m, dim) array
-        The catalogue.
+        The features of all arms.
     offered, start : int arrays, optional
-        Round t could choose from the rows `offered[start[t]:start[t + 1]]` of `arms`; without them, from all.
+        The arms on offer in round t are the rows `offered[start[t]:start[t + 1]]` of `arms`; by default all.
     ids : sequence of hashables, optional
         The names of the users, as the graph knows them.
     notes : strings
-        What the reader of the file had to leave out or assume.
+        What the reader of the file left out or assumed.
 
     Examples
     --------
@@ -99,18 +99,18 @@ class DecisionLog:
         return int(self.arms.shape[1])
 
     def offer(self, t: int) -> Ints:
-        """The rows of `arms` that round t could choose from."""
+        """The arms on offer in round t, as rows of `arms`."""
         if self.offered is None or self.start is None:
             return np.arange(len(self.arms))
         return self.offered[self.start[t] : self.start[t + 1]]
 
     @property
     def sizes(self) -> Ints:
-        """(rounds,) how many arms were on offer."""
+        """(rounds,) number of arms on offer."""
         return np.full(len(self), len(self.arms)) if self.start is None else np.diff(self.start)
 
     def rounds(self, keep: npt.NDArray[np.bool_]) -> DecisionLog:
-        """The log of some of the rounds."""
+        """The log of the rounds in which `keep` is true."""
         parts = {name: getattr(self, name)[keep] for name in ("user", "arm", "propensity", "reward")}
         if self.offered is not None and self.start is not None:
             sizes = np.diff(self.start)
@@ -118,8 +118,8 @@ class DecisionLog:
             parts["start"] = np.concatenate([[0], np.cumsum(sizes[keep])])
         return replace(self, **parts)
 
-    def answered(self, missing: float | None) -> DecisionLog:
-        """Without the rounds that got no reward, or with `missing` as their reward; a note says so."""
+    def with_rewards(self, missing: float | None) -> DecisionLog:
+        """The log without the rounds that got no reward, or with `missing` as their reward. A note says how many."""
         silent = np.isnan(self.reward)
         if not silent.any():
             return self
@@ -127,17 +127,15 @@ class DecisionLog:
         if missing is not None:
             note = f"{share}; they count as {missing:g}."
             return replace(self, reward=np.where(silent, missing, self.reward), notes=(*self.notes, note))
-        note = (
-            f"{share} and are left out; if no answer means a reward of 0, say so (missing=0), or what is liked looks too good."
-        )
+        note = f"{share} and are left out; if no reward means a reward of 0, say so (missing=0): else means come out too high."
         return replace(self.rounds(~silent), notes=(*self.notes, note))
 
     def with_uniform_propensities(self) -> DecisionLog:
-        """1 / (arms on offer) where the propensity is not known."""
+        """The log with unknown propensities replaced by 1 / (number of arms on offer)."""
         return replace(self, propensity=np.where(np.isnan(self.propensity), 1.0 / self.sizes, self.propensity))
 
     def rows_of(self, graph: UserGraph) -> Ints:
-        """(rounds,) the row of the graph for every round."""
+        """(rounds,) the user of every round as a row of the graph."""
         if self.ids is not None:
             return np.array([graph.index(name) for name in self.ids], dtype=np.int64)[self.user]
         bad = (self.user < 0) | (self.user >= graph.n_users)
@@ -146,6 +144,7 @@ class DecisionLog:
 
 
 def _refuse(name: str, values: npt.NDArray[np.generic], bad: npt.NDArray[np.bool_], rule: str) -> None:
+    """Raise a ValueError that names the first bad entry, if there is one."""
     if bad.any():
         where = int(np.flatnonzero(bad)[0])
         raise ValueError(f"{name} must be {rule}, but {name}[{where}] is {values[where]}.")

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .common import guarded
+from .console import guarded
 
 if TYPE_CHECKING:
     from ..datasets import Source
 
-app = typer.Typer(no_args_is_help=True, help="List, describe and fetch public data sets.")
+app = typer.Typer(no_args_is_help=True, help="List, describe and download public data sets.")
 
 Name = Annotated[str, typer.Argument(help="Name of a data set; `graphbandit datasets list` shows them.")]
-Data = Annotated[Path | None, typer.Option("--data", help="An archive, its unpacked folder, or the folder either is in.")]
+Data = Annotated[Path | None, typer.Option("--data", help="An archive, an unpacked archive, or a folder that holds either.")]
 
 
 @app.command("list")
 def list_datasets(data: Data = None) -> None:
-    """List the data sets and where each lies on this machine."""
+    """List the known data sets and where each was found on this machine."""
     from .. import datasets
 
     with guarded():
@@ -30,7 +30,7 @@ def list_datasets(data: Data = None) -> None:
 
 @app.command()
 def info(name: Name, data: Data = None) -> None:
-    """Describe a data set: address, size, licence, citation and, when it is on this machine, its counts."""
+    """Print the address, size, licence and citation of a data set and, if it is on this machine, its counts."""
     from .. import datasets
 
     with guarded():
@@ -45,10 +45,10 @@ def info(name: Name, data: Data = None) -> None:
 @app.command()
 def fetch(
     name: Name,
-    to: Annotated[Path | None, typer.Option(help="Folder to put the archive in; the cache by default.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    to: Annotated[Path | None, typer.Option(help="Folder for the archive. Default: the cache.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Accept the licence without a question.")] = False,
 ) -> None:
-    """Download a data set, after showing its size and its licence; a download that was cut is continued."""
+    """Download a data set, after showing its size and licence. An interrupted download is resumed."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 

@@ -1,9 +1,8 @@
-"""A diagnosis as a page of text, as JSON and as a picture."""
+"""A diagnosis as text, as JSON and as a picture."""
 
 from __future__ import annotations
 
 import json
-import os
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
@@ -13,14 +12,15 @@ from typing import Any
 import numpy as np
 
 from ..policies.adaptive.graph_report import CLEAR
+from ..storage.atomic import write_bytes, write_text
 from .diagnosis import Diagnosis
 
-LISTED = 10  # misled users in the text; JSON has all
+MOST_LISTED = 10  # misled users in the text; JSON has all
 WITH, SHUFFLED, INK = "#d1495b", "#7d8597", "#30343f"
 
 
-def page(diagnosis: Diagnosis) -> str:
-    """What the command prints."""
+def as_text(diagnosis: Diagnosis) -> str:
+    """The verdict and its evidence, as `graphbandit diagnose` prints them."""
     report, ends = diagnosis.report, diagnosis.shuffled[:, -1]
     counted = max(report.counted, 1.0)
     rows = [
@@ -53,29 +53,20 @@ def _misled(diagnosis: Diagnosis) -> list[str]:
     if not misled:
         return ["users misled by their neighbours: none"]
     lines = [f"users misled by their neighbours: {len(misled)} of {diagnosis.n_users:,}"]
-    for user, gain, rounds in misled[:LISTED]:
+    for user, gain, rounds in misled[:MOST_LISTED]:
         lines.append(f"  {user!s:24}{gain:>10.1f} nats in {rounds:,} rounds")
-    return [*lines, f"  and {len(misled) - LISTED:,} more"] if len(misled) > LISTED else lines
+    return [*lines, f"  and {len(misled) - MOST_LISTED:,} more"] if len(misled) > MOST_LISTED else lines
 
 
-def write(diagnosis: Diagnosis, out: Path) -> str:
-    """`diagnosis.json` and `diagnosis.png`, each whole or not there; says what was written."""
+def write_diagnosis(diagnosis: Diagnosis, out: Path) -> str:
+    """Write `diagnosis.json` and `diagnosis.png` into the folder `out`; return a sentence that says so."""
     out.mkdir(parents=True, exist_ok=True)
     text = json.dumps(diagnosis.as_table(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    _write_bytes(out / "diagnosis.json", text.encode())
+    write_text(out / "diagnosis.json", text)
     if find_spec("matplotlib") is None:
         return f"written to {out / 'diagnosis.json'}; the picture needs matplotlib: pip install 'graphbandit[plots]'."
-    _write_bytes(out / "diagnosis.png", picture(diagnosis))
+    write_bytes(out / "diagnosis.png", picture(diagnosis))
     return f"written to {out / 'diagnosis.json'} and {out / 'diagnosis.png'}"
-
-
-def _write_bytes(path: Path, content: bytes) -> None:
-    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        aside.write_bytes(content)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 TITLES = {
@@ -88,7 +79,7 @@ TITLES = {
 
 
 def picture(diagnosis: Diagnosis) -> bytes:
-    """PNG: evidence gathered for the graph and for its shuffles, and below it the strength in use."""
+    """A PNG: the evidence for the graph and for its shuffles over time, and below it the effective strength."""
     import matplotlib
 
     matplotlib.use("Agg")

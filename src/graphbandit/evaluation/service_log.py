@@ -1,4 +1,4 @@
-"""The log that `graphbandit serve` exports: decisions.parquet, rewards.parquet and arms.parquet."""
+"""`read_export`: the log that `graphbandit serve` exports as decisions.parquet, rewards.parquet and arms.parquet."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 
 from ..compute.arrays import Floats, Ints
-from .logs import DecisionLog
-from .tables import Table, read_table
+from ..storage.tables import Table, read_table
+from .decision_log import DecisionLog
 
 FILES = ("decisions.parquet", "rewards.parquet", "arms.parquet")
 
 
 def read_export(folder: str | Path) -> DecisionLog:
-    """The exported log in a folder. Of a decision with several arms, the first one and its reward count."""
+    """The log in a folder of exported files. Of a decision that showed several arms, only the first and its reward count."""
     decisions, rewards, arms = (read_table(Path(folder) / name) for name in FILES)
-    decisions.need("decision", "user", "propensity", "version", "candidates")
+    decisions.check_columns("decision", "user", "propensity", "version", "candidates")
     if not len(rewards):
         raise ValueError(f"{rewards.path} has no rows: nothing was rewarded yet.")
-    rewards.need("decision", "place", "reward")
-    arms.need("version", "features")
+    rewards.check_columns("decision", "place", "reward")
+    arms.check_columns("version", "features")
     for table, name in ((decisions, "decision"), (arms, "version")):
-        table.refuse_twice(name)
+        table.check_distinct(name)
     features = _features(arms)
     row_of = {version: row for row, version in enumerate(arms.columns["version"])}
     user, ids = decisions.codes("user")
@@ -56,12 +56,12 @@ def _row(table: Table, row_of: dict[Any, int], row: int, version: Any) -> int:
 
 
 def _rewards(decisions: Table, rewards: Table) -> Floats:
-    """(decisions,) the reward of what was shown first; NaN where none came."""
+    """(decisions,) the reward of the arm in the first place; NaN where none came."""
     position = {name: row for row, name in enumerate(decisions.columns["decision"])}
     found, values = np.full(len(decisions), np.nan), rewards.numbers("reward")
     for row, (name, place) in enumerate(zip(rewards.columns["decision"], rewards.columns["place"], strict=True)):
         if name not in position:
-            continue  # rewarded after the decisions were exported, or of a part of the log that was cut off
+            continue  # the decision is not in the export: it was made later, or its part of the log was cut
         if place == 0:
             if not np.isnan(found[position[name]]):
                 raise ValueError(f"{rewards.where(row)}: decision {name!r} has a reward already; each may count once.")
@@ -70,7 +70,7 @@ def _rewards(decisions: Table, rewards: Table) -> Floats:
 
 
 def _offers(decisions: Table, arms: Table, row_of: dict[Any, int], shown: Ints) -> tuple[list[Ints | None], tuple[str, ...]]:
-    """What each decision chose from, None where that is not known, and notes about it."""
+    """The arms on offer in each decision, None where they are not known, and notes about that."""
     found: list[Ints | None] = []
     everything = _Catalogue(arms)
     for row, candidates in enumerate(decisions.columns["candidates"]):
@@ -91,7 +91,7 @@ def _offers(decisions: Table, arms: Table, row_of: dict[Any, int], shown: Ints) 
 
 
 class _Catalogue:
-    """The arms that there were, at any time, if the columns `since` and `until` (null: still there) tell."""
+    """Which arms existed at a given time, from the columns `since` and `until` (null: still there)."""
 
     def __init__(self, arms: Table) -> None:
         self.timed = {"since", "until"} <= arms.columns.keys()
@@ -101,7 +101,7 @@ class _Catalogue:
         self.always = np.arange(len(arms)) if all(arms.columns.get("offered", [True])) else None
 
     def at(self, time: Any) -> Ints | None:
-        """Rows of the arms that there were."""
+        """Rows of the arms that existed at this time; None if that is not known."""
         if not self.timed:
             return self.always
         changes = bisect_right(self.changes, time)

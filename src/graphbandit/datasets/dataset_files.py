@@ -1,4 +1,4 @@
-"""The files of a data set, in an official archive or in a folder; tables of integers read at the speed of the disk."""
+"""`Files`: the files of a data set, in its archive or in a folder, and a compiled reader of integer tables."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MAX_DIGITS = 18  # more would not fit into 64 bits
 
 
 class DatasetError(ValueError):
-    """A data set that is absent, damaged or not what its name says; the message names the file, and the line."""
+    """A data set is missing, damaged or not the one that its name says; the message names the file and the line."""
 
 
 class Files:
     """The files of one data set, by name: members of a zip archive, or files in a folder.
 
-    Archives are read as they are. A member is found in whichever folder of the archive it lies.
+    Archives are not unpacked. A member is found in any folder of the archive.
     """
 
     def __init__(self, path: Path) -> None:
@@ -34,7 +34,7 @@ class Files:
             self._members = {file.name: file.name for file in path.iterdir() if file.is_file()}
         else:
             with _reading(path), zipfile.ZipFile(path) as archive:
-                for member in sorted(archive.namelist(), key=len, reverse=True):  # of two, the one in the outer folder stays
+                for member in sorted(archive.namelist(), key=len, reverse=True):  # the outermost of two files wins
                     self._members[member.rpartition("/")[2]] = member
 
     def names(self) -> list[str]:
@@ -42,15 +42,13 @@ class Files:
         return sorted(self._members)
 
     def where(self, name: str) -> str:
-        """How to name a file in a message."""
+        """The place of a file, for error messages."""
         return str(self.path / self._members.get(name, name))
 
     def read(self, name: str) -> bytes:
         """The content of one file."""
         if name not in self._members:
-            raise DatasetError(
-                f"{self.path} has no file {name}, so it is not the data set that it should be, or not all of it."
-            )
+            raise DatasetError(f"{self.path} has no file {name}: it is another data set, or a part is missing.")
         if self.path.is_dir():
             return (self.path / name).read_bytes()
         with _reading(self.path), zipfile.ZipFile(self.path) as archive:
@@ -61,7 +59,7 @@ class Files:
         return [self.path / name for name in self.names()] if self.path.is_dir() else [self.path]
 
     def integers(self, name: str, columns: tuple[str, ...], *, separator: str = "\t", header: bool = False) -> Ints:
-        """A table of integers as a (rows, columns) array; a row that is not one raises an error with its line."""
+        """A (rows, columns) array from a table of integers, or a DatasetError that names the first bad line."""
         content = self.read(name)
         if len(separator) > 1:
             content = content.replace(separator.encode(), b"\t")
@@ -77,7 +75,7 @@ class Files:
 
 
 class _reading:
-    """Turn what the zip reader raises on damaged bytes into one sentence."""
+    """Re-raise errors of the zip reader as DatasetError."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -86,7 +84,7 @@ class _reading:
         return None
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        # The zip reader raises a dozen kinds on damaged bytes; a file that may not be opened is another matter.
+        # The zip reader raises a dozen kinds on damaged bytes; a file that cannot be opened is not damaged.
         if isinstance(error, Exception) and not isinstance(error, FileNotFoundError | PermissionError):
             raise DatasetError(
                 f"{self.path} cannot be read: it is truncated, corrupted or not a zip archive ({error})."
@@ -94,14 +92,14 @@ class _reading:
 
 
 def line(content: bytes, number: int) -> str:
-    """A line of a file for a message, shortened."""
+    """A line of a file, shortened, for error messages."""
     text = content.split(b"\n", number)[number - 1].decode("latin-1").rstrip("\r")
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
 @compiled
 def parse_integer(text: Bytes, place: int) -> tuple[int, int]:
-    """The integer that starts at `place`, and the place after it, or -1 when there is none."""
+    """The integer that starts at `place`, and the place after it; that is -1 if there is no integer."""
     negative = place < text.shape[0] and text[place] == MINUS
     first = place + 1 if negative else place
     end, value = first, 0
@@ -115,7 +113,7 @@ def parse_integer(text: Bytes, place: int) -> tuple[int, int]:
 
 @compiled
 def line_end(text: Bytes, place: int) -> int:
-    """The place after the line break at `place`, which may be the end of the file, or -1 when there is none."""
+    """The place after the line break at `place`, where the end of the file counts as one; -1 if there is none."""
     if place < text.shape[0] and text[place] == RETURN:
         place += 1
     if place == text.shape[0]:

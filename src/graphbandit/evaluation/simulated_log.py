@@ -1,4 +1,4 @@
-"""A log from a simulation, whose truth is known."""
+"""`record`: a log from a simulation, where the truth is known."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numpy as np
 
 from ..environments import Environment
 from ..policies import Policy
-from .logs import DecisionLog
+from .decision_log import DecisionLog
 
 
 def record(policy: Policy, environment: Environment, horizon: int, seed: int = 0, *, learn: bool = True) -> DecisionLog:
-    """Let `policy` act for `horizon` rounds and log what it does, with propensities.
+    """The log of `policy` acting for `horizon` rounds, with propensities; with `learn=False` the policy stays as it is.
 
     >>> from graphbandit import Random, environments, graphs, signals
     >>> graph = graphs.erdos_renyi(5, 0.5, seed=0)
