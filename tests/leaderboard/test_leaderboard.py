@@ -20,17 +20,17 @@ from graphbandit.cli import app
 from graphbandit.environments import Hits, Linear
 from graphbandit.experiments import TUNING_SEEDS, testbeds
 from graphbandit.experiments.compare import policy_for
-from graphbandit.leaderboard import GRIDS, WORLDS, Settings, leaderboard, run
-from graphbandit.leaderboard.grids import MOST, Grid
-from graphbandit.leaderboard.page import render
-from graphbandit.leaderboard.run import Board, Cell, available, measure, smaller, state_bytes
-from graphbandit.leaderboard.table import markdown, ranks, summary
-from graphbandit.leaderboard.write import write
+from graphbandit.leaderboard import GRIDS, WORLDS, LeaderboardSettings, leaderboard
+from graphbandit.leaderboard.board import Board, Cell, available, measure, smaller, state_bytes
+from graphbandit.leaderboard.board_files import write
+from graphbandit.leaderboard.board_page import render
+from graphbandit.leaderboard.board_tables import markdown, ranks, summary
+from graphbandit.leaderboard.grids import LARGEST_GRID, Grid
 from graphbandit.policies import POLICIES
 from made_up import LAYOUTS
 
 SYNTHETIC = [name for name, world in WORLDS.items() if not world.sources]
-SMALL = Settings(seeds=2, quick=True)
+SMALL = LeaderboardSettings(seeds=2, quick=True)
 
 
 def test_there_are_eighteen_worlds() -> None:
@@ -85,7 +85,7 @@ def test_an_unrelated_graph_says_nothing() -> None:
 def test_every_policy_has_a_grid_that_it_accepts(name: str) -> None:
     assert name in GRIDS, f"{name} needs a line in leaderboard/grids.py"
     grid, env = GRIDS[name], WORLDS["er-fixed"].make(0)
-    assert math.prod(map(len, grid.tuned.values())) <= MOST
+    assert math.prod(map(len, grid.tuned.values())) <= LARGEST_GRID
     for setting, values in grid.tuned.items():
         usual = {other: others[0] for other, others in grid.tuned.items()}
         for value in values:
@@ -114,7 +114,7 @@ def made_up(values: dict[tuple[str, str], list[float]], unfit: dict[tuple[str, s
     cells |= {key: Cell(*key, reason=reason) for key, reason in (unfit or {}).items()}
     names = dict.fromkeys(world for _, world in cells)
     grids = {policy: Grid({"ridge": [0.1, 1.0]}) for policy, _ in cells}
-    return Board([WORLDS[name] for name in names], cells, {"netflix": "get it"}, Settings(seeds=3), grids)
+    return Board([WORLDS[name] for name in names], cells, {"netflix": "get it"}, LeaderboardSettings(seeds=3), grids)
 
 
 BOARD = made_up(
@@ -220,7 +220,7 @@ def test_refusals_become_reasons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     world = replace(WORLDS["er"], horizon=5, tuning_horizon=5, tuning_seeds=1)
     refused = measure("linucb", Grid({"ridge": [-1.0]}), world, SMALL, tmp_path, report)
     assert "ridge must be a positive number" in refused.reason and not len(refused.regret)
-    monkeypatch.setattr(run, "LARGEST_STATE", 100)
+    monkeypatch.setattr(board, "LARGEST_STATE", 100)
     large = measure("linucb", GRIDS["linucb"], world, SMALL, tmp_path, report)
     assert "its state takes" in large.reason
 

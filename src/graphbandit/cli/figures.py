@@ -17,7 +17,7 @@ def demo(
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 2,
     out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("report/demo.png"),
 ) -> None:
-    """Compare the five algorithms of the paper on a random graph: a table and a picture."""
+    """Compare six algorithms, AdaptiveGraphUCB and the five of the paper, on random graphs: a table and a picture."""
     from .. import demo as example
 
     with guarded(), progress_bar("compiling, then simulating", quiet=False) as move:
@@ -41,12 +41,12 @@ def reproduce(
     as_json: Annotated[bool, typer.Option("--json", help="Print the claims as JSON.")] = False,
 ) -> None:
     """Make every figure of the paper, judge its claims, and write the report."""
-    from ..paper import Settings
+    from ..paper import ReproduceSettings
     from ..paper.reproduce import claims_list
     from ..paper.reproduce import reproduce as make
 
     with guarded(lambda: f"finished figures are kept in {out}; the same command continues"):
-        settings = Settings(runs=runs or (3 if quick else 20), preset=preset, quick=quick, workers=workers, data=data)
+        settings = ReproduceSettings(runs=runs or (3 if quick else 20), preset=preset, quick=quick, workers=workers, data=data)
         with progress_bar("figures", quiet) as move:
             entries = make(figures or [], out, settings, move)
     for entry in entries:

@@ -21,9 +21,9 @@ from typer.testing import CliRunner
 from graphbandit import GraphUCB, Result, compare, demo, graphs
 from graphbandit.cli import app
 from graphbandit.experiments import Experiment, SpecError, load, run
-from graphbandit.experiments.run import table, toml_value
-from graphbandit.experiments.spec import parse
-from graphbandit.experiments.worlds import CONTROLS, GRAPHS, LinearWorld
+from graphbandit.experiments.experiment_file import parse
+from graphbandit.experiments.experiment_worlds import CONTROLS, GRAPHS, LinearWorld
+from graphbandit.experiments.run_experiment import table, toml_value
 
 ROOT = Path(__file__).parents[2]
 BASE = """
