@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
+import re
 import sys
 import zipfile
 from dataclasses import replace
@@ -20,12 +22,12 @@ from graphbandit.cli import app
 from graphbandit.environments import Hits, Linear
 from graphbandit.experiments import TUNING_SEEDS, testbeds
 from graphbandit.experiments.compare import policy_for
-from graphbandit.leaderboard import GRIDS, WORLDS, LeaderboardSettings, leaderboard
+from graphbandit.leaderboard import GRIDS, WORLDS, LeaderboardSettings, board, leaderboard, worlds
 from graphbandit.leaderboard.board import Board, Cell, available, measure, smaller, state_bytes
 from graphbandit.leaderboard.board_files import write
 from graphbandit.leaderboard.board_page import render
 from graphbandit.leaderboard.board_tables import markdown, ranks, summary
-from graphbandit.leaderboard.grids import LARGEST_GRID, Grid
+from graphbandit.leaderboard.grids import CHOSEN, LARGEST_GRID, Grid, usual_grid
 from graphbandit.policies import POLICIES
 from made_up import LAYOUTS
 
@@ -38,6 +40,36 @@ def test_there_are_eighteen_worlds() -> None:
     assert [name for name, world in WORLDS.items() if world.hits] == ["lastfm", "delicious"]
     for world in WORLDS.values():
         assert world.tuning_seeds == (2 if world.hits else 3) and world.tuning_seeds <= len(TUNING_SEEDS)
+
+
+def test_every_world_is_in_the_table() -> None:
+    """What makes an environment from a seed, and what the test beds offer, is used by a world of the table."""
+    used = {made_by(world.make) for world in WORLDS.values()}
+    for module in (worlds, testbeds):
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            makes = str(inspect.signature(function).return_annotation).startswith("environments.")
+            if function.__module__ == module.__name__ and makes and "seed" in inspect.signature(function).parameters:
+                assert function in used or name == "with_arms", f"{name} is used by no world"
+    assert all(name == world.name for name, world in WORLDS.items())
+    for family in testbeds.FAMILIES:
+        assert {family, f"{family}-fixed"} <= set(WORLDS)
+
+
+def made_by(make: Any) -> Any:
+    """The function inside of partial ones."""
+    return made_by(make.func) if isinstance(make, partial) else make
+
+
+def test_every_world_is_described_in_the_documentation() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "leaderboard.md").read_text()
+    table = page.partition("## Worlds")[2].partition("## Tuning")[0]
+    assert {name.removesuffix("-fixed") for name in WORLDS} <= set(re.findall(r"`([a-z-]+)`", table)) and "`-fixed`" in table
+
+
+def test_chosen_grids_are_of_policies_that_exist() -> None:
+    assert set(CHOSEN) <= set(POLICIES) and list(GRIDS) == list(POLICIES)
+    assert usual_grid(LinUCB) == Grid({"ridge": [0.01, 0.1], "exploration": [0.01, 0.1, 0.3]})
+    assert usual_grid(POLICIES["random"]) == Grid()
 
 
 @pytest.mark.parametrize("name", SYNTHETIC)

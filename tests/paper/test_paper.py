@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from graphbandit import GraphUCB, LinUCB, environments, graphs
+from graphbandit import GraphUCB, LinUCB, environments, graphs, paper
 from graphbandit.cli import app
 from graphbandit.experiments import TUNING_SEEDS
 from graphbandit.experiments.testbeds import FAMILIES, draw_graph, world
 from graphbandit.paper import (
     FIGURES,
+    Figure,
     ReproduceSettings,
     controls,
     coverage,
@@ -32,7 +34,7 @@ from graphbandit.paper import (
 from graphbandit.paper.chart import as_json, render
 from graphbandit.paper.figure_parts import Data, lower
 from graphbandit.paper.lineup import algorithms, tuned_baselines
-from graphbandit.paper.reproduce import load, reproduce, save, select
+from graphbandit.paper.reproduce import TOPOLOGY, load, reproduce, save, select
 
 SMALL = ReproduceSettings(runs=2, horizon=40, quick=True)
 SYNTHETIC = [name for name, figure in FIGURES.items() if not figure.sources]
@@ -43,6 +45,19 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("report")
     reproduce(SYNTHETIC, out, SMALL)
     return out
+
+
+def test_every_figure_is_in_the_table() -> None:
+    """A figure that a module defines and the table lacks would never be made."""
+    defined: list[Figure] = []
+    for path in sorted(Path(paper.__file__).parent.glob("*.py")):
+        if path.stem not in ("__init__", "figure_list"):
+            for value in vars(import_module(f"graphbandit.paper.{path.stem}")).values():
+                parts = value if isinstance(value, list | tuple) else [value]
+                defined += [part for part in parts if isinstance(part, Figure)]
+    assert sorted(figure.name for figure in defined) == sorted(FIGURES)
+    assert all(figure is FIGURES[figure.name] for figure in defined)
+    assert set(TOPOLOGY) <= set(FIGURES)
 
 
 @pytest.mark.compiled
@@ -72,6 +87,26 @@ def test_a_second_call_runs_nothing(report: Path, monkeypatch: pytest.MonkeyPatc
     assert (report / "claims.json").read_text() == before
     with pytest.raises(AssertionError, match="ran again"):
         reproduce(["psi-time"], report, ReproduceSettings(runs=3, horizon=40, quick=True))
+
+
+@pytest.mark.compiled
+def test_asking_for_one_figure_draws_one(report: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+
+    def counted(chart: Any, suffix: Any) -> bytes:
+        drawn.append(suffix)
+        return render(chart, suffix)
+
+    monkeypatch.setattr("graphbandit.paper.reproduce.render", counted)
+    before = {name: (report / name).read_bytes() for name in ("claims.json", "figures/graphs.png", "figures/alpha.pdf")}
+    outcomes = reproduce(["graphs"], report, SMALL)
+    assert drawn == ["png", "pdf"] and [outcome.figure.name for outcome in outcomes] == SYNTHETIC
+    assert {name: (report / name).read_bytes() for name in before} == before
+    page = (report / "index.html").read_text()
+    (report / "figures" / "alpha.pdf").unlink()  # a picture that is gone is drawn again
+    reproduce(["graphs"], report, SMALL)
+    assert len(drawn) == 6 and (report / "figures" / "alpha.pdf").read_bytes() == before["figures/alpha.pdf"]
+    assert (report / "index.html").read_text().count("base64,") == page.count("base64,") == 4 * len(SYNTHETIC)
 
 
 @pytest.mark.compiled
