@@ -1,7 +1,10 @@
-"""µs an observation: a Python loop of `update` against one `update_many`; µs a decision with unanswered ones before it;
-regret when half of the rewards never come, by how long the desk waits for them.
+"""Cost of observations and decisions with delayed rewards, and regret when rewards are lost.
 
-python benchmarks/late.py [--rounds 20000] [--repeats 3] [--runs 10]
+Three tables: µs an observation by a loop of `update` and by one `update_many`; µs a decision by the
+number of pending decisions before it; regret when half of the rewards never arrive, by how long
+`Pending` waits for them.
+
+    python benchmarks/late.py [--rounds 20000] [--repeats 3] [--runs 10]
 """
 
 from __future__ import annotations
@@ -59,7 +62,7 @@ def decide(desk: Pending, arms: Any) -> None:
 
 
 def lost_rewards(runs: int) -> None:
-    """Regret after 3000 rounds: 20 users, 100 fixed arms, a delay of 10 rounds, half of the rewards lost."""
+    """Regret after 3000 rounds: 20 users, 100 fixed arms, delay of 10 rounds, half of rewards lost."""
     modes: dict[str, dict[str, Any]] = {
         "blind": {"condition": False},
         "waits for ever": {},

@@ -74,7 +74,7 @@ def catalogue(dim: int) -> Any:
 
 
 def world(n: int) -> environments.Linear:
-    """n = 20: the paper's test bed; above: Watts-Strogatz of degree 10, 10 features, 20 arms on offer."""
+    """n = 20: the paper's test bed; above: Watts-Strogatz of degree 10, 10 features, 20 arms."""
     if n <= 20:
         graph, dim, pool = graphs.erdos_renyi(n, 0.4, seed=0), 5, 50
     else:
@@ -118,7 +118,7 @@ def naive_graphucb(env: environments.Linear, horizon: int) -> float:
 
 
 def measure(make: Make, env: environments.Linear, horizon: int, repeats: int) -> dict[str, Any]:
-    """One policy in a process of its own: memory, µs a round in the compiled loop and by Python calls."""
+    """One policy in a process of its own: memory, µs a round compiled and by Python calls."""
     here, there = multiprocessing.get_context("fork").Pipe(duplex=False)
 
     def child() -> None:
@@ -236,7 +236,7 @@ def growth_table(found: dict[int, dict[str, Any]]) -> str:
 
 
 def same_data_table(sizes: list[int], found: dict[int, dict[str, Any]]) -> str:
-    """Exact GraphUCB when users at every size have the same amount of data: as many rounds as users."""
+    """Exact GraphUCB with as many rounds as users, so that users of every size have equal data."""
     lines = ["\n### Exact GraphUCB, one round per user\n", "| users | µs a round, alpha 0.1 | growth | alpha 1 | growth |"]
     lines.append("|---:|---:|---:|---:|---:|")
     first: dict[float, float] = {}

@@ -35,7 +35,7 @@ class DoesNotApply(Exception):
 
 
 def check_policy(make_policy: MakePolicy, *, skip: Collection[str] = ()) -> dict[str, str]:
-    """Run every check on policies made by `make_policy(graph, dim)`; an AssertionError names what failed.
+    """Run every check on policies of `make_policy(graph, dim)`; errors name the check that failed.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def check_best_first(make_policy: MakePolicy) -> None:
 
 
 def check_scores_change_nothing(make_policy: MakePolicy) -> None:
-    """`scores` leaves the policy and its random generator unchanged, and no call writes to its input."""
+    """`scores` leaves policy and random generator unchanged, and no call writes to its input."""
     world = _world()
     policy, twin = _trained(make_policy, world), _trained(make_policy, world)
     arms, x = world.arms.copy(), world.arms[0].copy()
@@ -133,7 +133,7 @@ def check_loop_equals_calls(make_policy: MakePolicy) -> None:
 
 
 def check_batch_equals_calls(make_policy: MakePolicy) -> None:
-    """`update_many` does bit for bit what calls of `update` do, and nothing at all if one row is bad."""
+    """`update_many` does bit for bit what calls of `update` do, and nothing if one row is bad."""
     world = _world()
     policy, twin = _trained(make_policy, world), make_policy(world.graph, world.dim)
     users, X, rewards = (list(column) for column in zip(*_history(world), strict=True))
@@ -240,7 +240,7 @@ def check_errors(make_policy: MakePolicy) -> None:
 
 
 def check_odd_input(make_policy: MakePolicy) -> None:
-    """Scores stay finite with zero, huge and tiny features, one feature, one user, isolated users."""
+    """Scores stay finite with zero, huge and tiny features, one feature, one or isolated users."""
     for graph, dim in ((graphs.empty(1), 1), (graphs.empty(3), 2), (graphs.from_edges([(0, 1), (1, 2)], n_users=5), 3)):
         policy = make_policy(graph, dim)
         for scale in (0.0, 1e-8, 1.0, 1e4, 1e6, 1.0):
@@ -261,7 +261,7 @@ def check_ties_are_random(make_policy: MakePolicy) -> None:
 
 
 def check_beats_random(make_policy: MakePolicy) -> None:
-    """In an easy environment the policy has clearly less regret than random choices (fixed seeds)."""
+    """In an easy environment the policy has clearly less regret than random choices."""
     world = _world(gamma=20.0, sigma=0.01)
     horizon = 1500
     trace = simulate(make_policy(world.graph, world.dim), world, horizon, seed=0)
@@ -288,7 +288,7 @@ CHECKS: tuple[Check, ...] = (
 
 
 def _world(gamma: float = 5.0, sigma: float = 0.1) -> environments.Linear:
-    """Eight users in two components and one isolated user, so that no policy can assume connectedness."""
+    """Eight users, one of them isolated, so that no policy can assume a connected graph."""
     graph = graphs.from_edges([(0, 1), (1, 2), (2, 0), (2, 3), (4, 5), (5, 6)], n_users=8)
     theta = signals.smooth(graph, 3, gamma=gamma, seed=4)
     return environments.Linear(graph, theta, signals.unit_arms(12, 3, seed=5), sigma=sigma, pool=6)
@@ -321,7 +321,7 @@ def _all_scores(policy: Any, arms: Floats) -> Floats:
 
 
 def _is_sampling(policy: Any, arms: Floats) -> bool:
-    """Whether rankings are random draws, as in Thompson sampling: two rankings of the same arms differ."""
+    """Whether rankings are random draws, as in Thompson sampling: two of the same arms differ."""
     for user in range(policy.graph.n_users):
         values = sum(policy.scores(user, arms))
         ranked = {tuple(values[policy.rank(user, arms, len(arms))]) for _ in range(20)}

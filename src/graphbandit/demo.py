@@ -1,4 +1,4 @@
-"""`graphbandit demo`: AdaptiveGraphUCB and the five algorithms of the paper, as a table and a picture."""
+"""`graphbandit demo`: six algorithms on random graphs, as a table and a picture."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .experiments.result import interval
 from .paper.chart import COLOURS
 from .policies import CLUB, AdaptiveGraphUCB, GobLin, GraphUCB, GraphUCBLocal, LinUCB
 
-# Gob.Lin has the prior of the paper's authors and the best exploration of [0, 1]; CLUB has the rule of
-# its article.
+# Gob.Lin has the prior of the paper's authors and the best exploration of [0, 1]; CLUB has the
+# rule of its article.
 POLICIES: dict[str, Any] = {
     "AdaptiveGraphUCB": AdaptiveGraphUCB,
     "GraphUCB": GraphUCB,

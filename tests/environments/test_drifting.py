@@ -73,7 +73,7 @@ def test_regret_is_against_the_best_of_the_moment() -> None:
 
 
 def test_users_stay_smooth_on_the_graph() -> None:
-    """The root of tr(Θᵀ L Θ) is a seminorm: on the way it is at most the mean of both ends, weighted by the way."""
+    """The root of tr(Θᵀ L Θ) is a seminorm: between two phases it is at most their weighted mean."""
     env = world(period=100)
     laplacian = env.graph.laplacian("combinatorial")
 

@@ -241,7 +241,7 @@ def test_run_writes_results_and_resumes(tmp_path: Path) -> None:
 
 
 def test_worlds_are_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once for the file, and one environment to try out for each that differs; the runs make their own."""
+    """Once for the file, and one environment for each that differs; the runs make their own."""
     built, made = [], []
     build, make = experiment_file.world_of, LinearWorld.__call__
 

@@ -279,7 +279,7 @@ def test_changed_experiment_runs_anew(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_worlds_that_look_alike_are_told_apart(tmp_path: Path) -> None:
-    """Another gamma changes neither the repr of the environment nor its arms, and the first rounds need not meet every user."""
+    """Another gamma changes neither repr nor arms, and the first rounds need not meet every user."""
 
     def smoother(seed: int, users: slice) -> environments.Linear:
         plain = world(seed)

@@ -1,4 +1,4 @@
-"""Compiled code, kept runs and stored figures: made stale by what they depend on, and by nothing else."""
+"""Compiled code, runs and figures are made stale by what they depend on, and by nothing else."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def is_covered(module: Path, rooms: tuple[str, ...]) -> bool:
 
 
 def imported(start: Path) -> list[Path]:
-    """The modules of the package, without the files of packages, that this one imports, and so on."""
+    """The modules of the package that this one imports, directly or not."""
     found, waiting = {start}, [start]
     while waiting:
         module = waiting.pop()
@@ -153,7 +153,7 @@ def imported(start: Path) -> list[Path]:
 
 
 def sources(folder: Path, name: str) -> set[Path]:
-    """Where `from folder import name` finds the name: in a module, or where a package has it from."""
+    """Where `from folder import name` finds the name: in a module, or through a package."""
     for path in (folder.with_suffix(".py") if folder.name else folder, folder / f"{name}.py"):
         if path.suffix and (PACKAGE / path).is_file():
             return {path}

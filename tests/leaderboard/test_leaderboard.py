@@ -1,4 +1,4 @@
-"""The leaderboard: worlds as described, grids that are accepted, ranks on made-up results, a small board end to end."""
+"""The leaderboard: worlds, grids, ranks of made-up results, and a small board end to end."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_there_are_eighteen_worlds() -> None:
 
 
 def test_every_world_is_in_the_table() -> None:
-    """What makes an environment from a seed, and what the test beds offer, is used by a world of the table."""
+    """Every function that makes an environment from a seed is used by a world of the table."""
     used = {made_by(world.make) for world in WORLDS.values()}
     for module in (worlds, testbeds):
         for name, function in inspect.getmembers(module, inspect.isfunction):

@@ -279,7 +279,7 @@ def test_newcomers_claims_both_ways() -> None:
 
 
 def test_newcomers_bring_their_edges_or_not() -> None:
-    """Users in two camps that want opposite things: with its edges a newcomer is served the right arm at once."""
+    """Two camps with opposite tastes: with its edges a newcomer is served the right arm at once."""
     graph = graphs.from_edges([(i, j) for camp in (range(10), range(10, 20)) for i in camp for j in camp if i < j])
     truth = np.repeat([[1.0], [-1.0]], 10, axis=0)
     env = environments.Linear(graph, truth, np.array([[1.0], [-1.0]]), sigma=0.0, pool=None)

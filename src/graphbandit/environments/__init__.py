@@ -6,7 +6,7 @@
 | `linear` | `Linear`: rewards x·θ plus Gaussian noise |
 | `drifting` | `Drifting`: `Linear` with users who change |
 | `hits` | `Hits`: one of the items on offer is one that the user consumed |
-| `dataset_worlds` | environments made from data sets: `latent_world`, `lastfm_world`, `tag_features` |
+| `dataset_worlds` | `latent_world` and `lastfm_world`: environments made from data sets |
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Environments made from data sets: latent tastes behind ratings, and hits on a real social graph."""
+"""Environments made from data sets: latent tastes behind ratings, hits on a social graph."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def latent_world(
     threshold: float = 0.5,
     seed: int = 0,
 ) -> Linear:
-    """The paper's environment on MovieLens and Netflix (appendix K): users and items are factors of the ratings.
+    """The paper's environment on MovieLens and Netflix (appendix K).
 
-    The densest part of the ratings is factorised. `n_users` of its users are drawn without
+    Users and items are factors of the rating matrix, of which the densest part is factorised. `n_users` of its users are drawn without
     replacement and scaled to norm 1. The items are scaled by one number, such that the longest has
     norm 1. The graph is the RBF kernel of the drawn users.
 
@@ -63,7 +63,7 @@ def latent_world(
 
 
 def tag_features(ratings: Ratings, dim: int = 25) -> Floats:
-    """(n_items, dim) features of norm 1: the leading singular directions of the TF-IDF weighted tags.
+    """(n_items, dim) features of norm 1: the leading singular directions of TF-IDF weighted tags.
 
     A tag given c times to an item counts c log(N / N_tag), where N items have tags and N_tag of
     them have this one. An item without tags gets zeros. Rows are scaled to norm 1, because their
@@ -89,7 +89,7 @@ def tag_features(ratings: Ratings, dim: int = 25) -> Floats:
 
 
 def lastfm_world(ratings: Ratings, *, dim: int = 25, candidates: int = 25, least_users: int = 1) -> Hits:
-    """`Hits` on the data set's own social graph, with tag features: Last.fm, or Delicious, which has the same form.
+    """`Hits` on the social graph of Last.fm, or of Delicious, with tag features.
 
     Only items of at least `least_users` users are on offer: what nobody else consumed teaches
     nothing about others.

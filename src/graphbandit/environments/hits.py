@@ -16,7 +16,9 @@ from .rounds import CELLS_PER_BLOCK, Rounds, checked_graph, finite_matrix, strea
 
 
 class Hits:
-    """In each round a user is offered `candidates` items, of which it consumed exactly one: reward 1 for that one, else 0.
+    """In each round a user is offered `candidates` items, of which it consumed exactly one.
+
+    The reward is 1 for that item and 0 for the others.
 
     Parameters
     ----------
@@ -24,7 +26,8 @@ class Hits:
     features : (n_items, dim) array
         The catalogue.
     positives : (n_users, n_items) sparse matrix
-        What each user consumed: the stored entries that are not zero. A user without any never appears.
+        What each user consumed: the stored entries that are not zero. A user without any never
+        appears.
     candidates : int
         Items on offer in a round. All but one are drawn uniformly from what the user did not
         consume.
@@ -90,10 +93,10 @@ class Hits:
 def draw_candidates(
     rng: np.random.Generator, user: Indices, start: Indices, item: Indices, n_items: int, pool: Indices, mean: Floats
 ) -> None:
-    """Fill each row of `pool` with one consumed item at a random place, and with distinct items not consumed.
+    """Fill each row of `pool`: one consumed item at a random place, distinct other items elsewhere.
 
-    The others are drawn by rejection. `mean` is set to 1 where the consumed item is. The items of
-    user i are item[start[i]:start[i + 1]], sorted.
+    The others are drawn by rejection. `mean` is set to 1 where the consumed item is. User i
+    consumed item[start[i]:start[i + 1]], which is sorted.
     """
     for t in range(pool.shape[0]):
         first, last = start[user[t]], start[user[t] + 1]

@@ -14,7 +14,7 @@ from .rounds import CELLS_PER_BLOCK, Rounds, checked_graph, draw_pools, expected
 
 
 class Linear:
-    """In each round a uniformly drawn user i is offered `pool` arms; arm x earns x·θ_i plus N(0, sigma²).
+    """In each round a random user i is offered `pool` arms; arm x earns x·θ_i plus N(0, sigma²).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What every environment has: rounds that are drawn up front, so that all policies meet the same ones."""
+"""Rounds, which environments draw up front, so that all policies meet the same ones."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Environment(Protocol):
 
 
 def streams(seed: int | np.random.Generator, *names: str) -> list[np.random.Generator]:
-    """One independent generator for each name, so that drawing more from one leaves the others alone.
+    """One independent generator for each name: drawing more from one leaves the others alone.
 
     If the seed is a generator, one integer is drawn from it and serves as the seed.
     """

@@ -1,4 +1,4 @@
-"""Running policies: a simulation, a comparison over seeds, an experiment from a file, a grid search.
+"""Running policies: simulations, comparisons over seeds, experiments from files, grid searches.
 
 | module | what is in it |
 |---|---|

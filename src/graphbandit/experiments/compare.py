@@ -176,5 +176,5 @@ def _reported(calls: Iterable[Any], total: int, workers: int, progress: bool | C
                 progress(done, total)
             yield run
     except BaseException as error:
-        # joblib kills its workers only if its generator sees the error, e.g. a Ctrl-C in `progress`.
+        # joblib kills its workers only if its generator sees the error: a Ctrl-C in `progress`, say.
         finished.throw(error)

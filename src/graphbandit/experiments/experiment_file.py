@@ -39,7 +39,8 @@ class Experiment:
     workers : int
         Processes; the numbers do not depend on it.
     grid : path → values
-        "environment.gamma", "environment.graph.p" or "policy.<label>.<setting>" → the values to combine.
+        "environment.gamma", "environment.graph.p" or "policy.<label>.<setting>" → the values to
+        combine.
     tune : label → setting → values
         What `tune_experiment` tries for each policy.
 
@@ -85,7 +86,7 @@ class Experiment:
         self._check_tune()
 
     def worlds(self) -> list[GridPoint]:
-        """One world for each combination of the grid, the last key varying fastest; without a grid, one."""
+        """One world for each combination of the grid, the last key varying fastest."""
         return list(self._points)
 
     def base(self) -> GridPoint:

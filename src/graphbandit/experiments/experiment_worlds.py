@@ -1,4 +1,4 @@
-"""What the tables of an experiment file stand for: worlds, which make environments, and configured policies."""
+"""What the tables of an experiment file stand for: worlds and configured policies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CONTROLS: dict[str, Callable[[UserGraph], UserGraph]] = {
 
 @dataclass(frozen=True)
 class LinearWorld:
-    """Smooth users on a random graph: called with a seed, it makes that seed's `environments.Linear`.
+    """Smooth users on a random graph. Called with a seed, it makes an `environments.Linear`.
 
     Graph, users and arms come from streams of their own, so that changing one leaves the others as
     they were. An `rbf` graph is that of standard normal vectors of length `dim`, independent of the
@@ -105,7 +105,7 @@ class LinearWorld:
 
 @dataclass(frozen=True)
 class DriftingWorld(LinearWorld):
-    """A `LinearWorld` whose users change: called with a seed, it makes that seed's `environments.Drifting`.
+    """A `LinearWorld` whose users change. Called with a seed, it makes an `environments.Drifting`.
 
     Its first phase has the users of the `LinearWorld`.
 

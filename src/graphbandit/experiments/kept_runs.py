@@ -1,4 +1,4 @@
-"""Finished runs on disk: one small file each, named by a digest of everything that defines the run."""
+"""Finished runs on disk: one small file each, named by a digest of all that defines the run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RUN_ROOMS = (
     "signals.py",
     "validate.py",
 )
-"""The code that a run depends on. What made the environment is not part of it: contents are compared."""
+"""The code that a run depends on. What made the environment is left out: contents are compared."""
 PEEK = 100
 """Rounds that go into the digest of an environment."""
 LIBRARIES = ("numpy", "scipy", "numba")
@@ -97,7 +97,7 @@ def store(path: Path, run: Run) -> None:
 
 
 def _class_name(thing: object) -> str:
-    """The repr, or the name of the class if it has only the default repr, which shows an address."""
+    """The repr; the name of the class if it has only the default repr, which shows an address."""
     kind = type(thing)
     return f"{kind.__module__}.{kind.__qualname__}" if kind.__repr__ is object.__repr__ else repr(thing)
 
@@ -107,7 +107,7 @@ def _add_graph(digest: Any, graph: UserGraph) -> None:
 
 
 def _add_values(digest: Any, values: Any) -> None:
-    """Add arrays by content and plain values by repr. Other objects count only through the rounds."""
+    """Add arrays by content and plain values by repr; other objects count only by the rounds."""
     for name, value in sorted(values.items()):
         if isinstance(value, np.ndarray):
             digest.update(f"{name}{value.dtype.str}{value.shape}".encode())

@@ -23,7 +23,7 @@ def spread(calls: Iterable[Any], workers: int, *, ordered: bool) -> Iterator[Any
 
 
 def ignore_interrupts(parent: int, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Call `function`, with SIGINT ignored in workers: the parent, which also gets it, ends them."""
+    """Call `function`; workers ignore SIGINT, because the parent, which also gets it, ends them."""
     if os.getpid() != parent:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     return function(*arguments, **options)

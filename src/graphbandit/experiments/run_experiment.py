@@ -89,9 +89,9 @@ def run(
 def tune_experiment(
     experiment: Experiment, out: str | os.PathLike[str], *, workers: int | None = None, progress: Progress | None = None
 ) -> dict[str, Tuned]:
-    """Tune every policy that `experiment.tune` lists, on `TUNING_SEEDS`, and write `out/<name>/tuned.json`.
+    """Tune every policy that `experiment.tune` lists, and write `out/<name>/tuned.json`.
 
-    The world is that of `experiment.environment`; the grid of the experiment is ignored.
+    Seeds are `TUNING_SEEDS`. The world is that of `experiment.environment`; the grid of the experiment is ignored.
     """
     if not experiment.tune:
         raise SpecError("[tune] is missing: it lists the values to try, as in GraphUCB = { alpha = [0.1, 1.0] }.")
@@ -129,7 +129,7 @@ def tuned_table(experiment: Experiment, tuned: Mapping[str, Tuned]) -> dict[str,
 
 
 def tuned_page(experiment: Experiment, tuned: Mapping[str, Tuned]) -> str:
-    """The outcome of tuning as text: what was tried for each policy, remarks, the TOML lines to use."""
+    """The outcome of tuning as text: what was tried, remarks, and the TOML lines to use."""
     parts = [f"{label}\n\n{found.table()}" for label, found in tuned.items()]
     efforts = {label: len(found.trials) for label, found in tuned.items()}
     if len(set(efforts.values())) > 1:
@@ -153,7 +153,7 @@ def toml_value(value: Any) -> str:
 
 
 def table(summary: dict[str, Any]) -> str:
-    """Final regret with 95 % intervals as Markdown: a row for each grid point, a column for each policy."""
+    """Final regret with 95 % intervals as Markdown: grid points as rows, policies as columns."""
     paths = list(summary["worlds"][0]["point"])
     labels = list(summary["worlds"][0]["regret"])
     lines = [_row([*map(_short, paths), *labels]), "|" + "---|" * len(paths) + "---:|" * len(labels)]
@@ -170,7 +170,7 @@ def count_kept(experiment: Experiment, out: str | os.PathLike[str]) -> tuple[int
 
 
 def _try_out(points: Iterable[GridPoint], seed: int) -> None:
-    """Make every environment and policy once, so that a bad value is reported before the first run."""
+    """Make every environment and policy once, to report a bad value before the first run."""
     world: LinearWorld | None = None
     for point in points:
         if point.environment != world:  # often only settings of policies differ

@@ -1,4 +1,4 @@
-"""Checks of the tables of an experiment file: errors name the table, the key and what is allowed."""
+"""Checks of tables of an experiment file; errors name the table, the key and what is allowed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def check_type(where: str, key: str, value: Any, kind: Any) -> None:
 
 
 def settings_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """The keyword settings of a policy or of a function that builds a graph, with their annotations."""
+    """The keyword settings of a policy, or of a function that builds a graph, with annotations."""
     target = function.__init__ if inspect.isclass(function) else function
     hints = typing.get_type_hints(target)
     positional = ("self", "graph", "dim", "n", "features", "items")  # the environment gives these
@@ -76,5 +76,5 @@ def _words(kind: Any) -> str:
 
 
 def _takes_lists(kind: Any) -> bool:
-    """Whether a TOML list may stand for this: a part of ArrayLike, not a plain class such as a generator."""
+    """Whether a TOML list may stand for this: for a part of ArrayLike, but not for a plain class."""
     return typing.get_origin(kind) is not None

@@ -1,4 +1,4 @@
-"""The synthetic environments of the paper: 20 users with smooth tastes on a random graph, 5 features."""
+"""The synthetic environments of the paper: 20 users, smooth on a random graph, 5 features."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def draw_graph(family: str, seed: Any, *, threshold: float = 0.5, p: float | Non
 def make_world(
     family: str, seed: int, *, gamma: float = GAMMA, sigma: float = SIGMA, fixed: bool = False, **graph: Any
 ) -> environments.Linear:
-    """The environment of one seed: graph, smooth users and unit arms, each from a stream of its own."""
+    """The environment of one seed. Graph, smooth users and unit arms have streams of their own."""
     shape, theta = environments.streams(seed, "graph", "theta")
     users = draw_graph(family, shape, **graph)
     return with_arms(users, signals.smooth(users, DIM, gamma=gamma, seed=theta), seed, sigma=sigma, fixed=fixed)
@@ -66,7 +66,7 @@ def communities(seed: int, *, fixed: bool = False, misleading: bool = False) -> 
 
 
 def with_arms(users: UserGraph, truth: Floats, seed: int, *, sigma: float = SIGMA, fixed: bool = False) -> environments.Linear:
-    """The environment of these users: 50 of 500 unit arms on offer in a round, or always the same 100."""
+    """The environment of these users: 50 of 500 unit arms on offer, or always the same 100."""
     (arms,) = environments.streams(seed, "arms")
     items = signals.unit_arms(FIXED_ARMS if fixed else N_ARMS, DIM, seed=arms)
     return environments.Linear(users, truth, items, sigma=sigma, pool=None if fixed else POOL)

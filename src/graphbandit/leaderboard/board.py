@@ -83,7 +83,7 @@ def leaderboard(
     policies: Iterable[str] = (),
     progress: Progress = lambda done, total, note: None,
 ) -> Board:
-    """Run these policies in these worlds, by default all in all; finished runs are kept in `out/runs`."""
+    """Run these policies in these worlds, by default all; finished runs are kept in `out/runs`."""
     names = chosen("policy", policies, POLICIES)
     lacking = [name for name in names if name not in GRIDS]
     if lacking:
@@ -108,7 +108,7 @@ def leaderboard(
 def measure(
     name: str, grid: Grid, world: World, settings: LeaderboardSettings, keep: Path, progress: Callable[[int, int], None]
 ) -> Cell:
-    """Tune a policy in a world, then run it; the reason if it refuses the world or its state is too large."""
+    """Tune a policy in a world, then run it; a policy that does not fit gets the reason."""
     make = grid.policy(name)
     try:
         environment = world.make(TUNING_SEEDS[0])
@@ -183,7 +183,7 @@ def shorter(world: World) -> World:
 
 
 def smaller(grid: Grid) -> Grid:
-    """The grid for a quick look: two values of the last setting, one value of each other setting."""
+    """The grid for a quick look: two values of the last setting, one of each other setting."""
     last = list(grid.tuned)[-1:]
     few = {name: values[-2:] if name in last else [values[(len(values) - 1) // 2]] for name, values in grid.tuned.items()}
     return replace(grid, tuned=few)
@@ -216,7 +216,7 @@ def check_size(policy: Any) -> None:
 
 
 def warm_up(names: Sequence[str], workers: int) -> None:
-    """Compile every policy once, in one of the workers; the others load the machine code from disk."""
+    """Compile every policy once, in a worker; the others load the machine code from disk."""
     from joblib import delayed
 
     for _ in spread((delayed(_compile)(name) for name in names), workers, ordered=False):

@@ -38,7 +38,7 @@ def bold(text: str) -> str:
 
 
 def board(content: dict[str, Any]) -> str:
-    """The table of policies by worlds: mean rank, time, memory, and the shaded rank in every world."""
+    """The table of policies by worlds: mean rank, shaded rank in every world, time, memory."""
     worlds = content["worlds"]
     first, last = (
         "".join(f'<th scope="col"><button>{name}</button></th>' for name in names)

@@ -43,7 +43,7 @@ def clusters_of(graph: UserGraph, n_clusters: int) -> Ints:
 
 
 def goblin_block(graph: UserGraph, dim: int, *, group: int, seed: Any = 0, **settings: Any) -> GobLinBlock:
-    """GobLinBlock with clusters of about `group` users, so that they stay small on a large graph."""
+    """GobLinBlock with clusters of about `group` users: they stay small on a large graph."""
     clusters = clusters_of(graph, max(1, graph.n_users // group))
     return GobLinBlock(graph, dim, clusters=clusters, seed=seed, **settings)
 

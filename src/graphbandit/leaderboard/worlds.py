@@ -56,7 +56,7 @@ def films(source: str, path: Path, seed: int) -> environments.Linear:
 
 @cache
 def social(source: str, path: Path, least_users: int) -> environments.Hits:
-    """Hits on a social graph, made once per process: its features are a singular value decomposition."""
+    """Hits on a social graph, made once per process: its features take a singular decomposition."""
     return environments.lastfm_world(datasets.load(source, path), least_users=least_users)
 
 

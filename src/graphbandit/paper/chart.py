@@ -1,4 +1,4 @@
-"""What a figure shows, as data: drawn as PNG, as PDF, and interactively on the page of the report."""
+"""What a figure shows, as data: drawn as PNG, as PDF, and interactively on the report."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ REGIONS: dict[str, Any] = {
 
 
 def coverage_run(seed: int, settings: ReproduceSettings) -> Floats:
-    """(regions, bins, 2): how often the served user's truth lay inside its region, and of how many rounds.
+    """(regions, bins, 2): rounds in which the truth lay inside the user's region, and all rounds.
 
     On-policy, before the arm is chosen; bins are of the number of past observations of the user.
     """

@@ -1,4 +1,4 @@
-"""Delayed rewards: what a delay costs, and what it helps to count pending decisions in the bonus."""
+"""Delayed rewards: what a delay costs, and how much counting pending decisions helps."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def delays_run(seed: int, settings: ReproduceSettings) -> Floats:
                     counted = mode == COUNTED
                     trace = simulate_delayed(policy, env, LENGTH * settings.horizon, delay=delay, condition=counted, seed=seed)
                     out[p, k, mode, d] = trace.regret[-1], trace.crowding()
-            out[p, k, BLIND, 0] = out[p, k, COUNTED, 0]  # nothing is ever unanswered
+            out[p, k, BLIND, 0] = out[p, k, COUNTED, 0]  # nothing is ever pending
     return out
 
 
 def places_of(settings: ReproduceSettings) -> list[str]:
-    """Both worlds, or for a quick look the one where a collapse shows."""
+    """Both worlds, or for a quick look the one in which decisions crowd on one arm."""
     return ["fixed arms"] if settings.quick else list(PLACES)
 
 
@@ -63,7 +63,8 @@ def chart_delays(data: Data) -> Chart:
     regret, shares = [], []
     for p, place in enumerate(data["places"]):
         runs = data["runs"][:, p]
-        enough = np.isfinite(runs[..., 1]).all(axis=(0, 1, 2))  # not at short delays, where nobody has five pending decisions
+        # At short delays nobody has five pending decisions.
+        enough = np.isfinite(runs[..., 1]).all(axis=(0, 1, 2))
         series = [one for k in range(len(NAMES)) for one in both(k, where, runs[:, k, ..., 0])]
         regret.append(Panel(f"Regret, {place}", AXIS, "regret (log scale)", series, log_y=True))
         series = [one for k in range(len(NAMES)) for one in both(k, where[enough], runs[:, k][:, :, enough, 1])]
@@ -72,7 +73,7 @@ def chart_delays(data: Data) -> Chart:
 
 
 def both(policy: int, where: Floats, runs: Floats) -> list[ChartSeries]:
-    """Two curves in one colour: the policy that counts pending decisions, and dashed the one that does not."""
+    """Two curves in one colour: with pending decisions counted, and dashed without."""
     out = []
     for mode, (label, style) in enumerate((("", "line"), (", blind", "dashed"))):
         one = curve(f"{NAMES[policy]}{label}", where, runs[:, mode], style=style)
@@ -81,7 +82,7 @@ def both(policy: int, where: Floats, runs: Floats) -> list[ChartSeries]:
 
 
 def claims_delays(data: Data) -> list[Claim]:
-    """Whether counting lowers the regret, and whether it keeps decisions from crowding on one arm."""
+    """Whether counting lowers the regret, and keeps decisions from crowding on one arm."""
     late = [d for d, delay in enumerate(data["delays"]) if delay > 0]
     out = []
     for p, place in enumerate(data["places"]):

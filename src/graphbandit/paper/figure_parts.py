@@ -14,7 +14,7 @@ from ..experiments.result import interval
 from .chart import Chart
 
 Data = dict[str, Any]
-"""Nested dictionaries of arrays and JSON values: what is saved, and what charts and claims are made from."""
+"""Nested dictionaries of arrays and JSON values, from which charts and claims are made."""
 
 
 class MissingData(Exception):
@@ -96,7 +96,8 @@ def undecided(difference: dict[str, float]) -> str:
 def alike(first: Floats, second: Floats, margin: float = 0.25) -> tuple[bool, dict[str, float]]:
     """Whether two regrets are alike, and the paired difference.
 
-    They are alike if the 95 % interval of the difference lies within `margin` times the second mean.
+    They are alike if the 95 % interval of the difference lies within `margin` times the second
+    mean.
     """
     difference = estimate(np.asarray(first) - np.asarray(second))
     room = margin * float(np.mean(second))

@@ -43,7 +43,7 @@ def clustering(make: Any, settings: ReproduceSettings) -> dict[str, Any]:
 
 
 def run(settings: ReproduceSettings) -> Data:
-    """Regret over time in the paper's four families, and in communities with a right and a wrong graph."""
+    """Regret over time in the paper's four families, and in communities with right and wrong graph."""
     worlds: dict[str, Any] = {family: world(family) for family in FAMILIES}
     groups = clustering(communities, settings)  # these policies ignore the graph
     worlds |= {RIGHT: communities, WRONG: partial(communities, misleading=True)}
@@ -58,7 +58,7 @@ def chart(data: Data) -> Chart:
 
 
 def claims(data: Data) -> list[Claim]:
-    """The learned graph against the true one and the best clustering; the blend against either graph."""
+    """The learned graph against the true one and clustering; the blend against either graph."""
     last = {name: {policy: runs[:, -1] for policy, runs in part["regret"].items()} for name, part in data["worlds"].items()}
     out = []
     for name, label in FAMILIES.items():
@@ -81,7 +81,7 @@ def _lower(text: str, last: dict[str, Any], first: str, second: str, times: floa
 
 
 def run_hits(settings: ReproduceSettings) -> Data:
-    """Share of hits on Last.fm with the friendships hidden, blended with a learned graph, and given."""
+    """Share of hits on Last.fm with friendships given, hidden, or blended with a learned graph."""
     ridge: Any = dict(radius="constant", exploration=0.1)
 
     def policies(env: Hits) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Measurements that several figures share: calls for every run, regret curves, rounds with random arms."""
+"""Measurements that several figures share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ALPHA, RIDGE = 1.0, 0.01  # the paper's
 
 
 def over_runs(settings: ReproduceSettings, function: Any, *arguments: Any) -> list[Any]:
-    """The results of `function(seed, *arguments)` for every run, computed in parallel, in order of seeds."""
+    """The results of `function(seed, *arguments)` for every run, in order, computed in parallel."""
     from joblib import delayed
 
     seeds = range(settings.runs)
@@ -37,7 +37,7 @@ def checkpoints(horizon: int, count: int = 40) -> Any:
 
 
 def random_rounds(env: environments.Linear, horizon: int, seed: int) -> Any:
-    """Yield user, features, reward and noise of rounds in which a random arm, the first of the pool, is shown."""
+    """Yield user, features, reward and noise of rounds in which a random arm is shown."""
     for rounds in env.rounds(horizon, seed):
         for t, user in enumerate(rounds.user.tolist()):
             yield user, env.arms[rounds.pool[t, 0]], rounds.mean[t, 0] + rounds.noise[t], float(rounds.noise[t])

@@ -124,7 +124,7 @@ def chart_histograms(data: Data) -> Chart:
 
 
 def claims_histograms(data: Data) -> list[Claim]:
-    """Compare standard deviations over user-item pairs; the two data sets are independent samples."""
+    """Compare standard deviations over user-item pairs, as of independent samples."""
     spread = {name: estimate(values) for name, values in data["spread"].items()}
     evidence: dict[str, Any] = {f"standard deviation, {name}": value for name, value in spread.items()}
     evidence |= {f"relative to the mean, {name}": estimate(values) for name, values in data["relative"].items()}
@@ -151,7 +151,7 @@ def hit_policies(shuffled: UserGraph) -> dict[str, Any]:
 
 
 def hits_on_lastfm(policies: Callable[[Hits], dict[str, Any]], settings: ReproduceSettings, most_runs: int) -> Data:
-    """Running share of hits by policy: 25 candidates a round, one of them an artist that the user listens to."""
+    """Share of hits so far, by policy. Of 25 candidates the user listens to one."""
     env = lastfm_world(ratings("lastfm", settings)[1])
     horizon, runs = (4000, 2) if settings.quick else (max(settings.horizon, HIT_ROUNDS), min(settings.runs, most_runs))
 

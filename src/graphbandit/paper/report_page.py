@@ -1,4 +1,4 @@
-"""The report as one self-contained page that works offline: verdicts first, then interactive figures."""
+"""The report as one self-contained page: verdicts first, then interactive figures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .figure_parts import Claim, Data, Figure, ReproduceSettings
 
 @dataclass
 class FigureOutcome:
-    """A figure with its data, claims and pictures, or with a sentence on the data set that is missing."""
+    """A figure with data, claims and pictures, or with a sentence on the missing data set."""
 
     figure: Figure
     data: Data | None

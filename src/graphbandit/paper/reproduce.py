@@ -32,7 +32,7 @@ from .report_page import FigureOutcome, write_report
 Progress = Callable[[int, int, str], None]
 TOPOLOGY = ("regret-rbf", "regret-er", "regret-ba", "regret-ws")
 PRESENTATION = ("__init__", "chart", "figure_list", "report_page", "reproduce")
-"""Modules of this package that show what was measured: a change of them leaves all numbers as they are."""
+"""Modules of this package that show what was measured: changing them changes no number."""
 MEASUREMENT = (
     "controls",
     "coverage",
@@ -89,7 +89,7 @@ def reproduce(
 
 
 def warm_up(settings: ReproduceSettings) -> None:
-    """Compile each algorithm once, in one of the workers; the others load the machine code from disk."""
+    """Compile each algorithm once, in a worker; the others load the machine code from disk."""
     from joblib import delayed
 
     policies = algorithms(settings.preset, {"Gob.Lin": 0.1, "CLUB": 0.2})
@@ -119,7 +119,7 @@ def select(names: Iterable[str]) -> list[Figure]:
 
 
 def make(figure: Figure, out: Path, settings: ReproduceSettings) -> FigureOutcome:
-    """One figure, drawn and written: with its stored results if they are current, else by running it."""
+    """One figure, drawn and written; it is run unless its stored results are current."""
     key = run_key(figure, settings)
     results = out / "results" / f"{figure.name}.npz"
     data, seconds = load(results, key)
@@ -141,7 +141,7 @@ def make(figure: Figure, out: Path, settings: ReproduceSettings) -> FigureOutcom
 
 
 def stored(figure: Figure, out: Path, settings: ReproduceSettings) -> FigureOutcome | None:
-    """A figure that an earlier call made, with its pictures as they are on disk; None if there is none."""
+    """A figure that an earlier call made, with the pictures on disk; None if there is none."""
     data, seconds = load(out / "results" / f"{figure.name}.npz", run_key(figure, settings))
     if data is None:
         return None
@@ -158,7 +158,7 @@ def picture_path(out: Path, figure: Figure, suffix: str) -> Path:
 
 
 def run_key(figure: Figure, settings: ReproduceSettings) -> str:
-    """A digest of all that the numbers depend on: settings, code, libraries, and files of data sets."""
+    """A digest of all that the numbers depend on: settings, code, libraries, data sets."""
     versions = [version(name) for name in LIBRARIES]
     found = [(name, datasets.find(name, settings.data)) for name in figure.sources]
     files = [(name, str(path), path.stat().st_size, path.stat().st_mtime_ns) for name, path in found if path]

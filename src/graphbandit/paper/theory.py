@@ -47,7 +47,7 @@ def claims_delta(data: Data) -> list[Claim]:
 
 
 def psi_run(seed: int, settings: ReproduceSettings) -> tuple[Floats, Floats, Floats]:
-    """Of one run of GraphUCB, by round: Ψ_i,T averaged over users, regret, and both forms of the bound."""
+    """Of one run of GraphUCB, by round: mean Ψ_i,T over users, regret, both forms of the bound."""
     env = make_world("er", seed)
     trace = simulate(GraphUCB(env.graph, DIM), env, settings.horizon, seed)
     squares = env.graph.laplacian().toarray() ** 2
