@@ -29,9 +29,9 @@ def latent_world(
 ) -> Linear:
     """The paper's environment on MovieLens and Netflix (appendix K).
 
-    Users and items are factors of the rating matrix, of which the densest part is factorised. `n_users` of its users are drawn without
-    replacement and scaled to norm 1. The items are scaled by one number, such that the longest has
-    norm 1. The graph is the RBF kernel of the drawn users.
+    Users and items are factors of the densest part of the rating matrix. `n_users` of its users are
+    drawn without replacement and scaled to norm 1. The items are scaled by one number, such that
+    the longest has norm 1. The graph is the RBF kernel of the drawn users.
 
     Parameters
     ----------

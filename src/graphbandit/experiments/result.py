@@ -1,4 +1,4 @@
-"""The outcome of a comparison: regret by policy and seed, with intervals, provenance, a file form."""
+"""The outcome of a comparison: regret by policy and seed, intervals, provenance, a file form."""
 
 from __future__ import annotations
 

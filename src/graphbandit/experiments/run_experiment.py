@@ -91,7 +91,8 @@ def tune_experiment(
 ) -> dict[str, Tuned]:
     """Tune every policy that `experiment.tune` lists, and write `out/<name>/tuned.json`.
 
-    Seeds are `TUNING_SEEDS`. The world is that of `experiment.environment`; the grid of the experiment is ignored.
+    Seeds are `TUNING_SEEDS`. The world is that of `experiment.environment`; the grid of the
+    experiment is ignored.
     """
     if not experiment.tune:
         raise SpecError("[tune] is missing: it lists the values to try, as in GraphUCB = { alpha = [0.1, 1.0] }.")

@@ -15,7 +15,7 @@ from ..validate import check, count
 
 
 class Learner(Protocol):
-    """All that the loop needs of a policy; without compiled kernels it runs at the speed of Python."""
+    """All that the loop needs of a policy; without kernels it runs at the speed of Python."""
 
     def recommend(self, user: int, arms: Floats) -> int:
         """The row of `arms` to show."""
@@ -65,7 +65,7 @@ def simulate(policy: Learner, environment: Environment, horizon: int, seed: int 
 
 @compiled
 def play_compiled(state: Any, rng: np.random.Generator, n_normals: int, arms: Floats, rounds: Rounds, trace: Trace) -> None:
-    """Play all `rounds`: draw, decide, reward, learn. `trace.regret` gets the regret of each round."""
+    """Play all `rounds`: draw, decide, reward, learn. `trace.regret` gets that of each round."""
     offered = np.empty((rounds.pool.shape[1], arms.shape[1]))
     values = np.empty(rounds.pool.shape[1])
     normals = np.empty(n_normals)

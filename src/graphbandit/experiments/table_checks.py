@@ -76,5 +76,5 @@ def _words(kind: Any) -> str:
 
 
 def _takes_lists(kind: Any) -> bool:
-    """Whether a TOML list may stand for this: for a part of ArrayLike, but not for a plain class."""
+    """Whether a TOML list may stand for this: for a part of ArrayLike, not for a plain class."""
     return typing.get_origin(kind) is not None

@@ -43,7 +43,7 @@ def clustering(make: Any, settings: ReproduceSettings) -> dict[str, Any]:
 
 
 def run(settings: ReproduceSettings) -> Data:
-    """Regret over time in the paper's four families, and in communities with right and wrong graph."""
+    """Regret over time in the paper's four families, and in communities with right or wrong graph."""
     worlds: dict[str, Any] = {family: world(family) for family in FAMILIES}
     groups = clustering(communities, settings)  # these policies ignore the graph
     worlds |= {RIGHT: communities, WRONG: partial(communities, misleading=True)}
