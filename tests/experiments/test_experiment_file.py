@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from graphbandit import GraphUCB, Result, compare, demo, graphs
 from graphbandit.cli import app
-from graphbandit.experiments import Experiment, SpecError, experiment_file, experiment_worlds, load, run
+from graphbandit.experiments import Experiment, SpecError, experiment_worlds, load, run
 from graphbandit.experiments.experiment_file import parse
 from graphbandit.experiments.experiment_worlds import CONTROLS, GRAPHS, LinearWorld
 from graphbandit.experiments.run_experiment import table, toml_value
@@ -243,7 +243,7 @@ def test_run_writes_results_and_resumes(tmp_path: Path) -> None:
 def test_worlds_are_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once for the file, and one environment for each that differs; the runs make their own."""
     built, made = [], []
-    build, make = experiment_file.world_of, LinearWorld.__call__
+    build, make = experiment_worlds.world_of, LinearWorld.__call__
 
     def counted_build(table: Any) -> LinearWorld:
         built.append(table)
@@ -253,7 +253,7 @@ def test_worlds_are_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         made.append(seed)
         return make(self, seed)
 
-    monkeypatch.setattr(experiment_file, "world_of", counted_build)
+    monkeypatch.setattr("graphbandit.experiments.experiment_file.world_of", counted_build)
     monkeypatch.setattr(LinearWorld, "__call__", counted_make)
     grid = '[grid]\n"environment.gamma" = [0, 5]\n"policy.GraphUCB.alpha" = [1, 2, 3]'
     experiment = parse(BASE.replace("horizon = 60", "horizon = 5").replace("runs = 3", "runs = 1") + grid)

@@ -266,7 +266,7 @@ def test_learned_graph_claims_both_ways() -> None:
         share["LinUCB per user"] = share["LinUCB for all"]
         hits: Data = {"rounds": np.array([1, 100]), "hits": share}
         assert verdicts(learned_graphs.claims_hits(hits)) == [holds, holds]
-        assert len(learned_graphs.chart_hits(hits).panels[0].series) == 3
+        assert len(real_data.chart_hits(hits).panels[0].series) == 3
 
 
 def test_newcomers_claims_both_ways() -> None:
