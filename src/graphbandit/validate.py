@@ -104,10 +104,15 @@ def check_all(values: Mapping[str, Any], ranges: Mapping[str, Range]) -> None:
             check(name, value, ranges[name])
 
 
+def check_between(name: str, value: object, least: int, most: int, bound: str) -> None:
+    """Raise a ValueError unless `value` is an integer from `least` to `most`; `bound` says what `most` is."""
+    if not is_integer(value) or not least <= value <= most:  # type: ignore[operator]
+        raise ValueError(f"{name} must lie between {least} and {bound}, {most}, but it is {value!r}.")
+
+
 def check_places(k: object, n_arms: int) -> None:
     """Raise a ValueError unless `k` of `n_arms` arms can be ranked."""
-    if not is_integer(k) or not 1 <= k <= n_arms:  # type: ignore[operator]
-        raise ValueError(f"k must lie between 1 and the number of arms, {n_arms}, but it is {k!r}.")
+    check_between("k", k, 1, n_arms, "the number of arms")
 
 
 def as_floats(values: npt.ArrayLike, name: str) -> Floats:

@@ -12,7 +12,7 @@ from .console import EDGES, AsJson, Quiet, guarded, progress_bar, split_names
 
 if TYPE_CHECKING:
     from ..evaluation import DecisionLog
-    from ..experiments.worlds import Candidate
+    from ..experiments.experiment_worlds import ConfiguredPolicy
     from ..graph import UserGraph
 
 
@@ -111,10 +111,10 @@ def _read(
     return rows, graphs.from_edges([], ids=ids) if graph is None else graphs.read_edges(graph, ids)
 
 
-def candidates(names: list[str], settings: list[str]) -> dict[str, Candidate]:
-    """The policies with their settings: `alpha=1` is for all that have it, `graphucb.alpha=1` for one."""
-    from ..experiments.tables import settings_of
-    from ..experiments.worlds import Candidate
+def candidates(names: list[str], settings: list[str]) -> dict[str, ConfiguredPolicy]:
+    """The policies with their settings; `alpha=1` is for all that have one, `graphucb.alpha=1` for one."""
+    from ..experiments.experiment_worlds import ConfiguredPolicy
+    from ..experiments.table_checks import settings_of
     from ..policies import POLICIES
 
     for name in names:
@@ -132,7 +132,7 @@ def candidates(names: list[str], settings: list[str]) -> dict[str, Candidate]:
         for name in takers:
             given[name][key] = _value(text)
     try:
-        return {name: Candidate(name, name, given[name]) for name in names}
+        return {name: ConfiguredPolicy(name, name, given[name]) for name in names}
     except ValueError as error:
         raise ValueError(str(error).replace("[[policy]]", "policy")) from None
 

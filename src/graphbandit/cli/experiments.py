@@ -25,7 +25,7 @@ Workers = Annotated[
 def run(spec: Spec, out: Out = Path("results"), workers: Workers = None, quiet: Quiet = False, as_json: AsJson = False) -> None:
     """Run an experiment that is described in a TOML file. After an interruption, the same command continues."""
     from .. import experiments
-    from ..experiments.run import table
+    from ..experiments.run_experiment import table
 
     with _loaded(spec, out, quiet) as (experiment, progress):
         summary = experiments.run(experiment, out, workers=workers, progress=progress)
@@ -38,7 +38,7 @@ def tune(
 ) -> None:
     """Choose among the settings that the file lists in its table `tune`, on other seeds than those of `run`."""
     from .. import experiments
-    from ..experiments.run import tuned_page, tuned_table
+    from ..experiments.run_experiment import tuned_page, tuned_table
 
     with _loaded(spec, out, quiet) as (experiment, progress):
         tuned = experiments.tune_experiment(experiment, out, workers=workers, progress=progress)
@@ -50,7 +50,7 @@ def tune(
 def _loaded(spec: Path, out: Path, quiet: bool) -> Iterator[tuple[Experiment, Callable[[int, int], None] | None]]:
     """The experiment and its progress callback; on Ctrl-C, say how many finished runs are kept."""
     from ..experiments import load
-    from ..experiments.run import count_kept
+    from ..experiments.run_experiment import count_kept
 
     with guarded():
         experiment = load(spec)

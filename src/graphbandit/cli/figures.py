@@ -17,7 +17,7 @@ def demo(
     workers: Workers = 2,
     out: Annotated[Path, typer.Option(help="File of the picture.")] = Path("report/demo.png"),
 ) -> None:
-    """Compare policies on a random graph, as a first example: print a table and draw a picture."""
+    """Compare six algorithms, AdaptiveGraphUCB and the five of the paper, on random graphs: a table and a picture."""
     from .. import demo as example
 
     with guarded(), progress_bar("compiling, then simulating", quiet=False) as show:
@@ -44,12 +44,12 @@ def reproduce(
     as_json: AsJson = False,
 ) -> None:
     """Reproduce the figures of the paper, check its claims against the results, and write a report."""
-    from ..paper import Settings
+    from ..paper import ReproduceSettings
     from ..paper.reproduce import claims_list
     from ..paper.reproduce import reproduce as make
 
     with guarded(lambda: f"finished figures are kept in {out}; the same command continues"):
-        settings = Settings(runs=runs or (3 if quick else 20), preset=preset, quick=quick, workers=workers, data=data)
+        settings = ReproduceSettings(runs=runs or (3 if quick else 20), preset=preset, quick=quick, workers=workers, data=data)
         with progress_bar("figures", quiet) as show:
             entries = make(figures or [], out, settings, show)
     for entry in entries:

@@ -35,18 +35,18 @@ def leaderboard(
 
     After an interruption, the same command continues.
     """
-    from ..leaderboard import Settings
+    from ..leaderboard import LeaderboardSettings
     from ..leaderboard import leaderboard as run
-    from ..leaderboard.run import KEPT
-    from ..leaderboard.table import overview, summary
-    from ..leaderboard.write import write
+    from ..leaderboard.board import KEPT
+    from ..leaderboard.board_files import write
+    from ..leaderboard.board_tables import overview, summary
 
     def kept() -> str:
         count, folder = len(list((out / KEPT).glob("*.npz"))), out / KEPT
         return f"{count} finished runs are kept in {folder}; the same command continues from them"
 
     with guarded(kept):
-        settings = Settings(seeds=seeds or (3 if quick else 10), quick=quick, workers=workers, data=data)
+        settings = LeaderboardSettings(seeds=seeds or (3 if quick else 10), quick=quick, workers=workers, data=data)
         with progress_bar("runs", quiet) as show:
             board = run(out, settings, worlds=split_names(worlds), policies=split_names(policies), progress=show)
         content = summary(board)

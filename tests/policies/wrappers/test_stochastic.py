@@ -31,7 +31,7 @@ from graphbandit import (
 )
 from graphbandit.checks import check_policy
 from graphbandit.compute.arrays import Floats
-from graphbandit.experiments.keep import place
+from graphbandit.experiments.kept_runs import place
 from graphbandit.policies import Policy
 from graphbandit.policies.core import kernels
 from graphbandit.policies.linucb import LinUCBState

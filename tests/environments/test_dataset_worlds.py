@@ -1,4 +1,4 @@
-"""Worlds made from data sets: known answers on made-up ratings, and the real Last.fm where it is."""
+"""Environments from data sets: known answers on made-up ratings, and the real Last.fm."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_streams_of_hits(monkeypatch: pytest.MonkeyPatch) -> None:
     env = hits()
     (long,), (short,) = env.rounds(50, seed=2), env.rounds(20, seed=2)
     assert np.array_equal(long.user[:20], short.user) and np.array_equal(long.pool[:20], short.pool)
-    monkeypatch.setattr("graphbandit.environments.ratings.CELLS_PER_BLOCK", 35)
+    monkeypatch.setattr("graphbandit.environments.hits.CELLS_PER_BLOCK", 35)
     blocks = list(env.rounds(50, seed=2))
     assert len(blocks) == 8 and np.array_equal(np.concatenate([block.pool for block in blocks]), long.pool)
     assert not np.array_equal(next(iter(env.rounds(50, seed=3))).pool, long.pool)
@@ -128,7 +128,7 @@ def test_tag_features() -> None:
 def test_worlds_say_what_is_missing() -> None:
     with pytest.raises(ValueError, match="ratings has no item_tags"):
         tag_features(ratings())
-    with pytest.raises(ValueError, match="dim must lie between 1 and 3, below items and tags, but it is 4"):
+    with pytest.raises(ValueError, match="dim must lie between 1 and one less than items and tags, 3, but it is 4"):
         tag_features(ratings(item_tags=np.ones((30, 4))), 4)
     with pytest.raises(ValueError, match="ratings has no graph"):
         lastfm_world(ratings(item_tags=np.ones((30, 4))), dim=2)
@@ -142,7 +142,7 @@ def test_a_small_social_world() -> None:
 
 @pytest.mark.compiled
 def test_friends_help_on_lastfm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The published order in a fifth of the rounds: random, one LinUCB per user, shuffled friends, friends."""
+    """The published order in a fifth of the rounds: random, LinUCB, shuffled friends, friends."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     data = datasets.load("lastfm", real("hetrec2011-lastfm-2k.zip"))
     env = lastfm_world(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -20,10 +21,10 @@ from typer.testing import CliRunner
 
 from graphbandit import GraphUCB, Result, compare, demo, graphs
 from graphbandit.cli import app
-from graphbandit.experiments import Experiment, SpecError, load, run
-from graphbandit.experiments.run import table, toml_value
-from graphbandit.experiments.spec import parse
-from graphbandit.experiments.worlds import CONTROLS, GRAPHS, LinearWorld
+from graphbandit.experiments import Experiment, SpecError, experiment_worlds, load, run
+from graphbandit.experiments.experiment_file import parse
+from graphbandit.experiments.experiment_worlds import CONTROLS, GRAPHS, LinearWorld
+from graphbandit.experiments.run_experiment import table, toml_value
 
 ROOT = Path(__file__).parents[2]
 BASE = """
@@ -237,6 +238,33 @@ def test_run_writes_results_and_resumes(tmp_path: Path) -> None:
     changed = run(parse(BASE + '[grid]\n"environment.gamma" = [5, 9]'), tmp_path)
     assert [entry["provenance"]["reused"] for entry in changed["worlds"]] == [6, 0]
     assert sorted(path.name for path in (folder / "results").iterdir()) == ["001-gamma-5.npz", "002-gamma-9.npz"]
+
+
+def test_worlds_are_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for the file, and one environment for each that differs; the runs make their own."""
+    built, made = [], []
+    build, make = experiment_worlds.world_of, LinearWorld.__call__
+
+    def counted_build(table: Any) -> LinearWorld:
+        built.append(table)
+        return build(table)
+
+    def counted_make(self: LinearWorld, seed: int) -> Any:
+        made.append(seed)
+        return make(self, seed)
+
+    monkeypatch.setattr("graphbandit.experiments.experiment_file.world_of", counted_build)
+    monkeypatch.setattr(LinearWorld, "__call__", counted_make)
+    grid = '[grid]\n"environment.gamma" = [0, 5]\n"policy.GraphUCB.alpha" = [1, 2, 3]'
+    experiment = parse(BASE.replace("horizon = 60", "horizon = 5").replace("runs = 3", "runs = 1") + grid)
+    run(experiment, tmp_path)
+    assert len(built) == 6  # grid points
+    assert len(made) == 2 + 6 * 2  # the distinct worlds, then a run of each policy at each grid point
+
+
+def test_every_kind_of_world_is_in_the_table() -> None:
+    written = {kind for _, kind in inspect.getmembers(experiment_worlds, inspect.isclass) if issubclass(kind, LinearWorld)}
+    assert written == set(experiment_worlds.ENVIRONMENTS.values())
 
 
 def test_one_run_has_no_interval(tmp_path: Path) -> None:

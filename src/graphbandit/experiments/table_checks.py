@@ -1,4 +1,4 @@
-"""Checks of the tables of an experiment file: every error names the table, the key and what would be allowed."""
+"""Checks of tables of an experiment file; errors name the table, the key and what is allowed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
+from ..validate import is_integer, is_number
+
 WORDS = {float: "a number", int: "an integer", bool: "true or false", str: "a string", dict: "a table", list: "a list"}
 
 
@@ -17,7 +19,7 @@ class SpecError(ValueError):
 
 
 def check_keys(where: str, table: Any, allowed: Iterable[str], required: Iterable[str] = ()) -> None:
-    """Raise a SpecError that names the first key that is unknown or missing."""
+    """Raise a SpecError that names the first unknown or missing key."""
     names = list(allowed)
     if not isinstance(table, Mapping):
         raise SpecError(f"{where} must be a table, but it is {table!r}.")
@@ -37,15 +39,15 @@ def check_type(where: str, key: str, value: Any, kind: Any) -> None:
 
 
 def settings_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """The keyword settings of a policy or of a function that builds a graph, with their annotations."""
+    """The keyword settings of a policy, or of a function that builds a graph, with annotations."""
     target = function.__init__ if inspect.isclass(function) else function
     hints = typing.get_type_hints(target)
-    positional = ("self", "graph", "dim", "n", "features", "items")  # these are given by the world
+    positional = ("self", "graph", "dim", "n", "features", "items")  # the environment gives these
     return {name: hints.get(name, Any) for name in inspect.signature(target).parameters if name not in positional}
 
 
 def required_of(function: Callable[..., Any]) -> list[str]:
-    """Those of its settings that have no default."""
+    """The settings of `function` that have no default."""
     parameters = inspect.signature(function).parameters
     return [name for name in settings_of(function) if parameters[name].default is inspect.Parameter.empty]
 
@@ -56,9 +58,9 @@ def _fits(value: Any, kind: Any) -> bool:
     if typing.get_origin(kind) is Literal:
         return any(value == choice and type(value) is type(choice) for choice in typing.get_args(kind))
     if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        return is_number(value) and math.isfinite(value)
     if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool)
+        return is_integer(value)
     if kind in WORDS:
         return isinstance(value, kind)
     return _takes_lists(kind) and isinstance(value, list)
@@ -74,5 +76,5 @@ def _words(kind: Any) -> str:
 
 
 def _takes_lists(kind: Any) -> bool:
-    """Whether this is a part of ArrayLike, for which a list of TOML may stand; a plain class, such as a generator, is not."""
+    """Whether a TOML list may stand for this: for a part of ArrayLike, not for a plain class."""
     return typing.get_origin(kind) is not None

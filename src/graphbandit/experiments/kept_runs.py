@@ -1,4 +1,4 @@
-"""Finished runs on disk: one small file each, found again only by exactly the run that wrote it."""
+"""Finished runs on disk: one small file each, named by a digest of all that defines the run."""
 
 from __future__ import annotations
 
@@ -14,15 +14,29 @@ import numpy as np
 from scipy import sparse
 
 from ..compute.arrays import Floats
-from ..compute.staleness import RUN_ROOMS, code_digest
+from ..compute.staleness import KERNEL_ROOMS, code_digest
 from ..environments import Environment
 from ..graph import UserGraph
 from ..policies import Policy
 from ..storage import archive
 from .simulate import Learner
 
-PEEK = 100  # rounds of the stream that go into the fingerprint of an environment
-VERSIONS = ("graphbandit", "numpy", "scipy", "numba")
+RUN_ROOMS = (
+    *KERNEL_ROOMS,
+    "environments",
+    "experiments/compare.py",
+    "experiments/simulate.py",
+    "graph.py",
+    "graphs.py",
+    "live_graph.py",
+    "signals.py",
+    "validate.py",
+)
+"""The code that a run depends on. What made the environment is left out: contents are compared."""
+PEEK = 100
+"""Rounds that go into the digest of an environment."""
+LIBRARIES = ("numpy", "scipy", "numba")
+"""Libraries whose versions the numbers of a run depend on."""
 
 
 class Run(NamedTuple):
@@ -39,18 +53,21 @@ class Run(NamedTuple):
 
 @cache
 def versions() -> dict[str, str]:
-    """What the numbers of a run depend on, besides the sources of this package."""
-    return {name: version(name) for name in VERSIONS}
+    """The versions of this package and of the libraries that it computes with."""
+    return {name: version(name) for name in ("graphbandit", *LIBRARIES)}
 
 
 def place(folder: Path, name: str, policy: Learner, environment: Environment, *, horizon: int, seed: int) -> Path | None:
-    """The file of this run; None for a policy that cannot be told from others, because it has no `__repr__` of its own."""
+    """The file of this run.
+
+    None for a policy without a `__repr__` of its own: it could not be told from other policies.
+    """
     if type(policy).__repr__ is object.__repr__:
         return None
     digest = hashlib.sha256()
-    parts = [name, horizon, seed, code_digest(*RUN_ROOMS), versions(), repr(policy), _class_name(environment)]
-    digest.update(json.dumps(parts).encode())
-    # A repr shows sizes, not contents: another gamma or a shuffled graph would look the same.
+    code = [code_digest(*RUN_ROOMS), *map(version, LIBRARIES)]
+    digest.update(json.dumps([name, horizon, seed, code, repr(policy), _class_name(environment)]).encode())
+    # A repr shows sizes, not contents: with another gamma or a shuffled graph it is the same.
     if isinstance(policy, Policy):
         _add_graph(digest, policy.graph)
         _add_values(digest, policy.params)
@@ -80,7 +97,7 @@ def store(path: Path, run: Run) -> None:
 
 
 def _class_name(thing: object) -> str:
-    """The repr where it tells something, else the class: the default one holds an address that changes every time."""
+    """The repr; the name of the class if it has only the default repr, which shows an address."""
     kind = type(thing)
     return f"{kind.__module__}.{kind.__qualname__}" if kind.__repr__ is object.__repr__ else repr(thing)
 
@@ -90,7 +107,7 @@ def _add_graph(digest: Any, graph: UserGraph) -> None:
 
 
 def _add_values(digest: Any, values: Any) -> None:
-    """Arrays by content, plain values by repr; other objects have to show in the rounds."""
+    """Add arrays by content and plain values by repr; other objects count only by the rounds."""
     for name, value in sorted(values.items()):
         if isinstance(value, np.ndarray):
             digest.update(f"{name}{value.dtype.str}{value.shape}".encode())

@@ -1,4 +1,4 @@
-"""The board in plain values: ranks, intervals, mean ranks; as JSON and as Markdown."""
+"""The board as plain values and as Markdown: ranks, intervals, mean ranks."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..compute.arrays import Floats
-from ..experiments.keep import versions
+from ..experiments.kept_runs import versions
 from ..experiments.result import interval
 from ..experiments.tune import TUNING_SEEDS, describe
-from .run import Board, Cell
+from .board import Board, Cell
 from .worlds import World
 
 
@@ -39,7 +39,7 @@ def summary(board: Board) -> dict[str, Any]:
 
 
 def world_facts(world: World) -> dict[str, Any]:
-    """What a reader needs to know of a world."""
+    """Description, scale and measure of a world."""
     return {
         "world": world.name,
         "about": world.about,
@@ -51,7 +51,7 @@ def world_facts(world: World) -> dict[str, Any]:
 
 
 def world_entries(board: Board, world: World) -> list[dict[str, Any]]:
-    """The policies of one world, best first; those that could not run come last and share the last places."""
+    """The policies of one world, best first; those that could not run share the last places."""
     cells = [cell for (_, name), cell in board.cells.items() if name == world.name]
     ran = [cell for cell in cells if not cell.reason]
     placed = ranks([float(cell.regret.mean()) for cell in ran])
@@ -104,7 +104,7 @@ def overall(name: str, entries: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def estimate(values: Floats) -> dict[str, float | None]:
-    """Mean and 95 % interval; JSON has no NaN."""
+    """Mean and 95 % interval as JSON, which has no NaN."""
     mean, half = interval(values)
     parts = {"mean": float(mean), "low": float(mean - half), "high": float(mean + half)}
     return {name: None if math.isnan(value) else round(value, 6) for name, value in parts.items()}
@@ -124,7 +124,7 @@ def markdown(content: dict[str, Any]) -> str:
 
 
 def lead(content: dict[str, Any]) -> str:
-    """How the numbers came about, in three sentences."""
+    """The first paragraph: what was run, and how to read the ranks."""
     quick = " **A quick look: short runs, few seeds, little tuning; no ground for conclusions.**" if content["quick"] else ""
     size = f"{len(content['policies'])} policies in {len(content['worlds'])} worlds, {len(content['seeds'])} seeds each"
     return (
@@ -135,7 +135,7 @@ def lead(content: dict[str, Any]) -> str:
 
 
 def overview(content: dict[str, Any]) -> str:
-    """Mean rank, time and memory of every policy."""
+    """A table of all policies: mean rank, time and memory."""
     rows = ["| policy | mean rank | worlds | level with the best | µs a round | memory |", "|---|---:|---:|---:|---:|---:|"]
     for row in content["policies"]:
         if row["mean_rank"] is None:
@@ -148,7 +148,7 @@ def overview(content: dict[str, Any]) -> str:
 
 
 def rank_table(content: dict[str, Any]) -> str:
-    """Policies by worlds; bold is level with the best."""
+    """A table of ranks, policies by worlds; bold means level with the best."""
     worlds = content["worlds"]
     rows = [f"| policy | {' | '.join(world['world'] for world in worlds)} |", "|---|" + "---:|" * len(worlds)]
     for row in content["policies"]:
@@ -161,7 +161,7 @@ def rank_table(content: dict[str, Any]) -> str:
 
 
 def reasons(content: dict[str, Any]) -> list[str]:
-    """Why policies did not fit, each reason once."""
+    """The reasons why policies did not fit, each once."""
     entries = [entry for world in content["worlds"] for entry in world["policies"]]
     return list(dict.fromkeys(entry["does_not_fit"] for entry in entries if "does_not_fit" in entry))
 
@@ -182,7 +182,7 @@ def edge(entry: dict[str, Any]) -> str:
 
 
 def world_table(world: dict[str, Any]) -> str:
-    """One world in full."""
+    """A table of all policies in one world."""
     rows = [
         f"| rank | policy | {world['measure']} | 95 % interval | µs a round | memory | settings |",
         "|---:|---|---:|---:|---:|---:|---|",
@@ -198,7 +198,7 @@ def world_table(world: dict[str, Any]) -> str:
 
 
 def scale(world: dict[str, Any]) -> str:
-    """Rounds and tuning in words."""
+    """Rounds, and seeds and rounds of tuning, in words."""
     tuning = f"tuned on {len(world['tuning_seeds'])} other seeds"
     if world["tuning_rounds"] != world["rounds"]:
         tuning += f" of {world['tuning_rounds']:,} rounds"
@@ -206,7 +206,7 @@ def scale(world: dict[str, Any]) -> str:
 
 
 def numbers(entry: dict[str, Any]) -> tuple[str, str, str]:
-    """Mean, low and high as they are shown: hits in per cent where there are hits."""
+    """Mean, low and high as text: hits in per cent where there are hits."""
     found = entry.get("hits") or entry["regret"]
     texts = [
         ("–" if v is None else f"{v:.2%}" if "hits" in entry else f"{v:.1f}")
@@ -216,19 +216,19 @@ def numbers(entry: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def memory(size: float) -> str:
-    """Bytes in words.
+    """A number of bytes as text.
 
     >>> memory(20_480), memory(3_500_000)
     ('20 kB', '3.5 MB')
     """
-    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if size >= unit:
-            return f"{size / unit:.1f} {name}" if size < 10 * unit else f"{size / unit:.0f} {name}"
+    for factor, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size >= factor:
+            return f"{size / factor:.1f} {name}" if size < 10 * factor else f"{size / factor:.0f} {name}"
     return f"{size:.0f} B"
 
 
 def memory_range(sizes: list[int]) -> str:
-    """From the smallest world to the largest."""
+    """The least and the largest memory over worlds, as text."""
     low, high = map(memory, sizes)
     return low if low == high else f"{low} – {high}"
 

@@ -1,4 +1,7 @@
-"""Tune every policy in every world, then run it on the reported seeds; interrupted, the same call continues."""
+"""Tune every policy in every world, then run it on the reported seeds.
+
+An interrupted call continues from the finished runs when it is made again.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +22,22 @@ from ..experiments import TUNING_SEEDS, compare, simulate, tune
 from ..experiments.compare import policy_for
 from ..experiments.parallel import spread
 from ..policies import POLICIES
+from ..validate import check_between
 from .grids import GRIDS, Grid
 from .worlds import WORLDS, World
 
 Progress = Callable[[int, int, str], None]
-LARGEST_STATE = 10**9  # bytes; two workers, and the machine has other things to do
+LARGEST_STATE = 10**9
+"""Bytes of a policy's state, at most: every worker has one."""
 KEPT = "runs"
-POPULAR = 4  # users of an item, at least, in a quick look
+"""The folder of finished runs, inside that of the board."""
+POPULAR = 4
+"""Users that an item must have to be on offer in a quick look."""
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How much is run."""
+class LeaderboardSettings:
+    """How much is run, and where the data sets are."""
 
     seeds: int = 10
     quick: bool = False
@@ -38,46 +45,45 @@ class Settings:
     data: Path | None = None
 
     def __post_init__(self) -> None:
-        if not 2 <= self.seeds <= TUNING_SEEDS[0]:
-            raise ValueError(f"seeds must lie between 2 and {TUNING_SEEDS[0]}, where tuning begins, but it is {self.seeds}.")
+        check_between("seeds", self.seeds, 2, TUNING_SEEDS[0], "the first of the tuning seeds")
         if self.data is not None and not self.data.exists():
             raise ValueError(f"data must be a folder with the archives of data sets, but {self.data} does not exist.")
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One policy in one world."""
+    """The outcome of one policy in one world."""
 
     policy: str
     world: str
     regret: Floats = field(default_factory=lambda: np.empty(0))  # (n_seeds,), at the horizon
-    settings: dict[str, Any] = field(default_factory=dict)  # what tuning chose
-    edge: list[str] = field(default_factory=list)  # those at the end of what was tried
-    micros: float = math.nan  # a round, median over seeds, drawing the round included
-    bytes: int = 0  # arrays of the state
-    reason: str = ""  # why it could not run
+    settings: dict[str, Any] = field(default_factory=dict)  # chosen by tuning
+    edge: list[str] = field(default_factory=list)  # settings whose best value is the first or last tried
+    micros: float = math.nan  # µs a round, median over seeds, drawing the round included
+    bytes: int = 0  # of the arrays of the state
+    reason: str = ""  # why the policy could not run
 
 
 @dataclass(frozen=True)
 class Board:
-    """Everything that tables and pages are made from."""
+    """The outcome of all policies in all worlds, from which tables and pages are made."""
 
     worlds: list[World]
     cells: dict[tuple[str, str], Cell]  # by policy and world
     missing: dict[str, str]  # world → how to get its data
-    settings: Settings
+    settings: LeaderboardSettings
     grids: dict[str, Grid]
 
 
 def leaderboard(
     out: Path,
-    settings: Settings,
+    settings: LeaderboardSettings,
     *,
     worlds: Iterable[str] = (),
     policies: Iterable[str] = (),
     progress: Progress = lambda done, total, note: None,
 ) -> Board:
-    """Run these policies, or all, in these worlds, or all; finished runs are kept in `out/runs`."""
+    """Run these policies in these worlds, by default all; finished runs are kept in `out/runs`."""
     names = chosen("policy", policies, POLICIES)
     lacking = [name for name in names if name not in GRIDS]
     if lacking:
@@ -92,19 +98,22 @@ def leaderboard(
     for name, world in ((name, world) for world in present for name in names):
         shifted = partial(_shifted, progress, done, total, f"{world.name}: {name}")
         shifted(0, 0)
-        with threadpool_limits(1):  # as in the workers, which are busy: a second thread would only get in their way
+        with threadpool_limits(1):  # a second thread would compete with the workers
             cells[name, world.name] = measure(name, grids[name], world, settings, out / KEPT, shifted)
         done += sizes[name, world.name]
     progress(total, total, "")
     return Board(present, cells, missing, settings, grids)
 
 
-def measure(name: str, grid: Grid, world: World, settings: Settings, keep: Path, progress: Callable[[int, int], None]) -> Cell:
-    """Tune, then compare; a policy that refuses this world, or is too large for it, says why."""
+def measure(
+    name: str, grid: Grid, world: World, settings: LeaderboardSettings, keep: Path, progress: Callable[[int, int], None]
+) -> Cell:
+    """Tune a policy in a world, then run it; a policy that does not fit gets the reason."""
     make = grid.policy(name)
     try:
-        for settings_tried in combinations(grid):
-            check_size(policy_for(world.make(TUNING_SEEDS[0]), partial(make, **settings_tried)))
+        environment = world.make(TUNING_SEEDS[0])
+        for combination in combinations(grid):
+            check_size(policy_for(environment, partial(make, **combination)))
     except (ValueError, MemoryError) as error:
         return Cell(name, world.name, reason=str(error) or "not enough memory.")
     tuned = tune(
@@ -134,7 +143,7 @@ def measure(name: str, grid: Grid, world: World, settings: Settings, keep: Path,
 
 
 def chosen(kind: str, names: Iterable[str], known: dict[str, Any]) -> list[str]:
-    """These names, in the order of the table; all if there are none."""
+    """These names in the order of the table, or all of them if none are given."""
     wanted = list(names)
     for name in wanted:
         if name not in known:
@@ -142,8 +151,8 @@ def chosen(kind: str, names: Iterable[str], known: dict[str, Any]) -> list[str]:
     return [name for name in known if not wanted or name in wanted]
 
 
-def available(names: Sequence[str], settings: Settings) -> tuple[list[World], dict[str, str]]:
-    """The worlds that can be made, and why the others cannot."""
+def available(names: Sequence[str], settings: LeaderboardSettings) -> tuple[list[World], dict[str, str]]:
+    """The worlds whose data sets are there, and for the others how to get them."""
     present: list[World] = []
     missing: dict[str, str] = {}
     for name in names:
@@ -165,30 +174,33 @@ def available(names: Sequence[str], settings: Settings) -> tuple[list[World], di
 
 
 def shorter(world: World) -> World:
-    """The world for a quick look; of a social graph only the popular items, whose own graph is soon made."""
+    """The world for a quick look: 200 rounds, and on social graphs popular items only.
+
+    Fewer items make the item graph of the spectral policies fast to build.
+    """
     make = partial(world.make, least_users=POPULAR) if world.hits else world.make
     return replace(world, make=make, horizon=200, tuning_horizon=200, tuning_seeds=1)
 
 
 def smaller(grid: Grid) -> Grid:
-    """The grid for a quick look: two values of the last setting, the middle one of the others."""
+    """The grid for a quick look: two values of the last setting, one of each other setting."""
     last = list(grid.tuned)[-1:]
     few = {name: values[-2:] if name in last else [values[(len(values) - 1) // 2]] for name, values in grid.tuned.items()}
     return replace(grid, tuned=few)
 
 
 def combinations(grid: Grid) -> list[dict[str, Any]]:
-    """Everything that is tried."""
+    """All combinations of the tuned settings."""
     return [dict(zip(grid.tuned, values, strict=True)) for values in itertools.product(*grid.tuned.values())]
 
 
-def runs(grid: Grid, world: World, settings: Settings) -> int:
-    """Runs of a policy in a world, tuning included."""
+def runs(grid: Grid, world: World, settings: LeaderboardSettings) -> int:
+    """The number of runs of a policy in a world, tuning included."""
     return math.prod(map(len, grid.tuned.values())) * world.tuning_seeds + settings.seeds
 
 
 def state_bytes(policy: Any) -> int:
-    """Bytes of the arrays of the state; it does not grow with rounds."""
+    """Bytes of all arrays of a policy's state, nested ones included."""
 
     def size(state: Any) -> int:
         return sum(size(part) if isinstance(part, tuple) else getattr(part, "nbytes", 0) for part in state)
@@ -197,14 +209,14 @@ def state_bytes(policy: Any) -> int:
 
 
 def check_size(policy: Any) -> None:
-    """Refuse a state that two workers would not have room for."""
+    """Raise a ValueError if the state is larger than `LARGEST_STATE`."""
     size = state_bytes(policy)
     if size > LARGEST_STATE:
         raise ValueError(f"its state takes {size / 1e9:.1f} GB; the leaderboard allows {LARGEST_STATE / 1e9:.0f}.")
 
 
 def warm_up(names: Sequence[str], workers: int) -> None:
-    """Compile every policy once, in one of the workers: the others find the machine code on disk."""
+    """Compile every policy once, in a worker; the others load the machine code from disk."""
     from joblib import delayed
 
     for _ in spread((delayed(_compile)(name) for name in names), workers, ordered=False):

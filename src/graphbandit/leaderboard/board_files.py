@@ -1,4 +1,4 @@
-"""The three files of the board, each whole or not there."""
+"""The files of the board."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ..storage.atomic import write_text
-from .page import render
-from .table import markdown
+from .board_page import render
+from .board_tables import markdown
 
 
 def write(out: Path, content: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The report: one self-contained page that works offline, with verdicts first and every figure interactive."""
+"""The report as one self-contained page: verdicts first, then interactive figures."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from typing import Any
 
 from ..storage.atomic import write_text
 from .chart import Chart, as_json
-from .figure import Claim, Data, Figure, Settings
+from .figure_parts import Claim, Data, Figure, ReproduceSettings
 
 
 @dataclass
-class Entry:
-    """A figure as it came out."""
+class FigureOutcome:
+    """A figure with data, claims and pictures, or with a sentence on the missing data set."""
 
     figure: Figure
     data: Data | None
     claims: list[Claim]
-    files: dict[str, bytes]
+    pictures: dict[str, bytes]  # suffix → content
     seconds: float
     missing: str = ""
     chart: Chart | None = None
 
 
-def write_report(path: Path, entries: list[Entry], settings: Settings) -> None:
+def write_report(path: Path, entries: list[FigureOutcome], settings: ReproduceSettings) -> None:
     """Fill the template and write it."""
     page = package_files(__package__) / "page"
     parts = {
@@ -51,8 +51,8 @@ def write_report(path: Path, entries: list[Entry], settings: Settings) -> None:
     write_text(path, text)
 
 
-def summary(entries: list[Entry], settings: Settings) -> str:
-    """Two sentences: of the paper's claims, and of the questions beyond it."""
+def summary(entries: list[FigureOutcome], settings: ReproduceSettings) -> str:
+    """How many claims of the paper were reproduced, and how many statements beyond it hold."""
     sentences = []
     for beyond, text in (
         (False, "Of {total} claims of the paper, <b>{held} were reproduced</b> and {rest} were not."),
@@ -67,8 +67,8 @@ def summary(entries: list[Entry], settings: Settings) -> str:
     return " ".join(sentences)
 
 
-def verdict_rows(entries: list[Entry]) -> list[str]:
-    """One row a claim, linked to its figure."""
+def verdict_rows(entries: list[FigureOutcome]) -> list[str]:
+    """One table row for each claim, with a link to its figure."""
     rows = []
     for entry in entries:
         for claim in entry.claims:
@@ -79,13 +79,13 @@ def verdict_rows(entries: list[Entry]) -> list[str]:
     return rows
 
 
-def verdict(entry: Entry, claim: Claim) -> str:
-    """Only what the paper claims can be reproduced."""
+def verdict(entry: FigureOutcome, claim: Claim) -> str:
+    """The verdict in words: only a claim of the paper can be "reproduced"."""
     words = ("does not hold", "holds") if entry.figure.beyond else ("not reproduced", "reproduced")
     return f'<span class="{"yes" if claim.holds else "no"}">{words[claim.holds]}</span>'
 
 
-def section(entry: Entry, settings: Settings) -> str:
+def section(entry: FigureOutcome, settings: ReproduceSettings) -> str:
     """A figure with its caption, downloads and claims."""
     figure = entry.figure
     head = (
@@ -94,7 +94,7 @@ def section(entry: Entry, settings: Settings) -> str:
     if entry.missing:
         return f'{head}<p class="missing">{html.escape(entry.missing)}</p></section>'
     inline = {
-        suffix: f"data:{kind};base64,{base64.b64encode(entry.files[suffix]).decode()}"
+        suffix: f"data:{kind};base64,{base64.b64encode(entry.pictures[suffix]).decode()}"
         for suffix, kind in (("png", "image/png"), ("pdf", "application/pdf"))
     }
     links = " ".join(f'<a download="{figure.name}.{end}" href="{uri}">{end.upper()}</a>' for end, uri in inline.items())
@@ -104,8 +104,8 @@ def section(entry: Entry, settings: Settings) -> str:
     return f"{head}{drawing}{tools}{tuned(entry)}{''.join(claim_box(entry, claim) for claim in entry.claims)}</section>"
 
 
-def command(figure: Figure, settings: Settings) -> str:
-    """What makes this figure with these settings."""
+def command(figure: Figure, settings: ReproduceSettings) -> str:
+    """The command that makes this figure with these settings."""
     words = ["graphbandit reproduce", figure.name]
     words += ["--quick"] * settings.quick + [f"--preset {settings.preset}"] * (settings.preset != "paper")
     words += [f"--runs {settings.runs}"] * (settings.runs != (3 if settings.quick else 20)) + ["--data DIR"] * bool(
@@ -114,7 +114,7 @@ def command(figure: Figure, settings: Settings) -> str:
     return " ".join(words)
 
 
-def tuned(entry: Entry) -> str:
+def tuned(entry: FigureOutcome) -> str:
     """The values that tuning chose."""
     values = (entry.data or {}).get("tuned")
     if not values:
@@ -123,7 +123,7 @@ def tuned(entry: Entry) -> str:
     return f'<p class="tuned">Tuned on separate seeds: {html.escape(chosen)}.</p>'
 
 
-def claim_box(entry: Entry, claim: Claim) -> str:
+def claim_box(entry: FigureOutcome, claim: Claim) -> str:
     """Verdict, sentence, reason, and the numbers on request."""
     reason = f"<p>{html.escape(claim.reason)}</p>" if claim.reason and not claim.holds else ""
     return (
@@ -141,7 +141,7 @@ def evidence(numbers: dict[str, Any]) -> str:
 
 
 def plain(value: Any) -> str:
-    """A value in words."""
+    """A value as text."""
     if isinstance(value, dict) and set(value) == {"mean", "low", "high"}:
         return f"{value['mean']:g} ({value['low']:g} to {value['high']:g})"
     if isinstance(value, dict):
@@ -151,7 +151,7 @@ def plain(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def about(entries: list[Entry], settings: Settings) -> str:
+def about(entries: list[FigureOutcome], settings: ReproduceSettings) -> str:
     """Parameters, seeds, versions, time."""
     rows = {
         "algorithms": f"{settings.preset} form (paper: the printed formulas; released: what the published code computes)",

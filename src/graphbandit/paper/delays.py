@@ -1,4 +1,4 @@
-"""Rewards that come late: what a delay costs, and what it is worth to count the decisions that are not answered yet."""
+"""Delayed rewards: what a delay costs, and how much counting pending decisions helps."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ..compute.arrays import Floats
 from ..experiments import simulate_delayed
 from ..experiments.testbeds import make_world
 from ..policies import AdaptiveGraphUCB, GraphUCB, LinUCB
-from .chart import COLOURS, Chart, Panel, Series, curve
-from .figure import Claim, Data, Figure, Settings, estimate, lower, undecided
+from .chart import COLOURS, Chart, ChartSeries, Panel, curve
+from .figure_parts import Claim, Data, Figure, ReproduceSettings, estimate, lower, undecided
 from .measure import over_runs
 
 DELAYS = [0, 10, 100, 1000]
@@ -23,14 +23,14 @@ AXIS = "log₁₀(1 + delay in rounds)"
 
 
 def make_policy(name: str, graph: Any, dim: int, preset: Any) -> Any:
-    """One of the three."""
+    """The policy of this name."""
     if name == "GraphUCB":
         return GraphUCB(graph, dim, preset=preset)
     return {"LinUCB": LinUCB, "AdaptiveGraphUCB": AdaptiveGraphUCB}[name](graph, dim)
 
 
-def delays_run(seed: int, settings: Settings) -> Floats:
-    """(places, policies, counted or blind, delays, 2): final regret, share of the most shown among the unanswered."""
+def delays_run(seed: int, settings: ReproduceSettings) -> Floats:
+    """(places, policies, counted or blind, delays, 2): final regret, and `LateTrace.crowding`."""
     places = places_of(settings)
     out = np.empty((len(places), len(NAMES), 2, len(DELAYS), 2))
     for p, place in enumerate(places):
@@ -42,28 +42,29 @@ def delays_run(seed: int, settings: Settings) -> Floats:
                     counted = mode == COUNTED
                     trace = simulate_delayed(policy, env, LENGTH * settings.horizon, delay=delay, condition=counted, seed=seed)
                     out[p, k, mode, d] = trace.regret[-1], trace.crowding()
-            out[p, k, BLIND, 0] = out[p, k, COUNTED, 0]  # nothing is ever unanswered
+            out[p, k, BLIND, 0] = out[p, k, COUNTED, 0]  # nothing is ever pending
     return out
 
 
-def places_of(settings: Settings) -> list[str]:
-    """Both worlds, or for a quick look the one where a collapse shows."""
+def places_of(settings: ReproduceSettings) -> list[str]:
+    """Both worlds, or for a quick look the one in which decisions crowd on one arm."""
     return ["fixed arms"] if settings.quick else list(PLACES)
 
 
-def run_delays(settings: Settings) -> Data:
+def run_delays(settings: ReproduceSettings) -> Data:
     """Every run of every policy."""
     runs = np.array(over_runs(settings, delays_run, settings))
     return {"runs": runs, "delays": list(DELAYS), "places": places_of(settings), "horizon": LENGTH * settings.horizon}
 
 
 def chart_delays(data: Data) -> Chart:
-    """Regret against delay, and how much the unanswered decisions crowd on one arm, by world."""
+    """Regret against delay, and how much pending decisions crowd on one arm, by world."""
     where = np.log10(1.0 + np.array(data["delays"]))
     regret, shares = [], []
     for p, place in enumerate(data["places"]):
         runs = data["runs"][:, p]
-        enough = np.isfinite(runs[..., 1]).all(axis=(0, 1, 2))  # at a short delay nobody has five unanswered decisions
+        # At short delays nobody has five pending decisions.
+        enough = np.isfinite(runs[..., 1]).all(axis=(0, 1, 2))
         series = [one for k in range(len(NAMES)) for one in both(k, where, runs[:, k, ..., 0])]
         regret.append(Panel(f"Regret, {place}", AXIS, "regret (log scale)", series, log_y=True))
         series = [one for k in range(len(NAMES)) for one in both(k, where[enough], runs[:, k][:, :, enough, 1])]
@@ -71,17 +72,17 @@ def chart_delays(data: Data) -> Chart:
     return Chart(regret + shares)
 
 
-def both(policy: int, where: Floats, runs: Floats) -> list[Series]:
-    """The policy that counts what is unanswered, and dashed the one that does not, in one colour."""
+def both(policy: int, where: Floats, runs: Floats) -> list[ChartSeries]:
+    """Two curves in one colour: with pending decisions counted, and dashed without."""
     out = []
     for mode, (label, style) in enumerate((("", "line"), (", blind", "dashed"))):
         one = curve(f"{NAMES[policy]}{label}", where, runs[:, mode], style=style)
-        out.append(Series(one.name, one.x, one.y, one.low, one.high, one.style, COLOURS[NAMES[policy]]))
+        out.append(ChartSeries(one.name, one.x, one.y, one.low, one.high, one.style, COLOURS[NAMES[policy]]))
     return out
 
 
 def claims_delays(data: Data) -> list[Claim]:
-    """Is it worth while, and does it prevent the collapse?"""
+    """Whether counting lowers the regret, and keeps decisions from crowding on one arm."""
     late = [d for d, delay in enumerate(data["delays"]) if delay > 0]
     out = []
     for p, place in enumerate(data["places"]):
@@ -109,15 +110,13 @@ def claims_delays(data: Data) -> list[Claim]:
     return out
 
 
-FIGURES = [
-    Figure(
-        "delays",
-        "Rewards that come late",
-        "Rewards arrive so many rounds after the decision; 20 users, so that at 1000 rounds each has 50 unanswered decisions. "
-        "Blind: the bonus counts answers only. Otherwise it counts what was shown, answered or not.",
-        run_delays,
-        chart_delays,
-        claims_delays,
-        beyond=True,
-    ),
-]
+DELAYS_FIGURE = Figure(
+    "delays",
+    "Rewards that come late",
+    "Rewards arrive so many rounds after the decision; 20 users, so that at 1000 rounds each has 50 unanswered decisions. "
+    "Blind: the bonus counts answers only. Otherwise it counts what was shown, answered or not.",
+    run_delays,
+    chart_delays,
+    claims_delays,
+    beyond=True,
+)

@@ -1,4 +1,4 @@
-"""What every figure is made of: settings in, data, chart and claims out."""
+"""What figures are made of: settings, data, claims, and the comparisons that judge a claim."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ..experiments.result import interval
 from .chart import Chart
 
 Data = dict[str, Any]
-"""Arrays and JSON values; what is saved, and all that charts and claims are computed from."""
+"""Nested dictionaries of arrays and JSON values, from which charts and claims are made."""
 
 
 class MissingData(Exception):
-    """A figure needs a data set that is not there; the message says how to get it."""
+    """A data set that a figure needs is missing; the message says how to get it."""
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How large and in which form; paper scale by default."""
+class ReproduceSettings:
+    """Scale and form of the figures; by default the scale of the paper."""
 
     runs: int = 20
     horizon: int = 1000
@@ -39,17 +39,17 @@ class Settings:
             raise ValueError(f"preset must be paper or released, but it is {self.preset!r}.")
 
     def few(self, values: list[Any]) -> list[Any]:
-        """All values of a sweep, or about four of them for a quick look."""
+        """All values of a sweep, or about four of them if `quick`."""
         return values[:: max(1, len(values) // 3)] if self.quick else values
 
     def key(self) -> dict[str, Any]:
-        """What the numbers depend on; the number of workers is not among it."""
+        """The settings that the numbers depend on; the number of workers is not among them."""
         return {"runs": self.runs, "horizon": self.horizon, "preset": self.preset, "quick": self.quick}
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, judged by data."""
+    """A statement and whether the data support it."""
 
     claim: str
     holds: bool
@@ -59,12 +59,12 @@ class Claim:
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure: `run` measures, `chart` and `claims` are pure functions of what it measured."""
+    """One figure: `run` measures; `chart` and `claims` are pure functions of what it measured."""
 
     name: str
     title: str
     caption: str
-    run: Callable[[Settings], Data]
+    run: Callable[[ReproduceSettings], Data]
     chart: Callable[[Data], Chart]
     claims: Callable[[Data], list[Claim]] = field(default=lambda data: [])
     sources: tuple[str, ...] = ()  # data sets that it reads
@@ -72,26 +72,33 @@ class Figure:
 
 
 def estimate(values: Floats) -> dict[str, float]:
-    """Mean and 95 % interval as evidence."""
+    """The mean over runs and its 95 % interval, as evidence."""
     mean, half = interval(np.asarray(values, dtype=np.float64))
     return {"mean": round(float(mean), 4), "low": round(float(mean - half), 4), "high": round(float(mean + half), 4)}
 
 
 def lower(first: Floats, second: Floats) -> tuple[bool, dict[str, float]]:
-    """Whether `first` is lower than `second`, paired over runs: the 95 % interval of the difference lies below zero."""
+    """Whether `first` is lower than `second`, and the paired difference.
+
+    It is lower if the 95 % interval of the mean difference over runs lies below zero.
+    """
     difference = estimate(np.asarray(first) - np.asarray(second))
     return bool(difference["high"] < 0), difference
 
 
 def undecided(difference: dict[str, float]) -> str:
-    """Why a comparison failed, when nothing more is known."""
+    """The reason of a failed comparison when nothing more specific is known."""
     if difference["low"] <= 0 <= difference["high"]:
         return "Undecided: the mean difference is smaller than its interval."
     return "In these runs the order is the other way round."
 
 
 def alike(first: Floats, second: Floats, margin: float = 0.25) -> tuple[bool, dict[str, float]]:
-    """Whether the interval of the paired difference of two regrets lies within `margin` of the second's mean."""
+    """Whether two regrets are alike, and the paired difference.
+
+    They are alike if the 95 % interval of the difference lies within `margin` times the second
+    mean.
+    """
     difference = estimate(np.asarray(first) - np.asarray(second))
     room = margin * float(np.mean(second))
     return bool(-room <= difference["low"] and difference["high"] <= room), difference

@@ -1,4 +1,4 @@
-"""What the tables of an experiment stand for: a function that makes a world from a seed, and ones that make policies."""
+"""What the tables of an experiment file stand for: worlds and configured policies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .. import environments, graphs, signals
 from ..compute.arrays import Floats
 from ..graph import UserGraph
 from ..policies import POLICIES, Policy
-from .tables import SpecError, check_keys, check_type, required_of, settings_of
+from .table_checks import SpecError, check_keys, check_type, required_of, settings_of
 
 GRAPHS: dict[str, Callable[..., UserGraph]] = {
     "erdos-renyi": graphs.erdos_renyi,
@@ -34,10 +34,11 @@ CONTROLS: dict[str, Callable[[UserGraph], UserGraph]] = {
 
 @dataclass(frozen=True)
 class LinearWorld:
-    """`environments.Linear` with smooth users on a random graph: calling it with a seed makes the world of that seed.
+    """Smooth users on a random graph. Called with a seed, it makes an `environments.Linear`.
 
-    Graph, users and arms come from streams of their own, so that changing one leaves the others as they were. An `rbf` graph
-    is that of standard normal vectors of length `dim`, independent of the users' parameters, as in the published code.
+    Graph, users and arms come from streams of their own, so that changing one leaves the others as
+    they were. An `rbf` graph is that of standard normal vectors of length `dim`, independent of the
+    users' parameters, as in the published code.
 
     >>> LinearWorld({"kind": "erdos-renyi", "p": 0.4}, n_arms=100)(seed=0)
     Linear(UserGraph(n_users=20, n_edges=78), 100 arms, dim=5, sigma=0.01, pool=50)
@@ -82,29 +83,31 @@ class LinearWorld:
                 users = GRAPHS[kind](self.n_users)
             else:
                 users = GRAPHS[kind](self.n_users, **parameters, seed=graph)
-            return self.inhabited(users, theta, signals.unit_arms(self.n_arms, self.dim, seed=arms))
+            return self.build_environment(users, theta, signals.unit_arms(self.n_arms, self.dim, seed=arms))
         except ValueError as error:
             raise SpecError(f"[environment] {error}") from error
 
-    def inhabited(
+    def build_environment(
         self, users: UserGraph, theta: np.random.Generator, arms: Floats
     ) -> environments.Linear | environments.Drifting:
-        """The world of users on this graph, whose vectors are drawn from `theta`."""
-        return environments.Linear(users, self.tastes(users, theta), arms, sigma=self.sigma, pool=self.offered)
+        """The environment on this graph; `theta` draws the users' parameters."""
+        return environments.Linear(users, self.draw_parameters(users, theta), arms, sigma=self.sigma, pool=self.pool_size)
 
-    def tastes(self, users: UserGraph, theta: np.random.Generator) -> Floats:
-        """(n_users, dim) vectors that are smooth on the graph."""
+    def draw_parameters(self, users: UserGraph, theta: np.random.Generator) -> Floats:
+        """(n_users, dim) parameters that are smooth on the graph."""
         return signals.smooth(users, self.dim, gamma=self.gamma, seed=theta)
 
     @property
-    def offered(self) -> int | None:
-        """`pool` as environments have it."""
+    def pool_size(self) -> int | None:
+        """`pool` as environments take it: None means all arms."""
         return None if self.pool == "all" else self.pool
 
 
 @dataclass(frozen=True)
 class DriftingWorld(LinearWorld):
-    """`environments.Drifting`: a `LinearWorld` whose users go on to others of their kind; at first they are the same.
+    """A `LinearWorld` whose users change. Called with a seed, it makes an `environments.Drifting`.
+
+    Its first phase has the users of the `LinearWorld`.
 
     >>> DriftingWorld({"kind": "complete"}, n_arms=100, period=300)(seed=0)
     Drifting(UserGraph(n_users=20, n_edges=190), 100 arms, dim=5, sigma=0.01, pool=50, 4 phases, period=300, change='drift')
@@ -116,13 +119,13 @@ class DriftingWorld(LinearWorld):
 
     counts: ClassVar[tuple[str, ...]] = (*LinearWorld.counts, "phases", "period")
 
-    def inhabited(
+    def build_environment(
         self, users: UserGraph, theta: np.random.Generator, arms: Floats
     ) -> environments.Linear | environments.Drifting:
-        """The world of users on this graph, whose vectors are drawn from `theta`, one phase after the other."""
-        tastes = np.stack([self.tastes(users, theta) for _ in range(self.phases)])
+        """The environment on this graph; `theta` draws the users' parameters, phase by phase."""
+        phases = np.stack([self.draw_parameters(users, theta) for _ in range(self.phases)])
         return environments.Drifting(
-            users, tastes, arms, sigma=self.sigma, pool=self.offered, period=self.period, change=self.change
+            users, phases, arms, sigma=self.sigma, pool=self.pool_size, period=self.period, change=self.change
         )
 
 
@@ -130,10 +133,10 @@ ENVIRONMENTS: dict[str, type[LinearWorld]] = {"linear": LinearWorld, "drifting":
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """A policy with its settings; calling it with a graph and a dimension makes a fresh one.
+class ConfiguredPolicy:
+    """A policy with its settings: called with a graph and a dimension, it makes a fresh one.
 
-    >>> Candidate("no graph", "graphucb", {"alpha": 0.5}, graph="empty")(graphs.complete(3), 2).graph.n_edges
+    >>> ConfiguredPolicy("no graph", "graphucb", {"alpha": 0.5}, graph="empty")(graphs.complete(3), 2).graph.n_edges
     0
     """
 
@@ -162,24 +165,24 @@ class Candidate:
         return made
 
 
-class World(NamedTuple):
-    """One combination of the grid."""
+class GridPoint(NamedTuple):
+    """One combination of the grid: the values, and the world and policies that have them."""
 
     point: dict[str, Any]  # key of [grid] → value
     environment: LinearWorld
-    policies: dict[str, Candidate]
+    policies: dict[str, ConfiguredPolicy]
 
 
-def candidate(label: str, table: Any) -> Candidate:
+def configured_policy(label: str, table: Any) -> ConfiguredPolicy:
     """The policy of one `[[policy]]` table."""
     where = f"[[policy]] {label!r}"
     if not isinstance(table, Mapping) or "policy" not in table:
         raise SpecError(f"{where} needs the key 'policy', one of {', '.join(POLICIES)}.")
     settings = {key: value for key, value in table.items() if key not in ("policy", "graph")}
-    return Candidate(label, table["policy"], settings, table.get("graph", "true"))
+    return ConfiguredPolicy(label, table["policy"], settings, table.get("graph", "true"))
 
 
-def environment(table: Any) -> LinearWorld:
+def world_of(table: Any) -> LinearWorld:
     """The world of the `[environment]` table."""
     if not isinstance(table, Mapping) or "kind" not in table:
         raise SpecError(f"[environment] needs the key 'kind', one of {', '.join(ENVIRONMENTS)}.")

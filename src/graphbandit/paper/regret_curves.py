@@ -11,7 +11,7 @@ import numpy as np
 from .. import signals
 from ..experiments.testbeds import FAMILIES, make_world, world
 from .chart import Chart, Panel, curve
-from .figure import Claim, Data, Figure, Settings, alike, estimate, lower, undecided
+from .figure_parts import Claim, Data, Figure, ReproduceSettings, alike, estimate, lower, undecided
 from .lineup import run_lineup
 
 PRINTED = ("GraphUCB", "GraphUCB-Local", "Gob.Lin", "CLUB", "LinUCB")
@@ -25,8 +25,8 @@ STRONG_PRIOR = (
 )
 
 
-def run(settings: Settings, *, family: str, fixed: bool = False) -> Data:
-    """The five algorithms in one world, baselines tuned on separate seeds."""
+def run(settings: ReproduceSettings, *, family: str, fixed: bool = False) -> Data:
+    """The five algorithms in one world, with baselines tuned on separate seeds."""
     result, tuned = run_lineup(world(family, fixed=fixed), settings)
     worlds = [make_world(family, seed, fixed=fixed) for seed in range(settings.runs)]
     return {
@@ -40,7 +40,7 @@ def run(settings: Settings, *, family: str, fixed: bool = False) -> Data:
 
 
 def chart(data: Data, *, title: str) -> Chart:
-    """Mean regret with bands."""
+    """Mean regret with bands; without GraphUCB-Local too, if its regret dwarfs the others."""
     series = [
         curve(name, data["rounds"], runs, style="line" if name in PRINTED else "dashed")
         for name, runs in data["regret"].items()
@@ -48,7 +48,8 @@ def chart(data: Data, *, title: str) -> Chart:
     panels = [Panel(title, "round", "cumulative regret", series)]
     highest = {one.name: max(one.y) for one in series}
     local = highest.pop("GraphUCB-Local", 0.0)
-    if local > 3 * max(highest.values(), default=local):  # Lemma 1 can be so bad that nothing else is seen
+    # Lemma 1 can be so bad that the other curves cannot be told apart.
+    if local > 3 * max(highest.values(), default=local):
         rest = [one for one in series if one.name != "GraphUCB-Local"]
         panels.append(Panel(f"{title}, without GraphUCB-Local as printed", "round", "cumulative regret", rest))
     return Chart(panels, columns=2)
@@ -85,7 +86,7 @@ def claims(data: Data) -> list[Claim]:
 
 
 def fixed_claims(data: Data) -> list[Claim]:
-    """Not in the paper's figures, though its text describes this protocol."""
+    """GraphUCB against LinUCB. The paper describes this protocol but has no figure of it."""
     last = final(data)
     holds, difference = lower(last["GraphUCB"], last["LinUCB"])
     evidence = {"GraphUCB": estimate(last["GraphUCB"]), "LinUCB": estimate(last["LinUCB"]), "difference": difference}
@@ -101,7 +102,7 @@ def fixed_claims(data: Data) -> list[Claim]:
 
 
 def topology_claim(data: dict[str, Data]) -> Claim:
-    """Across the four families: GraphUCB's regret hardly depends on the topology at equal smoothness and sparsity."""
+    """Across the four families: at equal smoothness and sparsity the topology hardly matters."""
     last = {family: final(part)["GraphUCB"] for family, part in data.items()}
     pairs = {f"{a} - {b}": alike(last[a], last[b]) for a, b in combinations(last, 2)}
     joined = {family: round(float(np.mean(part["sparsity"])), 3) for family, part in data.items()}
@@ -118,7 +119,7 @@ def topology_claim(data: dict[str, Data]) -> Claim:
     )
 
 
-FIGURES = [
+FAMILY_FIGURES = [
     Figure(
         f"regret-{family}",
         f"Regret on {label}",
@@ -129,14 +130,12 @@ FIGURES = [
     )
     for family, label in FAMILIES.items()
 ]
-FIGURES.append(
-    Figure(
-        "fixed-arms",
-        "When every arm is always available",
-        "The protocol of the paper's text: one fixed set of arms, here 100. Its experiments drew a fresh pool in every round.",
-        partial(run, family="er", fixed=True),
-        partial(chart, title="100 fixed arms, Erdős-Rényi"),
-        fixed_claims,
-        beyond=True,
-    )
+FIXED_ARMS_FIGURE = Figure(
+    "fixed-arms",
+    "When every arm is always available",
+    "The protocol of the paper's text: one fixed set of arms, here 100. Its experiments drew a fresh pool in every round.",
+    partial(run, family="er", fixed=True),
+    partial(chart, title="100 fixed arms, Erdős-Rényi"),
+    fixed_claims,
+    beyond=True,
 )

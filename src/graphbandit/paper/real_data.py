@@ -1,31 +1,32 @@
-"""The figures on real data: ratings of films, and hits on a real friendship graph."""
+"""Figures on real data: regret on ratings of films, and hits on a real friendship graph."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .. import datasets, graphs
-from ..environments.ratings import Hits, lastfm_world, latent_world
+from ..environments import Hits, lastfm_world, latent_world
 from ..experiments import compare, simulate
 from ..graph import UserGraph
 from ..policies import CLUB, GraphUCB, GraphUCBLocal, LinUCB, Random
 from ..signals import sparsity
-from .chart import Chart, Panel, Series, curve
-from .figure import Claim, Data, Figure, MissingData, Settings, estimate, lower, undecided
+from .chart import Chart, ChartSeries, Panel, curve
+from .figure_parts import Claim, Data, Figure, MissingData, ReproduceSettings, estimate, lower, undecided
 from .lineup import run_lineup
-from .regret import LEMMA, final
-from .regret import chart as regret_chart
+from .regret_curves import LEMMA, final
+from .regret_curves import chart as regret_chart
 
 DIM, ITEMS, ACTIVE = 10, 500, 1000
 NAMES = {"movielens": ("movielens-1m", "movielens-100k"), "netflix": ("netflix",), "lastfm": ("lastfm",)}
 HIT_ROUNDS, HIT_RUNS = 50_000, 5
 
 
-def ratings(name: str, settings: Settings) -> tuple[str, datasets.Ratings]:
-    """The first of a figure's data sets that is there; otherwise how to get it."""
+def ratings(name: str, settings: ReproduceSettings) -> tuple[str, datasets.Ratings]:
+    """Name and content of the first of these data sets that is there; MissingData if none is."""
     sentence = ""
     for source in NAMES[name]:
         try:
@@ -37,15 +38,15 @@ def ratings(name: str, settings: Settings) -> tuple[str, datasets.Ratings]:
     raise MissingData(f"This figure needs a data set: {sentence}")
 
 
-def factors(name: str, settings: Settings) -> tuple[str, float, datasets.Factors]:
-    """Users and items of the densest part, factorised once for all seeds; and how dense that part is."""
+def factors(name: str, settings: ReproduceSettings) -> tuple[str, float, datasets.Factors]:
+    """Data set, share of rated pairs in its densest part, and the factors of that part."""
     source, found = ratings(name, settings)
     part = found.densest(min(ACTIVE, found.n_users), min(ITEMS, found.n_items))
     return source, len(part.value) / (part.n_users * part.n_items), datasets.factorise(part, DIM)
 
 
-def run_ratings(settings: Settings, *, name: str) -> Data:
-    """The five algorithms for 50 users drawn anew in every run, baselines tuned on other seeds, and two controls."""
+def run_ratings(settings: ReproduceSettings, *, name: str) -> Data:
+    """The five algorithms and two controls for 50 users, drawn anew in every run."""
     source, _, found = factors(name, settings)
 
     def world(seed: int) -> Any:
@@ -94,8 +95,8 @@ def claims_ratings(data: Data, *, name: str) -> list[Claim]:
     return out
 
 
-def run_histograms(settings: Settings) -> Data:
-    """All payoffs of the worlds of both data sets."""
+def run_histograms(settings: ReproduceSettings) -> Data:
+    """The distribution of all payoffs, for both data sets."""
     out: Data = {"edges": np.linspace(-1, 1, 61), "share": {}, "spread": {}, "relative": {}, "rated": {}}
     for name in ("movielens", "netflix"):
         source, density, found = factors(name, settings)
@@ -115,7 +116,7 @@ def chart_histograms(data: Data) -> Chart:
     panels = []
     for name, label in (("movielens", "MovieLens"), ("netflix", "Netflix")):
         shade = "#2e6f95" if name == "movielens" else "#d1495b"
-        bars = Series(
+        bars = ChartSeries(
             label, np.round(middle, 4).tolist(), np.round(data["share"][name], 5).tolist(), style="bars", colour=shade
         )
         panels.append(Panel(label, "payoff", "share of user-item pairs", [bars]))
@@ -123,7 +124,7 @@ def chart_histograms(data: Data) -> Chart:
 
 
 def claims_histograms(data: Data) -> list[Claim]:
-    """By the standard deviation over the pairs of a world; the two data sets are independent samples."""
+    """Compare standard deviations over user-item pairs, as of independent samples."""
     spread = {name: estimate(values) for name, values in data["spread"].items()}
     evidence: dict[str, Any] = {f"standard deviation, {name}": value for name, value in spread.items()}
     evidence |= {f"relative to the mean, {name}": estimate(values) for name, values in data["relative"].items()}
@@ -134,7 +135,7 @@ def claims_histograms(data: Data) -> list[Claim]:
 
 
 def hit_policies(shuffled: UserGraph) -> dict[str, Any]:
-    """The graph estimate at alpha = 3 with half a standard deviation of bonus, and what it must beat."""
+    """Graph policies at alpha = 3 with a bonus of half a standard deviation, and their controls."""
     graph_settings: Any = dict(alpha=3.0, sigma=0.4, ridge=0.1, preset="recommended", exploration=0.1)
     exact: Any = dict(**graph_settings, solver="push")
     ridge: Any = dict(radius="constant", exploration=0.1)
@@ -149,19 +150,22 @@ def hit_policies(shuffled: UserGraph) -> dict[str, Any]:
     }
 
 
-def run_hits(settings: Settings) -> Data:
-    """Share of hits over time: 25 candidates a round, one of them an artist that the user listens to."""
+def hits_on_lastfm(policies: Callable[[Hits], dict[str, Any]], settings: ReproduceSettings, most_runs: int) -> Data:
+    """Share of hits so far, by policy. Of 25 candidates the user listens to one."""
     env = lastfm_world(ratings("lastfm", settings)[1])
-    horizon, runs = (4000, 2) if settings.quick else (max(settings.horizon, HIT_ROUNDS), min(settings.runs, HIT_RUNS))
+    horizon, runs = (4000, 2) if settings.quick else (max(settings.horizon, HIT_ROUNDS), min(settings.runs, most_runs))
 
     def world(seed: int) -> Hits:
         del seed  # the stream of rounds differs from run to run, the data do not
         return env
 
-    policies = hit_policies(graphs.shuffled(env.graph, seed=1))
-    result = compare(policies, world, horizon, seeds=range(runs), workers=settings.workers)
-    hits = {name: 1 - result.regret[name] / result.rounds for name in result.names}
-    return {"rounds": result.rounds, "hits": hits}
+    result = compare(policies(env), world, horizon, seeds=range(runs), workers=settings.workers)
+    return {"rounds": result.rounds, "hits": {name: 1 - result.regret[name] / result.rounds for name in result.names}}
+
+
+def run_hits(settings: ReproduceSettings) -> Data:
+    """Share of hits over time on the friendship graph and on a shuffled one."""
+    return hits_on_lastfm(lambda env: hit_policies(graphs.shuffled(env.graph, seed=1)), settings, HIT_RUNS)
 
 
 def chart_hits(data: Data) -> Chart:
@@ -189,7 +193,7 @@ RATINGS_CAPTION = (
     "on offer. The graph is the published RBF kernel of the true user vectors, which joins everybody, nearly equally; "
     "dashed: GraphUCB on a complete graph instead, and LinUCB with the radius that CLUB and Gob.Lin get."
 )
-FIGURES = [
+RATINGS_FIGURES = [
     Figure(
         name,
         f"Regret on {label}",
@@ -201,25 +205,23 @@ FIGURES = [
     )
     for name, label in (("movielens", "MovieLens"), ("netflix", "Netflix"))
 ]
-FIGURES += [
-    Figure(
-        "histograms",
-        "Distribution of the payoffs",
-        "All user-item payoffs of the worlds above.",
-        run_histograms,
-        chart_histograms,
-        claims_histograms,
-        sources=NAMES["movielens"] + NAMES["netflix"],
-    ),
-    Figure(
-        "lastfm",
-        "Hits on Last.fm",
-        "1,892 users, 12,717 friendships, 25 candidates a round, one of them an artist the user listens to, 25 tag features; "
-        "50,000 rounds, 5 runs. Graph settings (α = 3) are those found in an earlier study of the same data.",
-        run_hits,
-        chart_hits,
-        claims_hits,
-        sources=NAMES["lastfm"],
-        beyond=True,
-    ),
-]
+HISTOGRAMS_FIGURE = Figure(
+    "histograms",
+    "Distribution of the payoffs",
+    "All user-item payoffs of the worlds above.",
+    run_histograms,
+    chart_histograms,
+    claims_histograms,
+    sources=NAMES["movielens"] + NAMES["netflix"],
+)
+LASTFM_FIGURE = Figure(
+    "lastfm",
+    "Hits on Last.fm",
+    "1,892 users, 12,717 friendships, 25 candidates a round, one of them an artist the user listens to, 25 tag features; "
+    "50,000 rounds, 5 runs. Graph settings (α = 3) are those found in an earlier study of the same data.",
+    run_hits,
+    chart_hits,
+    claims_hits,
+    sources=NAMES["lastfm"],
+    beyond=True,
+)

@@ -1,4 +1,4 @@
-"""An experiment as data: a dataclass, or the TOML file that it is read from."""
+"""An experiment as data: the dataclass `Experiment`, and the TOML file that it is read from."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from ..policies import POLICIES
-from .tables import SpecError, check_keys, check_type, settings_of
+from ..validate import is_integer
+from .experiment_worlds import GridPoint, configured_policy, world_of
+from .table_checks import SpecError, check_keys, check_type, settings_of
 from .tune import TUNING_SEEDS
-from .worlds import World, candidate, environment
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Policies to compare in one kind of world, or in one for each combination of a grid.
+    """Policies to compare in one world, or in one world for each combination of a grid.
 
     Parameters
     ----------
@@ -33,12 +34,13 @@ class Experiment:
     environment : table
         `kind` and the fields of `LinearWorld` or `DriftingWorld`.
     policies : label → table
-        `policy`, a key of `graphbandit.POLICIES`; optionally `graph`, the graph that it is told: "true", "empty", "complete" or
-        "shuffled"; the rest are its settings.
+        `policy`, a key of `graphbandit.POLICIES`; optionally `graph`, the graph that the policy is
+        given: "true", "empty", "complete" or "shuffled"; the rest are its settings.
     workers : int
         Processes; the numbers do not depend on it.
     grid : path → values
-        "environment.gamma", "environment.graph.p" or "policy.<label>.<setting>" → the values to combine.
+        "environment.gamma", "environment.graph.p" or "policy.<label>.<setting>" → the values to
+        combine.
     tune : label → setting → values
         What `tune_experiment` tries for each policy.
 
@@ -62,6 +64,7 @@ class Experiment:
     workers: int = 1
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     tune: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
+    _points: tuple[GridPoint, ...] = field(init=False, repr=False, compare=False)  # made once, to check them
 
     def __post_init__(self) -> None:
         where = "[experiment]"
@@ -78,30 +81,30 @@ class Experiment:
             raise SpecError("[[policy]] is missing: an experiment needs at least one policy.")
         for path, values in self.grid.items():
             _check_values(f"[grid] {path!r}", values)
-        self.worlds()
+        combinations = (dict(zip(self.grid, values, strict=True)) for values in itertools.product(*self.grid.values()))
+        object.__setattr__(self, "_points", tuple(self._grid_point(values) for values in combinations))
         self._check_tune()
 
-    def worlds(self) -> list[World]:
-        """One world for each combination of the grid, the last key varying fastest; without a grid, one."""
-        points = (dict(zip(self.grid, values, strict=True)) for values in itertools.product(*self.grid.values()))
-        return [self._world(point) for point in points]
+    def worlds(self) -> list[GridPoint]:
+        """One world for each combination of the grid, the last key varying fastest."""
+        return list(self._points)
 
-    def base(self) -> World:
+    def base(self) -> GridPoint:
         """The world as written, before the grid changes anything."""
-        return self._world({})
+        return self._grid_point({})
 
     def as_table(self) -> dict[str, Any]:
         """Plain values, to be written as JSON."""
-        plain = {part.name: copy.deepcopy(getattr(self, part.name)) for part in fields(self)}
+        plain = {part.name: copy.deepcopy(getattr(self, part.name)) for part in fields(self) if part.init}
         return {**plain, "seeds": list(self.seeds)}
 
-    def _world(self, point: dict[str, Any]) -> World:
+    def _grid_point(self, point: dict[str, Any]) -> GridPoint:
         tables = {"environment": copy.deepcopy(dict(self.environment)), "policy": copy.deepcopy(dict(self.policies))}
         for path, value in point.items():
             _replace(tables, path, value)
         try:
-            policies = {label: candidate(label, table) for label, table in tables["policy"].items()}
-            return World(point, environment(tables["environment"]), policies)
+            policies = {label: configured_policy(label, table) for label, table in tables["policy"].items()}
+            return GridPoint(point, world_of(tables["environment"]), policies)
         except SpecError as error:
             where = ", ".join(f"{path} = {value!r}" for path, value in point.items())
             raise SpecError(f"{error} ([grid] is at {where}.)" if point else str(error)) from None
@@ -154,7 +157,7 @@ def parse(text: str) -> Experiment:
 
 def _checked_seeds(seeds: Any) -> tuple[int, ...]:
     listed = tuple(seeds) if isinstance(seeds, Sequence) and not isinstance(seeds, str) else ()
-    whole = all(isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0 for seed in listed)
+    whole = all(is_integer(seed) and seed >= 0 for seed in listed)
     if not listed or not whole or len(set(listed)) < len(listed):
         raise SpecError(f"[experiment] seeds must be one or more different integers from 0 on, but they are {seeds!r}.")
     return listed
@@ -179,7 +182,7 @@ def _labelled(entries: Any) -> dict[str, dict[str, Any]]:
 
 
 def _flat(grid: Any, prefix: str = "") -> dict[str, Any]:
-    """The grid by dotted paths, whether they were written in quotes or as tables."""
+    """The grid by dotted paths, which a file may write in quotes or as nested tables."""
     if not isinstance(grid, Mapping):
         raise SpecError(f"[grid] must be a table, but it is {grid!r}.")
     flat: dict[str, Any] = {}
@@ -189,7 +192,7 @@ def _flat(grid: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def _replace(tables: dict[str, Any], path: str, value: Any) -> None:
-    """Set one value of the tables; a label of a policy may contain points, a setting does not."""
+    """Set one value of the tables. The label of a policy may contain dots, a setting may not."""
     head, _, rest = path.partition(".")
     if head == "environment" and rest:
         *inner, key = ["environment", *rest.split(".")]

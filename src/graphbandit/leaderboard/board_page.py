@@ -1,4 +1,4 @@
-"""The board as one self-contained page."""
+"""The board as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from importlib.resources import files as package_files
 from typing import Any
 
 from ..experiments.tune import describe
-from .table import lead, memory, memory_range, numbers, reasons, scale
+from .board_tables import lead, memory, memory_range, numbers, reasons, scale
 
 escape = html.escape
 
 
 def render(content: dict[str, Any]) -> str:
-    """The template, filled; everything that is not ours is escaped."""
+    """The page: the template, filled. Names, settings and reasons are escaped."""
     page = package_files(__package__) / "page"
     parts = {
         "style": (page / "page.css").read_text(encoding="utf-8"),
@@ -32,13 +32,13 @@ def render(content: dict[str, Any]) -> str:
 
 
 def bold(text: str) -> str:
-    """`**words**` of the Markdown lead."""
+    """`**words**` of Markdown as HTML."""
     before, *rest = text.split("**")
     return before + "".join(part if k % 2 else f"<b>{part}</b>" for k, part in enumerate(rest))
 
 
 def board(content: dict[str, Any]) -> str:
-    """Policies by worlds: mean rank, time, memory, and the rank in every world, shaded."""
+    """The table of policies by worlds: mean rank, shaded rank in every world, time, memory."""
     worlds = content["worlds"]
     first, last = (
         "".join(f'<th scope="col"><button>{name}</button></th>' for name in names)
@@ -53,7 +53,7 @@ def board(content: dict[str, Any]) -> str:
 
 
 def board_row(content: dict[str, Any], row: dict[str, Any]) -> str:
-    """One policy."""
+    """The row of one policy."""
     name = f'<th scope="row" data-value="{escape(row["policy"])}">{escape(row["policy"])}</th>'
     placed = "".join(rank_cell(content, world, row["policy"]) for world in content["worlds"])
     ran = value(f"{row['ran']}/{row['worlds']}", row["ran"])
@@ -66,7 +66,7 @@ def board_row(content: dict[str, Any], row: dict[str, Any]) -> str:
 
 
 def rank_cell(content: dict[str, Any], world: dict[str, Any], policy: str) -> str:
-    """The rank in one world: the better, the stronger the shade; bold is level with the best."""
+    """The cell of a rank: the better, the stronger its shade; bold means level with the best."""
     entry = next(entry for entry in world["policies"] if entry["policy"] == policy)
     if "does_not_fit" in entry:
         number = reasons(content).index(entry["does_not_fit"]) + 1
@@ -79,7 +79,7 @@ def rank_cell(content: dict[str, Any], world: dict[str, Any], policy: str) -> st
 
 
 def rank(entry: dict[str, Any]) -> str:
-    """Bold where it is level with the best."""
+    """A rank, bold if it is level with the best."""
     return f"<b>{entry['rank']:g}</b>" if entry["level"] else f"{entry['rank']:g}"
 
 
@@ -89,7 +89,7 @@ def value(text: object, key: float) -> str:
 
 
 def notes(content: dict[str, Any]) -> str:
-    """Why policies did not fit, and worlds that were left out."""
+    """Footnotes: why policies did not fit, and which worlds were left out."""
     items = "".join(
         f'<li id="note-{k}">Does not fit: {escape(reason)}</li>' for k, reason in enumerate(reasons(content), start=1)
     )
@@ -98,7 +98,7 @@ def notes(content: dict[str, Any]) -> str:
 
 
 def section(world: dict[str, Any]) -> str:
-    """A world with every policy, its interval drawn on a common axis."""
+    """The section of a world: a table of all policies, with intervals drawn on a common axis."""
     shown = [entry.get("hits") or entry["regret"] for entry in world["policies"] if "rank" in entry]
     top = max((part["high"] or part["mean"] for part in shown), default=1.0) or 1.0
     rows = "".join(world_row(entry, top) for entry in world["policies"])
@@ -112,7 +112,7 @@ def section(world: dict[str, Any]) -> str:
 
 
 def world_row(entry: dict[str, Any], top: float) -> str:
-    """One policy in one world."""
+    """The row of one policy in one world."""
     name = f'<th scope="row" data-value="{escape(entry["policy"])}">{escape(entry["policy"])}</th>'
     if "does_not_fit" in entry:
         reason = f'<td colspan="6" data-value="1e9">does not fit: {escape(entry["does_not_fit"])}</td>'
@@ -142,14 +142,14 @@ def bar(part: dict[str, Any], top: float) -> str:
 
 
 def grid_row(name: str, grid: dict[str, Any]) -> str:
-    """What was tried for a policy."""
+    """The row of a policy's grid."""
     tuned = "; ".join(f"{setting} {', '.join(map(str, values))}" for setting, values in grid["tuned"].items())
     fixed = describe(grid["fixed"]) if grid["fixed"] else ""
     return f"<tr><th>{escape(name)}</th><td>{escape(tuned or 'nothing to tune')}</td><td>{escape(fixed)}</td></tr>"
 
 
 def about(content: dict[str, Any]) -> str:
-    """Seeds, versions, date."""
+    """Table rows on seeds, intervals, versions and date."""
     rows = {
         "seeds": f"0 to {len(content['seeds']) - 1} reported, from 10000 on for tuning only",
         "intervals": "95 %, Student's t over seeds; level with the best: the paired interval of the difference contains 0",

@@ -1,4 +1,7 @@
-"""Running an experiment into a folder: results, a summary to read and one for programs; interrupted, it continues."""
+"""Running or tuning an experiment into a folder, and the summaries that are written there.
+
+An interrupted call continues from the finished runs when it is made again.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,17 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..storage.atomic import write_text
 from .compare import compare, policy_for
+from .experiment_file import Experiment
+from .experiment_worlds import GridPoint, LinearWorld
 from .result import Interval, Result
-from .spec import Experiment
-from .tables import SpecError
+from .table_checks import SpecError
 from .tune import TUNING_SEEDS, Tuned, tune
-from .worlds import World
 
 Progress = Callable[[int, int], None]
 KEPT = "runs"  # the folder of finished runs, inside that of the experiment
@@ -27,8 +30,9 @@ def run(
 ) -> dict[str, Any]:
     """Compare the policies in every world of the grid and write the outcome to `out/<name>/`.
 
-    `results/*.npz` holds a `Result` for each world, `summary.json` and `summary.md` the final regret with 95 % intervals,
-    `runs/` every finished run. Run again after an interruption, it continues; after a change, it runs only what changed.
+    `results/*.npz` holds a `Result` for each world, `summary.json` and `summary.md` hold the final
+    regret with 95 % intervals, and `runs/` every finished run. The same call after an interruption
+    continues; after a change it runs only what changed.
 
     Parameters
     ----------
@@ -60,8 +64,7 @@ def run(
     ['results', 'runs', 'summary.json', 'summary.md']
     """
     folder, worlds, size = Path(out) / experiment.name, experiment.worlds(), len(experiment.policies) * len(experiment.seeds)
-    for world in worlds:
-        _try_out(world, experiment.seeds[0])
+    _try_out(worlds, experiment.seeds[0])
     (folder / "results").mkdir(parents=True, exist_ok=True)
     entries: list[dict[str, Any]] = []
     for number, world in enumerate(worlds):
@@ -87,14 +90,15 @@ def run(
 def tune_experiment(
     experiment: Experiment, out: str | os.PathLike[str], *, workers: int | None = None, progress: Progress | None = None
 ) -> dict[str, Tuned]:
-    """Tune every policy that `experiment.tune` lists, on `TUNING_SEEDS`, and write `out/<name>/tuned.json`.
+    """Tune every policy that `experiment.tune` lists, and write `out/<name>/tuned.json`.
 
-    The world is that of `experiment.environment`; the grid of the experiment plays no part.
+    Seeds are `TUNING_SEEDS`. The world is that of `experiment.environment`; the grid of the
+    experiment is ignored.
     """
     if not experiment.tune:
         raise SpecError("[tune] is missing: it lists the values to try, as in GraphUCB = { alpha = [0.1, 1.0] }.")
     folder, world = Path(out) / experiment.name, experiment.base()
-    _try_out(world, TUNING_SEEDS[0])
+    _try_out([world], TUNING_SEEDS[0])
     sizes = {label: math.prod(map(len, grid.values())) * len(TUNING_SEEDS) for label, grid in experiment.tune.items()}
     tuned: dict[str, Tuned] = {}
     for label, grid in experiment.tune.items():
@@ -127,7 +131,7 @@ def tuned_table(experiment: Experiment, tuned: Mapping[str, Tuned]) -> dict[str,
 
 
 def tuned_page(experiment: Experiment, tuned: Mapping[str, Tuned]) -> str:
-    """The outcome of tuning to read: a table of what was tried for each policy, remarks, and the TOML lines to use."""
+    """The outcome of tuning as text: what was tried, remarks, and the TOML lines to use."""
     parts = [f"{label}\n\n{found.table()}" for label, found in tuned.items()]
     efforts = {label: len(found.trials) for label, found in tuned.items()}
     if len(set(efforts.values())) > 1:
@@ -151,7 +155,7 @@ def toml_value(value: Any) -> str:
 
 
 def table(summary: dict[str, Any]) -> str:
-    """Final regret with 95 % intervals as Markdown: one row for each combination of the grid, one column for each policy."""
+    """Final regret with 95 % intervals as Markdown: grid points as rows, policies as columns."""
     paths = list(summary["worlds"][0]["point"])
     labels = list(summary["worlds"][0]["regret"])
     lines = [_row([*map(_short, paths), *labels]), "|" + "---|" * len(paths) + "---:|" * len(labels)]
@@ -167,11 +171,15 @@ def count_kept(experiment: Experiment, out: str | os.PathLike[str]) -> tuple[int
     return len(list(folder.glob("*.npz"))), folder
 
 
-def _try_out(world: World, seed: int) -> None:
-    """Make the world and its policies once, so that a bad value is reported before the first run, not after the last."""
-    environment = world.environment(seed)
-    for make in world.policies.values():
-        policy_for(environment, make)
+def _try_out(points: Iterable[GridPoint], seed: int) -> None:
+    """Make every environment and policy once, to report a bad value before the first run."""
+    world: LinearWorld | None = None
+    for point in points:
+        if point.environment != world:  # often only settings of policies differ
+            world = point.environment
+            environment = world(seed)
+        for make in point.policies.values():
+            policy_for(environment, make)
 
 
 def _shifted(progress: Progress | None, before: int, total: int) -> Progress | bool:
@@ -183,7 +191,7 @@ def _finals(result: Result) -> dict[str, dict[str, float | None]]:
 
 
 def _plain(regret: Interval) -> dict[str, float | None]:
-    """JSON has no NaN: one run has no interval."""
+    """An interval as JSON, which has no NaN: the interval of a single run becomes null."""
     return {key: None if math.isnan(value) else value for key, value in regret._asdict().items()}
 
 
@@ -217,7 +225,10 @@ def _slug(point: dict[str, Any]) -> str:
 
 
 def _remove_former_results(folder: Path, current: set[str]) -> None:
-    """Results of a former grid would be taken for this one's; only files that the former summary lists are ours."""
+    """Remove results of a former grid, which would be taken for this one's.
+
+    Only files that the former summary lists are removed.
+    """
     try:
         former = {entry["file"] for entry in json.loads((folder / "summary.json").read_text())["worlds"]}
     except (OSError, ValueError, KeyError, TypeError):
