@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := -m pip --disable-pip-version-check --quiet
 INSTALL := $(BIN)/python $(PIP) install --constraint constraints.txt --editable
 
-.PHONY: help demo serve reproduce leaderboard test test-nojit check format lock bench clean
+.PHONY: help demo serve reproduce leaderboard test test-nojit coverage check format lock bench clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
@@ -43,9 +43,14 @@ leaderboard: .venv/base  ## every policy, tuned alike, in 18 worlds; ARGS='--qui
 test: .venv/test  ## the whole test suite
 	$(BIN)/python -m pytest -n 2
 
-test-nojit: .venv/test  ## the same with compilation off, which is the run that measures coverage
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m coverage run -m pytest -m 'not compiled'
-	$(BIN)/python -m coverage report --skip-covered
+KERNELS := $(foreach room,compute solvers policies,tests/$(room) src/graphbandit/$(room))
+NOJIT := NUMBA_DISABLE_JIT=1 $(BIN)/python -m
+test-nojit: .venv/test  ## the tests of the kernels as plain Python, without compilation; at most five minutes
+	$(NOJIT) pytest -n 2 -m 'not compiled' $(KERNELS)
+
+coverage: .venv/test  ## the same in one process, and which lines of the kernels it does not reach
+	$(NOJIT) coverage run -m pytest -m 'not compiled' $(KERNELS)
+	$(BIN)/python -m coverage report --skip-covered --show-missing
 
 check: .venv/check  ## format, lint, strict types, import contracts
 	$(BIN)/ruff format --check .
