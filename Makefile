@@ -1,29 +1,31 @@
 # Every target sets up what it needs in .venv by itself; Python 3.11+ and make are enough.
+# All versions come from constraints.txt, which only `make lock` writes.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PIP := -m pip --disable-pip-version-check --quiet
+INSTALL := $(BIN)/python $(PIP) install --constraint constraints.txt --editable
 
-.PHONY: help demo serve reproduce leaderboard test test-nojit check format bench clean
+.PHONY: help demo serve reproduce leaderboard test test-nojit coverage check format lock bench clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
-.venv/base: pyproject.toml
+.venv/base: pyproject.toml constraints.txt src/graphbandit/__init__.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "graphbandit needs Python 3.11 or newer")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "installing graphbandit into .venv ..."
-	@$(PIP) install --editable '.[plots]'
+	@$(INSTALL) '.[plots]'
 	@touch $@
 
 .venv/serve: .venv/base
-	@$(PIP) install --editable '.[plots,serve]'
+	@$(INSTALL) '.[plots,serve]'
 	@touch $@
 
 .venv/test: .venv/base
-	@$(PIP) install --editable '.[plots,test]'
+	@$(INSTALL) '.[plots,test]'
 	@touch $@
 
 .venv/check: .venv/test
-	@$(PIP) install --editable '.[plots,test,check]'
+	@$(INSTALL) '.[plots,test,check]'
 	@touch $@
 
 demo: .venv/base  ## six algorithms on a random graph: a table and a plot, in under a minute
@@ -41,9 +43,14 @@ leaderboard: .venv/base  ## every policy, tuned alike, in 18 worlds; ARGS='--qui
 test: .venv/test  ## the whole test suite
 	$(BIN)/python -m pytest -n 2
 
-test-nojit: .venv/test  ## the same with compilation off, which is the run that measures coverage
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m coverage run -m pytest -m 'not compiled'
-	$(BIN)/python -m coverage report --skip-covered
+KERNELS := $(foreach room,compute solvers policies,tests/$(room) src/graphbandit/$(room))
+NOJIT := NUMBA_DISABLE_JIT=1 $(BIN)/python -m
+test-nojit: .venv/test  ## the tests of the kernels as plain Python, without compilation; at most five minutes
+	$(NOJIT) pytest -n 2 -m 'not compiled' $(KERNELS)
+
+coverage: .venv/test  ## the same in one process, and which lines of the kernels it does not reach
+	$(NOJIT) coverage run -m pytest -m 'not compiled' $(KERNELS)
+	$(BIN)/python -m coverage report --skip-covered --show-missing
 
 check: .venv/check  ## format, lint, strict types, import contracts
 	$(BIN)/ruff format --check .
@@ -54,6 +61,17 @@ check: .venv/check  ## format, lint, strict types, import contracts
 format: .venv/check  ## rewrite the sources in the project's format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+LOCK := build/lock
+lock:  ## write constraints.txt: the newest version of everything; needs Python 3.11, the oldest supported
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "use make lock PYTHON=python3.11")'
+	@rm -rf $(LOCK) && $(PYTHON) -m venv $(LOCK)
+	@echo "resolving in $(LOCK) ..."
+	@$(LOCK)/bin/python $(PIP) install --editable '.[plots,test,check]'
+	@echo '# Exact versions of everything that `make` installs. Written by `make lock` with Python 3.11.' > $(LOCK)/new.txt
+	@$(LOCK)/bin/python $(PIP) freeze --exclude graphbandit >> $(LOCK)/new.txt
+	@mv $(LOCK)/new.txt constraints.txt && rm -rf $(LOCK)
+	@git --no-pager diff --stat constraints.txt
 
 bench: .venv/base  ## microseconds a round and memory of every policy, up to a million users
 	$(BIN)/python benchmarks/rounds.py

@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import settings
 
-# Compilation makes the first example slow; the examples are fixed, so that a run can be growable_rows.
+# Compilation makes the first example slow; the examples are fixed, so that a run can be repeated.
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=60)
+settings.register_profile("interpreted", settings.get_profile("default"), max_examples=15)
 settings.load_profile("default")
+if os.environ.get("NUMBA_DISABLE_JIT") == "1":
+    settings.load_profile("interpreted")  # kernels are up to a thousand times slower
+    np.seterr(all="ignore")  # compiled code does not warn when a number overflows, and warnings are errors in tests
 
 
 @pytest.fixture(scope="session")

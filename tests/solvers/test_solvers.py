@@ -90,6 +90,7 @@ def test_the_queue_never_exceeds_the_number_of_users() -> None:
     np.testing.assert_allclose(policy.theta, exact(graph, 2, history, 5.0, 0.05), atol=1e-9)
 
 
+@pytest.mark.compiled
 def test_solvers_agree_and_auto_chooses_by_size() -> None:
     graph = graphs.erdos_renyi(30, 0.2, seed=3)
     history = random_history(30, 4, 1000, seed=3)

@@ -275,6 +275,7 @@ GROWN: dict[str, Callable[[UserGraph, int], Policy]] = {
 }
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", GROWN)
 def test_a_policy_that_has_grown_passes_every_check(name: str) -> None:
     """From one user to the whole graph, user by user."""
@@ -299,6 +300,7 @@ def test_simulate_sees_the_new_users() -> None:
     assert (trace.user == 5).any() and trace.regret[-1] < 300
 
 
+@pytest.mark.compiled
 def test_auto_goes_over_to_push_when_the_graph_grows() -> None:
     """100 users in pairs are 50 small systems; in one ring they are too many rows for the dense solver."""
     n = 100
@@ -356,6 +358,7 @@ def test_adaptive_goes_over_to_local() -> None:
     policy.update(87, ARMS[0], 1.0)
 
 
+@pytest.mark.compiled
 def test_horde_goes_over_to_conjugate_gradients() -> None:
     graph, ring = graphs.empty(100), graphs.watts_strogatz(100, 2, 0.0)
     for make in (HordeTS, HordeEpochGreedy):

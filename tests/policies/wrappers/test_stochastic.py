@@ -95,6 +95,7 @@ def test_exact_propensities_are_the_frequencies(name: str) -> None:
         assert choice.propensity == expected[choice.arm]  # not only close
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", SAMPLING)
 def test_sampled_propensities_are_the_frequencies(name: str) -> None:
     policy = trained(SAMPLING[name](), rounds=8)
@@ -143,6 +144,7 @@ def test_asking_changes_nothing(make: Callable[[], Policy]) -> None:
     assert np.array_equal(policy.theta, twin.theta)
 
 
+@pytest.mark.compiled
 def test_weights_are_right_on_average(monkeypatch: pytest.MonkeyPatch) -> None:
     """E[1{a chosen} / propensity] = 1 - (1 - p)^(draws + 1), and with an epsilon it is 1, however
     few the draws.
