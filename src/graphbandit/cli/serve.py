@@ -43,9 +43,9 @@ def serve(
     kept = "nothing is kept of a demo" if demo else "what was acknowledged is in the store"
     with ended_at_once(), guarded(lambda: kept):
         try:
-            from ..serving import settings
-            from ..serving.run import serve as run
-            from ..serving.store import Unavailable
+            from ..serving.operations import settings
+            from ..serving.start import serve as run
+            from ..serving.store.event_store import Unavailable
         except ImportError as error:
             raise ValueError(f"the service needs {error.name}: pip install 'graphbandit[serve]'.") from None
         try:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from .answers import Answer, Quick
 from .guard import Guard
+from .responses import Answer, Quick
 
 LARGEST = 2**16  # bytes of a body that goes the short way
 HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?)?[ \t]*")

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import graphs, signals
-from ..compute.arrays import Floats
-from .beginning import Beginning
+from ... import graphs, signals
+from ...compute.arrays import Floats
+from ..domain.initial_state import Beginning
 from .client import Client, ServiceError
 
 logger = logging.getLogger("graphbandit.serving")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from .guard import is_loopback
+from ..http.guard import is_loopback
 
 PREFIX = "GRAPHBANDIT_"
 SHORTEST_TOKEN = 16

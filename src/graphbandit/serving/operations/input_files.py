@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import graphs
-from ..compute.arrays import Floats
-from ..diagnose import read_edges
-from ..diagnose.logs import csv_rows
-from ..graph import UserGraph
-from .beginning import Attributes
-from .models import LARGEST_WEIGHT, LONGEST_ID, SLASH, SMALLEST_WEIGHT
+from ... import graphs
+from ...compute.arrays import Floats
+from ...diagnose import read_edges
+from ...diagnose.logs import csv_rows
+from ...graph import UserGraph
+from ..domain.initial_state import Attributes
+from ..http.schemas import LARGEST_WEIGHT, LONGEST_ID, SLASH, SMALLEST_WEIGHT
 
 Rows = Iterator[tuple[int, list[str]]]
 

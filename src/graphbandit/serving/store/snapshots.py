@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..policies import Policy
-from ..storage import archive
-from .recommender import Recommender
+from ...policies import Policy
+from ...storage import archive
+from ..domain.recommender import Recommender
 
 logger = logging.getLogger("graphbandit.serving")
 KEPT = 2

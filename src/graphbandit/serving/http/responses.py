@@ -11,9 +11,9 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 
-from .models import TAGS
-from .recommender import Unknown, Wrong
-from .store import Unavailable
+from ..domain.recommender import Unknown, Wrong
+from ..store.event_store import Unavailable
+from .schemas import TAGS
 
 logger = logging.getLogger("graphbandit.serving")
 MOST_PROBLEMS = 20

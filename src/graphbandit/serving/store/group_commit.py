@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
-from .events import Draft, Event, Kind
-from .service import Service
-from .store import Occupied, Unavailable
+from ..domain.events import Draft, Event, Kind
+from ..operations.recommendation_service import Service
+from .event_store import Occupied, Unavailable
 
 logger = logging.getLogger("graphbandit.serving")
 Result = TypeVar("Result")

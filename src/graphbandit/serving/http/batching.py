@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 from pydantic_core import to_json
 
-from .answers import Reply
-from .events import Decision, Draft, Event, decision_id
-from .models import RewardBatch, RewardRequest, SingleRequest
-from .recommender import Offer, Recommender, Unknown, Wrong
-from .runtime import Runtime
-from .service import Outcome, settled
+from ..domain.events import Decision, Draft, Event, decision_id
+from ..domain.recommender import Offer, Recommender, Unknown, Wrong
+from ..operations.recommendation_service import Outcome, settled
+from ..operations.runtime import Runtime
+from .responses import Reply
+from .schemas import RewardBatch, RewardRequest, SingleRequest
 
 PAUSE = 0.002  # seconds between two turns when there is much to do
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..compute.arrays import Floats
-from ..policies import AdaptiveGraphUCB, Policy, Stochastic
-from ..policies.adaptive.mixture import EVERYONE
-from ..policies.adaptive.report import model_weights
+from ...compute.arrays import Floats
+from ...policies import AdaptiveGraphUCB, Policy, Stochastic
+from ...policies.adaptive.mixture import EVERYONE
+from ...policies.adaptive.report import model_weights
 from .recommender import Recommender
 
 MOST_NEIGHBOURS = 50

@@ -17,10 +17,10 @@ from sqlalchemy import Connection, Engine, create_engine, event, func, insert, s
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
-from ..compute.arrays import Ints
-from .beginning import Beginning
-from .events import Draft, Event, Kind
-from .tables import beginnings, events, migrate
+from ...compute.arrays import Ints
+from ..domain.events import Draft, Event, Kind
+from ..domain.initial_state import Beginning
+from .schema import beginnings, events, migrate
 
 PATIENCE = 2.0  # seconds that a locked SQLite file is waited for
 LOCK = 7_306_627_741_153  # any number that other programs do not use as an advisory lock

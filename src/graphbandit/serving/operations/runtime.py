@@ -8,13 +8,13 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..storage.archive import Arrays
-from .commit import Done, Writer, awaited
-from .events import Decision, Draft, Event
-from .recommender import Request
-from .service import Outcome, Service, settled
+from ...storage.archive import Arrays
+from ..domain.events import Decision, Draft, Event
+from ..domain.recommender import Request
+from ..store.event_store import Unavailable
+from ..store.group_commit import Done, Writer, awaited
+from .recommendation_service import Outcome, Service, settled
 from .stats import Stats
-from .store import Unavailable
 
 logger = logging.getLogger("graphbandit.serving")
 

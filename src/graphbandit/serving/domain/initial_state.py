@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..compute.arrays import Floats
-from ..graph import UserGraph
-from ..policies import POLICIES, Policy, Stochastic
-from ..storage import archive
-from ..validate import LARGEST_FEATURE
+from ...compute.arrays import Floats
+from ...graph import UserGraph
+from ...policies import POLICIES, Policy, Stochastic
+from ...storage import archive
+from ...validate import LARGEST_FEATURE
 
 Attributes = Mapping[str, str]
 

@@ -12,15 +12,18 @@ from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 from pydantic_core import to_json
 
-from .. import __version__
-from . import explain, export, recommender
-from .answers import EXPECTED, Answer, Quick, direct, explained, quick
-from .commit import awaited
+from ... import __version__
+from ..domain import explain, recommender
+from ..domain.events import Draft
+from ..domain.history import history
+from ..domain.recommender import Unknown, Wrong
+from ..operations import export
+from ..operations.runtime import Runtime
+from ..store.group_commit import awaited
+from .batching import Desk, shown
 from .dashboard import add_page
-from .desk import Desk, shown
-from .events import Draft
-from .history import history
-from .models import (
+from .responses import EXPECTED, Answer, Quick, direct, explained, quick
+from .schemas import (
     ArmBody,
     BatchAnswer,
     BatchRequest,
@@ -34,8 +37,6 @@ from .models import (
     SingleRequest,
     UserBody,
 )
-from .recommender import Unknown, Wrong
-from .runtime import Runtime
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": Problems, "description": "No token, or a wrong one."},

@@ -13,9 +13,9 @@ from urllib.parse import unquote_to_bytes
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .answers import Answer, Quick, problem
-from .models import SLASH
-from .stats import Stats
+from ..operations.stats import Stats
+from .responses import Answer, Quick, problem
+from .schemas import SLASH
 
 logger = logging.getLogger("graphbandit.serving")
 OPEN = {"/", "/health", "/ready", "/favicon.ico"}

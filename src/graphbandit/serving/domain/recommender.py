@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 from pydantic_core import from_json, to_json
 
-from ..compute.arrays import Floats, Ints
-from ..policies import Policy
-from ..policies.core import kernels
-from ..policies.core.kernels import Requests
-from ..storage import archive
-from .beginning import Attributes, Beginning
+from ...compute.arrays import Floats, Ints
+from ...policies import Policy
+from ...policies.core import kernels
+from ...policies.core.kernels import Requests
+from ...storage import archive
 from .events import Decision, Event, Kind, Reward, count_in, encode, reward_in, table_in
+from .initial_state import Attributes, Beginning
 
 Filter = Mapping[str, Sequence[str]]
 """Attribute: the values that make an arm eligible."""
@@ -91,7 +91,7 @@ class Recommender:
     """The state of the service.
 
     >>> from graphbandit import graphs
-    >>> from graphbandit.serving.recommender import Recommender, Wish
+    >>> from graphbandit.serving.domain.recommender import Recommender, Wish
     >>> graph = graphs.from_edges([("ann", "bob")])
     >>> recommender = Recommender.new(Beginning(graph, ["tea", "coffee"], np.eye(2), [{}, {}]))
     >>> [decision] = recommender.decide([Wish("ann", ["tea"])], np.random.default_rng(0))

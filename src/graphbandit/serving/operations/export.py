@@ -6,10 +6,10 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from .events import Event, Kind, decision_id, decisions_in, reward_in, table_in
-from .recommender import Recommender
-from .service import Service
-from .store import Store
+from ..domain.events import Event, Kind, decision_id, decisions_in, reward_in, table_in
+from ..domain.recommender import Recommender
+from ..store.event_store import Store
+from .recommendation_service import Service
 
 Columns = dict[str, list[Any]]
 

@@ -11,11 +11,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .beginning import Beginning
-from .events import Decision, Draft, Event, Kind, Reward, decisions_in, encode, parse_decision_id, request_key, reward_key
-from .recommender import Offer, Recommender, Request, Unknown, Wrong
-from .snapshots import Snapshots
-from .store import Store
+from ..domain.events import (
+    Decision,
+    Draft,
+    Event,
+    Kind,
+    Reward,
+    decisions_in,
+    encode,
+    parse_decision_id,
+    request_key,
+    reward_key,
+)
+from ..domain.initial_state import Beginning
+from ..domain.recommender import Offer, Recommender, Request, Unknown, Wrong
+from ..store.event_store import Store
+from ..store.snapshots import Snapshots
 
 logger = logging.getLogger("graphbandit.serving")
 REMEMBERED = 50_000

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, StringConstraints, Tag
 
-from ..validate import LARGEST_FEATURE, LARGEST_REWARD
+from ...validate import LARGEST_FEATURE, LARGEST_REWARD
 
 MOST_CANDIDATES = 1000
 MOST_REQUESTS = 1000

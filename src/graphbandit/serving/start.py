@@ -16,20 +16,20 @@ import uvicorn
 from fastapi import FastAPI
 
 from ..compute.compiler import compiling_aside
-from . import logs
-from .app import create_app, quick_answers
-from .beginning import Beginning
-from .files import read_arms, read_graph
-from .guard import Guard, is_loopback
-from .population import Population
-from .recommender import Recommender
-from .rehearsal import rehearse, rehearse_aside
-from .runtime import Runtime
-from .service import Service
-from .settings import Settings
-from .stats import Stats
-from .store import Store, disk_path
-from .wire import Wire
+from .domain.initial_state import Beginning
+from .domain.recommender import Recommender
+from .http.app import create_app, quick_answers
+from .http.fast_path import Wire
+from .http.guard import Guard, is_loopback
+from .operations import json_logs as logs
+from .operations.demo_population import Population
+from .operations.input_files import read_arms, read_graph
+from .operations.recommendation_service import Service
+from .operations.runtime import Runtime
+from .operations.settings import Settings
+from .operations.stats import Stats
+from .operations.warmup import rehearse, rehearse_aside
+from .store.event_store import Store, disk_path
 
 logger = logging.getLogger("graphbandit.serving")
 

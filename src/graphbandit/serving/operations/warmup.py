@@ -15,12 +15,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from .. import graphs
-from ..compute.compiler import COMPILER
-from ..policies import Policy
-from ..policies.core.kernels import Requests
-from ..solvers import DENSE_ROWS, fits_dense
-from .beginning import Beginning
+from ... import graphs
+from ...compute.compiler import COMPILER
+from ...policies import Policy
+from ...policies.core.kernels import Requests
+from ...solvers import DENSE_ROWS, fits_dense
+from ..domain.initial_state import Beginning
 
 logger = logging.getLogger("graphbandit.serving")
 
