@@ -1,7 +1,8 @@
-"""What can happen to a recommender. Events are the truth: a state is what a sequence of them leads to, and nothing else.
+"""What can happen to a recommender. The state is a function of the events, and of nothing else (event sourcing).
 
-Their bodies are JSON, so that the log can be read without us. Users are rows in the order in which they were added; the
-features of an arm are a *version*, a row that is never written again, so that a late reward is learned with what was shown.
+Bodies are JSON, so that the log can be read without this package. A user is a row, numbered in the order in which
+users were added. The features of an arm are a *version*: a row that never changes, so that a late reward is
+learned with the features that were shown.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Any, NamedTuple
 from pydantic_core import from_json, to_json
 
 
-class Kind(IntEnum):
-    """The number is what is stored."""
+class EventKind(IntEnum):
+    """The number is what the store keeps."""
 
     DECIDED = 1
     REWARDED = 2
@@ -26,72 +27,65 @@ class Kind(IntEnum):
 
 
 class Draft(NamedTuple):
-    """An event that has not been written yet."""
+    """An event that is not in the log yet."""
 
-    kind: Kind
+    kind: EventKind
     at: int  # microseconds since 1970
     body: str  # JSON
-    key: str | None = None  # no two events have the same: a retry finds the event that it repeats
-    who: int | None = None  # row of the user
+    key: str | None = None  # unique in the log, so that a retry finds the event that it repeats
+    user: int | None = None  # row of the one user that it is about
+    items: int = 1  # decisions in the body; 1 for all other kinds
 
 
 class Event(NamedTuple):
     """An event of the log."""
 
     seq: int
-    kind: Kind
+    kind: EventKind
     at: int
     body: str
     key: str | None = None
-    who: int | None = None
-    previous: int | None = None  # the event of this user before this one: a history is a walk back, without an index
+    user: int | None = None
+    items: int = 1
+    previous: int | None = None  # the user's event before this one: a linked list, so that a history needs no index
 
 
-class Decision(NamedTuple):
-    """The body of DECIDED is a list of these; the id of one is the number of the event and its item in the list."""
+class DecisionRecord(NamedTuple):
+    """One decision in the body of DECIDED, which is a list of these. Its id is the event's number and its item in the list."""
 
     user: int
-    candidates: list[int] | None  # versions; None: all arms that there were
+    candidates: list[int] | None  # versions; None if all arms were candidates
     arms: list[int]  # versions that were shown, best first
     mean: list[float]
     bonus: list[float]
-    propensity: float  # of the first arm being the first
+    propensity: float  # probability that the first arm came first
     best: float  # the largest mean among the candidates
 
 
-class Reward(NamedTuple):
-    """The body of REWARDED; user and version say what the decision was about, so that nothing has to be looked up to learn."""
+class RewardRecord(NamedTuple):
+    """The body of REWARDED. Repeats user and version of its decision, so that learning needs no look-up."""
 
-    decision: int
+    decision: int  # number of the event
     item: int
-    place: int  # among the arms of the decision
+    place: int  # of the rewarded arm among the arms of the decision
     value: float
     user: int
     version: int
 
 
 def encode(body: object) -> str:
-    """JSON; numbers come back as they were."""
+    """JSON of a body; every float is read back bit for bit."""
     return to_json(body).decode()
 
 
-def decisions_in(body: str) -> list[Decision]:
+def decisions_in(body: str) -> list[DecisionRecord]:
     """The body of DECIDED."""
-    return [Decision(*entry) for entry in from_json(body)]
+    return [DecisionRecord(*entry) for entry in from_json(body)]
 
 
-def count_in(body: str) -> int:
-    """How many decisions there are in the body of DECIDED: each has five brackets, or four and a null.
-
-    >>> count_in(encode([Decision(0, None, [1], [0.5], [0.1], 1.0, 0.5), Decision(7, [3, 4], [4], [0.5], [0.1], 1.0, 0.5)]))
-    2
-    """
-    return (body.count("[") - 1 + body.count("null")) // 5
-
-
-def reward_in(body: str) -> Reward:
+def reward_in(body: str) -> RewardRecord:
     """The body of REWARDED."""
-    return Reward(*from_json(body))
+    return RewardRecord(*from_json(body))
 
 
 def table_in(body: str) -> dict[str, Any]:
@@ -101,7 +95,7 @@ def table_in(body: str) -> dict[str, Any]:
 
 
 def decision_id(seq: int, item: int) -> str:
-    """How a decision is named outside.
+    """The id of a decision in the API.
 
     >>> decision_id(17, 0), parse_decision_id("17.0"), parse_decision_id("17.x")
     ('17.0', (17, 0), None)
@@ -110,7 +104,7 @@ def decision_id(seq: int, item: int) -> str:
 
 
 def parse_decision_id(text: str) -> tuple[int, int] | None:
-    """Number of the event and place in its list; None if there can be no such decision."""
+    """Number of the event and item in its list; None if no decision can have this id."""
     seq, dot, index = text.partition(".")
     if not dot or not (seq.isascii() and seq.isdecimal() and index.isascii() and index.isdecimal()):
         return None
@@ -119,10 +113,10 @@ def parse_decision_id(text: str) -> tuple[int, int] | None:
 
 
 def reward_key(seq: int, item: int, place: int) -> str:
-    """One reward for each arm that was shown."""
+    """Key of a reward: every arm that was shown has at most one."""
     return f"r{seq}.{item}.{place}"
 
 
 def request_key(key: str) -> str:
-    """The idempotency key of a request for recommendations."""
+    """Key of a request for recommendations, from its idempotency key."""
     return f"k{key}"

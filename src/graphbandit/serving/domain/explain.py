@@ -1,4 +1,4 @@
-"""Why a user is shown what it is shown: its own data, what its neighbours add, what is not known."""
+"""Explains recommendations: a user's own data, what its neighbours contribute, and what is uncertain."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ MOST_ARMS = 10
 
 
 def explanation(recommender: Recommender, user: str) -> dict[str, Any]:
-    """Own data, the neighbours' share of the estimate, and what is uncertain."""
+    """A user's own data, its neighbours' share of the estimate, and what is uncertain."""
     row = recommender.row(user)
-    policy = inner(recommender.policy)
-    table: dict[str, Any] = {"user": user, "own": {"rewards": rounds(policy, row)}, "arms": best_arms(recommender, row)}
-    table["neighbours"] = neighbourhood(recommender, row)
+    policy = learning_policy(recommender.policy)
+    table: dict[str, Any] = {"user": user, "own": {"rewards": learned_rewards(policy, row)}}
+    table["arms"] = best_arms(recommender, row)
+    table["neighbours"] = neighbours(recommender, row)
     if isinstance(policy, AdaptiveGraphUCB):
         theta, covariance = policy.moments(row)
         table["estimate"] = theta.tolist()
@@ -38,32 +39,33 @@ def explanation(recommender: Recommender, user: str) -> dict[str, Any]:
     return table
 
 
-def inner(policy: Policy) -> Policy:
-    """The policy that learns."""
+def learning_policy(policy: Policy) -> Policy:
+    """The policy that learns, without the wrapper that randomises its decisions."""
     return policy.policy if isinstance(policy, Stochastic) else policy
 
 
-def rounds(policy: Policy, row: int) -> int | None:
-    """How many rewards of a user have been learned, for policies that keep users apart."""
+def learned_rewards(policy: Policy, row: int) -> int | None:
+    """How many rewards of a user have been learned; None for a policy that does not keep users apart."""
     seen = getattr(policy.state, "seen", None)
     return int(seen.visits[row]) if seen is not None and len(seen.visits) > row else None
 
 
 def best_arms(recommender: Recommender, row: int) -> list[dict[str, Any]]:
-    """All arms as the user would be shown them now."""
+    """All arms, in the order in which the user would be shown them now."""
     return [{"arm": arm, "mean": mean, "bonus": bonus} for arm, mean, bonus in recommender.ranked(row)]
 
 
 def most_uncertain(arms: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The arms that exploration would add most to."""
+    """The arms with the largest bonus."""
     return sorted(arms, key=lambda arm: -arm["bonus"])[:5]
 
 
 def shares(policy: AdaptiveGraphUCB, row: int, theta: Floats) -> dict[str, float]:
-    """How much of the estimate is due to the user's own data, to its neighbours and to everyone.
+    """Shares of the estimate that are due to the user's own data, to its neighbours and to all users.
 
-    Every model's mean is V⁻¹(b + τ g): V⁻¹b is the user's own, τV⁻¹g what it is drawn to, everyone's mean or its neighbours'.
-    Lengths of the three parts, scaled to add up to 1; before anything is known all are 0.
+    Every model's mean is V⁻¹(b + τ g): V⁻¹b comes from the user's own data, τV⁻¹g from the prior mean g, which is that of its
+    neighbours or of all users. The shares are the lengths of the three parts, scaled to add up to 1; all are 0 before the
+    first reward.
     """
     state = policy.state
     weight = model_weights(state)
@@ -79,17 +81,17 @@ def shares(policy: AdaptiveGraphUCB, row: int, theta: Floats) -> dict[str, float
 
 
 def uncertainty(policy: Policy, row: int) -> float | None:
-    """Root mean square of the standard deviations of a user's vector."""
-    policy = inner(policy)
+    """Root mean square of the standard deviations of a user's estimate."""
+    policy = learning_policy(policy)
     if not isinstance(policy, AdaptiveGraphUCB):
         return None
     covariance = policy.moments(row)[1]
     return float(np.sqrt(max(0.0, np.trace(covariance) / policy.dim)))
 
 
-def neighbourhood(recommender: Recommender, row: int) -> list[dict[str, Any]]:
-    """The user's neighbours, the heaviest edges first."""
-    policy = inner(recommender.policy)
+def neighbours(recommender: Recommender, row: int) -> list[dict[str, Any]]:
+    """The user's neighbours, largest weight first."""
+    policy = learning_policy(recommender.policy)
     near = recommender.edges(row)
     total = sum(weight for _, weight in near) or 1.0
     return [
@@ -97,20 +99,20 @@ def neighbourhood(recommender: Recommender, row: int) -> list[dict[str, Any]]:
             "user": recommender.names[other],
             "weight": weight,
             "share": weight / total,
-            "rewards": rounds(policy, other),
+            "rewards": learned_rewards(policy, other),
             "uncertainty": uncertainty(policy, other),
         }
         for other, weight in sorted(near, key=lambda edge: (-edge[1], edge[0]))[:MOST_NEIGHBOURS]
     ]
 
 
-def surroundings(recommender: Recommender, user: str) -> dict[str, Any]:
-    """The user, its neighbours, and the edges among them: what is needed to draw them."""
+def neighbourhood(recommender: Recommender, user: str) -> dict[str, Any]:
+    """A user, its neighbours, and the edges among them, as nodes and edges of a drawing."""
     row = recommender.row(user)
-    near = neighbourhood(recommender, row)
-    policy = inner(recommender.policy)
-    nodes: list[dict[str, Any]] = [{"user": user, "rewards": rounds(policy, row), "uncertainty": uncertainty(policy, row)}]
-    nodes += [{name: node[name] for name in ("user", "rewards", "uncertainty")} for node in near]
+    near = neighbours(recommender, row)
+    policy = learning_policy(recommender.policy)
+    own: dict[str, Any] = dict(user=user, rewards=learned_rewards(policy, row), uncertainty=uncertainty(policy, row))
+    nodes = [own, *({name: node[name] for name in own} for node in near)]
     rows = {recommender.rows[node["user"]]: node["user"] for node in nodes}
     edges = [
         {"a": name, "b": rows[other], "weight": weight}
@@ -123,7 +125,7 @@ def surroundings(recommender: Recommender, user: str) -> dict[str, Any]:
 
 def summary(recommender: Recommender) -> dict[str, Any]:
     """Size of the state, and the evidence for and against the graph."""
-    policy = inner(recommender.policy)
+    policy = learning_policy(recommender.policy)
     table: dict[str, Any] = {
         "policy": type(policy).__name__,
         "users": len(recommender.rows),
@@ -132,7 +134,7 @@ def summary(recommender: Recommender) -> dict[str, Any]:
         "events": recommender.seq,
         "total_decisions": recommender.decisions,
         "total_rewards": recommender.rewards,
-        "example": next(iter(recommender.rows), None),  # an id to look at, for those who know none
+        "example": next(iter(recommender.rows), None),  # an id to look at, for someone who knows none
         "evidence": None,
     }
     if isinstance(policy, AdaptiveGraphUCB):

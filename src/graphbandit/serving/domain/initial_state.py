@@ -1,4 +1,4 @@
-"""What a log begins with: the graph, the arms and the policy of its first day. Kept in the store, which is whole by that."""
+"""Initial graph, arms and policy, stored with the log so that it can be replayed alone."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from ...compute.arrays import Floats
 from ...graph import UserGraph
 from ...policies import POLICIES, Policy, Stochastic
 from ...storage import archive
-from ...validate import LARGEST_FEATURE
+from ...validate import LARGEST_FEATURE, check, one_of
 
 Attributes = Mapping[str, str]
+ARCHIVE_KIND = "beginning"  # part of the file format since 0.1.0
 
 
 @dataclass(frozen=True, eq=False)
-class Beginning:
-    """Users are the ids of the graph; an arm has a name, a row of features and attributes to filter by."""
+class InitialState:
+    """What a log starts from. Users are the ids of the graph; an arm has a name, a row of features, and attributes."""
 
     graph: UserGraph
     arms: Sequence[str]
     features: Floats  # (arms, dim)
-    attributes: Sequence[Attributes]
+    attributes: Sequence[Attributes]  # of each arm, to filter by
     policy: str = "adaptive"
     params: Mapping[str, Any] = field(default_factory=dict)
     epsilon: float = 0.0
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.policy not in POLICIES:
-            raise ValueError(f"policy must be one of {', '.join(POLICIES)}, but it is {self.policy!r}.")
+        check("policy", self.policy, one_of(POLICIES))
         if "items" in inspect.signature(POLICIES[self.policy]).parameters:
             raise ValueError(f"policy {self.policy!r} needs a fixed catalogue of items, but a service's arms change.")
         if len(set(self.arms)) != len(self.arms):
@@ -57,28 +57,28 @@ class Beginning:
         return [str(name) for name in self.graph.ids or range(self.graph.n_users)]
 
     @property
-    def kind(self) -> type[Policy]:
-        """The class of the policy."""
+    def policy_class(self) -> type[Policy]:
+        """The class of the policy that `make_policy` returns."""
         return Stochastic if self.epsilon else POLICIES[self.policy]
 
     def make_policy(self) -> Policy:
-        """The policy before the first event. It knows rows only: names are the recommender's."""
-        kind: Any = POLICIES[self.policy]
-        policy: Policy = kind(UserGraph(self.graph.adjacency), self.dim, seed=self.seed, **self.params)
+        """The policy before the first event. It knows users by row; the recommender knows their names."""
+        inner: Any = POLICIES[self.policy]
+        policy: Policy = inner(UserGraph(self.graph.adjacency), self.dim, seed=self.seed, **self.params)
         return Stochastic(policy, epsilon=self.epsilon, seed=self.seed) if self.epsilon else policy
 
     def to_bytes(self) -> bytes:
-        """The form in which it is stored."""
+        """The archive that the store keeps."""
         header = dict(policy=self.policy, params=dict(self.params), epsilon=self.epsilon, seed=self.seed)
         header |= dict(users=self.users, arms=list(self.arms), attributes=[dict(entry) for entry in self.attributes])
         matrix = self.graph.adjacency
         arrays = {"features": self.features, "data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
-        return archive.to_bytes("beginning", header, arrays)
+        return archive.to_bytes(ARCHIVE_KIND, header, arrays)
 
     @classmethod
-    def from_bytes(cls, content: bytes) -> Beginning:
-        """What `to_bytes` wrote."""
-        header, arrays = archive.from_bytes(content, "beginning", "the beginning of the log")
+    def from_bytes(cls, content: bytes) -> InitialState:
+        """Read what `to_bytes` wrote."""
+        header, arrays = archive.from_bytes(content, ARCHIVE_KIND, "the initial state of the log")
         n = len(header["users"])
         matrix = sparse.csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(n, n))
         fields = {name: header[name] for name in ("arms", "attributes", "policy", "params", "epsilon", "seed")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.responses import StreamingResponse
@@ -13,22 +13,21 @@ from fastapi.routing import APIRoute
 from pydantic_core import to_json
 
 from ... import __version__
-from ..domain import explain, recommender
-from ..domain.events import Draft
+from ..domain import explain, proposals, recommender
+from ..domain.errors import InvalidRequest, UnknownName
 from ..domain.history import history
-from ..domain.recommender import Unknown, Wrong
+from ..domain.proposals import ProposedChange
 from ..operations import export
 from ..operations.runtime import Runtime
-from ..store.group_commit import awaited
-from .batching import Desk, shown
+from .batching import Batcher
 from .dashboard import add_page
-from .responses import EXPECTED, Answer, Quick, direct, explained, quick
+from .responses import EXPECTED, Handler, HttpResponse, error_response, handler
 from .schemas import (
     ArmBody,
     BatchAnswer,
     BatchRequest,
+    ChangeAnswer,
     DecisionAnswer,
-    Done,
     EdgeBody,
     PathId,
     Problems,
@@ -40,7 +39,7 @@ from .schemas import (
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": Problems, "description": "No token, or a wrong one."},
-    404: {"model": Problems, "description": "A name that is not there."},
+    404: {"model": Problems, "description": "A user, arm, edge or decision that does not exist."},
     413: {"model": Problems, "description": "The body is too large."},
     415: {"model": Problems, "description": "The body is not JSON."},
     422: {"model": Problems, "description": "Something is wrong with a field, which is named."},
@@ -49,21 +48,8 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-class DirectRoute(APIRoute):
-    """A route whose signature is for the documentation: the body goes straight to its model, and the answer straight out."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """What is called."""
-        answer = direct(get_type_hints(self.endpoint, include_extras=True)["body"], self.endpoint)
-
-        async def handle(request: Request) -> Response:
-            return as_response(await answer(request.headers.get("content-type", "").encode(), await request.body()))
-
-        return handle
-
-
 def create_app(runtime: Callable[[], Runtime], on_failure: Callable[[], None] = lambda: None) -> FastAPI:
-    """The application; `runtime` is called when the event loop runs."""
+    """The application; `runtime` is called once the event loop runs."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -91,111 +77,128 @@ def create_app(runtime: Callable[[], Runtime], on_failure: Callable[[], None] = 
 
 
 def add_errors(app: FastAPI) -> None:
-    """All errors have one form."""
+    """Give all errors one form."""
 
-    async def answer(_: Request, error: Exception) -> Response:
-        return as_response(explained(error))
+    async def respond(_: Request, error: Exception) -> Response:
+        return as_response(error_response(error))
 
     for kind in EXPECTED:
-        app.add_exception_handler(kind, answer)
+        app.add_exception_handler(kind, respond)
 
 
-def as_response(answer: Answer) -> Response:
-    """An answer as the framework knows it."""
-    return Response(answer.body, answer.status, dict(answer.headers), media_type="application/json")
+def as_response(response: HttpResponse) -> Response:
+    """A response in the framework's form."""
+    return Response(response.body, response.status, dict(response.headers), media_type="application/json")
 
 
-def as_json(content: Any) -> Response:
-    """An answer that needs no validation."""
-    return Response(to_json(content), media_type="application/json")
+FAST_PATHS = ("/v1/recommendations", "/v1/rewards")
+"""POST requests to these paths may be taken below the framework, which would take longer than the decision."""
 
 
-def quick_answers(app: FastAPI) -> dict[str, Quick]:
-    """Path: what answers a POST to it below the framework, which would cost more than the answer."""
-    desk: Desk = app.state.desk
-    return {"/v1/recommendations": quick(SingleRequest, desk.recommend), "/v1/rewards": quick(Rewards, desk.reward)}
+def fast_handlers(app: FastAPI) -> dict[str, Handler]:
+    """Path: the handler of a POST request to it."""
+    return {path: app.state.handlers[path] for path in FAST_PATHS}
 
 
 def add_decisions(app: FastAPI) -> None:
-    """The two questions that a service lives of."""
-    settings: dict[str, Any] = dict(route_class_override=DirectRoute, methods=["POST"], responses=ERRORS)
-    desk = app.state.desk = Desk(lambda: app.state.runtime)
+    """Recommendation and reward endpoints. Their handlers also serve the fast path."""
+    batcher = Batcher(lambda: app.state.runtime)
+    app.state.handlers = {
+        "/v1/recommendations": handler(SingleRequest, batcher.recommend),
+        "/v1/recommendations/batch": handler(BatchRequest, batcher.recommend_batch),
+        "/v1/rewards": handler(Rewards, batcher.reward),
+    }
 
-    async def recommend(body: SingleRequest) -> bytes:
+    # What follows describes the endpoints in the OpenAPI document; `HandlerRoute` calls the handlers above instead.
+
+    async def recommend(body: SingleRequest) -> None:
         """Choose arms for a user. The decision is in the log when the answer arrives."""
-        return await awaited(lambda reply: desk.recommend(body, reply))
 
-    async def recommend_batch(body: BatchRequest) -> bytes:
+    async def recommend_batch(body: BatchRequest) -> None:
         """Choose arms for many users at once."""
-        runtime: Runtime = app.state.runtime
-        state = runtime.service.recommender
-        seq, decisions = await runtime.decide(body.requests, body.idempotency_key)
-        return to_json({"decisions": [shown(state, seq, index, decision) for index, decision in enumerate(decisions)]})
 
-    async def reward(body: Rewards) -> bytes:
+    async def reward(body: Rewards) -> None:
         """Say what decisions earned: one reward, or a list. Repeating it is harmless, and there is no deadline."""
-        return await awaited(lambda reply: desk.reward(body, reply))
 
+    settings: dict[str, Any] = dict(route_class_override=HandlerRoute, methods=["POST"], responses=ERRORS)
     router = app.router
     router.add_api_route("/v1/recommendations", recommend, response_model=DecisionAnswer, **settings)
     router.add_api_route("/v1/recommendations/batch", recommend_batch, response_model=BatchAnswer, **settings)
     router.add_api_route("/v1/rewards", reward, response_model=RewardAnswer, **settings)
 
 
-def add_changes(app: FastAPI) -> None:
-    """Users, edges and arms come and go while the service runs."""
+class HandlerRoute(APIRoute):
+    """A route whose signature is for the documentation only: the handler of its path takes the request."""
 
-    async def change(draft: Draft) -> Done:
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The function that answers a request."""
+
+        async def respond(request: Request) -> Response:
+            handle: Handler = request.app.state.handlers[self.path]
+            content_type, body = request.headers.get("content-type", "").encode(), await request.body()
+            answered: asyncio.Future[HttpResponse] = asyncio.get_running_loop().create_future()
+            handle(content_type, body, lambda response: None if answered.done() else answered.set_result(response))
+            return as_response(await answered)
+
+        return respond
+
+
+def add_changes(app: FastAPI) -> None:
+    """Endpoints that change users, edges and arms while the service runs."""
+
+    def state() -> recommender.Recommender:
+        found: recommender.Recommender = app.state.runtime.service.recommender
+        return found
+
+    async def change(proposal: ProposedChange) -> ChangeAnswer:
         runtime: Runtime = app.state.runtime
-        state = runtime.service.recommender
-        (event,) = await runtime.commit([draft])
-        reason = state.refused.get(event.seq)
-        if reason is not None:
-            raise Wrong("policy", reason)
-        return Done(event=event.seq)
+        [result] = await runtime.commit([proposal])
+        if isinstance(result, InvalidRequest):
+            raise result
+        return ChangeAnswer(event=result.seq)
 
     @app.put("/v1/users/{user}", responses=ERRORS)
-    async def put_user(user: PathId, body: UserBody | None = None) -> Done:
-        """Add a user with its neighbours, or join one that there is to more of them."""
-        return await change(app.state.runtime.service.put_user(user, {} if body is None else body.edges))
+    async def put_user(user: PathId, body: UserBody | None = None) -> ChangeAnswer:
+        """Add a user with its neighbours, or add neighbours of an existing user."""
+        return await change(proposals.put_user(state(), user, {} if body is None else body.edges))
 
     @app.delete("/v1/users/{user}", responses=ERRORS)
-    async def delete_user(user: PathId) -> Done:
+    async def delete_user(user: PathId) -> ChangeAnswer:
         """Forget a user: its edges go, and what was learned from it."""
-        return await change(app.state.runtime.service.delete_user(user))
+        return await change(proposals.delete_user(state(), user))
 
     @app.put("/v1/edges/{a}/{b}", responses=ERRORS)
-    async def put_edge(a: PathId, b: PathId, body: EdgeBody | None = None) -> Done:
-        """Join two users, or change the weight of their edge."""
-        return await change(app.state.runtime.service.put_edge(a, b, 1.0 if body is None else body.weight))
+    async def put_edge(a: PathId, b: PathId, body: EdgeBody | None = None) -> ChangeAnswer:
+        """Connect two users, or change the weight of their edge."""
+        return await change(proposals.put_edge(state(), a, b, 1.0 if body is None else body.weight))
 
     @app.delete("/v1/edges/{a}/{b}", responses=ERRORS)
-    async def delete_edge(a: PathId, b: PathId) -> Done:
-        """Part two users."""
-        return await change(app.state.runtime.service.delete_edge(a, b))
+    async def delete_edge(a: PathId, b: PathId) -> ChangeAnswer:
+        """Remove the edge between two users."""
+        return await change(proposals.delete_edge(state(), a, b))
 
     @app.put("/v1/arms/{arm}", responses=ERRORS)
-    async def put_arm(arm: PathId, body: ArmBody) -> Done:
+    async def put_arm(arm: PathId, body: ArmBody) -> ChangeAnswer:
         """Add an arm, or replace its features and attributes. Rewards of earlier decisions are learned with what was shown."""
-        return await change(app.state.runtime.service.put_arm(arm, body.features, body.attributes))
+        return await change(proposals.put_arm(state(), arm, body.features, body.attributes))
 
     @app.delete("/v1/arms/{arm}", responses=ERRORS)
-    async def delete_arm(arm: PathId) -> Done:
-        """No append_rows offer an arm. Rewards of earlier decisions are still learned."""
-        return await change(app.state.runtime.service.delete_arm(arm))
+    async def delete_arm(arm: PathId) -> ChangeAnswer:
+        """Stop offering an arm. Rewards of earlier decisions are still learned."""
+        return await change(proposals.delete_arm(state(), arm))
 
 
 def add_views(app: FastAPI) -> None:
-    """Questions about the state; they change nothing."""
+    """Endpoints that read the state."""
 
     @app.get("/v1/users/{user}", responses=ERRORS)
     async def get_user(user: PathId) -> dict[str, Any]:
         """A user, its neighbours, and how uncertain they are."""
-        return explain.surroundings(app.state.runtime.service.recommender, user)
+        return explain.neighbourhood(app.state.runtime.service.recommender, user)
 
     @app.get("/v1/users/{user}/explanation", responses=ERRORS)
     async def get_explanation(user: PathId) -> dict[str, Any]:
-        """Own data, the neighbours' share of the estimate, what is uncertain."""
+        """A user's own data, its neighbours' share of the estimate, and what is uncertain."""
         return explain.explanation(app.state.runtime.service.recommender, user)
 
     @app.get("/v1/users/{user}/history", responses=ERRORS)
@@ -219,7 +222,7 @@ def add_views(app: FastAPI) -> None:
         state = app.state.runtime.service.recommender
         weight = state.weight(state.row(a, "a"), state.row(b, "b"))
         if not weight:
-            raise Unknown("b", f"there is no edge between {a!r} and {b!r}.")
+            raise UnknownName("b", f"there is no edge between {a!r} and {b!r}.")
         return {"a": a, "b": b, "weight": weight}
 
     @app.get("/v1/stats", responses=ERRORS)
@@ -228,22 +231,22 @@ def add_views(app: FastAPI) -> None:
     ) -> Response:
         """What has happened since the start, and the evidence for the graph: what the page shows.
 
-        `series` is the one to tell of; without it, both. `points`: put steps of time together until there are at most so many.
+        `series`: only this one; without it, both. `points`: merge steps of time until there are at most so many.
         """
         runtime: Runtime = app.state.runtime
-        told = runtime.stats.table(series, points) | explain.summary(runtime.service.recommender)
-        return as_json(told | {"trouble": runtime.trouble})
+        table = runtime.stats.table(series, points) | explain.summary(runtime.service.recommender)
+        return Response(to_json(table | {"trouble": runtime.trouble}), media_type="application/json")
 
     @app.get("/v1/state", responses=ERRORS)
     async def state() -> dict[str, Any]:
         """Number of the last event and a hash of the whole state, which a replay of the log must reproduce."""
         runtime: Runtime = app.state.runtime
-        header, arrays = await runtime.packed(runtime.service)
+        header, arrays = await runtime.copy_state(runtime.service)
         return {"event": header["seq"], "sha256": await asyncio.to_thread(recommender.digest, header, arrays)}
 
 
 def add_export(app: FastAPI) -> None:
-    """The log for those who evaluate it."""
+    """Endpoints that export the log, for evaluation."""
     parquet = "application/vnd.apache.parquet"
     content: dict[int | str, dict[str, Any]] = {200: {"content": {parquet: {}}, "description": "A Parquet file."}}
     settings: dict[str, Any] = dict(response_class=Response, responses=ERRORS | content)
@@ -260,7 +263,7 @@ def add_export(app: FastAPI) -> None:
 
     @app.get("/v1/export/arms.parquet", **settings)
     async def arms() -> Response:
-        """Every version of every arm, by which decisions name their candidates, and from when to when it was offered."""
+        """Every version of every arm, by which decisions name their candidates, and the time in which it was offered."""
         service = app.state.runtime.service
         columns = export.arm_columns(service.recommender)
         content = await asyncio.to_thread(export.arm_table, service.store, columns, service.recommender.seq)
@@ -268,7 +271,7 @@ def add_export(app: FastAPI) -> None:
 
 
 def add_health(app: FastAPI) -> None:
-    """For those who watch over the process."""
+    """Endpoints for monitoring."""
 
     @app.get("/health")
     async def health() -> dict[str, str]:

@@ -1,7 +1,6 @@
-"""Single requests, answered together: what arrives in one turn of the event loop is decided by one call of the policy and
-written as one group.
+"""Batching: requests that arrive in one turn of the event loop are decided by one call of the policy and written together.
 
-Whoever asks is called back. A future and a task for each request would cost more than its decision.
+Results go to callbacks: a future and a task for each request would cost more than its decision.
 """
 
 from __future__ import annotations
@@ -12,140 +11,149 @@ from typing import Any, NamedTuple
 
 from pydantic_core import to_json
 
-from ..domain.events import Decision, Draft, Event, decision_id
-from ..domain.recommender import Offer, Recommender, Unknown, Wrong
-from ..operations.recommendation_service import Outcome, settled
+from ..domain.errors import InvalidRequest
+from ..domain.events import DecisionRecord
+from ..domain.proposals import Proposal, ProposedDecisions, RequestBatch
+from ..domain.recommender import Recommender
+from ..operations.recommendation_service import Logged, RecommendationService, RewardCounts
 from ..operations.runtime import Runtime
-from .responses import Reply
-from .schemas import RewardBatch, RewardRequest, SingleRequest
+from ..store.group_commit import Callback
+from .schemas import BatchRequest, RewardBatch, RewardRequest, SingleRequest
 
-PAUSE = 0.002  # seconds between two turns when there is much to do
-
-
-class Asked(NamedTuple):
-    """A request for a recommendation that waits for its turn."""
-
-    request: SingleRequest
-    reply: Reply
+PAUSE = 0.002  # seconds between two batches under load
 
 
-class Told(NamedTuple):
-    """A reward that waits for its turn."""
+class Waiting(NamedTuple):
+    """A request that waits for the next batch: one to be decided, or rewards that are proposed already."""
 
-    draft: Draft
-    value: float
-    best: float  # of the arms that could have been shown
-    reply: Reply
+    asked: RequestBatch | Sequence[Proposal]
+    content: Callable[[Recommender, Sequence[Logged]], dict[str, Any]]  # of the response, once the events are logged
+    done: Callback[bytes]
 
 
-class Desk:
-    """Takes single requests and rewards; belongs to the event loop."""
+class Batcher:
+    """Takes recommendations and rewards; belongs to the event loop."""
 
     def __init__(self, runtime: Callable[[], Runtime]) -> None:
         self._runtime = runtime
-        self._asked: list[Asked] = []
-        self._told: list[Told] = []
+        self._waiting: list[Waiting] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._not_before = 0.0  # when the next turn may be, in the loop's time
+        self._not_before = 0.0  # when the next batch may run, in the loop's time
 
-    def recommend(self, request: SingleRequest, reply: Reply) -> None:
+    def recommend(self, request: SingleRequest, done: Callback[bytes]) -> None:
         """Choose arms for a user."""
-        self._turn_soon()
-        self._asked.append(Asked(request, reply))
+        self._enqueue(Waiting(RequestBatch([request], request.idempotency_key), _one_decision, done))
 
-    def reward(self, body: RewardRequest | RewardBatch, reply: Reply) -> None:
-        """Take rewards; most are single ones, of a decision that is still in memory."""
-        runtime = self._runtime()
-        entries: Sequence[RewardRequest] = body.rewards if isinstance(body, RewardBatch) else (body,)
-        outcomes = [Outcome(entry.decision, entry.value, entry.arm) for entry in entries]
-        shown = runtime.service.recall(outcomes[0].decision) if len(outcomes) == 1 else None
-        if shown is not None:
-            draft = runtime.service.reward(outcomes[0], shown)
-            self._turn_soon()
-            self._told.append(Told(draft, outcomes[0].value, shown.best, reply))
+    def recommend_batch(self, body: BatchRequest, done: Callback[bytes]) -> None:
+        """Choose arms for many users."""
+        self._enqueue(Waiting(RequestBatch(body.requests, body.idempotency_key), _all_decisions, done))
+
+    def reward(self, body: RewardRequest | RewardBatch, done: Callback[bytes]) -> None:
+        """Take rewards. Most are of decisions that are still in memory; the others are read from the store first."""
+        service = self._runtime().service
+        rewards: Sequence[RewardRequest] = body.rewards if isinstance(body, RewardBatch) else (body,)
+        decisions = [service.recent_decision(reward.decision) for reward in rewards]
+        if None not in decisions:
+            self._enqueue(Waiting(service.propose_rewards(rewards, decisions), _counts, done))
             return
-        task = asyncio.get_running_loop().create_task(self._reward(runtime, outcomes, reply))
+        task = asyncio.get_running_loop().create_task(self._reward_stored(service, rewards, done))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _reward(self, runtime: Runtime, outcomes: list[Outcome], reply: Reply) -> None:
+    async def _reward_stored(
+        self, service: RecommendationService, rewards: Sequence[RewardRequest], done: Callback[bytes]
+    ) -> None:
         try:
-            accepted, duplicates = await runtime.reward(outcomes)
-            reply(to_json({"accepted": accepted, "duplicates": duplicates}))
+            names = [reward.decision for reward in rewards]
+            decisions = [
+                service.recent_decision(name) or await asyncio.to_thread(service.stored_decision, name) for name in names
+            ]
+            self._enqueue(Waiting(service.propose_rewards(rewards, decisions), _counts, done))
         except Exception as error:
-            reply(error)
+            done(error)
 
-    def _turn_soon(self) -> None:
-        """At once, or a moment after a turn that was for many: then the next call of the policy and the next commit are too."""
-        if not self._asked and not self._told:
+    def _enqueue(self, waiting: Waiting) -> None:
+        """Run now, or after PAUSE if the last batch had several requests."""
+        if not self._waiting:
             loop = asyncio.get_running_loop()
-            wait = self._not_before - loop.time()
-            loop.call_later(wait, self._turn) if wait > 0 else loop.call_soon(self._turn)
+            delay = self._not_before - loop.time()
+            loop.call_later(delay, self._run) if delay > 0 else loop.call_soon(self._run)
+        self._waiting.append(waiting)
 
-    def _turn(self) -> None:
-        asked, self._asked = self._asked, []
-        told, self._told = self._told, []
-        self._not_before = asyncio.get_running_loop().time() + PAUSE if len(asked) + len(told) > 1 else 0.0
+    def _run(self) -> None:
+        batch, self._waiting = self._waiting, []
+        self._not_before = asyncio.get_running_loop().time() + PAUSE if len(batch) > 1 else 0.0
         try:
-            self._decide(self._runtime(), asked, told)
-        except Exception as error:  # the service stops, the store does not keep up, or a defect of ours
-            for reply in [*(entry.reply for entry in asked), *(entry.reply for entry in told)]:
-                reply(error)
-
-    def _decide(self, runtime: Runtime, asked: list[Asked], told: list[Told]) -> None:
-        service = runtime.service
-        offers: list[Offer] = []
-        takers: list[Asked] = []
-        refused: list[tuple[Reply, Exception]] = []
-        for question in asked:
-            try:
-                offers.append(service.recommender.offer(question.request))
-                takers.append(question)
-            except (Unknown, Wrong) as error:
-                refused.append((question.reply, error))
-        decisions = service.choose(offers) if offers else []
-        drafts = [service.draft([made], taker.request.idempotency_key) for made, taker in zip(decisions, takers, strict=True)]
-
-        def written(events: list[Event] | Exception) -> None:
-            if isinstance(events, Exception):
-                for reply in [*(entry.reply for entry in takers), *(entry.reply for entry in told)]:
-                    reply(events)
-                return
-            for event, draft, made, taker in zip(events, drafts, decisions, takers, strict=False):
-                taker.reply(answered(runtime, service.recommender, event, draft, made))
-            for event, waiting in zip(events[len(drafts) :], told, strict=True):
-                is_new = runtime.count_reward(event, waiting.draft, waiting.value, waiting.best)
-                waiting.reply(ACCEPTED if is_new else REPEATED)
-
-        if drafts or told:
-            runtime.submit([*drafts, *[waiting.draft for waiting in told]], written)
-        for reply, reason in refused:
-            reply(reason)
+            runtime = self._runtime()
+            service = runtime.service
+            decided = iter(service.propose([entry.asked for entry in batch if isinstance(entry.asked, RequestBatch)]))
+        except Exception as error:  # the service stops, or a defect
+            for entry in batch:
+                entry.done(error)
+            return
+        accepted: list[tuple[Waiting, Sequence[Proposal]]] = []
+        for entry in batch:
+            made = next(decided) if isinstance(entry.asked, RequestBatch) else entry.asked
+            if isinstance(made, ValueError):
+                entry.done(made)
+            else:
+                accepted.append((entry, [made] if isinstance(made, ProposedDecisions) else made))
+        _submit(runtime, accepted)
 
 
-ACCEPTED = to_json({"accepted": 1, "duplicates": 0})
-REPEATED = to_json({"accepted": 0, "duplicates": 1})
+def _submit(runtime: Runtime, accepted: list[tuple[Waiting, Sequence[Proposal]]]) -> None:
+    """Log, apply, count, and respond."""
+    service = runtime.service
+
+    def logged(results: list[Logged | InvalidRequest] | Exception) -> None:
+        start = 0
+        for entry, made in accepted:
+            end = start + len(made)
+            entry.done(results if isinstance(results, Exception) else _response(service, entry, results[start:end]))
+            start = end
+
+    if accepted:
+        try:
+            runtime.submit([proposal for _, made in accepted for proposal in made], logged)
+        except Exception as error:  # the store does not keep up
+            logged(error)
 
 
-def answered(runtime: Runtime, state: Recommender, event: Event, draft: Draft, made: Decision) -> bytes | Exception:
-    """The answer to a request whose decision is in the log."""
+def _response(
+    service: RecommendationService, waiting: Waiting, results: Sequence[Logged | InvalidRequest]
+) -> bytes | Exception:
+    """The response to one request. An error is returned, not raised, so that the rest of the batch is still answered."""
+    logged: list[Logged] = []
+    for result in results:
+        if isinstance(result, InvalidRequest):
+            return result
+        logged.append(result)
     try:
-        (decision,) = settled(event, draft, [made])
-        if decision is made:
-            runtime.count_decisions(event.seq, [made])
-        return to_json(shown(state, event.seq, 0, decision))
-    except (
-        Exception
-    ) as error:  # a key that was used for others; or a defect of ours, which the rest of the turn is not to pay for
+        return to_json(waiting.content(service.recommender, logged))
+    except Exception as error:
         return error
 
 
-def shown(state: Recommender, seq: int, index: int, decision: Decision) -> dict[str, Any]:
-    """A decision as the client sees it."""
+def _one_decision(state: Recommender, logged: Sequence[Logged]) -> dict[str, Any]:
+    [result] = logged
+    return decision_content(state, result.ids[0], result.decisions[0])
+
+
+def _all_decisions(state: Recommender, logged: Sequence[Logged]) -> dict[str, Any]:
+    [result] = logged
+    pairs = zip(result.ids, result.decisions, strict=True)
+    return {"decisions": [decision_content(state, name, decision) for name, decision in pairs]}
+
+
+def _counts(_: Recommender, logged: Sequence[Logged]) -> dict[str, int]:
+    return RewardCounts.of(logged)._asdict()
+
+
+def decision_content(state: Recommender, name: str, decision: DecisionRecord) -> dict[str, Any]:
+    """A decision in the words of the API."""
     names = state.versions
     arms = [
         {"arm": names[version], "mean": mean, "bonus": bonus}
         for version, mean, bonus in zip(decision.arms, decision.mean, decision.bonus, strict=True)
     ]
-    name = decision_id(seq, index)
     return {"decision": name, "user": state.names[decision.user], "arms": arms, "propensity": decision.propensity}

@@ -1,4 +1,4 @@
-"""What every request passes first: the path, the token, the rate, the size; and what is counted and logged of it last."""
+"""Checks every request before it is handled (host, token, rate, size), and counts and logs it afterwards."""
 
 from __future__ import annotations
 
@@ -8,31 +8,29 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
-from ipaddress import ip_address
 from urllib.parse import unquote_to_bytes
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ..domain.limits import ENCODED_SLASH
+from ..operations.settings import is_loopback
 from ..operations.stats import Stats
-from .responses import Answer, Quick, problem
-from .schemas import SLASH
+from .responses import Handler, HttpResponse, problem
 
 logger = logging.getLogger("graphbandit.serving")
-OPEN = {"/", "/health", "/ready", "/favicon.ico"}
-"""Paths without data, which need no token; what begins with /assets/ too."""
-ROUTES = {
-    "recommendations", "rewards", "users", "edges", "arms", "stats", "state", "export", "report",
-}  # fmt: skip
+PUBLIC_PATHS = {"/", "/health", "/ready", "/favicon.ico"}
+"""Paths without data, which need no token. Those below /assets/ need none either."""
+COUNTED_ROUTES = {"recommendations", "rewards", "users", "edges", "arms", "stats", "state", "export"}
 
 
-class Bucket:
-    """A rate limit: so many requests a second, and twice as many at once."""
+class TokenBucket:
+    """A rate limit: `rate` requests a second, and bursts of twice as many."""
 
     def __init__(self, rate: float) -> None:
         self.rate, self.level, self.at = rate, 2.0 * rate, time.monotonic()
 
     def take(self) -> float:
-        """0 if there is room, else the seconds until there is."""
+        """0 if a request is allowed now, else the seconds until one is."""
         now = time.monotonic()
         self.level = min(2.0 * self.rate, self.level + (now - self.at) * self.rate)
         self.at = now
@@ -43,38 +41,38 @@ class Bucket:
 
 
 class Guard:
-    """The outermost ASGI application, and what `Wire` asks on its short way.
+    """The outermost ASGI application; the fast path uses its checks as well.
 
     Parameters
     ----------
-    quick
-        Path: what answers a POST to it without the way through the framework, which costs more than a decision.
+    fast_handlers
+        Path: the handler of a POST request to it, for the fast path.
     tokens
-        Any of them opens the API; none: everybody may.
+        Each of them gives access to the API; without tokens everybody has access.
     rate
-        Requests a second for each token; 0: no limit.
-    largest
-        Bytes of a body.
-    local
-        Answer only requests that are addressed to this machine: a web page elsewhere cannot reach a service without a token by
-        giving our address a name.
+        Requests a second for each token; 0 for no limit.
+    largest_body
+        In bytes.
+    only_local
+        Accept loopback Host headers only (DNS-rebinding protection).
     """
 
     def __init__(
         self,
         app: ASGIApp,
         stats: Stats,
-        quick: Mapping[str, Quick],
+        fast_handlers: Mapping[str, Handler],
         *,
         tokens: Sequence[str] = (),
         rate: float = 0.0,
-        largest: int = 2**23,
-        local: bool = False,
+        largest_body: int = 2**23,
+        only_local: bool = False,
     ) -> None:
-        self.app, self.stats, self.quick, self.largest, self.local = app, stats, quick, largest, local
-        # Digests have one length, so that comparing them says nothing about the length of a token either.
+        self.app, self.stats, self.fast_handlers = app, stats, fast_handlers
+        self.largest_body, self.only_local = largest_body, only_local
+        # Digests have one length, so that the time of a comparison does not reveal the length of a token.
         self._tokens = [sha256(token.encode()).digest() for token in tokens]
-        self._buckets = [Bucket(rate) for _ in tokens or [""]] if rate else []
+        self._buckets = [TokenBucket(rate) for _ in tokens or [""]] if rate else []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -91,78 +89,78 @@ class Guard:
 
         try:
             headers = dict(scope["headers"])
-            path = decoded(scope.get("raw_path") or scope["path"].encode())
+            path = decode_path(scope.get("raw_path") or scope["path"].encode())
             if path is None:
-                answer: Answer | None = problem(422, "path", "the path must be UTF-8.", "refused")
+                refusal: HttpResponse | None = problem(422, "path", "the path must be UTF-8.", "refused")
             else:
                 scope["path"] = path
-                answer = self.refusal(path, headers)
-            if answer is None and b"transfer-encoding" in headers:
+                refusal = self.refusal(path, headers)
+            if refusal is None and b"transfer-encoding" in headers:
                 body = await self._body(receive)
                 if body is None:
-                    answer = self._too_large()
+                    refusal = self._too_large()
                 else:
-                    receive = replayed(body, receive)
-            if answer is None:
+                    receive = body_again(body, receive)
+            if refusal is None:
                 await self.app(scope, receive, watched)
             else:
-                status = answer.status
-                await respond(send, answer)
+                status = refusal.status
+                await send_response(send, refusal)
         finally:
-            self.note(scope["path"], scope["method"], status, start)
+            self.record(scope["path"], scope["method"], status, start)
 
-    def note(self, path: str, method: str, status: int, start: float) -> None:
-        """A request that came at `start` has been answered."""
-        seconds, route = time.perf_counter() - start, label(path)
-        self.stats.answered(route, status, seconds)
+    def record(self, path: str, method: str, status: int, start: float) -> None:
+        """Count and log a request that arrived at `start` and has been answered."""
+        seconds, route = time.perf_counter() - start, route_name(path)
+        self.stats.count_request(route, status, seconds)
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug("request", extra={"route": route, "method": method, "status": status, "seconds": seconds})
 
-    def refusal(self, path: str, headers: Mapping[bytes, bytes]) -> Answer | None:
-        """Why the request is turned away; None if it is not."""
-        if self.local and not is_local(headers.get(b"host", b"")):
+    def refusal(self, path: str, headers: Mapping[bytes, bytes]) -> HttpResponse | None:
+        """The response to a request that is refused; None if it is not."""
+        if self.only_local and not is_local(headers.get(b"host", b"")):
             return problem(421, "host", "this service answers requests to 127.0.0.1 or localhost only.", "refused")
-        if path not in OPEN and not path.startswith("/assets/"):
+        if path not in PUBLIC_PATHS and not path.startswith("/assets/"):
             caller = self._caller(headers.get(b"authorization", b"")) if self._tokens else 0
             if caller is None:
                 return problem(401, "authorization", "a bearer token is needed.", "refused", {"www-authenticate": "Bearer"})
             if self._buckets and (wait := self._buckets[caller].take()):
                 return problem(429, "authorization", "too many requests.", "refused", {"retry-after": str(int(wait) + 1)})
         length = headers.get(b"content-length", b"")
-        if length and (not length.isdigit() or int(length[:20]) > self.largest):
+        if length and (not length.isdigit() or int(length[:20]) > self.largest_body):
             return self._too_large()
         return None
 
-    def _too_large(self) -> Answer:
+    def _too_large(self) -> HttpResponse:
         return problem(
-            413, "body", f"the body must not be larger than {self.largest} bytes.", "refused", {"connection": "close"}
+            413, "body", f"the body must not be larger than {self.largest_body} bytes.", "refused", {"connection": "close"}
         )
 
     def _caller(self, authorization: bytes) -> int | None:
-        """The number of the token; all of them are compared, each in constant time."""
+        """The position of the token in the list. All tokens are compared, each in constant time."""
         scheme, _, token = authorization.partition(b" ")
         digest = sha256(token.strip()).digest()
         found = [number for number, known in enumerate(self._tokens) if hmac.compare_digest(known, digest)]
         return found[0] if found and scheme.lower() == b"bearer" else None
 
     async def _body(self, receive: Receive) -> bytes | None:
-        """The whole body; None if it is too large, which a body in chunks does not say before."""
+        """The whole body; None if it is too large, which a chunked body does not announce."""
         message = await receive()
         body: bytes = message.get("body", b"")
         if not message.get("more_body", False):
-            return body if len(body) <= self.largest else None
+            return body if len(body) <= self.largest_body else None
         parts, size = [body], len(body)
         while message.get("more_body", False):
             message = await receive()
             parts.append(message.get("body", b""))
             size += len(parts[-1])
-            if size > self.largest:
+            if size > self.largest_body:
                 return None
         return b"".join(parts)
 
 
-def replayed(body: bytes, receive: Receive) -> Receive:
-    """A body that has been read, to be read again."""
+def body_again(body: bytes, receive: Receive) -> Receive:
+    """A channel from which a body that was read already can be read again."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:
@@ -171,10 +169,10 @@ def replayed(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-def decoded(path: bytes) -> str | None:
-    """The path with every segment decoded; a slash inside a segment stays apart from those between segments.
+def decode_path(path: bytes) -> str | None:
+    """The path with every segment decoded; None unless it is UTF-8. A slash inside a segment becomes ENCODED_SLASH.
 
-    >>> decoded(b"/v1/users/a%20b"), decoded(b"/v1/users/%ff"), decoded(b"/a%2Fb") == f"/a{SLASH}b"
+    >>> decode_path(b"/v1/users/a%20b"), decode_path(b"/v1/users/%ff"), decode_path(b"/a%2Fb") == f"/a{ENCODED_SLASH}b"
     ('/v1/users/a b', None, True)
     """
     if b"%" not in path and path.isascii():
@@ -183,7 +181,7 @@ def decoded(path: bytes) -> str | None:
         segments = [unquote_to_bytes(segment).decode() for segment in path.split(b"/")]
     except UnicodeDecodeError:
         return None
-    return "/".join("\0" if SLASH in segment else segment.replace("/", SLASH) for segment in segments)
+    return "/".join("\0" if ENCODED_SLASH in segment else segment.replace("/", ENCODED_SLASH) for segment in segments)
 
 
 @lru_cache(1000)
@@ -198,29 +196,21 @@ def is_local(host: bytes) -> bool:
     return is_loopback(name)
 
 
-def is_loopback(host: str) -> bool:
-    """Whether an address or name can be reached from this machine only."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
 @lru_cache(1000)
-def label(path: str) -> str:
-    """A name for the counters: few of them, whatever paths are asked for."""
+def route_name(path: str) -> str:
+    """The name under which a request is counted. There are few of them, whatever paths clients invent."""
     parts = path.split("/")
-    if path in OPEN or path == "/metrics":
+    if path in PUBLIC_PATHS or path == "/metrics":
         return path
-    if len(parts) > 2 and parts[1] == "v1" and parts[2] in ROUTES:
+    if len(parts) > 2 and parts[1] == "v1" and parts[2] in COUNTED_ROUTES:
         return f"/v1/{parts[2]}" + ("/batch" if parts[3:] == ["batch"] else "")
     return "other"
 
 
-async def respond(send: Send, answer: Answer) -> None:
-    """Send an answer."""
-    length = str(len(answer.body)).encode()
+async def send_response(send: Send, response: HttpResponse) -> None:
+    """Send a response over ASGI."""
+    length = str(len(response.body)).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", length)]
-    headers += [(name.encode(), value.encode()) for name, value in answer.headers.items()]
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": answer.body})
+    headers += [(name.encode(), value.encode()) for name, value in response.headers.items()]
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    await send({"type": "http.response.body", "body": response.body})

@@ -1,9 +1,9 @@
-"""Answers as bytes, and errors in one form: a list of what is wrong and where."""
+"""Responses as bytes, and errors in one form: a list of what is wrong and where."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fastapi.exceptions import RequestValidationError
@@ -11,106 +11,73 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 
-from ..domain.recommender import Unknown, Wrong
-from ..store.event_store import Unavailable
+from ..domain.errors import InvalidRequest, UnknownName
+from ..store.database import Unavailable
+from ..store.group_commit import Callback
 from .schemas import TAGS
 
 logger = logging.getLogger("graphbandit.serving")
 MOST_PROBLEMS = 20
 
 
-class Answer(NamedTuple):
-    """What is sent."""
+class HttpResponse(NamedTuple):
+    """What is sent. The body is JSON."""
 
     status: int
     body: bytes
     headers: Mapping[str, str] = {}
 
 
-Reply = Callable[[bytes | Exception], None]
-"""Takes the body of an answer, or why there is none."""
-Ask = Callable[[Any, Reply], None]
-"""From a validated body to a reply, now or later."""
-Quick = Callable[[bytes, bytes, Callable[[Answer], None]], None]
-"""From content type and body to an answer, which is handed on."""
-Endpoint = Callable[[Any], Awaitable[bytes]]
-"""From a validated body to the bytes of an answer."""
-Direct = Callable[[bytes, bytes], Awaitable[Answer]]
-"""From content type and body to an answer."""
-EXPECTED = (RequestValidationError, ValidationError, Unknown, Wrong, Unavailable, HTTPException)
+Handler = Callable[[bytes, bytes, Callable[[HttpResponse], None]], None]
+"""Takes content type and body of a request, and what to call with the response."""
+EXPECTED = (RequestValidationError, ValidationError, UnknownName, InvalidRequest, Unavailable, HTTPException)
 
 
-def problem(status: int, field: str, message: str, kind: str, headers: Mapping[str, str] | None = None) -> Answer:
+def handler(model: Any, endpoint: Callable[[Any, Callback[bytes]], None]) -> Handler:
+    """A handler that validates the body, without the framework, and passes it to an endpoint."""
+    validate = TypeAdapter(model).validator.validate_json
+
+    def handle(content_type: bytes, body: bytes, send: Callable[[HttpResponse], None]) -> None:
+        def done(result: bytes | Exception) -> None:
+            send(HttpResponse(200, result) if isinstance(result, bytes) else error_response(result))
+
+        try:
+            if not content_type.startswith(b"application/json"):
+                raise HTTPException(415, "the body must be application/json.")
+            endpoint(validate(body), done)
+        except Exception as error:
+            send(error_response(error))
+
+    return handle
+
+
+def problem(status: int, field: str, message: str, kind: str, headers: Mapping[str, str] | None = None) -> HttpResponse:
     """An error with one entry."""
-    return Answer(status, to_json({"detail": [{"loc": [field], "msg": message, "type": kind}]}), headers or {})
+    return HttpResponse(status, to_json({"detail": [{"loc": [field], "msg": message, "type": kind}]}), headers or {})
 
 
-def explained(error: Exception) -> Answer:
-    """An error that is expected, as an answer."""
+def error_response(error: Exception) -> HttpResponse:
+    """The response to any error; an unexpected one is a defect, and is logged."""
     match error:
         case RequestValidationError() | ValidationError():
-            before = ["body"] if isinstance(error, ValidationError) else []
-            entries: Sequence[Any] = error.errors()[:MOST_PROBLEMS]
-            problems = [
-                {
-                    "loc": [*before, *(part for part in entry["loc"] if part not in TAGS)],
-                    "msg": entry["msg"],
-                    "type": entry["type"],
-                }
-                for entry in entries
-            ]
-            return Answer(422, to_json({"detail": problems}))
-        case Unknown():
+            return _validation_problems(error)
+        case UnknownName():
             return problem(404, error.field, str(error), "unknown")
-        case Wrong():
+        case InvalidRequest():
             return problem(422, error.field, str(error), "value_error")
         case Unavailable():
             return problem(503, "store", str(error), "unavailable", {"retry-after": "1"})
         case HTTPException():
             return problem(error.status_code, "request", str(error.detail), "http", error.headers)
-    raise error
-
-
-def direct(model: Any, endpoint: Endpoint) -> Direct:
-    """The body goes straight to its model, and the answer straight out."""
-    validate = TypeAdapter(model).validator.validate_json
-
-    async def answer(content_type: bytes, body: bytes) -> Answer:
-        try:
-            check_type(content_type)
-            return Answer(200, await endpoint(validate(body)))
-        except EXPECTED as error:
-            return explained(error)
-
-    return answer
-
-
-def quick(model: Any, ask: Ask) -> Quick:
-    """`direct` without coroutines."""
-    validate = TypeAdapter(model).validator.validate_json
-
-    def answer(content_type: bytes, body: bytes, hand_on: Callable[[Answer], None]) -> None:
-        def reply(result: bytes | Exception) -> None:
-            hand_on(Answer(200, result) if isinstance(result, bytes) else told(result))
-
-        try:
-            check_type(content_type)
-            ask(validate(body), reply)
-        except Exception as error:
-            hand_on(told(error))
-
-    return answer
-
-
-def told(error: Exception) -> Answer:
-    """Any error as an answer; one that is not expected is a defect of ours, and is logged."""
-    if isinstance(error, EXPECTED):
-        return explained(error)
     logger.error("a request failed", exc_info=error)
     return problem(500, "request", "the service has a defect; its log says more.", "internal")
 
 
-def check_type(content_type: bytes) -> None:
-    """Raise unless the body is said to be JSON."""
-    if not content_type.startswith(b"application/json"):
-        raise HTTPException(415, "the body must be application/json.")
+def _validation_problems(error: RequestValidationError | ValidationError) -> HttpResponse:
+    prefix = ["body"] if isinstance(error, ValidationError) else []
+    entries: Sequence[Any] = error.errors()[:MOST_PROBLEMS]
+    problems = [
+        {"loc": [*prefix, *(part for part in entry["loc"] if part not in TAGS)], "msg": entry["msg"], "type": entry["type"]}
+        for entry in entries
+    ]
+    return HttpResponse(422, to_json({"detail": problems}))

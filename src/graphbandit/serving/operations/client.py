@@ -1,4 +1,4 @@
-"""A small client: the standard library only, retries with pauses that grow, and keys that make retries safe."""
+"""A client that needs the standard library only. It retries with growing pauses; idempotency keys make that safe."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote, urlsplit
 
-AGAIN = {429, 502, 503, 504}
+RETRIED_STATUSES = {429, 502, 503, 504}
 
 
 class ServiceError(Exception):
-    """The service said no, or did not answer; `status` is 0 in that case."""
+    """The service refused a request, or did not answer, in which case `status` is 0."""
 
     def __init__(self, status: int, problems: Sequence[Mapping[str, Any]]) -> None:
         super().__init__("; ".join(f"{'.'.join(map(str, entry['loc']))}: {entry['msg']}" for entry in problems))
@@ -24,7 +24,7 @@ class ServiceError(Exception):
 
 
 class Client:
-    """One connection to the service; not to be shared by threads.
+    """One connection to the service. Threads must not share it.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Client:
     timeout : float
         Seconds for one attempt.
     patience : float
-        Seconds for all attempts of a call. A call that fails with a status of 503 or 429, or without an answer, is made again.
+        Seconds for all attempts of a call. A call is repeated if there is no answer, or if its status is 429, 502, 503 or 504.
     """
 
     def __init__(self, url: str, token: str | None = None, *, timeout: float = 5.0, patience: float = 30.0) -> None:
@@ -61,16 +61,16 @@ class Client:
         where: Mapping[str, Sequence[str]] | None = None,
         k: int = 1,
     ) -> dict[str, Any]:
-        """Arms for a user: a dict with decision, arms and propensity."""
-        return self.call("POST", "/v1/recommendations", _wish(user, candidates, where, k) | _key())
+        """Choose arms for a user: a dict with decision, user, arms and propensity."""
+        return self.call("POST", "/v1/recommendations", _request(user, candidates, where, k) | _key())
 
     def recommend_many(self, requests: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Arms for many users; a request has `user` and, if you like, `candidates`, `where`, `k`."""
+        """Choose arms for many users; a request has `user` and, optionally, `candidates`, `where` and `k`."""
         answer = self.call("POST", "/v1/recommendations/batch", {"requests": list(requests)} | _key())
         return list(answer["decisions"])
 
     def reward(self, decision: str, value: float, arm: str | None = None) -> dict[str, Any]:
-        """Say what a decision earned; it is on disk when this returns."""
+        """Report what a decision earned; the reward is on disk when this returns."""
         return self.call("POST", "/v1/rewards", {"decision": decision, "value": value} | ({} if arm is None else {"arm": arm}))
 
     def reward_many(self, rewards: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -78,19 +78,19 @@ class Client:
         return self.call("POST", "/v1/rewards", {"rewards": list(rewards)})
 
     def put_user(self, user: str, edges: Mapping[str, float] | None = None) -> None:
-        """Add a user, or neighbours of one."""
+        """Add a user, or neighbours of an existing user."""
         self.call("PUT", _path("users", user), {"edges": dict(edges or {})})
 
     def put_edge(self, a: str, b: str, weight: float = 1.0) -> None:
-        """Join two users."""
+        """Connect two users, or change the weight of their edge."""
         self.call("PUT", _path("edges", a, b), {"weight": weight})
 
     def put_arm(self, arm: str, features: Sequence[float], attributes: Mapping[str, str] | None = None) -> None:
-        """Add an arm, or replace one."""
+        """Add an arm, or replace its features and attributes."""
         self.call("PUT", _path("arms", arm), {"features": list(features), "attributes": dict(attributes or {})})
 
     def delete(self, kind: str, *names: str) -> None:
-        """Delete ("users", name), ("edges", a, b) or ("arms", name). That it is gone already is no error after a retry."""
+        """Delete ("users", name), ("edges", a, b) or ("arms", name). After a retry it is no error if it is gone already."""
         self.call("DELETE", _path(kind, *names))
 
     def explanation(self, user: str) -> dict[str, Any]:
@@ -98,15 +98,15 @@ class Client:
         return self.call("GET", _path("users", user) + "/explanation")
 
     def stats(self) -> dict[str, Any]:
-        """What has happened since the start."""
+        """Statistics since the start of the service."""
         return self.call("GET", "/v1/stats")
 
     def wait(self) -> None:
-        """Until the service is ready."""
+        """Wait until the service is ready."""
         self.call("GET", "/ready")
 
     def call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        """Any request; its answer, or a ServiceError when patience is at an end."""
+        """Send any request and return the answer; raises ServiceError if it is refused, or after `patience` seconds."""
         end, pause, attempts = time.monotonic() + self._patience, 0.05, 0
         while True:
             status, answer = self._attempt(method, path, None if body is None else json.dumps(body, allow_nan=False))
@@ -115,7 +115,7 @@ class Client:
                 return dict(answer)
             if method == "DELETE" and status == 404 and attempts > 1:
                 return {}
-            if (status and status not in AGAIN) or time.monotonic() + pause > end:
+            if (status and status not in RETRIED_STATUSES) or time.monotonic() + pause > end:
                 problems = answer.get("detail") if isinstance(answer, dict) else None
                 raise ServiceError(status, problems or [{"loc": ["service"], "msg": str(answer)}])
             time.sleep(pause * random.uniform(0.5, 1.0))
@@ -128,19 +128,19 @@ class Client:
             content = response.read()
             return response.status, json.loads(content)
         except (OSError, http.client.HTTPException) as error:
-            self._connection.close()  # the next attempt connects anew
+            self._connection.close()  # the next attempt makes a new connection
             return 0, f"no answer ({error!r})"
         except ValueError:
             return response.status, "the answer is not JSON"
 
 
-def _wish(user: str, candidates: Sequence[str] | None, where: Mapping[str, Sequence[str]] | None, k: int) -> dict[str, Any]:
-    wish: dict[str, Any] = {"user": user, "k": k}
+def _request(user: str, candidates: Sequence[str] | None, where: Mapping[str, Sequence[str]] | None, k: int) -> dict[str, Any]:
+    request: dict[str, Any] = {"user": user, "k": k}
     if candidates is not None:
-        wish["candidates"] = list(candidates)
+        request["candidates"] = list(candidates)
     if where is not None:
-        wish["where"] = {name: list(values) for name, values in where.items()}
-    return wish
+        request["where"] = {name: list(values) for name, values in where.items()}
+    return request
 
 
 def _key() -> dict[str, str]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ... import graphs, signals
 from ...compute.arrays import Floats
-from ..domain.initial_state import Beginning
+from ..domain.initial_state import InitialState
 from .client import Client, ServiceError
 
 logger = logging.getLogger("graphbandit.serving")
@@ -21,8 +21,9 @@ NOISE = 0.1
 TOPICS = ("news", "music", "sport", "film", "books", "food")
 
 
-class Population:
-    """Users in communities, whose tastes are alike within one; each look at an offer of ten arms earns xᵀθ plus noise."""
+class DemoPopulation:
+    """Users on a small-world graph along which their preferences θ vary smoothly. A visit is offered ten arms, and the
+    chosen one earns xᵀθ plus noise."""
 
     def __init__(self, seed: int = 0, rate: float = 40.0) -> None:
         self.rate = rate
@@ -33,13 +34,15 @@ class Population:
         self._users = [f"user-{row}" for row in range(N_USERS)]
         self._arms = [f"{TOPICS[a % len(TOPICS)]}-{a // len(TOPICS)}" for a in range(N_ARMS)]
 
-    def beginning(self, policy: str, seed: int, epsilon: float = 0.0, params: Mapping[str, Any] | None = None) -> Beginning:
-        """The graph and the arms; not the tastes."""
+    def initial_state(
+        self, policy: str, seed: int, epsilon: float = 0.0, params: Mapping[str, Any] | None = None
+    ) -> InitialState:
+        """The graph and the arms. The service does not see the preferences."""
         pairs = np.argwhere(np.triu(self._graph.adjacency.toarray()) > 0)
         graph = graphs.from_edges([(self._users[a], self._users[b]) for a, b in pairs.tolist()], ids=self._users)
         attributes = [{"topic": name.split("-")[0]} for name in self._arms]
         chosen: dict[str, Any] = dict(policy=policy, params=dict(params or {}), epsilon=epsilon, seed=seed)
-        return Beginning(graph, self._arms, self._features, attributes, **chosen)
+        return InitialState(graph, self._arms, self._features, attributes, **chosen)
 
     def start(self, url: str, token: str | None) -> None:
         """Use the service from a thread, until the process ends."""
@@ -58,7 +61,7 @@ class Population:
                     logger.warning("a visit failed", extra={"reason": str(error)})
 
     def visit(self, client: Client) -> float:
-        """One user looks at one offer, and likes what it is shown as much as it does."""
+        """Ask for a recommendation to a random user, and send its reward; returns the reward."""
         user = int(self._rng.integers(N_USERS))
         offer = self._rng.choice(N_ARMS, 10, replace=False).tolist()
         decision = client.recommend(self._users[user], [self._arms[arm] for arm in offer])

@@ -1,4 +1,4 @@
-"""The log as Parquet, streamed: a page of events is read, turned into columns and sent before the next one is read."""
+"""The log as Parquet, streamed: each page of events is converted and sent before the next one is read."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ..domain.events import Event, Kind, decision_id, decisions_in, reward_in, table_in
+from ..domain.events import Event, EventKind, decision_id, decisions_in, reward_in, table_in
 from ..domain.recommender import Recommender
-from ..store.event_store import Store
-from .recommendation_service import Service
+from ..store.event_store import EventStore
+from .recommendation_service import RecommendationService
 
 Columns = dict[str, list[Any]]
 
 
 class Chunks(io.RawIOBase):
-    """A file that is only written to; what has been written can be taken away."""
+    """A write-only file whose content can be taken out in pieces."""
 
     def __init__(self) -> None:
         super().__init__()
         self._parts: list[bytes] = []
 
     def writable(self) -> bool:
-        """Yes."""
+        """True."""
         return True
 
     def write(self, data: Any) -> int:
-        """Keep a copy."""
+        """Keep a copy of the data."""
         self._parts.append(bytes(data))
         return len(self._parts[-1])
 
     def take(self) -> bytes:
-        """What was written since the last time."""
+        """What was written since the last call."""
         parts, self._parts = self._parts, []
         return b"".join(parts)
 
@@ -46,13 +46,13 @@ def decision_schema() -> Any:
             ("decision", pa.string()),
             ("time", pa.timestamp("us", tz="UTC")),
             ("user", pa.string()),
-            ("arm", pa.string()),  # the first that was shown
-            ("propensity", pa.float64()),  # of that
+            ("arm", pa.string()),  # the first arm shown
+            ("propensity", pa.float64()),  # of the first arm
             ("arms", pa.list_(pa.string())),
             ("mean", numbers),
             ("bonus", numbers),
             ("version", pa.int64()),  # row of arms.parquet with the features of `arm`
-            ("candidates", pa.list_(pa.int64())),  # rows of arms.parquet; null: all arms that there were
+            ("candidates", pa.list_(pa.int64())),  # rows of arms.parquet; null if all arms were candidates
         ]
     )
 
@@ -71,7 +71,7 @@ def decision_columns(state: Recommender, events: Sequence[Event]) -> Columns:
 
 
 def reward_schema(dim: int) -> Any:
-    """Columns of rewards.parquet: also a log that `graphbandit diagnose` reads."""
+    """Columns of rewards.parquet, which `graphbandit diagnose` can read as a log."""
     import pyarrow as pa
 
     fields = [("decision", pa.string()), ("time", pa.timestamp("us", tz="UTC")), ("user", pa.string()), ("arm", pa.string())]
@@ -96,7 +96,7 @@ def reward_columns(state: Recommender, events: Sequence[Event]) -> Columns:
 
 
 def arm_columns(state: Recommender) -> Columns:
-    """Every version of every arm that there ever was, as it is now."""
+    """Every version of every arm, deleted ones included."""
     newest = set(state.arms.values())
     return {
         "version": list(range(len(state.versions))),
@@ -108,26 +108,26 @@ def arm_columns(state: Recommender) -> Columns:
 
 
 def arm_spans(arms: Sequence[str], changes: Sequence[Event]) -> Columns:
-    """From when to when versions were offered, by the events that put and deleted arms; those of the beginning since 1970."""
-    first = len(arms) - sum(event.kind == Kind.ARM_PUT for event in changes)  # of the versions that came later
+    """The time in which each version was offered, from the events that put and deleted arms; 1970 for the initial arms."""
+    first = len(arms) - sum(event.kind == EventKind.ARM_PUT for event in changes)  # version that an event put
     since, until = [0] * first, list[int | None]([None] * len(arms))
     newest = {arm: version for version, arm in enumerate(arms[:first])}
     for event in changes:
         before = newest.pop(table_in(event.body)["arm"], None)
         if before is not None:
             until[before] = event.at
-        if event.kind == Kind.ARM_PUT:
+        if event.kind == EventKind.ARM_PUT:
             newest[arms[len(since)]] = len(since)
             since.append(event.at)
     return {"since": since, "until": until}
 
 
-def arm_table(store: Store, columns: Columns, seq: int) -> bytes:
-    """arms.parquet: what `arm_columns` gave after event `seq`, with `since` and `until`; may be called from any thread."""
+def arm_table(store: EventStore, columns: Columns, seq: int) -> bytes:
+    """arms.parquet: what `arm_columns` returned after event `seq`, with `since` and `until`; may be called from any thread."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    changes = [event for page in store.read(until=seq, kinds=[Kind.ARM_PUT, Kind.ARM_DELETED]) for event in page]
+    changes = [event for page in store.read(until=seq, kinds=[EventKind.ARM_PUT, EventKind.ARM_DELETED]) for event in page]
     moment = pa.timestamp("us", tz="UTC")
     schema = pa.schema(
         [
@@ -136,8 +136,8 @@ def arm_table(store: Store, columns: Columns, seq: int) -> bytes:
             ("offered", pa.bool_()),
             ("features", pa.list_(pa.float64())),
             ("attributes", pa.map_(pa.string(), pa.string())),
-            ("since", moment),  # the time of a decision that could choose it is not earlier,
-            ("until", moment),  # and earlier than this; null: it is still offered
+            ("since", moment),  # decisions that could choose it are not earlier,
+            ("until", moment),  # and earlier than this; null if it is still offered
         ]
     )
     sink = io.BytesIO()
@@ -145,10 +145,10 @@ def arm_table(store: Store, columns: Columns, seq: int) -> bytes:
     return sink.getvalue()
 
 
-def streamed(
-    service: Service, kind: Kind, schema: Any, columns: Callable[[Recommender, Sequence[Event]], Columns]
+def stream(
+    service: RecommendationService, kind: EventKind, schema: Any, columns: Callable[[Recommender, Sequence[Event]], Columns]
 ) -> Iterator[bytes]:
-    """The events of one kind up to now."""
+    """The events of one kind up to now, as the pieces of a Parquet file."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -160,11 +160,11 @@ def streamed(
     yield sink.take()
 
 
-def decisions(service: Service) -> Iterator[bytes]:
+def decisions(service: RecommendationService) -> Iterator[bytes]:
     """decisions.parquet."""
-    return streamed(service, Kind.DECIDED, decision_schema(), decision_columns)
+    return stream(service, EventKind.DECIDED, decision_schema(), decision_columns)
 
 
-def rewards(service: Service) -> Iterator[bytes]:
+def rewards(service: RecommendationService) -> Iterator[bytes]:
     """rewards.parquet."""
-    return streamed(service, Kind.REWARDED, reward_schema(service.recommender.dim), reward_columns)
+    return stream(service, EventKind.REWARDED, reward_schema(service.recommender.dim), reward_columns)

@@ -1,4 +1,4 @@
-"""Graphs and arms from files, CSV (gzipped too) or Parquet; every complaint names the file and the line."""
+"""Graphs and arms from files, CSV (also gzipped) or Parquet. Every error names the file and the line."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ...diagnose import read_edges
 from ...diagnose.logs import csv_rows
 from ...graph import UserGraph
 from ..domain.initial_state import Attributes
-from ..http.schemas import LARGEST_WEIGHT, LONGEST_ID, SLASH, SMALLEST_WEIGHT
+from ..domain.limits import ENCODED_SLASH, LARGEST_WEIGHT, LONGEST_ID, SMALLEST_WEIGHT
 
 Rows = Iterator[tuple[int, list[str]]]
 
 
 def read_graph(path: Path) -> UserGraph:
-    """Columns user, friend and, if there is one, weight. Ids are strings."""
+    """A graph from the columns user, friend and, optionally, weight. Ids are strings."""
     graph = _from_parquet(path) if path.suffix == ".parquet" else read_edges(path)
     for name in graph.ids or ():
         _check_id(path, "user", str(name))
@@ -34,7 +34,7 @@ def read_graph(path: Path) -> UserGraph:
 
 
 def read_arms(path: Path) -> tuple[list[str], Floats, list[Attributes]]:
-    """Columns arm, x0, x1, …; every other column is an attribute."""
+    """Names, features and attributes from the columns arm, x0, x1, …; every other column is an attribute."""
     names: list[str] = []
     features: list[list[float]] = []
     attributes: list[Attributes] = []
@@ -64,7 +64,7 @@ def _check_id(path: Path, column: str, name: str, line: int | None = None) -> st
     where = f"{path}{'' if line is None else f', line {line}'}, column {column}"
     if not 1 <= len(name) <= LONGEST_ID:
         raise ValueError(f"{where}: an id must have 1 to {LONGEST_ID} characters, but it has {len(name)}.")
-    if any(ord(letter) < 32 or ord(letter) == 127 or letter == SLASH for letter in name):
+    if any(ord(letter) < 32 or ord(letter) == 127 or letter == ENCODED_SLASH for letter in name):
         raise ValueError(f"{where}: an id must not hold control characters, but it is {name!r}.")
     return name
 
@@ -101,5 +101,5 @@ def _table(path: Path) -> Any:
         return parquet.read_table(path)
     except OSError:
         raise
-    except Exception as error:  # pyarrow has a dozen kinds
+    except Exception as error:  # pyarrow raises many kinds of errors
         raise ValueError(f"{path} cannot be read as Parquet: {error}") from None

@@ -1,7 +1,7 @@
-"""What a service compiles beside its first requests: changes of users and edges, and the form a policy takes when it grows.
+"""Warm-up: compiles what the first requests do not need, so that no later request waits for the compiler.
 
-A policy may take another solver when its users become many, and the kernels of that are compiled when they are first called: in
-the event loop that would be a standstill of many seconds.
+Changes of users and edges have kernels of their own. A policy may also switch to another solver when it has many users.
+Kernels are compiled when they are first called, which would block the event loop for many seconds.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from ...compute.compiler import COMPILER
 from ...policies import Policy
 from ...policies.core.kernels import Requests
 from ...solvers import DENSE_ROWS, fits_dense
-from ..domain.initial_state import Beginning
+from ..domain.initial_state import InitialState
 
 logger = logging.getLogger("graphbandit.serving")
 
 
-def rehearse(beginning: Beginning) -> None:
-    """Let policies like that of a beginning live through everything: one with many users, and before that one with few."""
+def warm_up(initial: InitialState) -> None:
+    """Exercise every mutation on a small and a large policy to trigger compilation."""
     start = time.perf_counter()
-    many = DENSE_ROWS // beginning.dim + 2
-    for n in (3, many) if fits_dense(beginning.graph, beginning.dim) else (many,):
+    many = DENSE_ROWS // initial.dim + 2
+    for n in (3, many) if fits_dense(initial.graph, initial.dim) else (many,):
         path = graphs.from_edges([(user, user + 1) for user in range(n - 1)], n_users=n)
-        _live_through(replace(beginning, graph=path).make_policy(), n)
-    logger.info("changes rehearsed", extra={"seconds": round(time.perf_counter() - start, 3)})
+        _exercise(replace(initial, graph=path).make_policy(), n)
+    logger.info("warm-up finished", extra={"seconds": round(time.perf_counter() - start, 3)})
 
 
-def rehearse_aside(beginning: Beginning) -> None:
-    """The same in a thread; a failure is logged, and costs no more than a wait later."""
+def warm_up_in_background(initial: InitialState) -> None:
+    """Start a thread that warms up. A failure is logged; then the first changes are slow."""
 
     def work() -> None:
         try:
-            rehearse(beginning)
+            warm_up(initial)
         except Exception:
-            logger.exception("changes could not be rehearsed: the first ones may take long")
+            logger.exception("the warm-up failed: the first changes may take long")
 
     threading.Thread(target=work, name=COMPILER, daemon=True).start()
 
 
-def _live_through(policy: Policy, n: int) -> None:
+def _exercise(policy: Policy, n: int) -> None:
     one, arm = np.ones(1, dtype=np.int64), np.ones((1, policy.dim))
     policy.decide_many(Requests(0 * one, arm, 0 * one, np.arange(2), one), np.random.default_rng(0))
     policy.update_many([0], arm, [1.0])
@@ -62,5 +62,5 @@ def _live_through(policy: Policy, n: int) -> None:
         lambda: policy.remove_user(n),
     ]
     for change in changes:
-        with suppress(ValueError):  # what the policy refuses, or cannot do because of that
+        with suppress(ValueError):  # the policy refuses this change, or refused one that it depends on
             change()

@@ -1,4 +1,4 @@
-"""The tables of the store and how they came to be: numbered migrations, each applied in one transaction with its number."""
+"""The SQL tables and their migrations, which are numbered; each is applied in one transaction together with its number."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 
 metadata = MetaData()
-# SQLite keeps a table in the order of its key only if that is called INTEGER.
+# SQLite stores a table in the order of its primary key only if the type is called INTEGER.
 Number = BigInteger().with_variant(Integer, "sqlite")
 
 versions = Table("graphbandit_schema", metadata, Column("version", Integer, primary_key=True))
@@ -37,21 +37,23 @@ events = Table(
     Column("at", BigInteger, nullable=False),
     Column("body", Text, nullable=False),
     Column("key", String, nullable=True),
-    Column("who", Number, nullable=True),
+    Column("who", Number, nullable=True, key="user"),
+    Column("items", Integer, nullable=False, server_default="1"),
     Column("previous", Number, nullable=True),
     Index("graphbandit_events_key", "key", unique=True),
 )
-beginnings = Table(
+"""Columns have the names and the order of the fields of `Event`."""
+initial_states = Table(
     "graphbandit_beginning",
     metadata,
-    Column("number", Integer, primary_key=True, autoincrement=False),  # always 1: there is one
-    Column("store", String, nullable=False),  # a random name, by which snapshots know where they belong
+    Column("number", Integer, primary_key=True, autoincrement=False),  # always 1
+    Column("store", String, nullable=False),  # a random name, by which snapshots know their store
     Column("content", LargeBinary, nullable=False),
 )
 
 
-def first_tables(connection: Connection) -> None:
-    """Version 1, with an index of each user's events; written out, since the tables above go on changing."""
+def create_tables(connection: Connection) -> None:
+    """Version 1, with an index of each user's events. Written out, since the tables above go on changing."""
     old = MetaData()
     Table(
         "graphbandit_events",
@@ -65,20 +67,28 @@ def first_tables(connection: Connection) -> None:
         Index("graphbandit_events_key", "key", unique=True),
         Index("graphbandit_events_who", "who", "seq"),
     )
-    beginnings.to_metadata(old)
+    initial_states.to_metadata(old)
     old.create_all(connection)
 
 
-def linked_events(connection: Connection) -> None:
-    """Version 2: an event says which one of its user came before, since an index of users in no order was most of a write."""
+def link_events(connection: Connection) -> None:
+    """Version 2: an event names the user's event before it, in place of the index of users, which took most of a write."""
     connection.execute(text("ALTER TABLE graphbandit_events ADD COLUMN previous BIGINT"))
     before = events.alias()
-    last = select(func.max(before.c.seq)).where(before.c.who == events.c.who, before.c.seq < events.c.seq)
+    last = select(func.max(before.c.seq)).where(before.c.user == events.c.user, before.c.seq < events.c.seq)
     connection.execute(update(events).values(previous=last.scalar_subquery()))
     connection.execute(text("DROP INDEX graphbandit_events_who"))
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (first_tables, linked_events)
+def count_items(connection: Connection) -> None:
+    """Version 3: an event says how many decisions it holds. Only those of a batch (kind 1, no one user) hold more than one."""
+    connection.execute(text("ALTER TABLE graphbandit_events ADD COLUMN items INTEGER NOT NULL DEFAULT 1"))
+    body = "body" if connection.dialect.name == "sqlite" else "CAST(body AS json)"
+    counted = f"UPDATE graphbandit_events SET items = json_array_length({body}) WHERE kind = 1 AND who IS NULL"
+    connection.execute(text(counted))
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (create_tables, link_events, count_items)
 """Migration number i + 1 leads from version i to i + 1. Never edit one that was released: append."""
 
 
@@ -87,7 +97,7 @@ class TooNew(ValueError):
 
 
 def migrate(connection: Connection, migrations: tuple[Callable[[Connection], None], ...] = MIGRATIONS) -> int:
-    """Bring the tables up to date inside the caller's transaction; the number of migrations that were needed."""
+    """Apply the missing migrations inside the caller's transaction; returns how many there were."""
     if not inspect(connection).has_table(versions.name):
         versions.create(connection)
     current: int = connection.execute(select(func.coalesce(func.max(versions.c.version), 0))).scalar_one()
