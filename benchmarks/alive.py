@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from graphbandit.serving.client import Client, ServiceError
+from graphbandit.serving.operations.client import Client, ServiceError
 
 # As the page sees it: the curve needs two points to be one, and leaves out the step that is not over yet.
 SIGNS: dict[str, Callable[[dict[str, Any]], bool]] = {

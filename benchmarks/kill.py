@@ -28,12 +28,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from graphbandit.serving.store.event_store.event_store import Store
 
-from graphbandit.serving.client import Client, ServiceError
-from graphbandit.serving.events import Kind, decision_id, reward_in
-from graphbandit.serving.recommender import digest
-from graphbandit.serving.service import replayed_from_zero
-from graphbandit.serving.store import Store
+from graphbandit.serving.domain.events import Kind, decision_id, reward_in
+from graphbandit.serving.domain.recommender import digest
+from graphbandit.serving.operations.client import Client, ServiceError
+from graphbandit.serving.operations.recommendation_service import replayed_from_zero
 
 N_USERS, N_ARMS, DIM, CROWD = 60, 20, 4, 6
 

@@ -12,13 +12,13 @@ import time
 from pathlib import Path
 
 import numpy as np
+from graphbandit.serving.store.event_store.event_store import Store
 
 from graphbandit import graphs
-from graphbandit.serving.beginning import Beginning
-from graphbandit.serving.events import Decision, Draft, Kind, Reward, encode, reward_key
-from graphbandit.serving.recommender import digest
-from graphbandit.serving.service import Service, replayed_from_zero
-from graphbandit.serving.store import Store
+from graphbandit.serving.domain.events import Decision, Draft, Kind, Reward, encode, reward_key
+from graphbandit.serving.domain.initial_state import Beginning
+from graphbandit.serving.domain.recommender import digest
+from graphbandit.serving.operations.recommendation_service import Service, replayed_from_zero
 
 DIM, N_ARMS, DEGREE = 10, 1000, 10
 

@@ -21,11 +21,11 @@ import uvicorn
 from sqlalchemy import create_engine, text
 
 from graphbandit import graphs
-from graphbandit.serving.beginning import Beginning
-from graphbandit.serving.recommender import Recommender, digest
-from graphbandit.serving.run import build, configured
-from graphbandit.serving.runtime import Runtime
-from graphbandit.serving.settings import Settings
+from graphbandit.serving.domain.initial_state import Beginning
+from graphbandit.serving.domain.recommender import Recommender, digest
+from graphbandit.serving.operations.runtime import Runtime
+from graphbandit.serving.operations.settings import Settings
+from graphbandit.serving.start import build, configured
 
 USERS = ("ann", "bob", "eve", "joe", "zoë")
 ARMS = ("tea", "coffee", "a/b", "50%", "ünï")

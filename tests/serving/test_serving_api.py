@@ -14,15 +14,17 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from graphbandit.serving.store.event_store.event_store import Store
 from pyarrow import parquet
 
 from graphbandit.diagnose import read_log
 from graphbandit.evaluation import read_export
-from graphbandit.serving import commit, service, store
-from graphbandit.serving.client import Client, ServiceError
-from graphbandit.serving.models import LONGEST_ID, MOST_CANDIDATES, MOST_REQUESTS
-from graphbandit.serving.service import replayed_from_zero
-from graphbandit.serving.store import Store
+from graphbandit.serving.http.schemas import LONGEST_ID, MOST_CANDIDATES, MOST_REQUESTS
+from graphbandit.serving.operations import recommendation_service as service
+from graphbandit.serving.operations.client import Client, ServiceError
+from graphbandit.serving.operations.recommendation_service import replayed_from_zero
+from graphbandit.serving.store.event_store import event_store as store
+from graphbandit.serving.store.event_store import group_commit as commit
 from serving_zoo import ARMS, Running, fingerprint, running, small_beginning
 
 JSON = {"content-type": "application/json"}
@@ -395,7 +397,7 @@ def test_what_waits_is_answered_on_the_way_out(tmp_path: Path) -> None:
 
 
 def test_logs_are_json_lines_without_tokens_or_rewards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from graphbandit.serving.logs import set_up
+    from graphbandit.serving.operations.json_logs import set_up
 
     (tmp_path / "tokens").write_text("a-very-secret-token\n")
     loggers = [logging.getLogger(name) for name in ("graphbandit", "uvicorn", "uvicorn.access")]

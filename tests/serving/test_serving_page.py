@@ -15,7 +15,7 @@ from urllib.parse import quote
 import pytest
 
 from chromium import Browser, Tab, chromium, executable
-from graphbandit.serving import dashboard
+from graphbandit.serving.http import dashboard
 from serving_zoo import Running, running, small_beginning
 
 PAGE = Path(dashboard.__file__).parent / "page"

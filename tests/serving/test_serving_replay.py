@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graphbandit.serving.store.event_store.event_store import Store, Unavailable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy.exc import OperationalError
 
-from graphbandit.serving.events import Decision, Draft, Event, Kind, decision_id, decisions_in, encode, reward_in
-from graphbandit.serving.recommender import Recommender, Unknown, Wish, Wrong
-from graphbandit.serving.service import Outcome, Service, replayed_from_zero
-from graphbandit.serving.store import Store, Unavailable
+from graphbandit.serving.domain.events import Decision, Draft, Event, Kind, decision_id, decisions_in, encode, reward_in
+from graphbandit.serving.domain.recommender import Recommender, Unknown, Wish, Wrong
+from graphbandit.serving.operations.recommendation_service import Outcome, Service, replayed_from_zero
 from serving_zoo import ARMS, USERS, fingerprint, small_beginning
 
 POLICIES: dict[str, dict[str, Any]] = {"linucb": {}, "adaptive": {"solver": "local"}}

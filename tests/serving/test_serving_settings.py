@@ -24,18 +24,18 @@ from graphbandit.cli import app
 from graphbandit.compute.compiler import compiling_aside
 from graphbandit.policies.core import kernels
 from graphbandit.policies.core.kernels import Requests
-from graphbandit.serving import run
-from graphbandit.serving import settings as library
-from graphbandit.serving.beginning import Beginning
-from graphbandit.serving.client import Client
-from graphbandit.serving.files import read_arms, read_graph
-from graphbandit.serving.guard import Bucket, decoded, label
-from graphbandit.serving.population import Population
-from graphbandit.serving.recommender import Recommender
-from graphbandit.serving.rehearsal import rehearse
-from graphbandit.serving.run import beginning_of, snapshot_folder
-from graphbandit.serving.settings import Settings
-from graphbandit.serving.stats import BOUNDS, DECISIONS, REWARDS, SHORTFALL, TOTAL, Series, Stats, percentiles
+from graphbandit.serving import start as run
+from graphbandit.serving.domain.initial_state import Beginning
+from graphbandit.serving.domain.recommender import Recommender
+from graphbandit.serving.http.guard import Bucket, decoded, label
+from graphbandit.serving.operations import settings as library
+from graphbandit.serving.operations.client import Client
+from graphbandit.serving.operations.demo_population import Population
+from graphbandit.serving.operations.input_files import read_arms, read_graph
+from graphbandit.serving.operations.settings import Settings
+from graphbandit.serving.operations.stats import BOUNDS, DECISIONS, REWARDS, SHORTFALL, TOTAL, Series, Stats, percentiles
+from graphbandit.serving.operations.warmup import rehearse
+from graphbandit.serving.start import beginning_of, snapshot_folder
 from graphbandit.solvers import DENSE_ROWS, Dense, Push
 from serving_zoo import free_port, running, small_beginning
 
@@ -161,7 +161,7 @@ def test_what_a_store_begins_with(tmp_path: Path) -> None:
 
 
 def test_the_command_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphbandit.serving.logs.set_up", lambda level: None)
+    monkeypatch.setattr("graphbandit.serving.operations.json_logs.set_up", lambda level: None)
     runner = CliRunner()
     for arguments, message in (
         (["--store", f"sqlite:///{tmp_path}/new.db"], "needs a graph and arms"),
@@ -261,8 +261,8 @@ def test_the_command_starts_a_demo_of_which_nothing_is_kept(tmp_path: Path) -> N
 def test_a_start_that_fails_ends_the_server(tmp_path: Path) -> None:
     import uvicorn
 
-    from graphbandit.serving.run import build
-    from graphbandit.serving.service import Service
+    from graphbandit.serving.operations.recommendation_service import Service
+    from graphbandit.serving.start import build
 
     servers: list[uvicorn.Server] = []
     original = Service.restore
@@ -315,7 +315,7 @@ def test_percentiles_of_many_answers_are_those_of_numpy_within_a_fifth() -> None
 
 def test_answer_times_are_kept_by_second_and_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [6000.5]
-    monkeypatch.setattr("graphbandit.serving.stats.time.time", lambda: now[0])
+    monkeypatch.setattr("graphbandit.serving.operations.stats.time.time", lambda: now[0])
     stats = Stats()
     for moment, seconds in ((6000.5, 0.002), (6000.9, 0.002), (6003.0, 0.2), (6070.0, 0.02)):
         now[0] = moment
@@ -335,7 +335,7 @@ def test_answer_times_are_kept_by_second_and_minute(monkeypatch: pytest.MonkeyPa
 
 def test_answers_of_long_ago_do_not_displace_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [6000.0]
-    monkeypatch.setattr("graphbandit.serving.stats.time.time", lambda: now[0])
+    monkeypatch.setattr("graphbandit.serving.operations.stats.time.time", lambda: now[0])
     stats = Stats()
     stats.answered("/v1/rewards", 200, 0.1)
     now[0] = 6600.0  # the same place in the ring
@@ -372,7 +372,7 @@ def test_steps_of_time_are_put_together_by_their_weights() -> None:
 
 def test_a_bucket_fills_again(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("graphbandit.serving.guard.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("graphbandit.serving.http.guard.time.monotonic", lambda: now[0])
     bucket = Bucket(2.0)
     assert [bucket.take() for _ in range(4)] == [0.0] * 4 and bucket.take() == 0.5
     now[0] = 0.5

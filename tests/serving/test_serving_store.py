@@ -6,18 +6,18 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from graphbandit.serving.store.event_store.event_store import Occupied, Store, Unavailable
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Column, Connection, Integer, MetaData, Table, create_engine, insert, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from graphbandit.serving import recommender as recommender_module
-from graphbandit.serving import store as store_module
-from graphbandit.serving import tables
-from graphbandit.serving.events import Decision, Draft, Kind, count_in, decision_id, decisions_in, encode
-from graphbandit.serving.recommender import Unknown, Wish
-from graphbandit.serving.service import Outcome, Service, replayed_from_zero
-from graphbandit.serving.store import Occupied, Store, Unavailable
+from graphbandit.serving.domain import recommender as recommender_module
+from graphbandit.serving.domain.events import Decision, Draft, Kind, count_in, decision_id, decisions_in, encode
+from graphbandit.serving.domain.recommender import Unknown, Wish
+from graphbandit.serving.operations.recommendation_service import Outcome, Service, replayed_from_zero
+from graphbandit.serving.store.event_store import event_store as store_module
+from graphbandit.serving.store.event_store import schema as tables
 from serving_zoo import fingerprint, small_beginning
 
 

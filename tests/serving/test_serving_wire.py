@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from graphbandit.serving.store.event_store.event_store import Store
+from graphbandit.serving.store.event_store.group_commit import Writer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphbandit.serving import desk
-from graphbandit.serving.commit import Writer
-from graphbandit.serving.events import Decision, Event, Kind, Reward
-from graphbandit.serving.recommender import Recommender
-from graphbandit.serving.service import Service, replayed_from_zero
-from graphbandit.serving.store import Store
-from graphbandit.serving.wire import LARGEST, Wire, plain_head
+from graphbandit.serving.domain.events import Decision, Event, Kind, Reward
+from graphbandit.serving.domain.recommender import Recommender
+from graphbandit.serving.http import batching as desk
+from graphbandit.serving.http.fast_path import LARGEST, Wire, plain_head
+from graphbandit.serving.operations.recommendation_service import Service, replayed_from_zero
 from graphbandit.storage.archive import Arrays
 from serving_zoo import USERS, Running, fingerprint, running, small_beginning
 
