@@ -19,7 +19,7 @@ PACKAGE = ROOT / "src" / "graphbandit"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 NAMED_TUPLE = {"_asdict", "_fields", "_replace", "_make"}  # public in spite of their names
 CONVENTIONS = {"__init__", "__main__", "policy"}
-OBSCURE = [
+OBSCURE = {
     "touched",
     "unit",
     "quadratic",
@@ -40,7 +40,12 @@ OBSCURE = [
     "mixed",
     "told",
     "settled",
-]
+    "desk",
+    "beginning",
+    "wire",
+    "answers",
+    "rehearsal",
+}
 MOST_PARAMETERS = 8
 MOST_LINES = 400
 
@@ -112,6 +117,7 @@ def test_private_names_of_other_objects_are_not_touched(path: Path) -> None:
     ]
     if path.name == "compiler.py":  # the box around Numba, whose cache has no public interface
         touched = [line for line in touched if "dispatcher._" not in line and "_cache_file" not in line]
+    touched = [line for line in touched if "os._exit" not in line]
     own_class = {node.name for node in tree(path).body if isinstance(node, ast.ClassDef)}
     made_here = re.compile(rf": ({'|'.join(MADE_HERE)})\._") if own_class else None
     assert [line for line in touched if not (made_here and made_here.search(line))] == []
@@ -142,7 +148,8 @@ def test_functions_and_files_are_short(path: Path) -> None:
     def count(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
         return len([a for a in (*node.args.posonlyargs, *node.args.args) if a.arg not in ("self", "cls")])
 
-    assert {node.name: count(node) for node in functions(path) if count(node) > MOST_PARAMETERS} == {}
+    if path.parent.name != "cli":  # the options of a command are its parameters
+        assert {node.name: count(node) for node in functions(path) if count(node) > MOST_PARAMETERS} == {}
     assert len(path.read_text().splitlines()) <= MOST_LINES
 
 

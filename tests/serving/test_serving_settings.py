@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 from graphbandit.cli import app
 from graphbandit.compute.compiler import compiling_aside
 from graphbandit.policies.core import kernels
-from graphbandit.policies.core.kernels import Requests
+from graphbandit.policies.core.decisions import Requests
 from graphbandit.serving import start as run
 from graphbandit.serving.domain.initial_state import Beginning
 from graphbandit.serving.domain.recommender import Recommender

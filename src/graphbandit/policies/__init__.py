@@ -28,8 +28,9 @@ from .clustering.dccb import DCB, DCCB
 from .clustering.dynucb import DynUCB
 from .clustering.sclub import SCLUB
 from .colin import CoLin
+from .core.decisions import Choice, Scores
 from .core.graph_changes import Removal
-from .core.policy import Choice, Policy, Scores
+from .core.policy import Policy
 from .goblin.block import GobLinBlock
 from .goblin.macro import GobLinMacro
 from .goblin.policy import GobLin

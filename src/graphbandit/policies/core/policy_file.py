@@ -6,9 +6,10 @@ arrays among the arrays, numbers in the header, and for a nested tuple the name 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
 import numpy as np
 from scipy import sparse
@@ -16,10 +17,13 @@ from scipy import sparse
 from ...compute.arrays import Floats
 from ...compute.observations import Observations
 from ...graph import UserGraph
+from ...storage import archive
 from ...storage.archive import Arrays
 
 if TYPE_CHECKING:
     from .policy import Policy
+
+P = TypeVar("P", bound="Policy")
 
 GENERATORS: dict[str, Any] = {name: getattr(np.random, name) for name in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")}
 GRAPH_PARTS = ("data", "indices", "indptr")
@@ -73,6 +77,17 @@ def unpack(name: str, kind: type, header: dict[str, Any], arrays: Arrays) -> tup
     if any(gram.shape[1:] != (header["dim"], header["dim"]) for gram in grams(state)):
         raise ValueError(f"its arrays are not those of dimension {header['dim']}")
     return graph, state
+
+
+def load(kind: type[P], path: str | os.PathLike[str]) -> P:
+    """The policy of class `kind` in this file, or an `ArchiveError`."""
+    header, arrays = archive.read(path, "policy")
+    if header["policy"] != kind.__name__:
+        raise archive.ArchiveError(f"{path} holds a {header['policy']}, not a {kind.__name__}.")
+    try:
+        return kind.unpack(header, arrays)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise archive.ArchiveError(f"{path} is damaged: it lacks a part of a {kind.__name__} ({error!r}).") from None
 
 
 def pack_graph(graph: UserGraph, prefix: str) -> Arrays:

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from ...compute.arrays import Floats
 from ...storage import archive
 from ...validate import check, check_features, check_observations, count, optional
-from ..core.policy import PROPENSITY_DRAWS, Policy
+from ..core.policy import Policy
+from ..core.propensity import PROPENSITY_DRAWS, other_normals
 from .inner_policy import unpack_policy
 from .pending_bonus import probabilities_given_pending
 
@@ -211,7 +212,7 @@ class Pending:
 
     def _decide(self, user: int, arms: Floats, propensity: bool) -> tuple[int, float | None]:
         policy, shown = self.policy, self.shown(user)
-        others = policy.other_normals(PROPENSITY_DRAWS) if propensity else None  # before the decision advances the generator
+        others = other_normals(policy, PROPENSITY_DRAWS) if propensity else None  # before the decision advances the generator
         normals = policy.draw_normals()[None, :]
         chances = probabilities_given_pending(policy, user, arms, shown, normals)
         # Never an arm of probability 0, whatever the last bit of the sum is.

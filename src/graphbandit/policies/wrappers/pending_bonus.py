@@ -20,7 +20,8 @@ from functools import cache
 import numpy as np
 
 from ...compute.arrays import Floats, Ints
-from ..core.policy import Policy, Scores
+from ..core.decisions import Scores
+from ..core.policy import Policy
 from .stochastic import Stochastic
 
 

@@ -19,7 +19,7 @@ from pydantic_core import from_json, to_json
 from ...compute.arrays import Floats, Ints
 from ...policies import Policy
 from ...policies.core import kernels
-from ...policies.core.kernels import Requests
+from ...policies.core.decisions import Requests
 from ...storage import archive
 from .errors import InvalidRequest, UnknownName
 from .events import DecisionRecord, Event, EventKind, RewardRecord, encode, reward_in, table_in

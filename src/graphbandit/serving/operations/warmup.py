@@ -18,7 +18,7 @@ import numpy as np
 from ... import graphs
 from ...compute.compiler import COMPILER
 from ...policies import Policy
-from ...policies.core.kernels import Requests
+from ...policies.core.decisions import Requests
 from ...solvers import DENSE_ROWS, fits_dense
 from ..domain.initial_state import InitialState
 
