@@ -75,7 +75,9 @@ def evaluate(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """What would another policy earn? Doubly robust, SNIPS, IPS and replay estimates from a log with propensities."""
+    """What would another policy earn? Doubly robust, SNIPS, IPS and replay estimates from a log
+    with propensities.
+    """
     from .. import evaluation
 
     with guarded():
@@ -112,7 +114,9 @@ def _read(
 
 
 def candidates(names: list[str], settings: list[str]) -> dict[str, Candidate]:
-    """The policies with their settings: `alpha=1` is for all that have it, `graphucb.alpha=1` for one."""
+    """The policies with their settings: `alpha=1` is for all that have it, `graphucb.alpha=1` for
+    one.
+    """
     from ..experiments.tables import settings_of
     from ..experiments.worlds import Candidate
     from ..policies import POLICIES

@@ -1,7 +1,7 @@
 """Tables from and to files: CSV, gzipped CSV and Parquet, told apart by the ending of the name.
 
-`read_rows` streams a table row by row, as text. `read_table` reads it into columns. Every error names
-the file, the line (of a CSV file) or the row (of a Parquet file), and the column.
+`read_rows` streams a table row by row, as text. `read_table` reads it into columns. Every error
+names the file, the line (of a CSV file) or the row (of a Parquet file), and the column.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class Rows(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table as columns; the cells of a CSV file are strings, those of a Parquet file have its types."""
+    """A table as columns; the cells of a CSV file are strings, those of a Parquet file have its
+    types.
+    """
 
     path: Path
     unit: str  # what error messages call a row: "line" or "row"
@@ -186,7 +188,9 @@ def _pyarrow_parquet(path: AnyPath) -> Any:
 
 
 def write_table(path: AnyPath, columns: Mapping[str, Sequence[Any]]) -> None:
-    """Replace the file at `path` by these columns, in the format that its name says; None is an empty cell."""
+    """Replace the file at `path` by these columns, in the format that its name says; None is an
+    empty cell.
+    """
     path = Path(path)
     if is_parquet(path):
         parquet = _pyarrow_parquet(path)
@@ -205,7 +209,8 @@ def write_table(path: AnyPath, columns: Mapping[str, Sequence[Any]]) -> None:
 
 
 def feature_columns(head: Sequence[str]) -> list[str]:
-    """The names x0, x1, … of the features, as many as `head` has; x0 if there is none, so that a check names it.
+    """The names x0, x1, … of the features, as many as `head` has; x0 if there is none, so that a
+    check names it.
 
     >>> feature_columns(["user", "x1", "x0", "xylophone"])
     ['x0', 'x1']
