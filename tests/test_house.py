@@ -43,7 +43,6 @@ OBSCURE = {
     "desk",
     "beginning",
     "wire",
-    "answers",
     "rehearsal",
 }
 MOST_PARAMETERS = 8

@@ -25,15 +25,16 @@ class UserGraph:
     Parameters
     ----------
     adjacency : (n, n) array or SciPy sparse matrix
-        Symmetric, non-negative, finite weights with an empty diagonal. `W[i, j]` says how alike users i and j are.
+        Symmetric, non-negative, finite weights with an empty diagonal. `W[i, j]` says how alike
+        users i and j are.
     ids : sequence of hashables, optional
         The name of each user, in row order. Defaults to the row numbers.
 
     Notes
     -----
     Isolated users and several components are allowed. For an isolated user the random-walk and the
-    normalised Laplacian have `L_ii = 1` (the paper's footnote): its parameters are then estimated by ridge
-    regression on its own data.
+    normalised Laplacian have `L_ii = 1` (the paper's footnote): its parameters are then estimated
+    by ridge regression on its own data.
 
     Examples
     --------
@@ -93,7 +94,8 @@ class UserGraph:
     def laplacian(self, kind: LaplacianKind = "random-walk") -> sparse.csr_array:
         """The graph Laplacian as a sparse matrix.
 
-        `random-walk`: R = I - D⁻¹W (not symmetric); `combinatorial`: D - W; `normalized`: I - D^-½ W D^-½.
+        `random-walk`: R = I - D⁻¹W (not symmetric); `combinatorial`: D - W; `normalized`: I - D^-½
+        W D^-½.
         """
         check("kind", kind, one_of(get_args(LaplacianKind)))
         if kind == "combinatorial":
@@ -109,7 +111,9 @@ class UserGraph:
 
     @cached_property
     def weights(self) -> Floats:
-        """(n,) degrees with 1 in place of 0: the weight of a user's data in the degree-weighted loss."""
+        """(n,) degrees with 1 in place of 0: the weight of a user's data in the degree-weighted
+        loss.
+        """
         weights = np.where(self.degrees > 0, self.degrees, 1.0)
         weights.flags.writeable = False
         return weights
@@ -121,7 +125,9 @@ class UserGraph:
         return row.copy()
 
     def transitions(self) -> tuple[Ints, Indices, Floats, Floats]:
-        """P = D⁻¹W in compressed sparse rows, for compiled code: (start of each row, neighbour j, P_ij, P_ji)."""
+        """P = D⁻¹W in compressed sparse rows, for compiled code: (start of each row, neighbour j,
+        P_ij, P_ji).
+        """
         start = self.adjacency.indptr.astype(np.int64)
         neighbour = self.adjacency.indices.astype(np.int32)
         data = self.adjacency.data
@@ -152,7 +158,9 @@ class UserGraph:
 
 
 def check_user(user: object, n_users: int, named: bool) -> int:
-    """`user` as an int, or a ValueError; `named` users have ids, so the error mentions `graph.index`."""
+    """`user` as an int, or a ValueError; `named` users have ids, so the error mentions
+    `graph.index`.
+    """
     if not is_integer(user) or not 0 <= user < n_users:  # type: ignore[operator]
         raise ValueError(
             f"user must be an integer from 0 to {n_users - 1}, but it is {user!r}"
@@ -162,7 +170,9 @@ def check_user(user: object, n_users: int, named: bool) -> int:
 
 
 def _validated(adjacency: Any) -> sparse.csr_array:
-    """A CSR copy with sorted indices and without stored zeros, or a ValueError that says what is wrong and where."""
+    """A CSR copy with sorted indices and without stored zeros, or a ValueError that says what is
+    wrong and where.
+    """
     if not sparse.issparse(adjacency):
         adjacency = np.asarray(adjacency)
     if (not np.issubdtype(adjacency.dtype, np.number) and adjacency.dtype != bool) or np.iscomplexobj(adjacency):

@@ -50,7 +50,8 @@ def from_edges(
     weights : (n_edges,) array, optional
         Weight of each pair; 1 by default.
     ids : sequence of hashables, optional
-        All users, in row order. Without it, ids that are not integers are numbered in order of appearance.
+        All users, in row order. Without it, ids that are not integers are numbered in order of
+        appearance.
 
     Examples
     --------
@@ -79,7 +80,9 @@ def from_edges(
 
 
 def from_networkx(graph: Any, *, weight: str = "weight", ids: Sequence[Hashable] | None = None) -> UserGraph:
-    """The graph of an undirected NetworkX graph; an edge without the attribute `weight` has weight 1."""
+    """The graph of an undirected NetworkX graph; an edge without the attribute `weight` has weight
+    1.
+    """
     if not hasattr(graph, "is_directed"):
         raise ValueError(f"graph must be a NetworkX graph, but it is a {type(graph).__name__}.")
     if graph.is_directed() or graph.is_multigraph():
@@ -90,17 +93,19 @@ def from_networkx(graph: Any, *, weight: str = "weight", ids: Sequence[Hashable]
 
 
 def read_edges(path: str | os.PathLike[str], users: Sequence[Hashable] = ()) -> UserGraph:
-    """The graph of a CSV, gzipped CSV or Parquet file with the columns `user`, `friend` and, optionally, `weight`.
+    """The graph of a CSV, gzipped CSV or Parquet file with the columns `user`, `friend` and,
+    optionally, `weight`.
 
-    Ids are strings. `users`, if given, are the users of a log: they come first, in this order, and those
-    of them who have no edge are isolated.
+    Ids are strings. `users`, if given, are the users of a log: they come first, in this order, and
+    those of them who have no edge are isolated.
     """
     edges = read_edge_list(path, users)
     return from_edges(edges.pairs, weights=edges.weights, ids=edges.ids)
 
 
 def rbf(features: npt.ArrayLike, *, rho: float = 0.05, threshold: float = 0.0) -> UserGraph:
-    """The graph of an RBF kernel, W_ij = exp(-rho ‖u_i - u_j‖²), without the weights below `threshold`.
+    """The graph of an RBF kernel, W_ij = exp(-rho ‖u_i - u_j‖²), without the weights below
+    `threshold`.
 
     The paper's published scripts use `rho=0.05` and a threshold of 0.5.
 
@@ -140,7 +145,8 @@ def erdos_renyi(n: int, p: float, *, seed: Seed = None) -> UserGraph:
     check("p", p, number_between(0, 1))
     n_pairs = n * (n - 1) // 2
     picked = rng.choice(n_pairs, size=rng.binomial(n_pairs, p), replace=False, shuffle=False) if n_pairs else np.empty(0)
-    # Pair number k, counted (1,0), (2,0), (2,1), (3,0), …: its row is the largest r with r(r-1)/2 <= k.
+    # Pair number k, counted (1,0), (2,0), (2,1), (3,0), …: its row is the largest r with r(r-1)/2
+    # <= k.
     high = ((1 + np.sqrt(1 + 8 * picked.astype(np.float64))) / 2).astype(np.int64)
     high -= high * (high - 1) // 2 > picked
     high += (high + 1) * high // 2 <= picked
@@ -149,7 +155,8 @@ def erdos_renyi(n: int, p: float, *, seed: Seed = None) -> UserGraph:
 
 
 def barabasi_albert(n: int, m: int, *, seed: Seed = None) -> UserGraph:
-    """A random graph with hubs: users arrive one by one and join `m` earlier ones, drawn in proportion to their degree.
+    """A random graph with hubs: users arrive one by one and join `m` earlier ones, drawn in
+    proportion to their degree.
 
     The first m + 1 users form a star.
     """
@@ -180,7 +187,9 @@ def _preferential_attachment(n: int, m: int, rng: np.random.Generator) -> Ints:
 
 
 def watts_strogatz(n: int, k: int, p: float, *, seed: Seed = None) -> UserGraph:
-    """A small world: a ring where every user is joined to its `k` nearest, each edge rewired at random with probability `p`."""
+    """A small world: a ring where every user is joined to its `k` nearest, each edge rewired at
+    random with probability `p`.
+    """
     n, k = int(check("n", n, count(3))), int(check("k", k, count(2)))
     if k % 2 or k >= n:
         raise ValueError(f"k must be even (k/2 neighbours on each side) and below n = {n}, but it is {k!r}.")
@@ -192,7 +201,9 @@ def watts_strogatz(n: int, k: int, p: float, *, seed: Seed = None) -> UserGraph:
 
 @compiled
 def _rewire(target: Ints, p: float, rng: np.random.Generator) -> None:
-    """Rewire edges in place. Row u of `target` lists the other ends of the edges that u owns; every edge has one owner."""
+    """Rewire edges in place. Row u of `target` lists the other ends of the edges that u owns; every
+    edge has one owner.
+    """
     n, owned = target.shape
     degree = np.full(n, 2 * owned)
     for column in range(owned):
@@ -223,7 +234,9 @@ def empty(n: int) -> UserGraph:
 
 
 def shuffled(graph: UserGraph, *, seed: Seed = None) -> UserGraph:
-    """The same graph with its nodes assigned to other users: a control that keeps the topology only."""
+    """The same graph with its nodes assigned to other users: a control that keeps the topology
+    only.
+    """
     order = np.random.default_rng(seed).permutation(graph.n_users)
     return UserGraph(graph.adjacency[order][:, order], graph.ids)
 
@@ -257,7 +270,8 @@ def partition(graph: UserGraph, n_clusters: int, *, seed: Seed = 0) -> Ints:
 
 
 def _far_apart(rows: Floats, k: int, rng: np.random.Generator) -> Floats:
-    """The initial centres of k-means++: each is drawn in proportion to its squared distance from the nearest so far.
+    """The initial centres of k-means++: each is drawn in proportion to its squared distance from
+    the nearest so far.
 
     SciPy's own version measures all distances again for every centre: minutes for hundreds of them.
     """
@@ -270,7 +284,7 @@ def _far_apart(rows: Floats, k: int, rng: np.random.Generator) -> Floats:
 
 
 def _numbered(edges: Any, ids: Sequence[Hashable] | None) -> tuple[Ints, Sequence[Hashable] | None]:
-    """The pairs as row numbers, and the ids that they stand for (None: the row numbers themselves)."""
+    """The pairs as row numbers, and the ids of the rows (None: the row numbers themselves)."""
     listed = edges if isinstance(edges, np.ndarray) else list(edges)
     ids = None if ids is None else tuple(ids)
     if len(listed) == 0:

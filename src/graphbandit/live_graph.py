@@ -1,4 +1,6 @@
-"""`LiveGraph`: a graph that changes. It stores a fixed graph and the changes since, so that a change costs O(1)."""
+"""`LiveGraph`: a graph that changes. It stores a fixed graph and the changes since, so that a
+change costs O(1).
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,14 @@ from .graph import UserGraph, check_user
 from .validate import WEIGHT, check
 
 Edges = Mapping[int, float] | Iterable[int | tuple[int, float]]
-"""The edges of a new user: {neighbour: weight}, or neighbours (with weight 1), or pairs (neighbour, weight)."""
+"""The edges of a new user: {neighbour: weight}, or neighbours (with weight 1), or pairs (neighbour,
+weight).
+"""
 
 
 class LiveGraph:
-    """The graph of a policy while users and edges come and go; `frozen()` is the graph as it is now.
+    """The graph of a policy while users and edges come and go; `frozen()` is the graph as it is
+    now.
 
     >>> live = LiveGraph(UserGraph([[0, 1], [1, 0]]))
     >>> live.add_user()

@@ -1,4 +1,4 @@
-"""Download against a local server: resume after a cut, servers without ranges, checksums, refusals."""
+"""Downloads from a local server: resumed ones, servers without ranges, checksums, refusals."""
 
 from __future__ import annotations
 

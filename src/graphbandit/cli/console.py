@@ -1,4 +1,6 @@
-"""What all commands share: common options, errors without a traceback, Ctrl-C, and the progress bar."""
+"""What all commands share: common options, errors without a traceback, Ctrl-C, and the progress
+bar.
+"""
 
 from __future__ import annotations
 

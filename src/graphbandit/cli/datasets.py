@@ -30,7 +30,9 @@ def list_datasets(data: Data = None) -> None:
 
 @app.command()
 def info(name: Name, data: Data = None) -> None:
-    """Print the address, size, licence and citation of a data set and, if it is on this machine, its counts."""
+    """Print the address, size, licence and citation of a data set and, if it is on this machine,
+    its counts.
+    """
     from .. import datasets
 
     with guarded():
@@ -48,7 +50,7 @@ def fetch(
     to: Annotated[Path | None, typer.Option(help="Folder for the archive. Default: the cache.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Accept the licence without a question.")] = False,
 ) -> None:
-    """Download a data set, after showing its size and licence. An interrupted download is resumed."""
+    """Download a data set after showing its size and licence; resume an interrupted download."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 

@@ -36,7 +36,9 @@ def diagnose(
     shuffles: Annotated[int, typer.Option(min=1, help="Number of graphs with shuffled users to compare with.")] = 3,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the shuffles.")] = 0,
 ) -> None:
-    """Does my graph help? Learn a log of rewards with the graph, without it, and with its users shuffled."""
+    """Does my graph help? Learn a log of rewards with the graph, without it, and with its users
+    shuffled.
+    """
     from .. import diagnose as library
     from ..diagnose.diagnosis_output import write_diagnosis
 

@@ -75,7 +75,9 @@ def evaluate(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """What would another policy earn? Doubly robust, SNIPS, IPS and replay estimates from a log with propensities."""
+    """What would another policy earn? Doubly robust, SNIPS, IPS and replay estimates from a log
+    with propensities.
+    """
     from .. import evaluation
 
     with guarded():

@@ -23,7 +23,9 @@ Workers = Annotated[
 
 
 def run(spec: Spec, out: Out = Path("results"), workers: Workers = None, quiet: Quiet = False, as_json: AsJson = False) -> None:
-    """Run an experiment that is described in a TOML file. After an interruption, the same command continues."""
+    """Run an experiment that is described in a TOML file. After an interruption, the same command
+    continues.
+    """
     from .. import experiments
     from ..experiments.run_experiment import table
 
@@ -36,7 +38,9 @@ def run(spec: Spec, out: Out = Path("results"), workers: Workers = None, quiet: 
 def tune(
     spec: Spec, out: Out = Path("results"), workers: Workers = None, quiet: Quiet = False, as_json: AsJson = False
 ) -> None:
-    """Choose among the settings that the file lists in its table `tune`, on other seeds than those of `run`."""
+    """Choose among the settings that the file lists in its table `tune`, on other seeds than those
+    of `run`.
+    """
     from .. import experiments
     from ..experiments.run_experiment import tuned_page, tuned_table
 

@@ -43,7 +43,7 @@ def reproduce(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Reproduce the figures of the paper, check its claims against the results, and write a report."""
+    """Reproduce the figures of the paper, check its claims against them, and write a report."""
     from ..paper import ReproduceSettings
     from ..paper.reproduce import claims_list
     from ..paper.reproduce import reproduce as make

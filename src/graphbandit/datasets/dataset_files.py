@@ -1,4 +1,6 @@
-"""`Files`: the files of a data set, in its archive or in a folder, and a compiled reader of integer tables."""
+"""`Files`: the files of a data set, in its archive or in a folder, and a compiled reader of integer
+tables.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ MAX_DIGITS = 18  # more would not fit into 64 bits
 
 
 class DatasetError(ValueError):
-    """A data set is missing, damaged or not the one that its name says; the message names the file and the line."""
+    """A data set is missing, damaged or not the one that its name says; the message names the file
+    and the line.
+    """
 
 
 class Files:
@@ -59,7 +63,9 @@ class Files:
         return [self.path / name for name in self.names()] if self.path.is_dir() else [self.path]
 
     def integers(self, name: str, columns: tuple[str, ...], *, separator: str = "\t", header: bool = False) -> Ints:
-        """A (rows, columns) array from a table of integers, or a DatasetError that names the first bad line."""
+        """A (rows, columns) array from a table of integers, or a DatasetError that names the first
+        bad line.
+        """
         content = self.read(name)
         if len(separator) > 1:
             content = content.replace(separator.encode(), b"\t")
@@ -84,7 +90,8 @@ class _reading:
         return None
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        # The zip reader raises a dozen kinds on damaged bytes; a file that cannot be opened is not damaged.
+        # The zip reader raises a dozen kinds on damaged bytes; a file that cannot be opened is not
+        # damaged.
         if isinstance(error, Exception) and not isinstance(error, FileNotFoundError | PermissionError):
             raise DatasetError(
                 f"{self.path} cannot be read: it is truncated, corrupted or not a zip archive ({error})."
@@ -99,7 +106,9 @@ def line(content: bytes, number: int) -> str:
 
 @compiled
 def parse_integer(text: Bytes, place: int) -> tuple[int, int]:
-    """The integer that starts at `place`, and the place after it; that is -1 if there is no integer."""
+    """The integer that starts at `place`, and the place after it; that is -1 if there is no
+    integer.
+    """
     negative = place < text.shape[0] and text[place] == MINUS
     first = place + 1 if negative else place
     end, value = first, 0
@@ -113,7 +122,9 @@ def parse_integer(text: Bytes, place: int) -> tuple[int, int]:
 
 @compiled
 def line_end(text: Bytes, place: int) -> int:
-    """The place after the line break at `place`, where the end of the file counts as one; -1 if there is none."""
+    """The place after the line break at `place`, where the end of the file counts as one; -1 if
+    there is none.
+    """
     if place < text.shape[0] and text[place] == RETURN:
         place += 1
     if place == text.shape[0]:
@@ -123,7 +134,9 @@ def line_end(text: Bytes, place: int) -> int:
 
 @compiled
 def parse_table(text: Bytes, separator: int, skip: int, table: Ints) -> tuple[int, int]:
-    """Fill `table` from the lines after the first `skip`; return the number of rows, and the first bad line or 0."""
+    """Fill `table` from the lines after the first `skip`; return the number of rows, and the first
+    bad line or 0.
+    """
     place, number, row = 0, 0, 0
     while number < skip and place < text.shape[0]:
         number += text[place] == NEWLINE

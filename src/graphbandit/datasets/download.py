@@ -29,8 +29,8 @@ def download(
 ) -> Path:
     """Download the official archive into `folder`, unless it is there already, and return its path.
 
-    Bytes go to `<archive>.part`. After an interruption that file is kept, and the next attempt or the next
-    call continues it. The file is renamed to its final name when its checksum is right.
+    Bytes go to `<archive>.part`. After an interruption that file is kept, and the next attempt or
+    the next call continues it. The file is renamed to its final name when its checksum is right.
     """
     from http.client import HTTPException  # slow to import
 
@@ -59,7 +59,9 @@ def download(
 
 
 def verify(source: Source, path: Path) -> None:
-    """Check the published SHA-256 or, if there is none, the checksums inside the zip; delete a wrong file and raise."""
+    """Check the published SHA-256 or, if there is none, the checksums inside the zip; delete a
+    wrong file and raise.
+    """
     if source.sha256 is not None:
         with path.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
@@ -77,7 +79,9 @@ def verify(source: Source, path: Path) -> None:
 
 
 def _continue(url: str, part: Path, progress: ByteProgress | None, timeout: float) -> tuple[int, int | None]:
-    """Append the missing bytes to `part`; return its size, and the size of the whole file if the server says it."""
+    """Append the missing bytes to `part`; return its size, and the size of the whole file if the
+    server says it.
+    """
     import urllib.error
     import urllib.request
 

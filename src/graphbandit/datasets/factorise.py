@@ -31,10 +31,12 @@ class Factors(NamedTuple):
 def factorise(
     ratings: Ratings, dim: int = 10, *, penalty: float = 0.02, sweeps: int = 15, offset: bool = False, seed: int = 0
 ) -> Factors:
-    """Minimise Σ (r_ui - offset - p_u·q_i)² + penalty (Σ_u n_u ‖p_u‖² + Σ_i m_i ‖q_i‖²) over the given ratings.
+    """Minimise Σ (r_ui - offset - p_u·q_i)² + penalty (Σ_u n_u ‖p_u‖² + Σ_i m_i ‖q_i‖²) over the
+    given ratings.
 
-    Here r is the rating divided by the largest one, n_u the number of ratings of user u, and m_i that of
-    item i. A penalty that grows with the number of ratings needs no tuning per data set (Zhou et al., 2008).
+    Here r is the rating divided by the largest one, n_u the number of ratings of user u, and m_i
+    that of item i. A penalty that grows with the number of ratings needs no tuning per data set
+    (Zhou et al., 2008).
 
     Parameters
     ----------
@@ -47,8 +49,8 @@ def factorise(
     sweeps : int
         Number of sweeps. Each solves exactly for all users, then for all items.
     offset : bool
-        Subtract the mean rating first. Without it, as in the paper, the product alone is the rating, and
-        one latent direction is spent on the mean.
+        Subtract the mean rating first. Without it, as in the paper, the product alone is the
+        rating, and one latent direction is spent on the mean.
     seed : int
         Seed of the initial factors.
 
@@ -77,7 +79,9 @@ def factorise(
 
 @compiled
 def solve_rows(start: Indices, column: Indices, value: Floats, fixed: Floats, penalty: float, out: Floats) -> None:
-    """out[r] = (Σ q qᵀ + penalty n_r I)⁻¹ Σ value q, over the n_r entries of row r; q is the row of `fixed` of their column."""
+    """out[r] = (Σ q qᵀ + penalty n_r I)⁻¹ Σ value q, over the n_r entries of row r; q is the row of
+    `fixed` of their column.
+    """
     dim = fixed.shape[1]
     gram, factor = np.empty((dim, dim)), np.empty((dim, dim))
     for row in range(out.shape[0]):

@@ -33,14 +33,18 @@ def load(files: Files) -> Ratings:
 
 
 def social_graph(pairs: Ints, user_ids: Ints) -> UserGraph:
-    """One edge for each pair of different ids, in whatever direction and however often it is listed."""
+    """One edge for each pair of different ids, in whatever direction and however often it is
+    listed.
+    """
     apart = pairs[pairs[:, 0] != pairs[:, 1]]
     adjacency = graphs.from_edges(numbered(apart.ravel(), user_ids)[0].reshape(-1, 2), n_users=len(user_ids)).adjacency
     return UserGraph(adjacency, user_ids.tolist())
 
 
 def tag_counts(items: Ints, tags: Ints, item_ids: Ints) -> sparse.csr_array:
-    """(n_items, n_tags) counts of each tag on each item; items that are not in `item_ids` are left out."""
+    """(n_items, n_tags) counts of each tag on each item; items that are not in `item_ids` are left
+    out.
+    """
     row, _ = numbered(items, item_ids)
     column, tag_ids = numbered(tags)
     known = row >= 0

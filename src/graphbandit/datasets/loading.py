@@ -29,15 +29,15 @@ def load(name: str, data: str | os.PathLike[str] | None = None) -> Ratings:
     name : str
         A key of `DATASETS`.
     data : path, optional
-        The official archive, the unpacked archive, or a folder that holds either. If the data set is not
-        there, it is looked for where the environment variable GRAPHBANDIT_DATA says, and then in the
-        cache, where `fetch` puts archives.
+        The official archive, the unpacked archive, or a folder that holds either. If the data set
+        is not there, it is looked for where the environment variable GRAPHBANDIT_DATA says, and
+        then in the cache, where `fetch` puts archives.
 
     Raises
     ------
     DatasetError
-        A ValueError that names the file and, if a row is malformed, the line. If no file is found, it is a
-        `MissingDataset`, which says how to get the data set.
+        A ValueError that names the file and, if a row is malformed, the line. If no file is found,
+        it is a `MissingDataset`, which says how to get the data set.
     """
     source = describe(name)
     path = find(name, data)
@@ -54,16 +54,17 @@ def find(name: str, data: str | os.PathLike[str] | None = None) -> Path | None:
 
 
 def fetch(name: str, to: str | os.PathLike[str] | None = None, *, progress: ByteProgress | None = None) -> Path:
-    """Download the official archive into the folder `to`, by default the cache, and return its path.
+    """Download the official archive into the folder `to`, by default the cache, and return its
+    path.
 
-    An interrupted download is resumed. `progress(done, total)` gets numbers of bytes; total is None if
-    the server does not say it.
+    An interrupted download is resumed. `progress(done, total)` gets numbers of bytes; total is None
+    if the server does not say it.
     """
     return download(describe(name), cache_folder() if to is None else Path(to).expanduser(), progress=progress)
 
 
 def read_cached(source: Source, path: Path) -> Ratings:
-    """The data set at `path`, from a parsed copy in the cache if that was made from the same files."""
+    """The data set at `path`, from the parsed copy in the cache if the files are still the same."""
     files = Files(path)
     stats = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files.sources()]
     origin = hashlib.sha256(repr((PARSER_VERSION, source.name, stats)).encode()).hexdigest()

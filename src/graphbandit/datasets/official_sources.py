@@ -1,4 +1,6 @@
-"""`DATASETS`: the address, checksum, licence, citation and loader of every data set that is known here."""
+"""`DATASETS`: the address, checksum, licence, citation and loader of every data set that is known
+here.
+"""
 
 from __future__ import annotations
 

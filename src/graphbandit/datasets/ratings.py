@@ -16,7 +16,8 @@ from ..validate import check, count_up_to
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """Who rated (or played, or bookmarked) what, and how much; with a social graph and tags, if the data set has them.
+    """Who rated (or played, or bookmarked) what, and how much; with a social graph and tags, if the
+    data set has them.
 
     Parameters
     ----------
@@ -92,7 +93,7 @@ class Ratings:
         return len(self.item_ids)
 
     def matrix(self) -> sparse.csr_array:
-        """The ratings as a sparse (n_users, n_items) matrix; pairs without a rating are not stored."""
+        """The ratings as a sparse (n_users, n_items) matrix, without entries for missing ratings."""
         matrix = sparse.csr_array((self.value, (self.user, self.item)), shape=(self.n_users, self.n_items))
         if matrix.nnz != len(self.value):
             raise ValueError(f"ratings must be of distinct pairs, but {len(self.value) - matrix.nnz} repeat an earlier one.")
@@ -100,7 +101,8 @@ class Ratings:
         return matrix
 
     def densest(self, n_users: int, n_items: int) -> Ratings:
-        """The `n_users` most active users, and the `n_items` items that they rated most; ties go to the lower row.
+        """The `n_users` most active users, and the `n_items` items that they rated most; ties go to
+        the lower row.
 
         >>> Ratings([0, 1, 1, 2], [0, 0, 1, 1], [1, 2, 3, 4], user_ids=[7, 8, 9], item_ids=[3, 5]).densest(2, 1).value
         array([1., 2.])

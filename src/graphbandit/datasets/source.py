@@ -50,7 +50,7 @@ class Source:
 
 
 def cache_folder() -> Path:
-    """The folder of downloads and parsed copies: `graphbandit` in XDG_CACHE_HOME, or in ~/.cache."""
+    """The folder of downloads and parsed copies: `graphbandit` in XDG_CACHE_HOME or ~/.cache."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "graphbandit"
 
 

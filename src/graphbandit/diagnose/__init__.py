@@ -1,4 +1,5 @@
-"""Does my graph help? A log of rewards is learned with the graph, without it, and with its users shuffled.
+"""Does my graph help? A log of rewards is learned with the graph, without it, and with its users
+shuffled.
 
 | module | what is in it |
 |---|---|

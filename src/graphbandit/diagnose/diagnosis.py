@@ -1,4 +1,6 @@
-"""`diagnose`: a log is learned with the graph and with its users shuffled, and each is compared with no graph."""
+"""`diagnose`: a log is learned with the graph and with its users shuffled, and each is compared
+with no graph.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,16 @@ from .reward_log import RewardLog
 
 POINTS = 400  # of a curve
 Progress = Callable[[int, int], None]
-"""`progress(rows done, rows in all)`; the log is learned once for the graph and once for every shuffle."""
+"""`progress(rows done, rows in all)`; the log is learned once for the graph and once for every
+shuffle.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """What a log says about a graph. Curves have a point at each of `rounds`; log evidence is in nats."""
+    """What a log says about a graph. Curves have a point at each of `rounds`; log evidence is in
+    nats.
+    """
 
     report: Report  # of a policy that has learned the whole log with the graph
     rounds: Ints  # (points,)
@@ -42,12 +48,14 @@ class Diagnosis:
 
     @property
     def beats_shuffled(self) -> bool:
-        """Whether the graph is better by 3 nats, and by more than the shuffles differ among themselves."""
+        """Whether the graph is better by 3 nats, and by more than the shuffles differ among
+        themselves.
+        """
         return self.over_shuffled > max(CLEAR, float(np.ptp(self.shuffled[:, -1])))
 
     @property
     def verdict(self) -> Literal["too few", "helps", "no better than shuffled", "no difference", "hurts"]:
-        """The verdict of the report, but a graph that helps must also be better than shuffled ones."""
+        """The verdict of the report; to help, a graph must also be better than shuffled ones."""
         verdict = self.report.verdict
         return "no better than shuffled" if verdict == "helps" and not self.beats_shuffled else verdict
 
@@ -129,20 +137,22 @@ def diagnose(
     seed: int = 0,
     progress: Progress = lambda done, total: None,
 ) -> Diagnosis:
-    """Let `AdaptiveGraphUCB` learn a log on the graph, and on graphs with its users shuffled, and compare the evidence.
+    """Let `AdaptiveGraphUCB` learn a log on the graph, and on graphs with its users shuffled, and
+    compare the evidence.
 
     Parameters
     ----------
     log : RewardLog
-        In order of time. The model has no intercept: add a feature that is always 1 if rewards do not
-        average to zero.
+        In order of time. The model has no intercept: add a feature that is always 1 if rewards do
+        not average to zero.
     graph : UserGraph
         It must contain the users of the log; it may have more.
     half_life : float, optional
         For tastes that drift, as in `AdaptiveGraphUCB`.
     shuffles : int
-        Number of shuffled graphs to compare with. Only users of the log change places: if their data
-        were moved to users without any, the control would have less information than the graph.
+        Number of shuffled graphs to compare with. Only users of the log change places: if their
+        data were moved to users without any, the control would have less information than the
+        graph.
     seed : int
         Seed of the shuffles.
 
@@ -188,6 +198,8 @@ def diagnose(
 
 
 def strengths(log: RewardLog) -> list[float]:
-    """The grid of graph strengths of AdaptiveGraphUCB, which assumes features of norm 1, scaled to this log."""
+    """The grid of graph strengths of AdaptiveGraphUCB, which assumes features of norm 1, scaled to
+    this log.
+    """
     square = float((log.features**2).sum(axis=1).mean())
     return [tau * (square or 1.0) for tau in ALPHAS]

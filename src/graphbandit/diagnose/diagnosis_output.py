@@ -59,7 +59,9 @@ def _misled(diagnosis: Diagnosis) -> list[str]:
 
 
 def write_diagnosis(diagnosis: Diagnosis, out: Path) -> str:
-    """Write `diagnosis.json` and `diagnosis.png` into the folder `out`; return a sentence that says so."""
+    """Write `diagnosis.json` and `diagnosis.png` into the folder `out`; return a sentence that says
+    so.
+    """
     out.mkdir(parents=True, exist_ok=True)
     text = json.dumps(diagnosis.as_table(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     write_text(out / "diagnosis.json", text)
@@ -79,7 +81,9 @@ TITLES = {
 
 
 def picture(diagnosis: Diagnosis) -> bytes:
-    """A PNG: the evidence for the graph and for its shuffles over time, and below it the effective strength."""
+    """A PNG: the evidence for the graph and for its shuffles over time, and below it the effective
+    strength.
+    """
     import matplotlib
 
     matplotlib.use("Agg")

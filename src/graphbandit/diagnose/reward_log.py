@@ -1,4 +1,6 @@
-"""`RewardLog`: what was shown to whom and what it earned; `read_log` reads one, `learn_log` teaches it to a policy."""
+"""`RewardLog`: what was shown to whom and what it earned; `read_log` reads one, `learn_log` teaches
+it to a policy.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,8 @@ class RewardLog:
 
 
 def read_log(path: str | Path) -> RewardLog:
-    """The log in a CSV, gzipped CSV or Parquet file with the columns `user`, `reward` and `x0`, `x1`, ….
+    """The log in a CSV, gzipped CSV or Parquet file with the columns `user`, `reward` and `x0`,
+    `x1`, ….
 
     Rows are in order of time. Other columns are ignored.
     """
@@ -121,7 +124,7 @@ def _from_parquet(path: Path) -> RewardLog:
 
 
 def _columns(path: Path, head: list[str]) -> list[str]:
-    """The columns to read as numbers, reward and x0, x1, …, after a check that each is there once."""
+    """The columns to read as numbers, reward and x0, x1, …; each must be there once."""
     names = ["reward", *feature_columns(head)]
     check_two_columns(path, [name for name in head if name in ("user", *names)])
     check_columns(path, head, ["user", *names])
@@ -129,7 +132,7 @@ def _columns(path: Path, head: list[str]) -> list[str]:
 
 
 def learn_log(policy: Policy, log: RewardLog) -> None:
-    """Let a policy learn a whole log: the same numbers, bit for bit, as calls of `policy.update`."""
+    """Let a policy learn a whole log: bit for bit the same numbers as calls of `policy.update`."""
     if policy.dim != log.dim:
         raise ValueError(f"policy is for {policy.dim} features, but log has {log.dim}.")
     policy.update_many(log.rows_of(policy.graph), log.features, log.reward)

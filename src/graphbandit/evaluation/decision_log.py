@@ -1,4 +1,4 @@
-"""`DecisionLog`: who was shown what, out of which arms, with what probability, and what it earned."""
+"""`DecisionLog`: who was shown what, out of which arms, how probable that was, and the reward."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class DecisionLog:
     arms : (m, dim) array
         The features of all arms.
     offered, start : int arrays, optional
-        The arms on offer in round t are the rows `offered[start[t]:start[t + 1]]` of `arms`; by default all.
+        The arms on offer in round t are the rows `offered[start[t]:start[t + 1]]` of `arms`; by
+        default all.
     ids : sequence of hashables, optional
         The names of the users, as the graph knows them.
     notes : strings
@@ -119,7 +120,9 @@ class DecisionLog:
         return replace(self, **parts)
 
     def with_rewards(self, missing: float | None) -> DecisionLog:
-        """The log without the rounds that got no reward, or with `missing` as their reward. A note says how many."""
+        """The log without the rounds that got no reward, or with `missing` as their reward. A note
+        says how many.
+        """
         silent = np.isnan(self.reward)
         if not silent.any():
             return self

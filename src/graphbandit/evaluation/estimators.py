@@ -51,7 +51,8 @@ class Estimate(NamedTuple):
 
 
 def mean(psi: Floats, groups: Ints | None = None) -> Estimate:
-    """The mean and its standard error; with `groups`, clustered: rounds of one group may depend on each other.
+    """The mean and its standard error; with `groups`, clustered: rounds of one group may depend on
+    each other.
 
     >>> mean(np.array([1.0, 2.0, 3.0]))  # doctest: +ELLIPSIS
     Estimate(value=2.0, error=0.57735...)
@@ -98,16 +99,19 @@ def overlap(weight: Floats, target: Floats, reward: Floats) -> Overlap:
 
 
 def effective_size(weight: Floats) -> float:
-    """Effective sample size, (Σ w)² / Σ w² (Kish 1965): so many rounds of equal weight would tell as much."""
+    """Effective sample size, (Σ w)² / Σ w² (Kish 1965): so many rounds of equal weight would tell
+    as much.
+    """
     squares = float((weight**2).sum())
     return float(weight.sum()) ** 2 / squares if squares else 0.0
 
 
 def outcomes(weight: Floats, reward: Floats) -> float:
-    """Effective number of rounds with the rarer of two rewards: the mean of a few clicks is not normal.
+    """Effective number of rounds with the rarer of two rewards: the mean of a few clicks is not
+    normal.
 
-    With more than two different rewards all rounds count. 0 if all rounds with a weight have the same
-    reward: then nothing is known about the spread.
+    With more than two different rewards all rounds count. 0 if all rounds with a weight have the
+    same reward: then nothing is known about the spread.
 
     >>> outcomes(np.array([1.0, 1.0, 2.0, 0.0]), np.array([1.0, 0.0, 0.0, 1.0]))
     1.0

@@ -1,4 +1,6 @@
-"""`read_decisions`: a log from one table, as any system can write it. Errors name the file, the line and the column."""
+"""`read_decisions`: a log from one table, as any system can write it. Errors name the file, the
+line and the column.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,13 @@ SEPARATOR = ";"  # between the candidates in one cell
 
 
 def read_decisions(path: str | Path, arms: str | Path | None = None) -> DecisionLog:
-    """The log in a CSV, gzipped CSV or Parquet file with the columns `user`, `arm`, `reward` and, optionally, `propensity`.
+    """The log in a CSV, gzipped CSV or Parquet file with the columns `user`, `arm`, `reward` and,
+    optionally, `propensity`.
 
-    Rows are in order of time. An empty propensity is unknown; an empty reward never came. The features
-    `x0`, `x1`, … of the arms are columns of the log, or of the file `arms`, which has a column `arm`.
-    Without a column `candidates`, which lists arms separated by semicolons, all arms were on offer.
-    A column `decision`, if there is one, must not have the same entry twice.
+    Rows are in order of time. An empty propensity is unknown; an empty reward never came. The
+    features `x0`, `x1`, … of the arms are columns of the log, or of the file `arms`, which has a
+    column `arm`. Without a column `candidates`, which lists arms separated by semicolons, all arms
+    were on offer. A column `decision`, if there is one, must not have the same entry twice.
     """
     table = read_table(Path(path))
     table.check_columns("user", "arm", "reward")

@@ -1,4 +1,5 @@
-"""`evaluate`: estimates of what policies would earn, each trained on the first part of a log and judged on the rest.
+"""`evaluate`: estimates of what policies would earn, each trained on the first part of a log and
+judged on the rest.
 
 The same policies are also replayed from the start of the log, as learners.
 """
@@ -53,15 +54,15 @@ def evaluate(
     policies : name → function
         `function(graph, dim)` makes a fresh policy, as in `compare`.
     share : float
-        Policies are trained on this share of the log, the first rounds, from all rewards. Then they are
-        frozen and judged on the rest.
+        Policies are trained on this share of the log, the first rounds, from all rewards. Then they
+        are frozen and judged on the rest.
     missing : float, optional
         The reward of rounds that got none; by default such rounds are left out.
     uniform : bool
         Take unknown propensities to be those of a uniformly random choice.
     by_user : bool
-        Cluster standard errors by user: for users who are a sample of many more, or whose rounds depend
-        on each other. Intervals are wider.
+        Cluster standard errors by user: for users who are a sample of many more, or whose rounds
+        depend on each other. Intervals are wider.
     floor : float, optional
         The `floor` of `replay`.
     seed : int
@@ -125,13 +126,16 @@ class _Judged(NamedTuple):
 
 
 def _judge(policy: Policy, log: DecisionLog, user: Ints, known: npt.NDArray[np.bool_], model: Floats) -> _Judged:
-    """What the estimators need, for every round whose propensity is known; the policy stays as it is."""
+    """What the estimators need, for every round whose propensity is known; the policy stays as it
+    is.
+    """
     rows, first = np.flatnonzero(known), len(log) - len(model)
     target, predicted, expected = np.empty(len(rows)), np.empty(len(rows)), np.empty(len(rows))
     features, chances = with_constant(log.arms), dict[int, Floats]()
     for k, t in enumerate(rows.tolist()):
         offer, who = log.offer(t), int(user[t])
-        # A frozen policy that is offered all arms has the same probabilities in every round of a user.
+        # A frozen policy that is offered all arms has the same probabilities in every round of a
+        # user.
         if log.offered is not None or who not in chances:
             chances[who] = policy.propensities(who, log.arms[offer])
         q = features[offer] @ model[t - first]

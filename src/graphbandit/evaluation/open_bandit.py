@@ -1,9 +1,11 @@
-"""The Open Bandit Dataset (Saito, Aihara, Matsutani & Narita 2021): a shop's clicks under two logging policies.
+"""The Open Bandit Dataset (Saito, Aihara, Matsutani & Narita 2021): a shop's clicks under two
+logging policies.
 
-The data set has no user ids: a user is a combination of its four anonymous features, and is joined to
-the combinations that differ in one of them. An arm is an item; its features are a constant and the
-leading principal components of the item table. A round is one position on the page, with the propensity
-of the item in that position. The affinities between users and items, nearly all zero, are not used.
+The data set has no user ids: a user is a combination of its four anonymous features, and is joined
+to the combinations that differ in one of them. An arm is an item; its features are a constant and
+the leading principal components of the item table. A round is one position on the page, with the
+propensity of the item in that position. The affinities between users and items, nearly all zero,
+are not used.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ USER = tuple(f"user_feature_{k}" for k in range(4))
 
 
 def is_open_bandit(path: Path) -> bool:
-    """Whether `path` looks like this data set: a zip file, or a folder with random/ or bts/ somewhere inside."""
+    """Whether `path` looks like this data set: a zip file, or a folder with random/ or bts/
+    somewhere inside.
+    """
     return path.suffix == ".zip" or (path.is_dir() and any(_found(path, kind) for kind in ("random", "bts")))
 
 
@@ -84,7 +88,9 @@ def shared_features(combos: list[tuple[str, ...]]) -> UserGraph:
 
 
 def _features(items: list[dict[str, str]], dim: int) -> Floats:
-    """(items, dim) a constant 1, and principal components of the item table, scaled to mean square norm 1."""
+    """(items, dim) a constant 1, and principal components of the item table, scaled to mean square
+    norm 1.
+    """
     check("dim", dim, count_up_to(len(items), "the number of items"))
     names = [name for name in items[0] if name.startswith("item_feature_")]
     blocks = []

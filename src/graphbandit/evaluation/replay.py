@@ -34,13 +34,15 @@ class Replay(NamedTuple):
 def replay(
     policy: Policy, log: DecisionLog, *, floor: float | None = None, horizon: int | None = None, seed: int = 0
 ) -> Replay:
-    """Let `policy` decide in every round of the log; where it agrees with the log, it learns from the round.
+    """Let `policy` decide in every round of the log; where it agrees with the log, it learns from
+    the round.
 
-    If the log was made by uniform choices, the accepted rounds are distributed as if the policy had acted
-    (Li, Chu, Langford & Wang 2011). Otherwise arms that the log favours would be accepted too often:
-    a round with propensity p is accepted with probability min(1, c / p), where c is the floor, and has the
-    weight max(1, c / p). That is exact if no propensity is below the floor. A larger floor accepts more
-    rounds; the weighted mean stays right, but the policy then learns too seldom from rare arms.
+    If the log was made by uniform choices, the accepted rounds are distributed as if the policy had
+    acted (Li, Chu, Langford & Wang 2011). Otherwise arms that the log favours would be accepted too
+    often: a round with propensity p is accepted with probability min(1, c / p), where c is the
+    floor, and has the weight max(1, c / p). That is exact if no propensity is below the floor. A
+    larger floor accepts more rounds; the weighted mean stays right, but the policy then learns too
+    seldom from rare arms.
 
     Parameters
     ----------

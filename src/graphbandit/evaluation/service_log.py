@@ -1,4 +1,6 @@
-"""`read_export`: the log that `graphbandit serve` exports as decisions.parquet, rewards.parquet and arms.parquet."""
+"""`read_export`: the log that `graphbandit serve` exports as decisions.parquet, rewards.parquet and
+arms.parquet.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ FILES = ("decisions.parquet", "rewards.parquet", "arms.parquet")
 
 
 def read_export(folder: str | Path) -> DecisionLog:
-    """The log in a folder of exported files. Of a decision that showed several arms, only the first and its reward count."""
+    """The log in a folder of exported files. Of a decision that showed several arms, only the first
+    and its reward count.
+    """
     decisions, rewards, arms = (read_table(Path(folder) / name) for name in FILES)
     decisions.check_columns("decision", "user", "propensity", "version", "candidates")
     if not len(rewards):
@@ -91,7 +95,7 @@ def _offers(decisions: Table, arms: Table, row_of: dict[Any, int], shown: Ints) 
 
 
 class _Catalogue:
-    """Which arms existed at a given time, from the columns `since` and `until` (null: still there)."""
+    """Which arms existed at a given time, by the columns `since` and `until` (null: until now)."""
 
     def __init__(self, arms: Table) -> None:
         self.timed = {"since", "until"} <= arms.columns.keys()

@@ -1,4 +1,6 @@
-"""What an evaluation finds: a `Standing` for each policy, together an `Evaluation`, and reasons not to trust them."""
+"""What an evaluation finds: a `Standing` for each policy, together an `Evaluation`, and reasons not
+to trust them.
+"""
 
 from __future__ import annotations
 
@@ -87,8 +89,8 @@ class Evaluation:
 def trust_warnings(name: str, average: Estimate, effective: float, outcomes: float) -> tuple[str, ...]:
     """Sentences that say why the numbers of this policy cannot be trusted; none if they can.
 
-    `average` is the mean of the importance weights, `effective` the effective sample size and `outcomes`
-    that of the rounds with the rarer reward.
+    `average` is the mean of the importance weights, `effective` the effective sample size and
+    `outcomes` that of the rounds with the rarer reward.
     """
     found, off = [], average.value - 1.0
     if abs(off) > 3 * average.error + 1e-9:
@@ -107,7 +109,9 @@ def trust_warnings(name: str, average: Estimate, effective: float, outcomes: flo
 
 
 def log_notes(log: DecisionLog, first: int, known: npt.NDArray[np.bool_]) -> list[str]:
-    """What limits an evaluation on the rounds from `first` on, of which the `known` ones have a propensity."""
+    """What limits an evaluation on the rounds from `first` on, of which the `known` ones have a
+    propensity.
+    """
     notes, rest = [], len(log) - first
     lost = rest - int(known.sum())
     if lost == rest:

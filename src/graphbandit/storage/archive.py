@@ -1,7 +1,8 @@
-"""Named arrays and a JSON header in one file: how policies and results are saved. Nothing is pickled.
+"""Named arrays and a JSON header in one file: how policies and results are saved. Nothing is
+pickled.
 
-The file is an ordinary uncompressed `.npz`, which any NumPy reads. Its member `header` is JSON and says
-what kind of file this is, its format version, and the SHA-256 of every array.
+The file is an ordinary uncompressed `.npz`, which any NumPy reads. Its member `header` is JSON and
+says what kind of file this is, its format version, and the SHA-256 of every array.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Atomic writes: write aside, fsync, rename. A reader finds the old file or the new one, never half of either."""
+"""Atomic writes: write aside, fsync, rename. A reader finds the old file or the new one, never half
+of either.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ PIECE = 2**20  # bytes that a throttled file writes at once
 
 
 class ThrottledFile(io.FileIO):
-    """Reaches the disk piece by piece, with pauses: flushing a large file at once would stall every other writer."""
+    """Reaches the disk piece by piece, with pauses: flushing a large file at once would stall every
+    other writer.
+    """
 
     def write(self, data: Any) -> int:
         """Write, fsync, then sleep for the same time so that other writers progress."""
@@ -28,7 +32,8 @@ class ThrottledFile(io.FileIO):
 
 @contextmanager
 def atomic_file(path: AnyPath, *, throttled: bool = False) -> Iterator[IO[bytes]]:
-    """A file to write to, which replaces the one at `path` when the block ends; after an error, `path` is as it was.
+    """A file to write to, which replaces the one at `path` when the block ends; after an error,
+    `path` is as it was.
 
     `throttled` spreads a large file over time, for the sake of other writers on the same disk.
     """

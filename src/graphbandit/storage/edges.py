@@ -19,10 +19,12 @@ class EdgeList(NamedTuple):
 
 
 def read_edge_list(path: AnyPath, users: Sequence[Hashable] = ()) -> EdgeList:
-    """The edges in a table with the columns `user`, `friend` and, optionally, `weight`, which is 1 by default.
+    """The edges in a table with the columns `user`, `friend` and, optionally, `weight`, which is 1
+    by default.
 
     Ids are strings. An edge may be listed in both directions, but with one weight only. `users`, if
-    given, are the users of a log: they come first in `ids`, and the file must know at least one of them.
+    given, are the users of a log: they come first in `ids`, and the file must know at least one of
+    them.
     """
     path = Path(path)
     found: dict[tuple[str, str], tuple[float, int]] = {}

@@ -1,7 +1,7 @@
 """Tables from and to files: CSV, gzipped CSV and Parquet, told apart by the ending of the name.
 
-`read_rows` streams a table row by row, as text. `read_table` reads it into columns. Every error names
-the file, the line (of a CSV file) or the row (of a Parquet file), and the column.
+`read_rows` streams a table row by row, as text. `read_table` reads it into columns. Every error
+names the file, the line (of a CSV file) or the row (of a Parquet file), and the column.
 """
 
 from __future__ import annotations
@@ -28,20 +28,22 @@ class Rows(NamedTuple):
     """A table as a stream of rows."""
 
     path: Path
-    unit: str  # what error messages call a row: "line" or "row"
+    row_word: str  # what error messages call a row: "line" or "row"
     head: list[str]  # names of the columns
     cells: Iterator[tuple[int, list[str]]]  # the number of each row, and its cells as text; an empty cell is ""
 
     def where(self, number: int) -> str:
         """The file and the row, for an error message."""
-        return f"{self.path}, {self.unit} {number}"
+        return f"{self.path}, {self.row_word} {number}"
 
 
 class Table(NamedTuple):
-    """A table as columns; the cells of a CSV file are strings, those of a Parquet file have its types."""
+    """A table as columns; the cells of a CSV file are strings, those of a Parquet file have its
+    types.
+    """
 
     path: Path
-    unit: str  # what error messages call a row: "line" or "row"
+    row_word: str  # what error messages call a row: "line" or "row"
     columns: dict[str, list[Any]]
     row_numbers: Sequence[int]  # as error messages count them
 
@@ -50,7 +52,7 @@ class Table(NamedTuple):
 
     def place(self, row: int) -> str:
         """The row, for an error message that already names the file."""
-        return f"{self.unit} {self.row_numbers[row]}"
+        return f"{self.row_word} {self.row_numbers[row]}"
 
     def where(self, row: int) -> str:
         """The file and the row, for an error message."""
@@ -155,7 +157,7 @@ def read_table(path: AnyPath) -> Table:
             lines.append(line)
     check_two_columns(path, rows.head)
     by_column = zip(*cells, strict=True) if cells else ([] for _ in rows.head)
-    return Table(path, rows.unit, {name: list(column) for name, column in zip(rows.head, by_column, strict=True)}, lines)
+    return Table(path, rows.row_word, {name: list(column) for name, column in zip(rows.head, by_column, strict=True)}, lines)
 
 
 def is_parquet(path: AnyPath) -> bool:
@@ -186,7 +188,9 @@ def _pyarrow_parquet(path: AnyPath) -> Any:
 
 
 def write_table(path: AnyPath, columns: Mapping[str, Sequence[Any]]) -> None:
-    """Replace the file at `path` by these columns, in the format that its name says; None is an empty cell."""
+    """Replace the file at `path` by these columns, in the format that its name says; None is an
+    empty cell.
+    """
     path = Path(path)
     if is_parquet(path):
         parquet = _pyarrow_parquet(path)
@@ -205,7 +209,8 @@ def write_table(path: AnyPath, columns: Mapping[str, Sequence[Any]]) -> None:
 
 
 def feature_columns(head: Sequence[str]) -> list[str]:
-    """The names x0, x1, … of the features, as many as `head` has; x0 if there is none, so that a check names it.
+    """The names x0, x1, … of the features, as many as `head` has; x0 if there is none, so that a
+    check names it.
 
     >>> feature_columns(["user", "x1", "x0", "xylophone"])
     ['x0', 'x1']

@@ -1,32 +1,16 @@
-"""Data sets: every layout, every kind of damage with its file and line, the cache, and the real archives where they are."""
+"""Data sets: every layout, every kind of damage, parsed copies, and the real archives."""
 
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from graphbandit import datasets, graphs
-from graphbandit.cli import app
-from graphbandit.datasets import DatasetError, MissingDataset, Ratings, factorise
+from graphbandit import datasets
+from graphbandit.datasets import DatasetError, MissingDataset, Ratings
 from made_up import LAYOUTS, make_archive, make_folder, real
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    cache = tmp_path_factory.mktemp("cache")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
-    monkeypatch.delenv("GRAPHBANDIT_DATA", raising=False)
-    return cache / "graphbandit"
-
-
-def small(user: Any, item: Any, value: Any, **more: Any) -> Ratings:
-    return Ratings(user, item, value, **{"user_ids": np.arange(3), "item_ids": np.arange(2)} | more)
 
 
 def check_content(name: str, ratings: Ratings) -> None:
@@ -53,7 +37,7 @@ def check_content(name: str, ratings: Ratings) -> None:
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_every_layout_and_place(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
     with pytest.raises(
-        MissingDataset, match=rf"{name} is not in .*graphbandit\. (Run `graphbandit datasets fetch|It has no off)"
+        MissingDataset, match=rf"{name} is not in .*graphbandit\. (Run `graphbandit datasets fetch|There is no off)"
     ):
         datasets.load(name)
     for make in (make_archive, make_folder):
@@ -141,7 +125,9 @@ def test_wrong_and_damaged_files(tmp_path: Path) -> None:
 
 
 def test_any_flipped_byte_in_an_archive_is_noticed(tmp_path: Path) -> None:
-    """Either the file is refused with its name, or the byte was one that the zip format does not need."""
+    """Either the file is refused with its name, or the byte was one that the zip format does not
+    need.
+    """
     path = make_archive("movielens-100k", tmp_path)
     content = bytearray(path.read_bytes())
     refused = 0
@@ -155,80 +141,6 @@ def test_any_flipped_byte_in_an_archive_is_noticed(tmp_path: Path) -> None:
             assert "ml-100k.zip" in str(error)
             refused += 1
     assert refused > len(content) / 2
-
-
-def test_ratings_reject_bad_input() -> None:
-    cases: dict[str, Callable[[], object]] = {
-        "must be vectors of one length": lambda: small([0], [0, 1], [1]),
-        "value is empty": lambda: small([], [], []),
-        "user must hold rows from 0 to 2, but they range from 3": lambda: small([3], [0], [1]),
-        "item must hold rows": lambda: small([0], [-1], [1]),
-        "rating 1 is not": lambda: small([0, 1], [0, 0], [1, np.nan]),
-        "graph has 2 users, but user_ids has 3": lambda: small([0], [0], [1], graph=graphs.empty(2)),
-        "item_tags has 1 rows": lambda: small([0], [0], [1], item_tags=np.ones((1, 4))),
-        "1 repeat an earlier one": lambda: small([0, 0], [0, 0], [1, 2]).matrix(),
-        "n_users must be an integer from 1 to 3, as many as there are": lambda: small([0], [0], [1]).densest(4, 1),
-        "n_items must be an integer from 1 to 2, as many as there are": lambda: small([0], [0], [1]).densest(1, 0),
-    }
-    for message, make in cases.items():
-        with pytest.raises(ValueError, match=message):
-            make()
-
-
-def test_densest_keeps_graph_tags_and_ids() -> None:
-    graph = graphs.from_edges([(0, 2), (1, 2)], n_users=3)
-    ratings = small(
-        [0, 2, 2, 1],
-        [1, 0, 1, 1],
-        [1, 2, 3, 4],
-        graph=graph,
-        item_tags=[[1, 0], [0, 5]],
-        user_ids=[10, 20, 30],
-        item_ids=[7, 8],
-    )
-    part = ratings.densest(2, 1)
-    assert part.user_ids.tolist() == [10, 30] and part.item_ids.tolist() == [8] and part.value.tolist() == [1, 3]
-    assert part.graph is not None and part.graph.n_edges == 1
-    assert part.item_tags is not None and part.item_tags.toarray().tolist() == [[0, 5]]
-    assert repr(part) == "Ratings(2 ratings, 2 users, 1 items, 1 friendships, 2 tags)"
-
-
-def test_factorise_finds_a_low_rank_matrix() -> None:
-    rng = np.random.default_rng(0)
-    truth = rng.random((20, 2)) @ rng.random((2, 15))
-    known = rng.random(truth.shape) < 0.8
-    user, item = np.nonzero(known)
-    ratings = small(user, item, truth[known], user_ids=np.arange(21), item_ids=np.arange(15))  # user 20 rated nothing
-    factors = factorise(ratings, 2, penalty=1e-7, sweeps=100)
-    guess = factors.scale * factors.users[:20] @ factors.items.T
-    assert np.abs(guess - truth).max() < 0.01
-    assert factors.predict(np.array([3], np.int32), np.array([4], np.int32)) == pytest.approx(guess[3, 4])
-    assert factors.scale == truth[known].max() and factors.offset == 0 and not factors.users[20].any()
-    same, other = factorise(ratings, 2, seed=1), factorise(ratings, 2, seed=1)
-    assert np.array_equal(same.users, other.users) and np.array_equal(same.items, other.items)
-    assert not np.array_equal(same.users, factorise(ratings, 2, seed=2).users)
-
-
-def test_one_half_step_is_ridge_regression() -> None:
-    ratings = small([0, 0, 1], [0, 1, 1], [1, 3, 4])
-    factors = factorise(ratings, 2, penalty=0.1, sweeps=1, offset=True)
-    start = 0.1 * np.random.default_rng(0).standard_normal((2, 2))
-    target = np.array([1, 3]) / 4 - factors.offset
-    assert factors.offset == pytest.approx(8 / 3 / 4)
-    assert factors.users[0] == pytest.approx(np.linalg.solve(start.T @ start + 0.2 * np.eye(2), start.T @ target))
-
-
-def test_factorise_rejects_bad_input() -> None:
-    good = small([0], [0], [1])
-    for message, ratings, settings in (
-        ("dim must be an integer of at least 1", good, {"dim": 0}),
-        ("penalty must be a positive number", good, {"penalty": 0.0}),
-        ("sweeps must be an integer of at least 1", good, {"sweeps": 0}),
-        ("must not be negative", small([0], [0], [-1]), {}),
-        ("not all zero", small([0], [0], [0]), {}),
-    ):
-        with pytest.raises(ValueError, match=message):
-            factorise(ratings, **settings)
 
 
 COUNTS = [  # ratings, users, items, edges, tag assignments to items that somebody rated
@@ -250,37 +162,3 @@ def test_real_archives(name: str, archive: str, counts: tuple[int, int, int], ed
     assert (ratings.graph.n_edges if ratings.graph else None) == edges
     assert (ratings.item_tags.sum() if ratings.item_tags is not None else None) == tags
     assert np.array_equal(datasets.load(name, folder).value, ratings.value)
-
-
-@pytest.mark.compiled
-def test_factorise_beats_the_item_mean_on_movielens() -> None:
-    ratings = datasets.load("movielens-100k", real("ml-100k.zip"))
-    held = np.random.default_rng(1).random(len(ratings.value)) < 0.1
-    names = {"user_ids": ratings.user_ids, "item_ids": ratings.item_ids}
-    seen = small(ratings.user[~held], ratings.item[~held], ratings.value[~held], **names)
-    user, item, value = ratings.user[held], ratings.item[held], ratings.value[held]
-    count = np.bincount(seen.item, minlength=seen.n_items)
-    total = np.bincount(seen.item, seen.value, seen.n_items)
-    item_mean = np.where(count > 0, total / np.maximum(count, 1), seen.value.mean())
-
-    def rmse(guess: Any) -> float:
-        return float(np.sqrt(np.mean((guess - value) ** 2)))
-
-    assert rmse(factorise(seen, 10).predict(user, item)) < 0.94 < 1.0 < rmse(item_mean[item])
-    assert rmse(factorise(seen, 10, offset=True).predict(user, item)) < 0.95
-
-
-def test_commands(tmp_path: Path) -> None:
-    def run(*words: str, code: int = 0) -> str:
-        done = CliRunner().invoke(app, ["datasets", *words])
-        assert done.exit_code == code, done.output
-        return done.output
-
-    assert "not on this machine" in run("list")
-    path = make_archive("lastfm", tmp_path)
-    assert path.name in run("list", "--data", str(tmp_path)).replace("\n", "")
-    described = run("info", "lastfm", "--data", str(tmp_path))
-    assert "non-commercial" in described and "Ratings(3 ratings, 3 users, 2 items, 2 friendships, 2 tags)" in described
-    assert "graphbandit datasets fetch lastfm" in run("info", "lastfm")
-    assert "name must be one of" in run("info", "imdb", code=2)
-    assert "no official download" in run("fetch", "netflix", "--yes", code=2)

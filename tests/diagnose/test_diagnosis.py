@@ -1,8 +1,7 @@
-"""Does my graph help? Verdicts on made-up logs whose answer is known, files that are wrong, and the command."""
+"""Verdicts on made-up logs whose answer is known."""
 
 from __future__ import annotations
 
-import gzip
 import json
 from functools import cache
 from pathlib import Path
@@ -10,57 +9,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from graphbandit import AdaptiveGraphUCB, UserGraph, graphs, signals
-from graphbandit.cli import app
+from graphbandit import AdaptiveGraphUCB, graphs
 from graphbandit.diagnose import Diagnosis, RewardLog, as_text, diagnose, learn_log, read_edges, read_log
 from graphbandit.diagnose.diagnosis import strengths
 from graphbandit.diagnose.diagnosis_output import picture, write_diagnosis
 from graphbandit.policies.adaptive.evidence import KINDS
 from graphbandit.policies.adaptive.graph_report import times
 from graphbandit.storage.tables import write_table
-
-N, DIM = 60, 4
-RING = graphs.watts_strogatz(N, 6, 0.1, seed=0)
-
-
-def made(kind: str, rows: int = 1500, scale: float = 1.0) -> RewardLog:
-    """Users on RING with unit vectors, noise 0.3."""
-    rng = np.random.default_rng(1)
-    alike = signals.unit_rows(np.ones((1, DIM)) + 0.1 * rng.standard_normal((N, DIM)))
-    truth = {
-        "smooth": signals.smooth(RING, DIM, gamma=7, seed=0),
-        "unrelated": signals.unit_rows(rng.standard_normal((N, DIM))),
-        "alike": alike,
-        "one against": signals.smooth(RING, DIM, gamma=30, seed=2),
-    }[kind]
-    if kind == "one against":
-        truth[7] *= -1
-    user, features = rng.integers(N, size=rows), signals.unit_arms(rows, DIM, seed=5)
-    reward = (features * truth[user]).sum(axis=1) + 0.3 * rng.standard_normal(rows)
-    return RewardLog(user, scale * features, reward)
+from made_up_logs import DIM, RING, N, edge_columns, log_columns, made
 
 
 @cache
 def diagnosed(kind: str) -> Diagnosis:
     return diagnose(made(kind, 2500 if kind == "one against" else 1500), RING)
-
-
-def flat(state: Any) -> list[Any]:
-    return [part for value in state for part in (flat(value) if isinstance(value, tuple) else [value])]
-
-
-@pytest.mark.parametrize("settings", [{}, {"half_life": 20}, {"solver": "dense"}])
-def test_replay_equals_row_by_row(settings: Any) -> None:
-    log = made("smooth", 60)
-    one, other = (AdaptiveGraphUCB(RING, DIM, **settings) for _ in range(2))
-    learn_log(one, log)
-    for user, x, reward in zip(log.user.tolist(), log.features, log.reward.tolist(), strict=True):
-        other.update(user, x, reward)
-    assert one._since_refresh == other._since_refresh
-    for mine, theirs in zip(flat(one.state), flat(other.state), strict=True):
-        np.testing.assert_array_equal(mine, theirs)
 
 
 def test_smooth_users() -> None:
@@ -193,37 +155,11 @@ def test_verdicts(difference: float, shuffled: list[float], verdict: str) -> Non
     assert len(picture(found)) > 10_000
 
 
-# --- files
-
-
-def log_columns(log: RewardLog) -> dict[str, list[Any]]:
-    """With a column too many, and in another order."""
-    features = {f"x{k}": log.features[:, k].tolist() for k in reversed(range(log.dim))}
-    users = [f"user {user}" for user in log.user]
-    return {"time": [f"at {t}" for t in range(len(log))], "reward": log.reward.tolist(), **features, "user": users}
-
-
-def edge_columns(graph: UserGraph) -> dict[str, list[Any]]:
-    """Every edge in both directions."""
-    i, j = graph.adjacency.tocoo().coords
-    return {"user": [f"user {a}" for a in i], "friend": [f"user {b}" for b in j]}
-
-
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path]:
     write_table(tmp_path / "log.csv", log_columns(made("smooth", 700)))
     write_table(tmp_path / "edges.csv", edge_columns(RING))
     return tmp_path / "log.csv", tmp_path / "edges.csv"
-
-
-@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz", "log.parquet"])
-def test_read_log(tmp_path: Path, name: str) -> None:
-    log = made("smooth", 200)
-    write_table(tmp_path / name, log_columns(log))
-    read = read_log(tmp_path / name)
-    assert read.ids is not None and [read.ids[k] for k in read.user] == [f"user {user}" for user in log.user]
-    np.testing.assert_array_equal(read.features, log.features)
-    np.testing.assert_array_equal(read.reward, log.reward)
 
 
 def test_ids_may_be_in_any_order(files: tuple[Path, Path]) -> None:
@@ -233,80 +169,6 @@ def test_ids_may_be_in_any_order(files: tuple[Path, Path]) -> None:
     plain = diagnose(made("smooth", 700), RING, shuffles=1)
     assert first.difference[-1] == pytest.approx(second.difference[-1], abs=1e-6)
     assert first.difference[-1] == pytest.approx(plain.difference[-1], abs=1e-6)
-
-
-LOG, EDGES = "user,reward,x0,x1\nann,1,0.5,0.5\n", "user,friend\nann,bob\n"
-
-
-@pytest.mark.parametrize(
-    ("log", "edges", "message"),
-    [
-        ("user,x0\nann,1\n", EDGES, "log.csv, line 1: the column reward is missing; there are user, x0."),
-        ("user,reward\nann,1\n", EDGES, "line 1: the column x0 is missing"),
-        ("user,reward,x0,x2\nann,1,1,1\n", EDGES, "line 1: the column x1 is missing"),
-        ("user,reward,x0,x0\nann,1,1,1\n", EDGES, "line 1: there are two columns x0"),
-        ("", EDGES, "line 1: the column user is missing; there are none."),
-        ("user,reward,x0\n", EDGES, "log.csv has no rows"),
-        (LOG + "bob,1,oops,2\n", EDGES, "log.csv, line 3, column x0: a number is needed, but it is 'oops'."),
-        (LOG + "\n\nbob,,1,2\n", EDGES, "line 5, column reward: a number is needed, but it is empty."),
-        (LOG + "bob,1,0,nan\n", EDGES, "line 3, column x1: it must be finite and at most 1e+06 in size, but it is nan."),
-        (LOG + "bob,inf,0,0\n", EDGES, "line 3, column reward: it must be finite"),
-        (LOG + "bob,1,0\n", EDGES, "log.csv, line 3: it has 3 columns, but the header has 4."),
-        (LOG + ",1,0,0\n", EDGES, "log.csv, line 3: user is empty."),
-        (LOG + '"bob,1,0,0\n', EDGES, "it is not valid CSV"),
-        (LOG, "user,pal\nann,bob\n", "edges.csv, line 1: the column friend is missing; there are user, pal."),
-        (LOG, EDGES + "eve,eve\n", "edges.csv, line 3: 'eve' is its own friend."),
-        (LOG, EDGES + "eve,\n", "edges.csv, line 3: friend is empty."),
-        (LOG, "user,friend,weight\nann,bob,-1\n", "edges.csv, line 2, column weight: it must be zero or a positive number"),
-        (LOG, "user,friend,weight\nann,bob,x\n", "edges.csv, line 2, column weight: a number is needed, but it is 'x'."),
-        (LOG, "user,friend,weight\nann,bob,1\nbob,ann,2\n", "line 3: 'bob' and 'ann' have weight 2 here, but 1 in line 2."),
-        (LOG, "user,friend\neve,bob\n", "none of its users is in the log, whose first is 'ann'"),
-    ],
-)
-def test_wrong_files(tmp_path: Path, log: str, edges: str, message: str) -> None:
-    (tmp_path / "log.csv").write_text(log)
-    (tmp_path / "edges.csv").write_text(edges)
-    words = ["diagnose", str(tmp_path / "log.csv"), "--graph", str(tmp_path / "edges.csv"), "--quiet"]
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 2 and message in done.stderr and done.stderr.count("\n") == 1, done.stderr
-    assert done.stdout == ""
-
-
-def test_unreadable_files(tmp_path: Path) -> None:
-    whole = gzip.compress((LOG + "ann,1,0.5,0.5\n" * 300).encode())
-    for name, content, message in (
-        ("log.txt", b"", "must be a .csv, a .csv.gz or a .parquet file"),
-        ("log.csv", b"user,reward,x0\n\xff\xfe,1,1\n", "is not UTF-8 text"),
-        ("log.csv.gz", b"plain", "is not a whole gzip file"),
-        ("log.csv.gz", whole[:-20], "is not a whole gzip file"),
-    ):
-        (tmp_path / name).write_bytes(content)
-        with pytest.raises(ValueError, match=message):
-            read_log(tmp_path / name)
-    done = CliRunner().invoke(app, ["diagnose", str(tmp_path / "no.csv"), "--graph", str(tmp_path / "no.csv"), "--quiet"])
-    assert done.exit_code == 2 and "no.csv: No such file or directory." in done.stderr
-
-
-def test_parquet(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
-    tables: dict[str, dict[str, list[Any]]] = {
-        "good": dict(user=[7, 3, 7], x0=[1, 2, 3], day=["a", "b", "c"], reward=[0.5, 1.5, 2.5]),
-        "words": dict(user=[7], x0=["a"], reward=[1.0]),
-        "nan": dict(user=[7, 7], x0=[1.0, np.nan], reward=[1.0, 1.0]),
-        "empty": dict(user=[7, None], x0=[1.0, 1.0], reward=[1.0, 1.0]),
-    }
-    for name, columns in tables.items():
-        write_table(tmp_path / f"{name}.parquet", columns)
-    log = read_log(tmp_path / "good.parquet")
-    assert log.ids == ("7", "3") and log.user.tolist() == [0, 1, 0]
-    assert log.features.tolist() == [[1], [2], [3]] and log.reward.tolist() == [0.5, 1.5, 2.5]
-    for name, message in (
-        ("words", "must be numbers"),
-        ("nan", r"nan\.parquet, row 2, column x0: it must be finite"),
-        ("empty", "row 2: user is empty"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            read_log(tmp_path / f"{name}.parquet")
 
 
 def test_wrong_arguments() -> None:
@@ -325,38 +187,7 @@ def test_wrong_arguments() -> None:
             call()
 
 
-# --- the command
-
-
-def test_command(files: tuple[Path, Path], tmp_path: Path) -> None:
-    out = tmp_path / "deep" / "out"
-    words = ["diagnose", str(files[0]), "--graph", str(files[1]), "--seed", "1"]
-    done = CliRunner().invoke(app, [*words, "--out", str(out)])
-    assert done.exit_code == 0, done.output
-    assert done.stdout.startswith("Your graph helps: after 700 rounds") and "2800/2800" in done.stderr
-    for text in ("with the graph", "shuffled, 3 of 3", "without: everyone alone", "what decisions relied on", "misled"):
-        assert text in done.stdout, text
-    assert sorted(path.name for path in out.iterdir()) == ["diagnosis.json", "diagnosis.png"]
-    assert (out / "diagnosis.png").read_bytes().startswith(b"\x89PNG")
-    table = json.loads((out / "diagnosis.json").read_text())
-    quiet = CliRunner().invoke(app, [*words, "--json", "--quiet"])
-    assert json.loads(quiet.stdout) == table and quiet.stderr == ""
-    assert table["verdict"] == "helps" and table["users"] == N and table["edges"] == RING.n_edges
-    assert table["curves"]["difference"][-1] == table["report"]["difference"]
-    assert len(table["shuffled"]["difference"]) == 3
-
-
 def test_without_matplotlib_there_is_still_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graphbandit.diagnose.diagnosis_output.find_spec", lambda name: None)
     assert "pip install 'graphbandit[plots]'" in write_diagnosis(diagnosed("smooth"), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["diagnosis.json"]
-
-
-def test_interrupted(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def interrupt(*arguments: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(AdaptiveGraphUCB, "update_many", interrupt)
-    done = CliRunner().invoke(app, ["diagnose", str(files[0]), "--graph", str(files[1]), "--out", str(tmp_path / "out")])
-    assert done.exit_code == 130 and "interrupted: nothing was written." in done.stderr
-    assert not list((tmp_path / "out").iterdir())
