@@ -143,7 +143,7 @@ def test_a_batch_is_checked_as_a_whole() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             policy.update_many(*batch)
-    assert not policy.state.seen.visits.any()
+    assert not policy.observations.visits.any()
 
 
 def test_a_policy_with_its_own_update_learns_a_batch_in_its_own_way() -> None:
@@ -154,7 +154,7 @@ def test_a_policy_with_its_own_update_learns_a_batch_in_its_own_way() -> None:
 
     policy = Twice(GRAPH, 3)
     policy.update_many([0, 1], ARMS[:2], [1.0, 1.0])
-    assert policy.state.seen.visits[:2].tolist() == [2, 2]
+    assert policy.observations.visits[:2].tolist() == [2, 2]
 
 
 # The bonus given pending decisions is that after the real update: exactly where the radius is

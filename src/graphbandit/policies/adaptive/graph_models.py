@@ -7,6 +7,7 @@ has the number s · strengths + k.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,3 +92,12 @@ def learn(solver: Any, seen: Observations, user: int, model: int, x: Floats, rew
 @generic
 def discount(solver: Any, seen: Observations, user: int, keep: float) -> None:
     """Follow the statistics of a user, which `seen` has already multiplied by `keep`."""
+
+
+GENERIC = {kernel.__name__: kernel for kernel in (average_neighbours, predict, write_around, write_moments, learn, discount)}
+
+
+def register(solver: type, **kernels: Callable[..., None]) -> None:
+    """Say which compiled functions belong to this type of solver: one for each generic kernel above."""
+    for name, kernel in GENERIC.items():
+        kernel.register(solver, kernels[name])

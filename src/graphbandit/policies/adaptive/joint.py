@@ -14,8 +14,7 @@ from ...compute.linalg import CANCELLATION, dot, invert_positive, quadratic_form
 from ...compute.observations import Observations
 from ...graph import UserGraph
 from ...solvers.dense import Dense, component_inverse, dense, marginal, observe_dense, rebuild
-from . import graph_models
-from .graph_models import Moments, Neighbourhood, Shared, Shown
+from .graph_models import Moments, Neighbourhood, Shared, Shown, register
 
 
 class Joint(NamedTuple):
@@ -206,9 +205,12 @@ def solve_means(solver: Dense, seen: Observations, c: int) -> None:
             solver.theta[users[place], k] = dot(inverse[place * dim + k], target) / solver.scale[users[place]]
 
 
-graph_models.average_neighbours.register(Joint, average_neighbours)
-graph_models.predict.register(Joint, predict)
-graph_models.write_around.register(Joint, write_around)
-graph_models.write_moments.register(Joint, write_moments)
-graph_models.learn.register(Joint, learn)
-graph_models.discount.register(Joint, discount)
+register(
+    Joint,
+    average_neighbours=average_neighbours,
+    predict=predict,
+    write_around=write_around,
+    write_moments=write_moments,
+    learn=learn,
+    discount=discount,
+)

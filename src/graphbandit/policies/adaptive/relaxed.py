@@ -27,8 +27,7 @@ from ...compute.growable import growable_zeros
 from ...compute.linalg import cholesky, dot, invert_positive, multiply, solve_lower
 from ...compute.observations import Observations
 from ...graph import UserGraph
-from . import graph_models
-from .graph_models import Moments, Neighbourhood, Shared, Shown
+from .graph_models import Moments, Neighbourhood, Shared, Shown, register
 
 
 class Relaxed(NamedTuple):
@@ -149,9 +148,12 @@ def discount(solver: Relaxed, seen: Observations, user: int, keep: float) -> Non
     """Nothing to do: a mean is computed from the statistics when its user is served."""
 
 
-graph_models.average_neighbours.register(Relaxed, average_neighbours)
-graph_models.predict.register(Relaxed, predict)
-graph_models.write_around.register(Relaxed, write_around)
-graph_models.write_moments.register(Relaxed, write_moments)
-graph_models.learn.register(Relaxed, learn)
-graph_models.discount.register(Relaxed, discount)
+register(
+    Relaxed,
+    average_neighbours=average_neighbours,
+    predict=predict,
+    write_around=write_around,
+    write_moments=write_moments,
+    learn=learn,
+    discount=discount,
+)
