@@ -43,7 +43,7 @@ def read_edge_list(path: AnyPath, users: Sequence[Hashable] = ()) -> EdgeList:
             if before[0] != weight:
                 raise ValueError(
                     f"{rows.where(line)}: {user!r} and {friend!r} have weight {weight:g} here, "
-                    f"but {before[0]:g} in {rows.unit} {before[1]}."
+                    f"but {before[0]:g} in {rows.row_word} {before[1]}."
                 )
     named = dict.fromkeys(name for pair in found for name in pair)
     if users and found and named.keys().isdisjoint(users):
