@@ -384,8 +384,8 @@ class Policy:
         """Return `user` as an int, or raise a ValueError that names it."""
         return self.live_graph.check_user(user)
 
-    def block(self, user: int) -> int:
-        """The model of a user: its own index, or 0 if all users share one."""
+    def model_row(self, user: int) -> int:
+        """The row of a user's model: its own index, or 0 if all users share one."""
         user = self.check_user(user)
         return 0 if self.params.get("shared") else user
 

@@ -146,7 +146,7 @@ class SpectralTS(Policy):
 
     def payoffs(self, user: int) -> Floats:
         """(N,) the estimated payoff of every item of the catalogue for this user."""
-        return np.asarray(self.state.model.features @ self.state.model.alpha[self.block(user)])
+        return np.asarray(self.state.model.features @ self.state.model.alpha[self.model_row(user)])
 
     def user_rows(self) -> dict[str, Any]:
         return model_rows("model", self.state.model)

@@ -162,7 +162,7 @@ class SpectralUCB(Policy):
 
     def bonus_scale(self, user: int) -> float:
         """The radius of confidence for this user now."""
-        return float(radius(self.state, self.block(user)))
+        return float(radius(self.state, self.model_row(user)))
 
     @property
     def theta(self) -> Floats:
@@ -175,7 +175,7 @@ class SpectralUCB(Policy):
 
     def payoffs(self, user: int) -> Floats:
         """(N,) the estimated payoff of every item of the catalogue for this user."""
-        return np.asarray(self.state.model.features @ self.state.model.alpha[self.block(user)])
+        return np.asarray(self.state.model.features @ self.state.model.alpha[self.model_row(user)])
 
     def user_rows(self) -> dict[str, Any]:
         return model_rows("model", self.state.model)
