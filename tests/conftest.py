@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# Compilation makes the first example slow; the examples are fixed, so that a run can be growable_rows.
+# Compilation makes the first example slow; the examples are fixed, so that a run can be repeated.
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("default")
 
