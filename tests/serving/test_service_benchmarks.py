@@ -1,4 +1,5 @@
-"""Requests made from the OpenAPI document, and kills: small versions of benchmarks/fuzz.py and benchmarks/kill.py."""
+"""Requests made from the OpenAPI document, and kills: small versions of benchmarks/fuzz.py and
+benchmarks/kill.py."""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ PAGE = Path(dashboard.__file__).parent / "page"
 EVIL = "<img src=x onerror=\"document.title='owned'\">"
 TOKEN = "a-token-for-the-page"
 
-# Answers of the service can be replaced, and what is asked for is counted; time runs a hundred times as fast.
+# Answers of the service can be replaced, and what is asked for is counted; time runs a hundred
+# times as fast.
 STAGE = """
   window.asked = []; window.waits = []; window.answer = () => null;
   const really = window.fetch, later = window.setTimeout;

@@ -1,4 +1,5 @@
-"""Any interleaving of decisions, rewards, changes, retries, lost answers and restarts ends where a replay of the log ends."""
+"""Any interleaving of decisions, rewards, changes, retries, lost answers and restarts ends where a
+replay of the log ends."""
 
 from __future__ import annotations
 

@@ -64,7 +64,8 @@ def test_recommendations_and_rewards_are_logged_applied_and_counted(tmp_path: Pa
 
 
 def test_a_service_restarts_in_the_same_state(store_url: str, tmp_path: Path) -> None:
-    """From a snapshot, from an older one, from a damaged one, from none, and in the middle of the log."""
+    """From a snapshot, from an older one, from a damaged one, from none, and in the middle of the
+    log."""
     folder = tmp_path / "snapshots"
     service = RecommendationService.open(EventStore(store_url), folder, small_initial_state())
     for number in range(12):

@@ -1,4 +1,5 @@
-"""The service in an event loop: requests during a snapshot, trouble with the store, shutting down."""
+"""The service in an event loop: requests during a snapshot, trouble with the store, shutting
+down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The store: what was written stays, in order, once; and a database that does not work. SQLite and PostgreSQL alike."""
+"""The store: what was written stays, in order, once; and a database that does not work. SQLite and
+PostgreSQL alike."""
 
 from __future__ import annotations
 
@@ -88,7 +89,8 @@ def test_a_password_is_not_shown() -> None:
 
 
 def test_what_reached_the_disk_unnoticed_is_found(store_url: str) -> None:
-    """The connection was lost after the commit and before the answer: the next write hands the events over."""
+    """The connection was lost after the commit and before the answer: the next write hands the
+    events over."""
     store = opened_store(store_url)
     store.append(drafts(2, "a"))
     with losing_acknowledgements(store), pytest.raises(Unavailable, match="connection lost"):

@@ -1,4 +1,5 @@
-"""Migrations of the tables: applied once, refused by older versions, and stores of every version open."""
+"""Migrations of the tables: applied once, refused by older versions, and stores of every version
+open."""
 
 from __future__ import annotations
 
