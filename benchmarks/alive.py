@@ -1,5 +1,5 @@
-"""Seconds from `graphbandit serve --demo` to a page that moves: with an empty compilation cache, then
-with a full one.
+"""Seconds from `graphbandit serve --demo` to a page that moves: with an empty compilation cache,
+then with a full one.
 
 python benchmarks/alive.py [--policy NAME]
 """

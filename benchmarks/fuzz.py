@@ -1,4 +1,5 @@
-"""Fuzzing: schemathesis makes requests from the OpenAPI document, and no answer may be a server error.
+"""Fuzzing: schemathesis makes requests from the OpenAPI document, and no answer may be a server
+error.
 
 python benchmarks/fuzz.py                  # some thousand requests
 python benchmarks/fuzz.py --examples 50
@@ -28,8 +29,8 @@ KNOWN = {"user": "ann", "a": "ann", "b": "bob", "arm": "tea", "decision": "1.0"}
 
 
 def fuzz(server: Running, examples: int) -> Counter[int]:
-    """Send `examples` requests to every endpoint; returns the number of answers by status. Raises on a
-    server error."""
+    """Send `examples` requests to every endpoint; returns the number of answers by status. Raises
+    on a server error."""
     server.http.post("/v1/recommendations", json={"user": "ann"}).raise_for_status()
     schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
     statuses: Counter[int] = Counter()

@@ -6,8 +6,8 @@ Nothing acknowledged may be lost, nothing may be in the log twice, and the state
     python benchmarks/kill.py --sqlite 5 --postgresql 0
 
 A kill may hit a request, a commit, a snapshot that is being written, or the start itself. After
-each one the log is read by another process and replayed from zero; then the service starts again, from
-its snapshot, and must be in the same state.
+each one the log is read by another process and replayed from zero; then the service starts again,
+from its snapshot, and must be in the same state.
 """
 
 from __future__ import annotations
