@@ -56,7 +56,8 @@ def serve(
 
 @contextmanager
 def immediate_exit() -> Iterator[None]:
-    """End the process at once if a thread is still compiling: the interpreter would crash on its way out."""
+    """End the process at once if a thread is still compiling: the interpreter would crash on its
+    way out."""
     code = 0
     try:
         yield

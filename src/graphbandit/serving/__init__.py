@@ -1,4 +1,5 @@
-"""The service: recommendations from a policy whose every decision and reward is in a durable log. Needs the extra `serve`.
+"""The service: recommendations from a policy whose every decision and reward is in a durable log.
+Needs the extra `serve`.
 
 | module | what is in it |
 |---|---|

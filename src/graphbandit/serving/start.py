@@ -36,7 +36,8 @@ logger = logging.getLogger("graphbandit.serving")
 
 
 def read_initial_state(settings: ServiceSettings) -> InitialState | None:
-    """The initial state from the input files; None without files, which a store that has a log does not need."""
+    """The initial state from the input files; None without files, which a store that has a log does
+    not need."""
     if settings.graph is None and settings.arms is None:
         return None
     if settings.graph is None or settings.arms is None:
@@ -61,7 +62,8 @@ def build_app(
     on_failure: Callable[[], None],
     when_ready: Callable[[InitialState], None] = lambda _: None,
 ) -> tuple[FastAPI, Guard]:
-    """The application and its guard. Opens the store; `on_failure` is called if the service cannot start later."""
+    """The application and its guard. Opens the store; `on_failure` is called if the service cannot
+    start later."""
     store = EventStore(settings.store)
     found = store.open(initial)
     if initial is not None and found.to_bytes() != initial.to_bytes():
@@ -95,7 +97,8 @@ def server_config(guard: Guard, settings: ServiceSettings) -> uvicorn.Config:
 def serve(settings: ServiceSettings, demo: bool = False) -> None:
     """Run until a signal ends the process; raises whatever kept the service from starting."""
     json_logs.set_up_logging(settings.log_level)
-    # uvicorn shuts down and then raises the signal again, which would end the process before it has cleaned up.
+    # uvicorn shuts down and then raises the signal again, which would end the process before it has
+    # cleaned up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     if not demo:
         _run(settings, read_initial_state(settings), None)

@@ -1,4 +1,5 @@
-"""What the service knows and does, without HTTP and without SQL. Events are the only way to change the state (event sourcing).
+"""What the service knows and does, without HTTP and without SQL. Events are the only way to change
+the state (event sourcing).
 
 | module | what is in it |
 |---|---|

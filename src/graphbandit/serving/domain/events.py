@@ -1,8 +1,9 @@
-"""What can happen to a recommender. The state is a function of the events, and of nothing else (event sourcing).
+"""What can happen to a recommender. The state is a function of the events, and of nothing else
+(event sourcing).
 
-Bodies are JSON, so that the log can be read without this package. A user is a row, numbered in the order in which
-users were added. The features of an arm are a *version*: a row that never changes, so that a late reward is
-learned with the features that were shown.
+Bodies are JSON, so that the log can be read without this package. A user is a row, numbered in the
+order in which users were added. The features of an arm are a *version*: a row that never changes,
+so that a late reward is learned with the features that were shown.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class Event(NamedTuple):
 
 
 class DecisionRecord(NamedTuple):
-    """One decision in the body of DECIDED, which is a list of these. Its id is the event's number and its item in the list."""
+    """One decision in the body of DECIDED, which is a list of these. Its id is the event's number
+    and its item in the list."""
 
     user: int
     candidates: list[int] | None  # versions; None if all arms were candidates
@@ -63,7 +65,8 @@ class DecisionRecord(NamedTuple):
 
 
 class RewardRecord(NamedTuple):
-    """The body of REWARDED. Repeats user and version of its decision, so that learning needs no look-up."""
+    """The body of REWARDED. Repeats user and version of its decision, so that learning needs no
+    look-up."""
 
     decision: int  # number of the event
     item: int

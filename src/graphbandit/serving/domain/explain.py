@@ -1,4 +1,5 @@
-"""Explains recommendations: a user's own data, what its neighbours contribute, and what is uncertain."""
+"""Explains recommendations: a user's own data, what its neighbours contribute, and what is
+uncertain."""
 
 from __future__ import annotations
 
@@ -45,9 +46,13 @@ def learning_policy(policy: Policy) -> Policy:
 
 
 def learned_rewards(policy: Policy, row: int) -> int | None:
-    """How many rewards of a user have been learned; None for a policy that does not keep users apart."""
-    seen = getattr(policy.state, "seen", None)
-    return int(seen.visits[row]) if seen is not None and len(seen.visits) > row else None
+    """How many rewards of a user have been learned; None for a policy that does not keep users
+    apart."""
+    try:
+        visits = policy.observations.visits
+    except AttributeError:  # it keeps no observations
+        return None
+    return int(visits[row]) if len(visits) >= policy.n_users else None
 
 
 def best_arms(recommender: Recommender, row: int) -> list[dict[str, Any]]:
@@ -61,11 +66,12 @@ def most_uncertain(arms: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def shares(policy: AdaptiveGraphUCB, row: int, theta: Floats) -> dict[str, float]:
-    """Shares of the estimate that are due to the user's own data, to its neighbours and to all users.
+    """Shares of the estimate that are due to the user's own data, to its neighbours and to all
+    users.
 
-    Every model's mean is V⁻¹(b + τ g): V⁻¹b comes from the user's own data, τV⁻¹g from the prior mean g, which is that of its
-    neighbours or of all users. The shares are the lengths of the three parts, scaled to add up to 1; all are 0 before the
-    first reward.
+    Every model's mean is V⁻¹(b + τ g): V⁻¹b comes from the user's own data, τV⁻¹g from the prior
+    mean g, which is that of its neighbours or of all users. The shares are the lengths of the three
+    parts, scaled to add up to 1; all are 0 before the first reward.
     """
     state = policy.state
     weight = model_weights(state)

@@ -22,7 +22,8 @@ ARCHIVE_KIND = "beginning"  # part of the file format since 0.1.0
 
 @dataclass(frozen=True, eq=False)
 class InitialState:
-    """What a log starts from. Users are the ids of the graph; an arm has a name, a row of features, and attributes."""
+    """What a log starts from. Users are the ids of the graph; an arm has a name, a row of features,
+    and attributes."""
 
     graph: UserGraph
     arms: Sequence[str]
@@ -62,7 +63,8 @@ class InitialState:
         return Stochastic if self.epsilon else POLICIES[self.policy]
 
     def make_policy(self) -> Policy:
-        """The policy before the first event. It knows users by row; the recommender knows their names."""
+        """The policy before the first event. It knows users by row; the recommender knows their
+        names."""
         inner: Any = POLICIES[self.policy]
         policy: Policy = inner(UserGraph(self.graph.adjacency), self.dim, seed=self.seed, **self.params)
         return Stochastic(policy, epsilon=self.epsilon, seed=self.seed) if self.epsilon else policy

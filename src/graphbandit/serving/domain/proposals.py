@@ -1,4 +1,5 @@
-"""From a request to the event that it asks for. A proposal has no effect before its event is in the log.
+"""From a request to the event that it asks for. A proposal has no effect before its event is in the
+log.
 
 Every function raises `UnknownName` or `InvalidRequest` if the request cannot be fulfilled.
 """
@@ -65,7 +66,8 @@ class DecisionSummary(NamedTuple):
 def propose_decisions(
     recommender: Recommender, batches: Sequence[RequestBatch], draws: np.random.Generator
 ) -> list[ProposedDecisions | ValueError]:
-    """Decide about all batches with one call of the policy; a batch that cannot be fulfilled has its error in the list."""
+    """Decide about all batches with one call of the policy; a batch that cannot be fulfilled has
+    its error in the list."""
     resolved = [_resolve(recommender, batch) for batch in batches]
     requests = list(chain.from_iterable(group for group in resolved if not isinstance(group, ValueError)))
     decisions = iter(recommender.decide_resolved(requests, draws) if requests else ())
@@ -139,7 +141,8 @@ def delete_edge(recommender: Recommender, a: str, b: str) -> ProposedChange:
 
 
 def put_arm(recommender: Recommender, arm: str, features: Sequence[float], attributes: dict[str, str]) -> ProposedChange:
-    """Add an arm, or a new version of an existing arm; earlier decisions keep the version that they showed."""
+    """Add an arm, or a new version of an existing arm; earlier decisions keep the version that they
+    showed."""
     if len(features) != recommender.dim:
         raise InvalidRequest("features", f"features must be {recommender.dim} numbers, but there are {len(features)}.")
     return _change(EventKind.ARM_PUT, arm=arm, features=list(features), attributes=attributes)

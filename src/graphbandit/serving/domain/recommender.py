@@ -1,7 +1,7 @@
 """The recommender: names of users and arms around a policy.
 
-`apply` is the only method that changes the state, so that the same events lead to the same state, bit for bit.
-Deciding changes nothing: a decision takes effect as an event, like everything else.
+`apply` is the only method that changes the state, so that the same events lead to the same state,
+bit for bit. Deciding changes nothing: a decision takes effect as an event, like everything else.
 """
 
 from __future__ import annotations
@@ -131,7 +131,8 @@ class Recommender:
         return versions
 
     def decide(self, requests: Sequence[AnyRequest], draws: np.random.Generator) -> list[DecisionRecord]:
-        """Rank the eligible arms for each user. A decision takes effect once it has been applied as an event."""
+        """Rank the eligible arms for each user. A decision takes effect once it has been applied as
+        an event."""
         return self.decide_resolved([self.resolve(request) for request in requests], draws)
 
     def decide_resolved(self, requests: Sequence[ResolvedRequest], draws: np.random.Generator) -> list[DecisionRecord]:
@@ -176,7 +177,8 @@ class Recommender:
         return found
 
     def warm_up(self) -> None:
-        """Compile the kernels for deciding and learning by calling them on empty input, so that no request waits for it."""
+        """Compile the kernels for deciding and learning by calling them on empty input, so that no
+        request waits for it."""
         nothing = np.zeros(1, dtype=np.int64)
         self.policy.decide_many(
             Requests(nothing[:0], self._features, nothing[:0], nothing, nothing[:0]), np.random.default_rng(0)
@@ -189,7 +191,8 @@ class Recommender:
     # Applying events: the only way to change the state.
 
     def apply(self, events: Sequence[Event]) -> None:
-        """Apply the next events of the log, in its order. An event about a user or an arm that was deleted has no effect."""
+        """Apply the next events of the log, in its order. An event about a user or an arm that was
+        deleted has no effect."""
         rewards: list[RewardRecord] = []  # learned together, up to the next event that changes the policy
         for event in events:
             if event.seq <= self.seq:
@@ -275,7 +278,8 @@ class Recommender:
     # Snapshots.
 
     def pack(self) -> tuple[dict[str, Any], archive.Arrays]:
-        """Header and arrays of a snapshot. They are copies, so that they can be written while further events are applied."""
+        """Header and arrays of a snapshot. They are copies, so that they can be written while
+        further events are applied."""
         policy, arrays = self.policy.pack()
         header: dict[str, Any] = dict(policy=policy, gone=sorted(self.gone), arms=self.arms.copy())
         header |= dict(versions=self.versions.copy(), attributes=self.attributes.copy())
@@ -306,7 +310,8 @@ def digest(header: dict[str, Any], arrays: archive.Arrays) -> str:
 
 
 def _json_bytes(names: list[str]) -> npt.NDArray[np.uint8]:
-    """JSON as bytes, encoded in pieces: all other threads wait while one call encodes, and there may be a million names."""
+    """JSON as bytes, encoded in pieces: all other threads wait while one call encodes, and there
+    may be a million names."""
     pieces = [to_json(names[start : start + 10_000])[1:-1] for start in range(0, len(names), 10_000)]
     return np.frombuffer(b"[" + b",".join(pieces) + b"]", dtype=np.uint8)
 

@@ -92,7 +92,8 @@ def as_response(response: HttpResponse) -> Response:
 
 
 FAST_PATHS = ("/v1/recommendations", "/v1/rewards")
-"""POST requests to these paths may be taken below the framework, which would take longer than the decision."""
+"""POST requests to these paths may be taken below the framework, which would take longer than the
+decision."""
 
 
 def fast_handlers(app: FastAPI) -> dict[str, Handler]:
@@ -109,7 +110,8 @@ def add_decisions(app: FastAPI) -> None:
         "/v1/rewards": handler(Rewards, batcher.reward),
     }
 
-    # What follows describes the endpoints in the OpenAPI document; `HandlerRoute` calls the handlers above instead.
+    # What follows describes the endpoints in the OpenAPI document; `HandlerRoute` calls the
+    # handlers above instead.
 
     async def recommend(body: SingleRequest) -> None:
         """Choose arms for a user. The decision is in the log when the answer arrives."""
@@ -118,7 +120,8 @@ def add_decisions(app: FastAPI) -> None:
         """Choose arms for many users at once."""
 
     async def reward(body: Rewards) -> None:
-        """Say what decisions earned: one reward, or a list. Repeating it is harmless, and there is no deadline."""
+        """Say what decisions earned: one reward, or a list. Repeating it is harmless, and there is
+        no deadline."""
 
     settings: dict[str, Any] = dict(route_class_override=HandlerRoute, methods=["POST"], responses=ERRORS)
     router = app.router
@@ -128,7 +131,8 @@ def add_decisions(app: FastAPI) -> None:
 
 
 class HandlerRoute(APIRoute):
-    """A route whose signature is for the documentation only: the handler of its path takes the request."""
+    """A route whose signature is for the documentation only: the handler of its path takes the
+    request."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The function that answers a request."""
@@ -179,7 +183,8 @@ def add_changes(app: FastAPI) -> None:
 
     @app.put("/v1/arms/{arm}", responses=ERRORS)
     async def put_arm(arm: PathId, body: ArmBody) -> ChangeAnswer:
-        """Add an arm, or replace its features and attributes. Rewards of earlier decisions are learned with what was shown."""
+        """Add an arm, or replace its features and attributes. Rewards of earlier decisions are
+        learned with what was shown."""
         return await change(proposals.put_arm(state(), arm, body.features, body.attributes))
 
     @app.delete("/v1/arms/{arm}", responses=ERRORS)
@@ -203,7 +208,8 @@ def add_views(app: FastAPI) -> None:
 
     @app.get("/v1/users/{user}/history", responses=ERRORS)
     async def get_history(user: PathId, limit: Annotated[int, Query(ge=1, le=1000)] = 50) -> dict[str, Any]:
-        """The newest decisions and rewards of a user. A decision of a batch appears with its reward."""
+        """The newest decisions and rewards of a user. A decision of a batch appears with its
+        reward."""
         service = app.state.runtime.service
         newest = int(service.recommender.latest[service.recommender.row(user)])
         events = await asyncio.to_thread(service.store.history, newest, limit)
@@ -231,7 +237,8 @@ def add_views(app: FastAPI) -> None:
     ) -> Response:
         """What has happened since the start, and the evidence for the graph: what the page shows.
 
-        `series`: only this one; without it, both. `points`: merge steps of time until there are at most so many.
+        `series`: only this one; without it, both. `points`: merge steps of time until there are at
+        most so many.
         """
         runtime: Runtime = app.state.runtime
         table = runtime.stats.table(series, points) | explain.summary(runtime.service.recommender)
@@ -239,7 +246,8 @@ def add_views(app: FastAPI) -> None:
 
     @app.get("/v1/state", responses=ERRORS)
     async def state() -> dict[str, Any]:
-        """Number of the last event and a hash of the whole state, which a replay of the log must reproduce."""
+        """Number of the last event and a hash of the whole state, which a replay of the log must
+        reproduce."""
         runtime: Runtime = app.state.runtime
         header, arrays = await runtime.copy_state(runtime.service)
         return {"event": header["seq"], "sha256": await asyncio.to_thread(recommender.digest, header, arrays)}
@@ -258,12 +266,14 @@ def add_export(app: FastAPI) -> None:
 
     @app.get("/v1/export/rewards.parquet", **settings)
     async def rewards() -> Response:
-        """Every reward, with the features of what was shown: a log that `graphbandit diagnose` reads."""
+        """Every reward, with the features of what was shown: a log that `graphbandit diagnose`
+        reads."""
         return StreamingResponse(export.rewards(app.state.runtime.service), media_type=parquet)
 
     @app.get("/v1/export/arms.parquet", **settings)
     async def arms() -> Response:
-        """Every version of every arm, by which decisions name their candidates, and the time in which it was offered."""
+        """Every version of every arm, by which decisions name their candidates, and the time in
+        which it was offered."""
         service = app.state.runtime.service
         columns = export.arm_columns(service.recommender)
         content = await asyncio.to_thread(export.arm_table, service.store, columns, service.recommender.seq)

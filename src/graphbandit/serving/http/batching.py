@@ -1,4 +1,5 @@
-"""Batching: requests that arrive in one turn of the event loop are decided by one call of the policy and written together.
+"""Batching: requests that arrive in one turn of the event loop are decided by one call of the
+policy and written together.
 
 Results go to callbacks: a future and a task for each request would cost more than its decision.
 """
@@ -24,7 +25,8 @@ PAUSE = 0.002  # seconds between two batches under load
 
 
 class Waiting(NamedTuple):
-    """A request that waits for the next batch: one to be decided, or rewards that are proposed already."""
+    """A request that waits for the next batch: one to be decided, or rewards that are proposed
+    already."""
 
     asked: RequestBatch | Sequence[Proposal]
     content: Callable[[Recommender, Sequence[Logged]], dict[str, Any]]  # of the response, once the events are logged
@@ -49,7 +51,8 @@ class Batcher:
         self._enqueue(Waiting(RequestBatch(body.requests, body.idempotency_key), _all_decisions, done))
 
     def reward(self, body: RewardRequest | RewardBatch, done: Callback[bytes]) -> None:
-        """Take rewards. Most are of decisions that are still in memory; the others are read from the store first."""
+        """Take rewards. Most are of decisions that are still in memory; the others are read from
+        the store first."""
         service = self._runtime().service
         rewards: Sequence[RewardRequest] = body.rewards if isinstance(body, RewardBatch) else (body,)
         decisions = [service.recent_decision(reward.decision) for reward in rewards]
@@ -122,7 +125,8 @@ def _submit(runtime: Runtime, accepted: list[tuple[Waiting, Sequence[Proposal]]]
 def _response(
     service: RecommendationService, waiting: Waiting, results: Sequence[Logged | InvalidRequest]
 ) -> bytes | Exception:
-    """The response to one request. An error is returned, not raised, so that the rest of the batch is still answered."""
+    """The response to one request. An error is returned, not raised, so that the rest of the batch
+    is still answered."""
     logged: list[Logged] = []
     for result in results:
         if isinstance(result, InvalidRequest):

@@ -1,4 +1,7 @@
-"""Serves the page at `/`, which shows what the service does and what it knows of a user. All its files are in this package."""
+"""Serves the page at `/`, which shows what the service does and what it knows of a user.
+
+All its files are in this package.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,8 @@ class Asset:
 
 
 def add_page(app: FastAPI) -> None:
-    """Add routes to the page and its files. They are read here, so that no path leads to any other file."""
+    """Add routes to the page and its files. They are read here, so that no path leads to any other
+    file."""
     folder = files(__package__) / "page"
     assets = {entry.name: Asset(entry.name, entry.read_bytes()) for entry in folder.iterdir() if entry.is_file()}
     index, icon = assets.pop("index.html"), assets["icon.svg"]

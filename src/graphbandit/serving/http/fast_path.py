@@ -1,7 +1,8 @@
-"""The fast path: takes recommendations and rewards from the bytes of a connection to their handlers, below ASGI.
+"""The fast path: takes recommendations and rewards from the bytes of a connection to their
+handlers, below ASGI.
 
-Such requests are small and many, and the framework would take longer than the decision. A request that is unusual in
-any way is left to uvicorn, whose protocol class this one extends.
+Such requests are small and many, and the framework would take longer than the decision. A request
+that is unusual in any way is left to uvicorn, whose protocol class this one extends.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class RequestHead(NamedTuple):
 
 @lru_cache(1000)
 def parse_head(raw: bytes) -> RequestHead | None:
-    """The head of a request; None if anything about it is unusual. Cached, since clients send the same head again and again.
+    """The head of a request; None if anything about it is unusual. Cached, since clients send the
+    same head again and again.
 
     >>> parse_head(b"POST /v1/rewards HTTP/1.1\\r\\nHost: x\\r\\nContent-Length: 7")
     RequestHead(path='/v1/rewards', headers={b'host': b'x', b'content-length': b'7'}, length=7)
@@ -84,7 +86,8 @@ class FastPathProtocol(HttpToolsProtocol):
             super().data_received(data)
 
     def take(self, data: bytes) -> bool:
-        """Handle a request on the fast path, or keep the first part of one; False if uvicorn is to take the bytes."""
+        """Handle a request on the fast path, or keep the first part of one; False if uvicorn is to
+        take the bytes."""
         end = data.find(b"\r\n\r\n")
         head = parse_head(data[:end]) if 0 < end < 4096 else None
         handler = None if head is None else self._guard.fast_handlers.get(head.path)
@@ -133,7 +136,8 @@ class FastPathProtocol(HttpToolsProtocol):
             self.loop.call_soon(self._continue)
 
     def _continue(self) -> None:
-        """Take the bytes that arrived meanwhile, unless `data_received` has been called before and took them."""
+        """Take the bytes that arrived meanwhile, unless `data_received` has been called before and
+        took them."""
         if self._rest and not self._is_handling and not self.transport.is_closing():
             self.data_received(b"")
 
@@ -152,8 +156,8 @@ class FastPathProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """The head of a request has ended. If it asks for another protocol, the connection is closed after the response: the
-        parser would take its body for the next request."""
+        """The head of a request has ended. If it asks for another protocol, the connection is
+        closed after the response: the parser would take its body for the next request."""
         super().on_headers_complete()
         if self.parser.should_upgrade():
             self.cycle.keep_alive = False

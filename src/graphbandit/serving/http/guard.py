@@ -1,4 +1,5 @@
-"""Checks every request before it is handled (host, token, rate, size), and counts and logs it afterwards."""
+"""Checks every request before it is handled (host, token, rate, size), and counts and logs it
+afterwards."""
 
 from __future__ import annotations
 
@@ -70,7 +71,8 @@ class Guard:
     ) -> None:
         self.app, self.stats, self.fast_handlers = app, stats, fast_handlers
         self.largest_body, self.only_local = largest_body, only_local
-        # Digests have one length, so that the time of a comparison does not reveal the length of a token.
+        # Digests have one length, so that the time of a comparison does not reveal the length of a
+        # token.
         self._tokens = [sha256(token.encode()).digest() for token in tokens]
         self._buckets = [TokenBucket(rate) for _ in tokens or [""]] if rate else []
 
@@ -170,7 +172,8 @@ def body_again(body: bytes, receive: Receive) -> Receive:
 
 
 def decode_path(path: bytes) -> str | None:
-    """The path with every segment decoded; None unless it is UTF-8. A slash inside a segment becomes ENCODED_SLASH.
+    """The path with every segment decoded; None unless it is UTF-8. A slash inside a segment
+    becomes ENCODED_SLASH.
 
     >>> decode_path(b"/v1/users/a%20b"), decode_path(b"/v1/users/%ff"), decode_path(b"/a%2Fb") == f"/a{ENCODED_SLASH}b"
     ('/v1/users/a b', None, True)
@@ -198,7 +201,8 @@ def is_local(host: bytes) -> bool:
 
 @lru_cache(1000)
 def route_name(path: str) -> str:
-    """The name under which a request is counted. There are few of them, whatever paths clients invent."""
+    """The name under which a request is counted. There are few of them, whatever paths clients
+    invent."""
     parts = path.split("/")
     if path in PUBLIC_PATHS or path == "/metrics":
         return path

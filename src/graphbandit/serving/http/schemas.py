@@ -19,7 +19,8 @@ PRINTABLE = "^[^\\u0000-\\u001f\\u007f\\ue000]*$"
 """Neither control characters nor ENCODED_SLASH."""
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID)]
-"""Id of something that exists; any other string is an unknown name, so that its characters need no check."""
+"""Id of something that exists; any other string is an unknown name, so that its characters need no
+check."""
 Id = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID, pattern=PRINTABLE)]
 PathId = Annotated[Id, BeforeValidator(lambda value: value.replace(ENCODED_SLASH, "/") if isinstance(value, str) else value)]
 Value = Annotated[float, Field(ge=-LARGEST_REWARD, le=LARGEST_REWARD, allow_inf_nan=False)]

@@ -1,4 +1,7 @@
-"""A client that needs the standard library only. It retries with growing pauses; idempotency keys make that safe."""
+"""A client that needs the standard library only.
+
+It retries with growing pauses; idempotency keys make that safe.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,8 @@ class Client:
     timeout : float
         Seconds for one attempt.
     patience : float
-        Seconds for all attempts of a call. A call is repeated if there is no answer, or if its status is 429, 502, 503 or 504.
+        Seconds for all attempts of a call. A call is repeated if there is no answer, or if its
+        status is 429, 502, 503 or 504.
     """
 
     def __init__(self, url: str, token: str | None = None, *, timeout: float = 5.0, patience: float = 30.0) -> None:
@@ -65,7 +69,8 @@ class Client:
         return self.call("POST", "/v1/recommendations", _request(user, candidates, where, k) | _key())
 
     def recommend_many(self, requests: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Choose arms for many users; a request has `user` and, optionally, `candidates`, `where` and `k`."""
+        """Choose arms for many users; a request has `user` and, optionally, `candidates`, `where`
+        and `k`."""
         answer = self.call("POST", "/v1/recommendations/batch", {"requests": list(requests)} | _key())
         return list(answer["decisions"])
 
@@ -90,7 +95,8 @@ class Client:
         self.call("PUT", _path("arms", arm), {"features": list(features), "attributes": dict(attributes or {})})
 
     def delete(self, kind: str, *names: str) -> None:
-        """Delete ("users", name), ("edges", a, b) or ("arms", name). After a retry it is no error if it is gone already."""
+        """Delete ("users", name), ("edges", a, b) or ("arms", name). After a retry it is no error
+        if it is gone already."""
         self.call("DELETE", _path(kind, *names))
 
     def explanation(self, user: str) -> dict[str, Any]:
@@ -106,7 +112,8 @@ class Client:
         self.call("GET", "/ready")
 
     def call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        """Send any request and return the answer; raises ServiceError if it is refused, or after `patience` seconds."""
+        """Send any request and return the answer; raises ServiceError if it is refused, or after
+        `patience` seconds."""
         end, pause, attempts = time.monotonic() + self._patience, 0.05, 0
         while True:
             status, answer = self._attempt(method, path, None if body is None else json.dumps(body, allow_nan=False))

@@ -22,8 +22,8 @@ TOPICS = ("news", "music", "sport", "film", "books", "food")
 
 
 class DemoPopulation:
-    """Users on a small-world graph along which their preferences θ vary smoothly. A visit is offered ten arms, and the
-    chosen one earns xᵀθ plus noise."""
+    """Users on a small-world graph along which their preferences θ vary smoothly. A visit is
+    offered ten arms, and the chosen one earns xᵀθ plus noise."""
 
     def __init__(self, seed: int = 0, rate: float = 40.0) -> None:
         self.rate = rate

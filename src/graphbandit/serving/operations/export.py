@@ -1,4 +1,5 @@
-"""The log as Parquet, streamed: each page of events is converted and sent before the next one is read."""
+"""The log as Parquet, streamed: each page of events is converted and sent before the next one is
+read."""
 
 from __future__ import annotations
 
@@ -108,7 +109,8 @@ def arm_columns(state: Recommender) -> Columns:
 
 
 def arm_spans(arms: Sequence[str], changes: Sequence[Event]) -> Columns:
-    """The time in which each version was offered, from the events that put and deleted arms; 1970 for the initial arms."""
+    """The time in which each version was offered, from the events that put and deleted arms; 1970
+    for the initial arms."""
     first = len(arms) - sum(event.kind == EventKind.ARM_PUT for event in changes)  # version that an event put
     since, until = [0] * first, list[int | None]([None] * len(arms))
     newest = {arm: version for version, arm in enumerate(arms[:first])}
@@ -123,7 +125,8 @@ def arm_spans(arms: Sequence[str], changes: Sequence[Event]) -> Columns:
 
 
 def arm_table(store: EventStore, columns: Columns, seq: int) -> bytes:
-    """arms.parquet: what `arm_columns` returned after event `seq`, with `since` and `until`; may be called from any thread."""
+    """arms.parquet: what `arm_columns` returned after event `seq`, with `since` and `until`; may be
+    called from any thread."""
     import pyarrow as pa
     from pyarrow import parquet
 

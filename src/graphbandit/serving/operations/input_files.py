@@ -1,4 +1,7 @@
-"""Graphs and arms from files, CSV (also gzipped) or Parquet. Every error names the file and the line."""
+"""Graphs and arms from files, CSV (also gzipped) or Parquet.
+
+Every error names the file and the line.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,8 @@ def read_graph(path: Path) -> UserGraph:
 
 
 def read_arms(path: Path) -> tuple[list[str], Floats, list[Attributes]]:
-    """Names, features and attributes from the columns arm, x0, x1, …; every other column is an attribute."""
+    """Names, features and attributes from the columns arm, x0, x1, …; every other column is an
+    attribute."""
     names: list[str] = []
     features: list[list[float]] = []
     attributes: list[Attributes] = []

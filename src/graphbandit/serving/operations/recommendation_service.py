@@ -1,4 +1,5 @@
-"""The service without HTTP: decide, log, apply, count. A web server and a program that embeds it use the same steps.
+"""The service without HTTP: decide, log, apply, count. A web server and a program that embeds it
+use the same steps.
 
 | step | what happens | where |
 |---|---|---|
@@ -76,8 +77,9 @@ class RecommendationService:
         # A copy: the store's array follows what is written, the recommender's what is applied.
         store.newest_by_user = recommender.latest.copy()
         self._draws = np.random.default_rng([seed, store.last])
-        # Event and item: user, best mean, versions. Tuples of numbers, which the garbage collector does not track; and not a
-        # plain dict, which looks for its first entry among all those that were deleted.
+        # Event and item: user, best mean, versions. Tuples of numbers, which the garbage collector
+        # does not track; and not a plain dict, which looks for its first entry among all those that
+        # were deleted.
         self._recent: OrderedDict[tuple[int, int], tuple[float, ...]] = OrderedDict()
         self.saved = recommender.seq  # last event of the newest snapshot
         self.follows_log = True  # False once an event could not be applied
@@ -182,7 +184,8 @@ class RecommendationService:
     # Apply.
 
     def apply(self, new: Sequence[Event]) -> None:
-        """Apply the next events of the log. If that fails, the state is not used any more, nor saved: a restart replays."""
+        """Apply the next events of the log. If that fails, the state is not used any more, nor
+        saved: a restart replays."""
         if not self.follows_log:
             raise RuntimeError("the state does not follow the log")
         try:

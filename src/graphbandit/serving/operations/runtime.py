@@ -1,4 +1,5 @@
-"""The service inside an event loop: started in the background, written to by group commit, saved in snapshots."""
+"""The service inside an event loop: started in the background, written to by group commit, saved in
+snapshots."""
 
 from __future__ import annotations
 
@@ -89,7 +90,8 @@ class Runtime:
         return self._group_commit.trouble
 
     def submit(self, made: Sequence[Proposal], done: Callback[list[Logged | InvalidRequest]]) -> None:
-        """Log, apply and count, as `RecommendationService.commit` does, together with everything else that waits."""
+        """Log, apply and count, as `RecommendationService.commit` does, together with everything
+        else that waits."""
         service = self.service
         if self._group_commit is None:
             raise Unavailable(NOT_RUNNING)
@@ -104,7 +106,8 @@ class Runtime:
         return await result_of(lambda done: self.submit(made, done))
 
     async def check(self) -> None:
-        """Raise `Unavailable` unless the store can be used. After trouble this tries to write, so that a monitor ends it."""
+        """Raise `Unavailable` unless the store can be used. After trouble this tries to write, so
+        that a monitor ends it."""
         await asyncio.to_thread(self.service.store.check)
         if self.trouble is not None:
             await self.commit([])
@@ -118,7 +121,8 @@ class Runtime:
             self._saving = asyncio.create_task(self._save(service))
 
     async def copy_state(self, service: RecommendationService) -> tuple[dict[str, Any], Arrays]:
-        """A copy of the state, made in a thread. Meanwhile requests are answered, and what they change is held back."""
+        """A copy of the state, made in a thread. Meanwhile requests are answered, and what they
+        change is held back."""
         async with self._copying:
             group_commit = self._group_commit
             assert group_commit is not None

@@ -1,4 +1,7 @@
-"""Settings of the service. Flags override the environment, which overrides a TOML file, which overrides the defaults."""
+"""Settings of the service.
+
+Flags override the environment, which overrides a TOML file, which overrides the defaults.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,8 @@ RANGES = {
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """All settings. In the environment a name is written in capitals with the prefix GRAPHBANDIT_."""
+    """All settings. In the environment a name is written in capitals with the prefix
+    GRAPHBANDIT_."""
 
     graph: Path | None = None
     arms: Path | None = None

@@ -1,4 +1,5 @@
-"""Statistics since the start of the process: counters, time series and latencies, for the page and for Prometheus."""
+"""Statistics since the start of the process: counters, time series and latencies, for the page and
+for Prometheus."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from ...compute.arrays import Floats, Ints
 BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
 """Upper bounds of the latency histogram for Prometheus, in seconds."""
 BOUNDS = sorted({*BUCKETS, *np.geomspace(5e-5, 60.0, 78).tolist()})
-"""Upper bounds of our own histogram: each at most a fifth above the one before, and those of Prometheus among them."""
+"""Upper bounds of our own histogram: each at most a fifth above the one before, and those of
+Prometheus among them."""
 WIDTHS = (1, 2, 5, 10, 30, 60, 120, 180, 300, 600, 1800, 3600, 7200, 14400, 28800)
 """Seconds that one point of a curve may stand for."""
 RECENT_LATENCIES = 8192
@@ -28,7 +30,8 @@ Counts = npt.NDArray[np.int32]
 
 
 class TimeSeries:
-    """Sums and latency histograms of the last `size` steps of time, `step` seconds each, in a ring buffer."""
+    """Sums and latency histograms of the last `size` steps of time, `step` seconds each, in a ring
+    buffer."""
 
     def __init__(self, step: int, size: int) -> None:
         self.step, self.size = step, size
@@ -46,7 +49,8 @@ class TimeSeries:
         return self._sums[place]
 
     def add_latencies(self, moment: float, counts: Counts) -> None:
-        """Add a histogram to the step that a moment lies in; ignored if that step has left the buffer."""
+        """Add a histogram to the step that a moment lies in; ignored if that step has left the
+        buffer."""
         slot = int(moment) // self.step
         place = slot % self.size
         if self._slot[place] <= slot:
@@ -65,7 +69,8 @@ class TimeSeries:
     def table(self, at: float, points: int | None = None) -> dict[str, Any]:
         """Columns, oldest step first; means and percentiles are None where nothing was counted.
 
-        With `points`, steps are merged until there are at most so many; incomplete ones are left out.
+        With `points`, steps are merged until there are at most so many; incomplete ones are left
+        out.
         """
         (slots, sums, times), step = self.steps(at), self.step
         if points is not None:
@@ -89,7 +94,8 @@ class TimeSeries:
 
 
 def percentiles(counts: Counts, shares: Sequence[int]) -> Floats:
-    """(shares, rows) percentiles of the histogram in each row, in milliseconds, interpolated between two bounds.
+    """(shares, rows) percentiles of the histogram in each row, in milliseconds, interpolated
+    between two bounds.
 
     >>> counts = np.zeros((1, len(BOUNDS) + 1), dtype=np.int32)
     >>> counts[0, BOUNDS.index(0.002)] = 10  # ten requests that took 1.9 to 2 ms
@@ -159,7 +165,8 @@ class Stats(Collector):
             series.at(now)[DECISIONS] += n
 
     def count_reward(self, value: float, best: float) -> None:
-        """Count a reward; `best` is the largest expected reward among the candidates of its decision."""
+        """Count a reward; `best` is the largest expected reward among the candidates of its
+        decision."""
         self.rewards += 1
         self.total += value
         self.shortfall += best - value
@@ -181,7 +188,8 @@ class Stats(Collector):
         return {name: round(float(np.percentile(seen, q)) * 1e3, 3) if len(seen) else None for name, q in names.items()}
 
     def table(self, series: str | None = None, points: int | None = None) -> dict[str, Any]:
-        """Everything as JSON values, with one series, "seconds" or "minutes", or both if `series` is None."""
+        """Everything as JSON values, with one series, "seconds" or "minutes", or both if `series`
+        is None."""
         at = time.time()
         self._next_second(int(at))
         _, recent, _ = self.seconds.steps(at)

@@ -1,7 +1,9 @@
-"""Warm-up: compiles what the first requests do not need, so that no later request waits for the compiler.
+"""Warm-up: compiles what the first requests do not need, so that no later request waits for the
+compiler.
 
-Changes of users and edges have kernels of their own. A policy may also switch to another solver when it has many users.
-Kernels are compiled when they are first called, which would block the event loop for many seconds.
+Changes of users and edges have kernels of their own. A policy may also switch to another solver
+when it has many users. Kernels are compiled when they are first called, which would block the event
+loop for many seconds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Connections to SQLite or PostgreSQL: one that writes, some that read, and a lock against a second writer."""
+"""Connections to SQLite or PostgreSQL: one that writes, some that read, and a lock against a second
+writer."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ ADVISORY_LOCK = 7_306_627_741_153  # any number that other programs do not use
 
 
 class Unavailable(Exception):
-    """The database cannot be used now; the message says why. Either nothing was written, or that is not known."""
+    """The database cannot be used now; the message says why. Either nothing was written, or that is
+    not known."""
 
 
 class KeyTaken(Unavailable):
@@ -45,8 +47,9 @@ class Database:
         return self.url.render_as_string(hide_password=True)
 
     def lock(self, timeout: float) -> None:
-        """Become the only writer. In SQLite this locks a file beside the database; the system releases it when the process
-        ends, however it ends. In PostgreSQL the writer's connection holds the lock."""
+        """Become the only writer. In SQLite this locks a file beside the database; the system
+        releases it when the process ends, however it ends. In PostgreSQL the writer's connection
+        holds the lock."""
         if not self.is_sqlite or self._lock_file is not None:
             return
         path = Path(f"{self.url.database}.lock")
@@ -69,7 +72,8 @@ class Database:
 
     @contextmanager
     def transaction(self, timeout: float | None = None) -> Iterator[Connection]:
-        """A transaction of the writer. After an error other than `KeyTaken` the next one makes a new connection."""
+        """A transaction of the writer. After an error other than `KeyTaken` the next one makes a
+        new connection."""
         with translated_errors():
             try:
                 connection = self._writer_connection(LOCK_TIMEOUT if timeout is None else timeout)
@@ -98,7 +102,8 @@ class Database:
             self._lock_file = None
 
     def _writer_connection(self, timeout: float) -> Connection:
-        """The writer's connection; in PostgreSQL with an advisory lock, which ends with the connection."""
+        """The writer's connection; in PostgreSQL with an advisory lock, which ends with the
+        connection."""
         if self._connection is not None:
             return self._connection
         connection = self._writers.connect()
@@ -144,7 +149,8 @@ def sqlite_path(url: str) -> Path | None:
 
 
 def make_engine(url: URL, begin: str) -> Engine:
-    """An engine. In SQLite a commit is on disk (synchronous=FULL), and readers do not wait for the writer (write-ahead log)."""
+    """An engine. In SQLite a commit is on disk (synchronous=FULL), and readers do not wait for the
+    writer (write-ahead log)."""
     if url.get_backend_name() != "sqlite":
         return create_engine(url, pool_size=2, pool_pre_ping=True, connect_args={"connect_timeout": 5})
     engine = create_engine(url, pool_size=2, connect_args={"timeout": LOCK_TIMEOUT, "check_same_thread": False})

@@ -57,7 +57,8 @@ class EventStore:
         return f"EventStore({self.database!r})"
 
     def open(self, initial: InitialState | None = None, timeout: float = 10.0) -> InitialState:
-        """Become the writer, migrate the tables, and return the initial state of the log: `initial`, if the log is new."""
+        """Become the writer, migrate the tables, and return the initial state of the log:
+        `initial`, if the log is new."""
         try:
             return self._open(initial, timeout)
         except BaseException:
@@ -89,7 +90,8 @@ class EventStore:
     def append(self, drafts: Sequence[Draft]) -> Appended:
         """Write all drafts in one transaction, except those whose key is in the log already.
 
-        The new events may begin with some of an earlier `append` that raised although its transaction had been committed.
+        The new events may begin with some of an earlier `append` that raised although its
+        transaction had been committed.
         """
         try:
             try:
@@ -114,7 +116,8 @@ class EventStore:
         return Appended(missed + written, receipts)
 
     def _number(self, drafts: Sequence[Draft], first: int, known: dict[str, Event]) -> tuple[list[Event], list[Receipt]]:
-        """The events to be written, numbered from `first`, and a receipt for every draft. `known`: events by their keys."""
+        """The events to be written, numbered from `first`, and a receipt for every draft. `known`:
+        events by their keys."""
         written: list[Event] = []
         receipts: list[Receipt] = []
         newest: dict[int, int] = {}  # by user, among these events
@@ -144,8 +147,9 @@ class EventStore:
             self.newest_by_user[user] = seq
 
     def _insert(self, connection: Connection, written: list[Event]) -> None:
-        """Insert events. In SQLite many rows a statement: Python may switch threads after each statement, and the writer
-        would wait for the event loop once a row. Statements are compiled once: SQLAlchemy would take as long as SQLite."""
+        """Insert events. In SQLite many rows a statement: Python may switch threads after each
+        statement, and the writer would wait for the event loop once a row. Statements are compiled
+        once: SQLAlchemy would take as long as SQLite."""
         if not self.database.is_sqlite:
             if written:
                 connection.exec_driver_sql(self._statement(connection, None), [event._asdict() for event in written])
@@ -171,7 +175,8 @@ class EventStore:
             return InitialState.from_bytes(connection.execute(select(initial_states.c.content)).scalar_one())
 
     def read(self, after: int = 0, until: int | None = None, kinds: Sequence[EventKind] = ()) -> Iterator[list[Event]]:
-        """The log in order, in pages. No connection is held between two pages, so that a slow reader blocks nobody."""
+        """The log in order, in pages. No connection is held between two pages, so that a slow
+        reader blocks nobody."""
         end = self.last if until is None else until
         while after < end:
             with self.database.reading() as connection:

@@ -1,4 +1,5 @@
-"""Group commit: all events that wait are written in one transaction, so that requests share the cost of a disk sync."""
+"""Group commit: all events that wait are written in one transaction, so that requests share the
+cost of a disk sync."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from .event_store import Appended, Receipt
 
 logger = logging.getLogger("graphbandit.serving")
 LONGEST_QUEUE = 20_000
-"""Drafts that may wait. More are refused (back-pressure), so that memory and delay stay bounded when the disk is slow."""
+"""Drafts that may wait. More are refused (back-pressure), so that memory and delay stay bounded
+when the disk is slow."""
 ACKNOWLEDGED_ONCE_DURABLE = (EventKind.DECIDED, EventKind.REWARDED)
 """Kinds acknowledged once durable, before they are applied."""
 DIVERGED = "the state does not follow the log; the service has to be restarted"
@@ -59,7 +61,8 @@ class Group(NamedTuple):
 
 
 class GroupCommit:
-    """The writer thread. Everything but `_run` and `_write` belongs to the event loop, which applies events in log order.
+    """The writer thread. Everything but `_run` and `_write` belongs to the event loop, which
+    applies events in log order.
 
     Parameters
     ----------
@@ -87,13 +90,15 @@ class GroupCommit:
         self._queue.put(Submission(drafts, done))
 
     def hold(self) -> None:
-        """Apply nothing until `release`, so that another thread can copy the state. Decisions and rewards are still written
-        and acknowledged; changes are acknowledged when they have been applied."""
+        """Apply nothing until `release`, so that another thread can copy the state. Decisions and
+        rewards are still written and acknowledged; changes are acknowledged when they have been
+        applied."""
         self._held = deque()
 
     async def release(self) -> None:
-        """Apply the groups that were held, with pauses for requests. Each pause is followed by the groups that arrived in it
-        and one more, so that this ends even if groups arrive as fast as they are applied."""
+        """Apply the groups that were held, with pauses for requests. Each pause is followed by the
+        groups that arrived in it and one more, so that this ends even if groups arrive as fast as
+        they are applied."""
         for left in reversed(range(len(self._held or ()))):
             await asyncio.sleep(0)
             while self._held and len(self._held) > left:
@@ -132,7 +137,8 @@ class GroupCommit:
             self._loop.call_soon_threadsafe(self.deliver, Group(submissions, appended))
 
     def deliver(self, group: Group) -> None:
-        """Apply and acknowledge a group that has been written; called by the thread through the event loop."""
+        """Apply and acknowledge a group that has been written; called by the thread through the
+        event loop."""
         if self.trouble is not None and self._state.follows_log:
             logger.info("the store can be used again")
             self.trouble = None

@@ -1,4 +1,5 @@
-"""The SQL tables and their migrations, which are numbered; each is applied in one transaction together with its number."""
+"""The SQL tables and their migrations, which are numbered; each is applied in one transaction
+together with its number."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ initial_states = Table(
 
 
 def create_tables(connection: Connection) -> None:
-    """Version 1, with an index of each user's events. Written out, since the tables above go on changing."""
+    """Version 1, with an index of each user's events. Written out, since the tables above go on
+    changing."""
     old = MetaData()
     Table(
         "graphbandit_events",
@@ -72,7 +74,8 @@ def create_tables(connection: Connection) -> None:
 
 
 def link_events(connection: Connection) -> None:
-    """Version 2: an event names the user's event before it, in place of the index of users, which took most of a write."""
+    """Version 2: an event names the user's event before it, in place of the index of users, which
+    took most of a write."""
     connection.execute(text("ALTER TABLE graphbandit_events ADD COLUMN previous BIGINT"))
     before = events.alias()
     last = select(func.max(before.c.seq)).where(before.c.user == events.c.user, before.c.seq < events.c.seq)
@@ -81,7 +84,8 @@ def link_events(connection: Connection) -> None:
 
 
 def count_items(connection: Connection) -> None:
-    """Version 3: an event says how many decisions it holds. Only those of a batch (kind 1, no one user) hold more than one."""
+    """Version 3: an event says how many decisions it holds. Only those of a batch (kind 1, no one
+    user) hold more than one."""
     connection.execute(text("ALTER TABLE graphbandit_events ADD COLUMN items INTEGER NOT NULL DEFAULT 1"))
     body = "body" if connection.dialect.name == "sqlite" else "CAST(body AS json)"
     counted = f"UPDATE graphbandit_events SET items = json_array_length({body}) WHERE kind = 1 AND who IS NULL"
@@ -89,7 +93,8 @@ def count_items(connection: Connection) -> None:
 
 
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (create_tables, link_events, count_items)
-"""Migration number i + 1 leads from version i to i + 1. Never edit one that was released: append."""
+"""Migration number i + 1 leads from version i to i + 1. Never edit one that was released:
+append."""
 
 
 class TooNew(ValueError):

@@ -1,4 +1,7 @@
-"""Snapshots: a cache of the state, so that a start need not replay the whole log. Losing them costs only time."""
+"""Snapshots: a cache of the state, so that a start need not replay the whole log.
+
+Losing them costs only time.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,8 @@ class Snapshots:
         return path
 
     def read_newest(self, policy_class: type[Policy], last: int) -> Recommender | None:
-        """The newest snapshot that is undamaged, of this store, and not ahead of event `last`; None if there is none."""
+        """The newest snapshot that is undamaged, of this store, and not ahead of event `last`; None
+        if there is none."""
         for path, header, arrays in self._readable():
             reason = "it belongs to another log"
             if header.get("store") == self.store and header["seq"] <= last:

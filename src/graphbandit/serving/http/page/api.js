@@ -1,6 +1,6 @@
-// Requests to the service. The token lives in sessionStorage: in this tab, until it is closed.
+// Requests to the service. The token is kept in sessionStorage: in this tab, until it is closed.
 const KEY = "graphbandit-token";
-const PATIENCE = 15_000; // milliseconds for one answer
+const PATIENCE = 15_000; // milliseconds for one response
 
 export const token = {
   get: () => sessionStorage.getItem(KEY),
@@ -8,7 +8,7 @@ export const token = {
   forget: () => sessionStorage.removeItem(KEY),
 };
 
-// `status` is that of HTTP, or 0 if there was no answer; `secret` is the token that was sent.
+// `status` is the HTTP status, or 0 without a response; `secret` is the token that was sent.
 export class Problem extends Error {
   constructor(status, message, secret = null) {
     super(message);
@@ -31,7 +31,8 @@ export async function get(path) {
   throw new Problem(answer.status, reasons || `the answer was ${answer.status}.`, secret);
 }
 
-// Call `update` every so many milliseconds until it says false; not while the tab is hidden, and at once when it is seen again.
+// Call `update` every `every` milliseconds until it returns false. Pauses while the tab is hidden,
+// and resumes at once when it is visible again.
 export function poll(update, every) {
   let timer = 0, busy = false, again = false;
   async function turn() {

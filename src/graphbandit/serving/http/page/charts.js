@@ -1,4 +1,4 @@
-// Lines over time, stacked columns, bars. Every chart has a sentence for screen readers and a table with the same values.
+// Line charts and bars. Every line chart has a sentence for screen readers and a table of its values.
 import { clock, el, number, percent, scrolling, svg, table } from "./dom.js";
 
 const HEIGHT = 210, LEFT = 46, RIGHT = 12, TOP = 10, BOTTOM = 26;
@@ -13,7 +13,8 @@ export function ticks(low, high, count) {
   return found;
 }
 
-// 1, 2, 5, 10, … from one that is not above low to one above high; powers of ten alone if these are more than `count`.
+// 1, 2, 5, 10, … from the last one not above low to the first one above high; only powers of ten if
+// these are more than `count`.
 export function logTicks(low, high, count) {
   function among(factors) {
     const all = [];
@@ -26,8 +27,8 @@ export function logTicks(low, high, count) {
   return fine.length <= count ? fine : among([1]);
 }
 
-// Lines: `lines` are { key, name }; the values come with `update`, as columns of those keys beside x. On a scale of
-// logarithms, values that are not positive are drawn as the smallest one.
+// `lines` are { key, name }; `update` takes the values as columns of those keys beside x. On a
+// logarithmic scale, values that are not positive are drawn at the bottom.
 export class LineChart {
   constructor(host, {
     name, lines, empty, zero = true, log = false, xName = "time", xText = (x) => clock(x, true), overTime = true,
@@ -55,7 +56,7 @@ export class LineChart {
     this.draw();
   }
 
-  // The table is made when it is opened and then left alone: what is being read must not move.
+  // The table is made when it is opened and not updated, so that it does not move under the reader.
   tabulate() {
     this.details.querySelector(".scroll")?.remove();
     if (!this.details.open) return;
@@ -98,7 +99,7 @@ export class LineChart {
     this.read(this.cursor === null || this.cursor >= x.length ? null : this.cursor, toY);
   }
 
-  // What is marked on the vertical axis, and how high above its foot a value is, as a share of its length.
+  // The ticks of the vertical axis, and the height of a value as a share of the axis.
   scale(shown) {
     let low = Math.min(...shown), high = Math.max(...shown);
     if (this.zero) [low, high] = [Math.min(0, low), Math.max(0, high)];
@@ -135,7 +136,7 @@ export class LineChart {
     this.picture.append(svg("path", { class: `line line-${k}`, d: path }));
   }
 
-  // The legend holds the newest values, or those under the pointer.
+  // Show in the legend the newest values, or those under the pointer.
   read(cursor, toY) {
     const last = this.data.x.length - 1;
     this.lines.forEach(({ key }, k) => {
@@ -169,10 +170,10 @@ function logScale(shown) {
   return { marks, share: (value) => Math.log(Math.max(value, low) / low) / length };
 }
 
-// Round times that have room in so many pixels; labels with seconds need more of it.
+// Round times whose labels fit into `room` pixels; labels with seconds are wider.
 function timeTicks(first, last, room) {
   const step = SPANS.find((size) => ((last - first) / size) * (size < 60 ? 88 : 64) <= room) || SPANS.at(-1);
-  const shift = 60 * new Date(1000 * first).getTimezoneOffset(); // round hours are those of the clock on the wall
+  const shift = 60 * new Date(1000 * first).getTimezoneOffset(); // round hours of local time
   const found = [];
   for (let at = Math.ceil((first - shift) / step) * step + shift; at <= last; at += step) found.push(at);
   return found;
@@ -183,7 +184,7 @@ export function swatch(k) {
   return svg("svg", { class: "swatch", width: 22, height: 10, "aria-hidden": "true" }, line);
 }
 
-// Shares that add up to 1: `parts` are { name, value }; one bar with its legend, whose text says everything.
+// Shares that add up to 1, as one bar with a legend; `parts` are { name, value }.
 export function shareBar(name, parts) {
   let start = 0;
   const bar = svg("svg", { class: "bar", viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" });
@@ -200,7 +201,8 @@ export function block(k) {
   return svg("svg", { class: "swatch", width: 12, height: 12, "aria-hidden": "true" }, square);
 }
 
-// A bar from 0 to the mean, and a thinner one over it that the bonus adds; `low` and `high` are the ends of the scale.
+// A bar from 0 to the mean, and a thinner one from there for the bonus, on a scale from `low` to
+// `high`.
 export function scoreBar(mean, bonus, low, high) {
   const long = (size) => (100 * size) / (high - low || 1), at = (value) => long(value - low);
   return svg("svg", { class: "bar", viewBox: "0 0 100 16", preserveAspectRatio: "none", "aria-hidden": "true" },
@@ -209,7 +211,7 @@ export function scoreBar(mean, bonus, low, high) {
     svg("line", { class: "axis", x1: at(0), x2: at(0), y1: 0, y2: 16, "vector-effect": "non-scaling-stroke" }));
 }
 
-// A bar as long as a value between 0 and `most`.
+// A bar for a value between 0 and `most`.
 export function plainBar(value, most, k) {
   return svg("svg", { class: "bar", viewBox: "0 0 100 16", preserveAspectRatio: "none", "aria-hidden": "true" },
     svg("rect", { class: "track", x: 0, y: 2, width: 100, height: 12 }),

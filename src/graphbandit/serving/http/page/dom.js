@@ -1,4 +1,4 @@
-// Elements and numbers as text. Nothing here or elsewhere turns text into markup.
+// Makes elements, and formats numbers as text. No script of the page turns text into markup.
 const SVG = "http://www.w3.org/2000/svg";
 
 export const find = (id) => document.getElementById(id);
@@ -19,13 +19,13 @@ function filled(element, attributes, children) {
   return element;
 }
 
-// Writing the same text again would make screen readers say it again.
+// Set a text only if it changed: screen readers would read it aloud again.
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-// Make the children of `host` those given, changing what is there rather than replacing it: focus, selection and the place
-// where somebody is reading survive, and a table that was opened stays open.
+// Update the children of `host` to those given, in place: focus, selection and reading position stay
+// as they are, and a table that was opened stays open.
 export function renew(host, ...children) {
   const before = [...host.childNodes];
   children.forEach((child, k) => {
@@ -43,7 +43,7 @@ export function renew(host, ...children) {
   before.slice(children.length).forEach((extra) => extra.remove());
 }
 
-// A reason from elsewhere, to be followed by more text.
+// A message from the service as a sentence, to be followed by more text.
 export const stopped = (text) => text.replace(/[.\s]*$/, ".");
 
 export function table(caption, heads, rows) {
@@ -54,7 +54,7 @@ export function table(caption, heads, rows) {
       el("tr", {}, el("th", { scope: "row" }, first), ...rest.map((cell) => el("td", {}, cell))))));
 }
 
-// What may be longer than its place; a keyboard can scroll it.
+// A region that scrolls if its content is too large, by keyboard too.
 export function scrolling(name, content, more = "") {
   return el("div", { class: `scroll ${more}`, tabindex: "0", role: "region", "aria-label": name }, content);
 }
@@ -68,7 +68,7 @@ export function number(value, digits = 3) {
   return minus((value + 0).toLocaleString("en", { maximumSignificantDigits: Math.max(digits, Math.ceil(Math.log10(size + 1))) }));
 }
 
-// A column of values reads more easily with as many decimals in each.
+// A number with fixed decimals, for columns of values.
 export function fixed(value, decimals = 2) {
   if (value === null || value === undefined) return "–";
   if (Math.abs(value) >= 1e6) return number(value);

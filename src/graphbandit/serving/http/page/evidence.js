@@ -1,4 +1,4 @@
-// What the rewards say about the graph: with it, without it, and what decisions have relied on.
+// Does the graph help? Evidence of the models with it and without it, and their weights over time.
 import { block, plainBar } from "./charts.js";
 import { el, fixed, number, percent, plural, renew, scrolling, svg, table, whole } from "./dom.js";
 

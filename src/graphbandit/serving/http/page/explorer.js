@@ -1,4 +1,4 @@
-// One user: what it would be shown, whom it is joined to, what happened.
+// One user: what it would be shown now, its neighbours, and its history.
 import { Problem, get } from "./api.js";
 import { LineChart, block, scoreBar, shareBar } from "./charts.js";
 import { el, find, fixed, moment, number, plural, say, scrolling, stopped, table } from "./dom.js";
@@ -6,14 +6,14 @@ import { userLink } from "./evidence.js";
 import { neighbourhood } from "./neighbourhood.js";
 
 const EVENTS = 100, MOST_SHOWN = 5;
-let asked = 0; // only the answer to the newest question is shown
+let asked = 0; // number of the newest request; responses to earlier ones are not shown
 
 export function startExplorer(onLocked) {
   const form = find("user-form"), field = find("user");
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const link = wellFormed(field.value) ? userLink(field.value) : "";
-    if (link && link !== location.hash) location.hash = link; // comes back as hashchange
+    if (link && link !== location.hash) location.hash = link; // continues in hashchange
     else show(field.value, false);
   });
   const follow = (focus) => {
@@ -114,7 +114,8 @@ function armsView({ arms }) {
   return el("div", {}, title, el("ul", { class: "legend" }, ...legend), made);
 }
 
-// Decisions with what they earned, the newest first. A reward may come without its decision, which then lies further back.
+// Decisions with what they earned, newest first. A reward may be listed without its decision, if that
+// is older than the events listed.
 export function visits(events) {
   const found = new Map();
   for (const event of events) {
@@ -149,7 +150,7 @@ function historyView(events) {
     scrolling("History, table", made, "tall")));
 }
 
-// The first arm of each visit: what was expected of it and what came, the oldest on the left.
+// Expected and actual reward of the first arm of each visit, oldest on the left.
 function drawVisits(events) {
   const first = events.map(({ arms }) => arms.find(({ place }) => place === 0) || arms[0]).reverse();
   const chart = new LineChart(find("visits"), {

@@ -1,11 +1,11 @@
-// The page: asks for the figures every two seconds and shows them, or says kindly why there are none.
+// The page: polls the statistics every two seconds and shows them, or says why there are none.
 import { get, poll, token } from "./api.js";
 import { LineChart } from "./charts.js";
 import { clock, duration, el, find, number, plural, renew, say, stopped, whole } from "./dom.js";
 import { showEvidence, userLink } from "./evidence.js";
 import { startExplorer } from "./explorer.js";
 
-const EVERY = 2000, POINTS = 75; // milliseconds between questions, points in a curve
+const EVERY = 2000, POINTS = 75; // milliseconds between requests, points of a curve
 let newest = null, seen = 0, refused = false;
 
 const charts = {
@@ -78,12 +78,12 @@ function range() {
 
 function draw() {
   const series = newest[range()];
-  if (!series) return; // it is being asked for
+  if (!series) return; // it has been requested
   const columns = { ...series, x: series.time, rate: series.decisions.map((count) => count / series.step) };
   for (const chart of Object.values(charts)) chart.update(columns);
 }
 
-// Says what is wrong; the answer is whether to go on asking.
+// Show what is wrong; returns whether to go on polling.
 function trouble(problem) {
   if (problem.status === 401) return lock(problem.secret);
   const since = newest ? ` What you see is from ${clock(seen, true)}.` : "";
@@ -102,10 +102,10 @@ function trouble(problem) {
   return true;
 }
 
-// Ask for a token; `sent` is the one that was refused.
+// Ask for a token; `sent` is the token that was refused.
 function lock(sent = null) {
   if (token.get() !== sent) return true; // another has been entered since
-  if (!find("lock").hidden && sent === null && !refused) return false; // asked already
+  if (!find("lock").hidden && sent === null && !refused) return false; // the form is shown already
   token.forget();
   newest = null;
   find("views").hidden = find("forget").hidden = find("links").hidden = true;

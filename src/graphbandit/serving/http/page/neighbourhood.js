@@ -1,10 +1,10 @@
-// The user among its neighbours: colour is uncertainty, size is rewards, width of an edge is its weight.
+// The user among its neighbours: colour is uncertainty, size is rewards, edge width is weight.
 import { el, number, scrolling, svg, table } from "./dom.js";
 import { userLink } from "./evidence.js";
 
 const HEIGHT = 340, MARGIN = 36, ROUNDS = 250, MOST_LABELS = 16;
 
-// `width` is that of the drawing in pixels, so that its text is as large as any other.
+// `width` of the drawing in pixels, so that its text has the size of the rest of the page.
 export function neighbourhood(near, why, width) {
   const title = el("h4", {}, "Neighbourhood");
   const [user, ...others] = near.nodes;
@@ -67,7 +67,8 @@ const short = (text) => ([...text].length > 14 ? `${[...text].slice(0, 13).join(
 
 const ends = (values) => [Math.min(...values), Math.max(...values)];
 
-// Springs and repulsion (Fruchterman and Reingold 1991) from a circle, the user held still: the same picture every time.
+// Force-directed layout (Fruchterman and Reingold 1991), from a circle and with the user fixed, so
+// that the picture is the same every time.
 function layout(nodes, edges, width) {
   const n = nodes.length, ideal = 1.1 / Math.sqrt(n), row = new Map(nodes.map(({ user }, k) => [user, k]));
   const turn = (2 * Math.PI) / (n - 1);

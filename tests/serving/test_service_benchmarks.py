@@ -1,4 +1,5 @@
-"""Requests made from the OpenAPI document, and kills: small versions of benchmarks/fuzz.py and benchmarks/kill.py."""
+"""Requests made from the OpenAPI document, and kills: small versions of benchmarks/fuzz.py and
+benchmarks/kill.py."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from serving_zoo import new_database, running, small_beginning
+from serving_zoo import new_database, running, small_initial_state
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,7 +28,7 @@ def benchmark(name: str) -> Any:
 def test_no_request_ends_in_a_server_error(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the tool
-        with running(tmp_path, small_beginning(), rate=0.0) as server:
+        with running(tmp_path, small_initial_state(), rate=0.0) as server:
             statuses = benchmark("fuzz").fuzz(server, 10)
             assert server.http.get("/ready").status_code == 200
     assert sum(statuses.values()) > 150 and {200, 404, 422} <= statuses.keys() and max(statuses) < 500

@@ -16,13 +16,14 @@ import pytest
 
 from chromium import Browser, Tab, chromium, executable
 from graphbandit.serving.http import dashboard
-from serving_zoo import Running, running, small_beginning
+from serving_zoo import Running, running, small_initial_state
 
 PAGE = Path(dashboard.__file__).parent / "page"
 EVIL = "<img src=x onerror=\"document.title='owned'\">"
 TOKEN = "a-token-for-the-page"
 
-# Answers of the service can be replaced, and what is asked for is counted; time runs a hundred times as fast.
+# Answers of the service can be replaced, and what is asked for is counted; time runs a hundred
+# times as fast.
 STAGE = """
   window.asked = []; window.waits = []; window.answer = () => null;
   const really = window.fetch, later = window.setTimeout;
@@ -53,7 +54,7 @@ def tab(browser: Browser) -> Iterator[Tab]:
 @pytest.fixture(scope="module")
 def lively(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Rewards have come, and a user and an arm have names that would like to be markup."""
-    with running(tmp_path_factory.mktemp("lively"), small_beginning("adaptive")) as server:
+    with running(tmp_path_factory.mktemp("lively"), small_initial_state("adaptive")) as server:
         server.http.put(f"/v1/users/{quote(EVIL, safe='')}", json={"edges": {"ann": 2.0, "bob": 1.0}}).raise_for_status()
         server.http.put(f"/v1/arms/{quote(EVIL, safe='')}", json={"features": [3.0, 3.0]}).raise_for_status()
         for number in range(60):
@@ -67,7 +68,7 @@ def lively(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Nothing has happened, and the policy knows no evidence."""
-    with running(tmp_path_factory.mktemp("fresh"), small_beginning()) as server:
+    with running(tmp_path_factory.mktemp("fresh"), small_initial_state()) as server:
         yield server
 
 
@@ -117,11 +118,11 @@ def test_page_is_no_part_of_the_api(fresh: Running) -> None:
 
 
 def test_files_are_installed_with_the_package() -> None:
-    settings = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    settings = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
     patterns = settings["tool"]["setuptools"]["package-data"]["graphbandit"]
     assert len(list(PAGE.iterdir())) > 5
     for file in PAGE.iterdir():
-        assert any(fnmatch(f"serving/page/{file.name}", pattern) for pattern in patterns)
+        assert any(fnmatch(f"serving/http/page/{file.name}", pattern) for pattern in patterns)
 
 
 def test_scripts_make_no_markup_from_text() -> None:
@@ -356,7 +357,7 @@ def test_asks_gently_and_not_at_all_while_hidden(fresh: Running, tab: Tab) -> No
 @needs_chromium
 def test_token_is_asked_for_and_kept_in_the_tab(tmp_path: Path, tab: Tab) -> None:
     (tmp_path / "tokens").write_text(TOKEN)
-    with running(tmp_path, small_beginning(), token_file=tmp_path / "tokens") as server:
+    with running(tmp_path, small_initial_state(), token_file=tmp_path / "tokens") as server:
 
         def enter(token: str) -> None:
             tab.until("document.activeElement.id === 'token'")
