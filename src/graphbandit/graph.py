@@ -53,7 +53,7 @@ class UserGraph:
     ids: Sequence[Hashable] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "adjacency", _validated(self.adjacency))
+        object.__setattr__(self, "adjacency", _valid_adjacency(self.adjacency))
         if not np.isfinite(self.degrees).all():
             raise ValueError("weights must add up to a finite degree, but they overflow.")
         if self.ids is not None:
@@ -169,7 +169,7 @@ def check_user(user: object, n_users: int, named: bool) -> int:
     return int(user)  # type: ignore[call-overload,no-any-return]
 
 
-def _validated(adjacency: Any) -> sparse.csr_array:
+def _valid_adjacency(adjacency: Any) -> sparse.csr_array:
     """A CSR copy with sorted indices and without stored zeros, or a ValueError that says what is
     wrong and where.
     """

@@ -59,7 +59,7 @@ def from_edges(
     >>> graph.n_users, graph.neighbours(graph.index("bob")).tolist()
     (4, [0, 2])
     """
-    pairs, ids = _numbered(edges, ids)
+    pairs, ids = _row_numbers(edges, ids)
     n = _size(pairs, n_users, ids)
     values = np.ones(len(pairs)) if weights is None else np.asarray(weights, dtype=np.float64)
     if values.shape != (len(pairs),):
@@ -283,7 +283,7 @@ def _far_apart(rows: Floats, k: int, rng: np.random.Generator) -> Floats:
     return rows[chosen]
 
 
-def _numbered(edges: Any, ids: Sequence[Hashable] | None) -> tuple[Ints, Sequence[Hashable] | None]:
+def _row_numbers(edges: Any, ids: Sequence[Hashable] | None) -> tuple[Ints, Sequence[Hashable] | None]:
     """The pairs as row numbers, and the ids of the rows (None: the row numbers themselves)."""
     listed = edges if isinstance(edges, np.ndarray) else list(edges)
     ids = None if ids is None else tuple(ids)

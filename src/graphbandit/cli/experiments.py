@@ -29,7 +29,7 @@ def run(spec: Spec, out: Out = Path("results"), workers: Workers = None, quiet: 
     from .. import experiments
     from ..experiments.run_experiment import table
 
-    with _loaded(spec, out, quiet) as (experiment, progress):
+    with _open_experiment(spec, out, quiet) as (experiment, progress):
         summary = experiments.run(experiment, out, workers=workers, progress=progress)
     typer.echo(json.dumps(summary, indent=2) if as_json else table(summary))
     typer.echo(f"written to {out / experiment.name}", err=True)
@@ -44,14 +44,14 @@ def tune(
     from .. import experiments
     from ..experiments.run_experiment import tuned_page, tuned_table
 
-    with _loaded(spec, out, quiet) as (experiment, progress):
+    with _open_experiment(spec, out, quiet) as (experiment, progress):
         tuned = experiments.tune_experiment(experiment, out, workers=workers, progress=progress)
     typer.echo(json.dumps(tuned_table(experiment, tuned), indent=2) if as_json else tuned_page(experiment, tuned))
     typer.echo(f"written to {out / experiment.name / 'tuned.json'}", err=True)
 
 
 @contextmanager
-def _loaded(spec: Path, out: Path, quiet: bool) -> Iterator[tuple[Experiment, Callable[[int, int], None] | None]]:
+def _open_experiment(spec: Path, out: Path, quiet: bool) -> Iterator[tuple[Experiment, Callable[[int, int], None] | None]]:
     """The experiment and its progress callback; on Ctrl-C, say how many finished runs are kept."""
     from ..experiments import load
     from ..experiments.run_experiment import count_kept

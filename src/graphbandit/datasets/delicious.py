@@ -6,7 +6,7 @@ import numpy as np
 
 from .dataset_files import Files
 from .lastfm import social_graph, tag_counts
-from .ratings import Ratings, numbered
+from .ratings import Ratings, row_numbers
 
 FILE = "user_taggedbookmarks.dat"
 TIME = ("day", "month", "year", "hour", "minute", "second")
@@ -19,10 +19,10 @@ def load(files: Files) -> Ratings:
     tagged = files.integers(FILE, ("userID", "bookmarkID", "tagID", *TIME), header=True)
     contacts = files.integers("user_contacts.dat", ("userID", "contactID", *(f"date_{part}" for part in TIME)), header=True)
     pairs = np.unique(tagged[:, :2], axis=0)  # the file has one row for each tag of a bookmark
-    _, user_ids = numbered(np.concatenate([pairs[:, 0], contacts[:, :2].ravel()]))
-    item, item_ids = numbered(pairs[:, 1])
+    _, user_ids = row_numbers(np.concatenate([pairs[:, 0], contacts[:, :2].ravel()]))
+    item, item_ids = row_numbers(pairs[:, 1])
     return Ratings(
-        numbered(pairs[:, 0], user_ids)[0],
+        row_numbers(pairs[:, 0], user_ids)[0],
         item,
         np.ones(len(pairs)),
         user_ids=user_ids,

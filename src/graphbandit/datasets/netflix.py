@@ -11,7 +11,7 @@ import numpy as np
 from ..compute.arrays import Ints
 from ..compute.compiler import compiled
 from .dataset_files import NEWLINE, Bytes, DatasetError, Files, line, line_end, parse_integer
-from .ratings import Ratings, numbered
+from .ratings import Ratings, row_numbers
 
 FILE = "combined_data_1.txt"
 COLON, COMMA, DASH = (ord(character) for character in ":,-")
@@ -24,8 +24,8 @@ def load(files: Files) -> Ratings:
     parts = [name for name in files.names() if re.fullmatch(r"combined_data_\d+\.txt", name)]
     tables = [read(files, name) for name in parts or [FILE]]
     table = tables[0] if len(tables) == 1 else np.concatenate(tables)
-    user, user_ids = numbered(table[:, 1])
-    item, item_ids = numbered(table[:, 0])
+    user, user_ids = row_numbers(table[:, 1])
+    item, item_ids = row_numbers(table[:, 0])
     return Ratings(user, item, table[:, 2].astype(np.float64), user_ids=user_ids, item_ids=item_ids)
 
 

@@ -126,14 +126,14 @@ class Ratings:
         )
 
 
-def numbered(ids: npt.NDArray[np.int64], known: npt.NDArray[np.int64] | None = None) -> tuple[Indices, Ints]:
+def row_numbers(ids: npt.NDArray[np.int64], known: npt.NDArray[np.int64] | None = None) -> tuple[Indices, Ints]:
     """The row of each id, and the distinct ids in ascending order.
 
     With `known`, rows are positions in that array, and other ids have row -1.
 
-    >>> numbered(np.array([30, 10, 30]))
+    >>> row_numbers(np.array([30, 10, 30]))
     (array([1, 0, 1], dtype=int32), array([10, 30]))
-    >>> numbered(np.array([30, 20]), known=np.array([10, 30]))[0]
+    >>> row_numbers(np.array([30, 20]), known=np.array([10, 30]))[0]
     array([ 1, -1], dtype=int32)
     """
     if known is None:

@@ -105,7 +105,7 @@ def read_log(path: str | Path) -> RewardLog:
                 raise not_a_number(cell, rows.where(line), column) from None
             lines.append(line)
     matrix = np.frombuffer(values).reshape(-1, len(names)) if len(values) else np.empty((0, len(names)))
-    return _checked(path, list(positions), np.array(user, dtype=np.int64), matrix, lambda row: f"line {lines[row]}")
+    return _new_log(path, list(positions), np.array(user, dtype=np.int64), matrix, lambda row: f"line {lines[row]}")
 
 
 def _from_parquet(path: Path) -> RewardLog:
@@ -120,7 +120,7 @@ def _from_parquet(path: Path) -> RewardLog:
         raise ValueError(f"{path}: reward and features must be numbers.") from None
     positions: dict[str, int] = {}
     codes = np.array([positions.setdefault(str(name), len(positions)) for name in users], dtype=np.int64)
-    return _checked(path, list(positions), codes, matrix, lambda row: f"row {row + 1}")
+    return _new_log(path, list(positions), codes, matrix, lambda row: f"row {row + 1}")
 
 
 def _columns(path: Path, head: list[str]) -> list[str]:
@@ -138,7 +138,7 @@ def learn_log(policy: Policy, log: RewardLog) -> None:
     policy.update_many(log.rows_of(policy.graph), log.features, log.reward)
 
 
-def _checked(path: Path, ids: list[str], user: Ints, matrix: Floats, place: Callable[[int], str]) -> RewardLog:
+def _new_log(path: Path, ids: list[str], user: Ints, matrix: Floats, place: Callable[[int], str]) -> RewardLog:
     if not len(user):
         raise ValueError(f"{path} has no rows: there is nothing to learn from.")
     reward, features = np.array(matrix[:, 0]), np.ascontiguousarray(matrix[:, 1:])
