@@ -89,7 +89,7 @@ def test_no_two_classes_have_the_same_name() -> None:
 def test_every_package_lists_its_modules(folder: Path) -> None:
     """The docstring of a package is a table of what is in it."""
     text = ast.get_docstring(tree(folder / "__init__.py")) or ""
-    listed = set(re.findall(r"`(\w+)`", " ".join(line.split("|")[1] for line in text.splitlines() if line.startswith("| "))))
+    listed = set(re.findall(r"`(\w+)/?`", " ".join(line.split("|")[1] for line in text.splitlines() if line.startswith("| "))))
     inside = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
     assert inside - {"__init__", "__main__"} <= listed
 

@@ -35,7 +35,8 @@ def collect(policy: type, given: Mapping[str, Any], ranges: Mapping[str, Range])
         raise ValueError(f"graph must be a UserGraph (see graphbandit.graphs), but it is a {type(graph).__name__}.")
     if not count().holds(dim):
         raise ValueError(f"dim must be a positive integer, but it is {dim!r}.")
-    params = {name: given[name] for name in inspect.signature(policy).parameters if name not in NOT_HYPERPARAMETERS}
+    declared = given.get("__class__", policy)  # whose `__init__` it is: a class derived from it may have another one
+    params = {name: given[name] for name in inspect.signature(declared).parameters if name not in NOT_HYPERPARAMETERS}
     check_all(params, ranges)
     return params
 
