@@ -81,7 +81,7 @@ def end_epoch(state: DCCBState, peer: Ints) -> None:
 
 # What DCCB and DCB share
 
-RANGES = Policy.ranges | {"alpha2": NOT_NEGATIVE_OR_INFINITE, "lag": optional(count(0)), "max_lag": count(0)}
+RANGES = Policy.ranges | {"lag": optional(count(0)), "max_lag": count(0)}
 
 
 def state_parts(policy: Policy, alpha2: float, *, clustered: bool) -> dict[str, Any]:
@@ -185,7 +185,7 @@ class DCCB(Policy):
     """
 
     State = DCCBState
-    ranges = RANGES
+    ranges = RANGES | {"alpha2": NOT_NEGATIVE_OR_INFINITE}
     period = property(epoch_length)
     refresh = gossip_once
     bonus_scale = gossip_bonus_scale
