@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled
-from ...compute.linalg import CANCELLATION, REFRESH_PERIOD, dot, invert_positive, multiply
+from ...compute.linalg import CANCELLATION, REFRESH_PERIOD, dot, invert_positive, multiply, quadratic_form
 from ...compute.observations import Observations, record
 from ...graph import UserGraph
 from ...graphs import empty
@@ -45,7 +45,8 @@ def score(state: COFIBAState, user: int, arms: Floats, mean: Floats, bonus: Floa
         return
     for a in range(arms.shape[0]):
         c = models.cluster[state.item_cluster[item_of(state.items, arms[a])] * n + user]
-        optimistic_scores(models.centre[c], models.inverse[c], beta, arms[a : a + 1], mean[a : a + 1], bonus[a : a + 1])
+        mean[a] = dot(arms[a], models.centre[c])  # inline: slices for `optimistic_scores` cost 5 to 10 % of a round
+        bonus[a] = beta * sqrt(max(0.0, quadratic_form(models.inverse[c], arms[a])))
 
 
 @compiled
