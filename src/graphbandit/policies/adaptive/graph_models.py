@@ -15,6 +15,7 @@ import numpy as np
 from ...compute.arrays import Floats
 from ...compute.compiler import compiled
 from ...compute.dispatch import generic
+from ...compute.linalg import dot
 from ...compute.observations import Observations
 
 
@@ -55,6 +56,19 @@ class Moments(NamedTuple):
 def empty_neighbourhood(n_models: int, dim: int) -> Neighbourhood:
     """Averages of nobody: zeros."""
     return Neighbourhood(np.zeros((dim, dim)), np.zeros((n_models, dim)), np.zeros(1))
+
+
+@compiled
+def sandwich(outer: Floats, inner: Floats, weight: float, out: Floats) -> None:
+    """out = outer + weight · outer inner outer, for symmetric matrices."""
+    dim = out.shape[0]
+    half = np.empty((dim, dim))
+    for i in range(dim):
+        for j in range(dim):
+            half[i, j] = weight * dot(outer[i], inner[j])
+    for i in range(dim):
+        for j in range(dim):
+            out[i, j] = outer[i, j] + dot(half[i], outer[j])
 
 
 @generic

@@ -21,6 +21,7 @@ import numpy as np
 from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled
 from ...compute.linalg import follow_gram, invert_positive, multiply
+from .graph_models import Moments, Shared, sandwich
 
 
 class Hierarchy(NamedTuple):
@@ -45,6 +46,16 @@ def hierarchy(strengths: Floats, dim: int, looseness: float) -> Hierarchy:
         ridge=looseness * strengths,
         updates=np.zeros(1, dtype=np.int64),
     )
+
+
+@compiled
+def write_common_moments(state: Hierarchy, k: int, shared: Shared, moments: Moments) -> None:
+    """Write mean and covariance / σ² of θ_i at strength k."""
+    tau, mean = shared.tau, moments.mean
+    multiply(shared.inverse, state.mean[k], mean)
+    for i in range(mean.shape[0]):
+        mean[i] = shared.own[i] + tau * mean[i]
+    sandwich(shared.inverse, state.inverse[k], tau * tau, moments.covariance)
 
 
 @compiled

@@ -16,10 +16,10 @@ from ...compute.compiler import compiled
 from ...compute.linalg import cholesky, dot, invert_positive, multiply, quadratic_form
 from ...compute.observations import Observations
 from .evidence import ALONE, EVERYONE, GRAPH, Evidence, noise_variance, weigh
-from .graph_models import Moments, Neighbourhood, Shared, average_neighbours, empty_neighbourhood, write_around, write_moments
-from .hierarchy import Hierarchy
+from .graph_models import Moments, Shared, average_neighbours, empty_neighbourhood, write_around, write_moments
+from .hierarchy import Hierarchy, write_common_moments
 from .joint import Joint
-from .relaxed import Relaxed, sandwich
+from .relaxed import Relaxed
 
 
 class AdaptiveState(NamedTuple):
@@ -58,53 +58,26 @@ def mix_models(state: AdaptiveState, user: int, mixture: Moments) -> None:
     inverse, own, around = np.empty((dim, dim)), np.empty(dim), np.empty((dim, dim))
     one = Moments(np.empty(dim), np.empty((dim, dim)))
     for k in range(n_strengths):
-        if weight[:, k].any():
-            shared = Shared(state.strength[k], inverse, own, around)
-            invert_positive(state.seen.gram[user], shared.tau, inverse)
-            multiply(inverse, state.seen.bias[user], own)
-            add_models_without_graph(state, k, weight, shared, one, mixture)
-            add_graph_models(state, user, k, weight, shared, neighbours, one, mixture)
+        if not weight[:, k].any():
+            continue
+        shared = Shared(state.strength[k], inverse, own, around)
+        invert_positive(state.seen.gram[user], shared.tau, inverse)
+        multiply(inverse, state.seen.bias[user], own)
+        if weight[ALONE, k] > 0.0:
+            add_model(weight[ALONE, k], noise_variance(state.evidence, ALONE, k), Moments(own, inverse), mixture)
+        if weight[EVERYONE, k] > 0.0:
+            write_common_moments(state.common, k, shared, one)
+            add_model(weight[EVERYONE, k], noise_variance(state.evidence, EVERYONE, k), one, mixture)
+        if weight[GRAPH:, k].any():
+            write_around(state.solver, shared, neighbours)
+        for slack in range(state.rho.shape[0]):
+            kind, model = GRAPH + slack, slack * n_strengths + k
+            if weight[kind, k] > 0.0:
+                write_moments(state.solver, user, model, state.rho[slack], shared, neighbours, one)
+                add_model(weight[kind, k], noise_variance(state.evidence, kind, k), one, mixture)
     for i in range(dim):
         for j in range(dim):
             mixture.covariance[i, j] -= mixture.mean[i] * mixture.mean[j]
-
-
-@compiled
-def add_models_without_graph(
-    state: AdaptiveState, k: int, weight: Floats, shared: Shared, one: Moments, mixture: Moments
-) -> None:
-    """Add the models `alone` and `everyone` of strength k; `one` is scratch."""
-    tau = shared.tau
-    if weight[ALONE, k] > 0.0:
-        alone = Moments(shared.own, shared.inverse)
-        add_model(weight[ALONE, k], noise_variance(state.evidence, ALONE, k), alone, mixture)
-    if weight[EVERYONE, k] > 0.0:
-        multiply(shared.inverse, state.common.mean[k], one.mean)
-        for i in range(one.mean.shape[0]):
-            one.mean[i] = shared.own[i] + tau * one.mean[i]
-        sandwich(shared.inverse, state.common.inverse[k], tau * tau, one.covariance)
-        add_model(weight[EVERYONE, k], noise_variance(state.evidence, EVERYONE, k), one, mixture)
-
-
-@compiled
-def add_graph_models(
-    state: AdaptiveState,
-    user: int,
-    k: int,
-    weight: Floats,
-    shared: Shared,
-    neighbours: Neighbourhood,
-    one: Moments,
-    mixture: Moments,
-) -> None:
-    """Add the graph models of strength k, one for each slack; `one` is scratch."""
-    if weight[GRAPH:, k].any():
-        write_around(state.solver, shared, neighbours)
-    for slack in range(state.rho.shape[0]):
-        kind, model = GRAPH + slack, slack * state.strength.shape[0] + k
-        if weight[kind, k] > 0.0:
-            write_moments(state.solver, user, model, state.rho[slack], shared, neighbours, one)
-            add_model(weight[kind, k], noise_variance(state.evidence, kind, k), one, mixture)
 
 
 @compiled

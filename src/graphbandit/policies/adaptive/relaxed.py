@@ -27,7 +27,7 @@ from ...compute.growable import growable_zeros
 from ...compute.linalg import cholesky, dot, invert_positive, multiply, solve_lower
 from ...compute.observations import Observations
 from ...graph import UserGraph
-from .graph_models import Moments, Neighbourhood, Shared, Shown, register
+from .graph_models import Moments, Neighbourhood, Shared, Shown, register, sandwich
 
 
 class Relaxed(NamedTuple):
@@ -121,19 +121,6 @@ def write_moments(
     for i in range(mean.shape[0]):
         mean[i] = shared.own[i] + tau * rho * mean[i]
     sandwich(shared.inverse, shared.around, tau * tau * rho * rho, moments.covariance)
-
-
-@compiled
-def sandwich(outer: Floats, inner: Floats, weight: float, out: Floats) -> None:
-    """out = outer + weight · outer inner outer, for symmetric matrices."""
-    dim = out.shape[0]
-    half = np.empty((dim, dim))
-    for i in range(dim):
-        for j in range(dim):
-            half[i, j] = weight * dot(outer[i], inner[j])
-    for i in range(dim):
-        for j in range(dim):
-            out[i, j] = outer[i, j] + dot(half[i], outer[j])
 
 
 @compiled
