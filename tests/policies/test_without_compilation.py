@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from graphbandit import POLICIES, signals
+from graphbandit import POLICIES, Policy, UserGraph, signals
 from graphbandit.checks import Check, yield_checks
 
 if os.environ.get("NUMBA_DISABLE_JIT") != "1":
@@ -26,7 +26,11 @@ QUICK = [check for check in yield_checks() if check.__name__ not in (*SLOW, *BY_
 @pytest.mark.parametrize("check", QUICK, ids=lambda check: check.__name__)
 def test_quick_check(name: str, check: Check) -> None:
     cls: Any = POLICIES[name]
-    needed = {"items": signals.unit_arms(12, 3, seed=5), "clusters": 3}  # the world of the checks has three features
-    parameters = inspect.signature(cls).parameters.values()
-    given = {p.name: needed[p.name] for p in parameters if p.name == "items" or (p.name in needed and p.default is p.empty)}
-    check(lambda graph, dim: cls(graph, dim, **given))
+    parameters = inspect.signature(cls).parameters
+    clusters = {"clusters": 3} if "clusters" in parameters and parameters["clusters"].default is inspect.Parameter.empty else {}
+
+    def make(graph: UserGraph, dim: int) -> Policy:
+        items = {"items": signals.unit_arms(12, dim, seed=5)} if "items" in parameters else {}
+        return cls(graph, dim, **clusters, **items)  # type: ignore[no-any-return]
+
+    check(make)

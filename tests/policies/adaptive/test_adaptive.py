@@ -202,6 +202,7 @@ def test_inverses_stay_right_for_long() -> None:
     np.testing.assert_allclose(fed(only("graph", 0.5, RING), history).theta, mean, atol=1e-8)
 
 
+@pytest.mark.compiled
 def test_thompson_draws_have_the_mixture_moments() -> None:
     from graphbandit.policies.core import kernels
 
@@ -222,6 +223,7 @@ def world(kind: str, seed: int, sigma: float = 0.01) -> environments.Linear:
     return environments.Linear(graph, truth, signals.unit_arms(200, 5, seed=seed), sigma=sigma, pool=30)
 
 
+@pytest.mark.compiled
 def test_evidence_finds_out_whether_the_graph_helps() -> None:
     reports = []
     for kind in ("smooth", "unrelated"):
@@ -234,6 +236,7 @@ def test_evidence_finds_out_whether_the_graph_helps() -> None:
     assert policy.state.gain.sum() < 0  # an unrelated graph misleads
 
 
+@pytest.mark.compiled
 def test_an_unrelated_graph_does_not_hurt() -> None:
     """The small version of the study in docs/adaptive.md: at most 1.05 times the better LinUCB
     there, over 20 seeds.
@@ -288,6 +291,7 @@ def test_scale_of_rewards_does_not_matter() -> None:
         np.testing.assert_allclose(1000 * np.array(plain.scores(user, arms)), scaled.scores(user, arms), rtol=1e-6)
 
 
+@pytest.mark.compiled
 def test_trail_and_coverage_are_kept() -> None:
     env = world("smooth", 2, sigma=0.1)
     policy = AdaptiveGraphUCB(env.graph, 5)
