@@ -179,12 +179,7 @@ def reason_to_skip(name: str, settings: dict[str, Any], check: str) -> str | Non
             return "the article's v over-explores; the next setting has a tenth of it"
         if name == "graphucb-local" and settings.get("preset") == "paper":
             return "Lemma 1 diverges (errata E11)"
-    if (
-        check == "check_best_first"
-        and name == "horde-ts"
-        and settings.get("solver") == "cg"
-        and settings.get("scale") != 0.0
-    ):
+    if check == "check_best_first" and name == "horde-ts" and settings.get("solver") == "cg" and settings.get("scale") != 0.0:
         return "one joint draw serves a batch of rounds: random, but the same when asked twice"
     return None
 
