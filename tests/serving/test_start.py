@@ -19,20 +19,11 @@ from graphbandit.cli import app
 from graphbandit.serving import Client, InitialState, RecommendationService, ServiceSettings, start
 from graphbandit.serving.domain.recommender import Recommender
 from graphbandit.serving.start import build_app, read_initial_state, snapshot_folder
-from serving_zoo import free_port, small_initial_state
-
-EDGES = "user,friend,weight\nann,bob,1.5\nbob,é/e,2\n"
-ARMS = "arm,x0,x1,topic\ntea,1,0,hot\ncola,0.5,-1e3,cold\n"
-
-
-def files(folder: Path) -> tuple[Path, Path]:
-    (folder / "edges.csv").write_text(EDGES)
-    (folder / "arms.csv").write_text(ARMS)
-    return folder / "edges.csv", folder / "arms.csv"
+from serving_zoo import free_port, small_initial_state, write_input_files
 
 
 def test_what_a_store_begins_with(tmp_path: Path) -> None:
-    edges, arms = files(tmp_path)
+    edges, arms = write_input_files(tmp_path)
     found = read_initial_state(
         ServiceSettings(graph=edges, arms=arms, policy="graphucb", params={"alpha": 2.0}, epsilon=0.1, seed=5)
     )
@@ -65,7 +56,7 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_the_command_runs_prints_its_settings_and_refuses_a_second_writer(tmp_path: Path) -> None:
-    edges, arms = files(tmp_path)
+    edges, arms = write_input_files(tmp_path)
     store, port = f"sqlite:///{tmp_path}/state.db", free_port()
     command = [sys.executable, "-m", "graphbandit.cli", "serve", "--store", store, "--policy", "linucb", "--port", str(port)]
     process = subprocess.Popen([*command, "--graph", str(edges), "--arms", str(arms)], stderr=subprocess.PIPE, text=True)

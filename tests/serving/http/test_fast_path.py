@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,13 +17,6 @@ from graphbandit.serving.http.fast_path import LARGEST_FAST_BODY, FastPathProtoc
 from serving_zoo import USERS, Running, running, small_initial_state
 
 TOKEN = "a-token-that-is-long-enough-0123456789"
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A service, whose tests leave nothing behind."""
-    with running(tmp_path_factory.mktemp("service"), small_initial_state()) as server:
-        yield server
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,13 +10,6 @@ from graphbandit.serving.http.guard import TokenBucket, decode_path, route_name
 from serving_zoo import Running, running, small_initial_state
 
 JSON = {"content-type": "application/json"}
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """For tests that leave nothing behind which others would mind."""
-    with running(tmp_path_factory.mktemp("service"), small_initial_state()) as server:
-        yield server
 
 
 def test_a_token_is_needed_and_compared(tmp_path: Path) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,28 +12,9 @@ from graphbandit.serving import EventStore, replay_from_zero
 from graphbandit.serving.domain.limits import LONGEST_ID
 from graphbandit.serving.http.schemas import MOST_CANDIDATES, MOST_REQUESTS
 from graphbandit.serving.operations import recommendation_service
-from serving_zoo import ARMS, Running, fingerprint, running, small_initial_state
+from serving_zoo import ARMS, Running, fingerprint, recommend, reward, running, small_initial_state
 
 JSON = {"content-type": "application/json"}
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """For tests that leave nothing behind which others would mind."""
-    with running(tmp_path_factory.mktemp("service"), small_initial_state()) as server:
-        yield server
-
-
-def recommend(server: Running, **body: Any) -> dict[str, Any]:
-    answer = server.http.post("/v1/recommendations", json={"user": "ann"} | body)
-    assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
-
-
-def reward(server: Running, **body: Any) -> tuple[int, Any]:
-    answer = server.http.post("/v1/rewards", json=body)
-    return answer.status_code, answer.json()
 
 
 def test_a_decision_has_arms_scores_and_a_propensity(shared: Running) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -13,19 +12,7 @@ from pyarrow import parquet
 from graphbandit.diagnose import read_log
 from graphbandit.evaluation import read_export
 from graphbandit.serving.store import event_store
-from serving_zoo import ARMS, Running, running, small_initial_state
-
-
-def recommend(server: Running, **body: Any) -> dict[str, Any]:
-    answer = server.http.post("/v1/recommendations", json={"user": "ann"} | body)
-    assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
-
-
-def reward(server: Running, **body: Any) -> tuple[int, Any]:
-    answer = server.http.post("/v1/rewards", json=body)
-    return answer.status_code, answer.json()
+from serving_zoo import ARMS, recommend, reward, running, small_initial_state
 
 
 def test_the_export_is_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

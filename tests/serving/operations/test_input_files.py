@@ -10,19 +10,11 @@ import pytest
 from pyarrow import parquet
 
 from graphbandit.serving.operations.input_files import read_arms, read_graph
-
-EDGES = "user,friend,weight\nann,bob,1.5\nbob,é/e,2\n"
-ARMS = "arm,x0,x1,topic\ntea,1,0,hot\ncola,0.5,-1e3,cold\n"
-
-
-def files(folder: Path) -> tuple[Path, Path]:
-    (folder / "edges.csv").write_text(EDGES)
-    (folder / "arms.csv").write_text(ARMS)
-    return folder / "edges.csv", folder / "arms.csv"
+from serving_zoo import write_input_files
 
 
 def test_files_are_read_alike_as_csv_and_parquet(tmp_path: Path) -> None:
-    edges, arms = files(tmp_path)
+    edges, arms = write_input_files(tmp_path)
     graph = read_graph(edges)
     names, features, attributes = read_arms(arms)
     parquet.write_table(

@@ -5,24 +5,11 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from graphbandit.serving.operations.json_logs import set_up_logging
-from serving_zoo import Running, running, small_initial_state
-
-
-def recommend(server: Running, **body: Any) -> dict[str, Any]:
-    answer = server.http.post("/v1/recommendations", json={"user": "ann"} | body)
-    assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
-
-
-def reward(server: Running, **body: Any) -> tuple[int, Any]:
-    answer = server.http.post("/v1/rewards", json=body)
-    return answer.status_code, answer.json()
+from serving_zoo import recommend, reward, running, small_initial_state
 
 
 def test_logs_are_json_lines_without_tokens_or_rewards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

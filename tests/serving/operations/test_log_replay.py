@@ -77,7 +77,7 @@ class History:
             if action is not None:
                 action(*given)
             else:
-                more: tuple[Any, ...] = ({},) if name == "put_arm" else ()
+                more: tuple[dict[str, str], ...] = ({},) if name == "put_arm" else ()
                 self.commit(getattr(proposals, name)(self.service.recommender, *given, *more))
         except (UnknownName, InvalidRequest):
             pass  # refused before anything changed

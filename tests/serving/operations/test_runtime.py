@@ -17,7 +17,7 @@ from graphbandit.serving.domain.events import Event, EventKind
 from graphbandit.serving.domain.recommender import Recommender
 from graphbandit.serving.store import database, group_commit
 from graphbandit.storage.archive import Arrays
-from serving_zoo import Running, fingerprint, running, small_initial_state
+from serving_zoo import fingerprint, recommend, reward, running, small_initial_state
 
 
 def test_requests_go_on_while_the_state_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,18 +77,6 @@ def test_a_state_that_does_not_follow_the_log_is_not_kept(tmp_path: Path, monkey
     with running(tmp_path) as again:
         assert again.runtime.service.recommender.rewards == 1
         assert again.http.post("/v1/rewards", json=told).json() == {"accepted": 0, "duplicates": 1}
-
-
-def recommend(server: Running, **body: Any) -> dict[str, Any]:
-    answer = server.http.post("/v1/recommendations", json={"user": "ann"} | body)
-    assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
-
-
-def reward(server: Running, **body: Any) -> tuple[int, Any]:
-    answer = server.http.post("/v1/rewards", json=body)
-    return answer.status_code, answer.json()
 
 
 def test_trouble_with_the_store_is_503_and_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ def test_the_client_retries_and_repeats_safely(tmp_path: Path, monkeypatch: pyte
             client.wait()
             decision = client.recommend("ann", ["tea", "50%"], where={"topic": ["hot"]}, k=2)
             assert [arm["arm"] for arm in decision["arms"]] == ["tea"]
-            attempt, lost = client._attempt, list[str]()
+            attempt, lost = client.attempt, list[str]()
 
             def unlucky(method: str, path: str, body: str | None) -> tuple[int, Any]:
                 answer = attempt(method, path, body)
@@ -27,7 +27,7 @@ def test_the_client_retries_and_repeats_safely(tmp_path: Path, monkeypatch: pyte
                 lost.append(path)
                 return answer
 
-            monkeypatch.setattr(client, "_attempt", unlucky)
+            monkeypatch.setattr(client, "attempt", unlucky)
             decision = client.recommend("ann")
             assert client.reward(decision["decision"], 1.0, decision["arms"][0]["arm"]) == {"accepted": 0, "duplicates": 1}
             many = client.recommend_many([{"user": "ann"}, {"user": "bob", "k": 2}])

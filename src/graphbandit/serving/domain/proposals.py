@@ -71,8 +71,9 @@ def propose_decisions(
     resolved = [_resolve(recommender, batch) for batch in batches]
     requests = list(chain.from_iterable(group for group in resolved if not isinstance(group, ValueError)))
     decisions = iter(recommender.decide_resolved(requests, draws) if requests else ())
+    now = _now()
     return [
-        group if isinstance(group, ValueError) else _decided(list(islice(decisions, len(group))), batch.idempotency_key)
+        group if isinstance(group, ValueError) else _decided(list(islice(decisions, len(group))), batch.idempotency_key, now)
         for group, batch in zip(resolved, batches, strict=True)
     ]
 
@@ -84,10 +85,10 @@ def _resolve(recommender: Recommender, batch: RequestBatch) -> list[ResolvedRequ
         return error
 
 
-def _decided(decisions: list[DecisionRecord], key: str | None) -> ProposedDecisions:
+def _decided(decisions: list[DecisionRecord], key: str | None, now: int) -> ProposedDecisions:
     user = decisions[0].user if len(decisions) == 1 else None
     unique = None if key is None else request_key(key)
-    return ProposedDecisions(Draft(EventKind.DECIDED, _now(), encode(decisions), unique, user, len(decisions)), decisions)
+    return ProposedDecisions(Draft(EventKind.DECIDED, now, encode(decisions), unique, user, len(decisions)), decisions)
 
 
 def propose_reward(recommender: Recommender, reward: AnyReward, decision: DecisionSummary | None) -> ProposedReward:

@@ -116,7 +116,7 @@ class Client:
         `patience` seconds."""
         end, pause, attempts = time.monotonic() + self._patience, 0.05, 0
         while True:
-            status, answer = self._attempt(method, path, None if body is None else json.dumps(body, allow_nan=False))
+            status, answer = self.attempt(method, path, None if body is None else json.dumps(body, allow_nan=False))
             attempts += 1
             if status < 300 and status:
                 return dict(answer)
@@ -128,7 +128,8 @@ class Client:
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2.0, 2.0 * pause)
 
-    def _attempt(self, method: str, path: str, body: str | None) -> tuple[int, Any]:
+    def attempt(self, method: str, path: str, body: str | None) -> tuple[int, Any]:
+        """Send a request once; its status and answer, or 0 and the reason if there was none."""
         try:
             self._connection.request(method, self._base + path, None if body is None else body.encode(), self._headers)
             response = self._connection.getresponse()

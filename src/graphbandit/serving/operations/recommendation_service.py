@@ -198,24 +198,29 @@ class RecommendationService:
 
     def complete(self, made: Sequence[Proposal], receipts: Sequence[Receipt]) -> list[Logged | InvalidRequest]:
         """Count what is new in the log; the result of each proposal, or why it is refused."""
-        return [self._complete(proposal, receipt) for proposal, receipt in zip(made, receipts, strict=True)]
-
-    def _complete(self, proposal: Proposal, receipt: Receipt) -> Logged | InvalidRequest:
-        seq, is_new = receipt.event.seq, receipt.is_new
-        if isinstance(proposal, ProposedDecisions):
-            if not is_new:
-                return _first_attempt(proposal, receipt.event)
-            self._remember(seq, proposal.decisions)
-            self.stats.count_decisions(len(proposal.decisions))
-            return Logged(seq, is_new, proposal.decisions)
-        if isinstance(proposal, ProposedReward):
-            if is_new:
-                self.stats.count_reward(proposal.value, proposal.best)
-            else:
-                self.stats.count_duplicate_reward()
-            return Logged(seq, is_new)
-        refusal = self.recommender.refused.get(seq)
-        return Logged(seq, is_new) if refusal is None else InvalidRequest("policy", refusal)
+        results: list[Logged | InvalidRequest] = []
+        n_decisions, n_duplicates = 0, 0
+        rewards: list[tuple[float, float]] = []
+        for proposal, (event, is_new) in zip(made, receipts, strict=True):
+            result: Logged | InvalidRequest = Logged(event.seq, is_new)
+            if isinstance(proposal, ProposedDecisions):
+                if is_new:
+                    n_decisions += event.items
+                    self._remember(event.seq, proposal.decisions)
+                    result = Logged(event.seq, is_new, proposal.decisions)
+                else:
+                    result = _first_attempt(proposal, event)
+            elif isinstance(proposal, ProposedReward):
+                if is_new:
+                    rewards.append((proposal.value, proposal.best))
+                else:
+                    n_duplicates += 1
+            elif event.seq in self.recommender.refused:
+                result = InvalidRequest("policy", self.recommender.refused[event.seq])
+            results.append(result)
+        self.stats.count_decisions(n_decisions)
+        self.stats.count_rewards(rewards, n_duplicates)
+        return results
 
     def _remember(self, seq: int, decisions: Sequence[DecisionRecord]) -> None:
         for item, decision in enumerate(decisions):

@@ -80,7 +80,7 @@ class TimeSeries:
             whole[-1] = len(slots) == 1  # it has not ended
             slots, sums, times = slots[whole], np.add.reduceat(sums, starts)[whole], np.add.reduceat(times, starts)[whole]
         counts = sums[:, REWARDS]
-        answers, (half, most) = times.sum(axis=1), percentiles(times, (50, 99)).round(3)
+        requests, (half, most) = times.sum(axis=1), percentiles(times, (50, 99)).round(3)
         return {
             "step": step,
             "time": (slots * step).tolist(),
@@ -88,8 +88,8 @@ class TimeSeries:
             "rewards": counts.astype(int).tolist(),
             "mean_reward": _known(sums[:, TOTAL] / np.maximum(counts, 1), counts),
             "regret_proxy": _known(sums[:, SHORTFALL] / np.maximum(counts, 1), counts),
-            "latency_p50_ms": _known(half, answers),
-            "latency_p99_ms": _known(most, answers),
+            "latency_p50_ms": _known(half, requests),
+            "latency_p99_ms": _known(most, requests),
         }
 
 
@@ -158,28 +158,31 @@ class Stats(Collector):
         self._second, self._times = second, [0] * len(counts)
 
     def count_decisions(self, n: int) -> None:
-        """Count decisions that are in the log."""
+        """Count decisions that are new in the log."""
+        if not n:
+            return
         self.decisions += n
         now = time.time()
         for series in (self.seconds, self.minutes):
             series.at(now)[DECISIONS] += n
 
-    def count_reward(self, value: float, best: float) -> None:
-        """Count a reward; `best` is the largest expected reward among the candidates of its
-        decision."""
-        self.rewards += 1
-        self.total += value
-        self.shortfall += best - value
+    def count_rewards(self, rewards: Sequence[tuple[float, float]], duplicates: int = 0) -> None:
+        """Count rewards that are new in the log, and duplicates. A new one is given as its value
+        and the largest expected reward among the candidates of its decision."""
+        self.duplicates += duplicates
+        if not rewards:
+            return
+        total = sum(value for value, _ in rewards)
+        shortfall = sum(best for _, best in rewards) - total
+        self.rewards += len(rewards)
+        self.total += total
+        self.shortfall += shortfall
         now = time.time()
         for series in (self.seconds, self.minutes):
             sums = series.at(now)
-            sums[REWARDS] += 1
-            sums[TOTAL] += value
-            sums[SHORTFALL] += best - value
-
-    def count_duplicate_reward(self) -> None:
-        """Count a reward that the log had already."""
-        self.duplicates += 1
+            sums[REWARDS] += len(rewards)
+            sums[TOTAL] += total
+            sums[SHORTFALL] += shortfall
 
     def latency(self) -> dict[str, float | None]:
         """Percentiles of the most recent requests, in milliseconds."""

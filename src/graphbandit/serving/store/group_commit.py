@@ -28,15 +28,15 @@ Callback = Callable[[Result | Exception], None]
 """Called once, in the event loop, with the result or with what went wrong."""
 
 
-class Log(Protocol):
+class Appender(Protocol):
     """What the writer thread needs of the event store."""
 
     def append(self, drafts: Sequence[Draft]) -> Appended:
         """See `EventStore.append`."""
 
 
-class State(Protocol):
-    """What follows the log."""
+class Applier(Protocol):
+    """What the event loop needs of the service, whose state follows the log."""
 
     @property
     def follows_log(self) -> bool:
@@ -47,7 +47,7 @@ class State(Protocol):
 
 
 class Submission(NamedTuple):
-    """Drafts that are written in one transaction, and who is told."""
+    """Drafts that are written in one transaction, and the callback for their receipts."""
 
     drafts: Sequence[Draft]
     done: Callback[list[Receipt]]
@@ -70,7 +70,7 @@ class GroupCommit:
         Called after each group that has been applied.
     """
 
-    def __init__(self, log: Log, state: State, on_applied: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, log: Appender, state: Applier, on_applied: Callable[[], None] = lambda: None) -> None:
         self.trouble: str | None = None  # why the last group could not be written or applied
         self._log, self._state, self._on_applied = log, state, on_applied
         self._loop = asyncio.get_running_loop()
