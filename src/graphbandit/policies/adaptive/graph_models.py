@@ -111,7 +111,8 @@ def discount(solver: Any, seen: Observations, user: int, keep: float) -> None:
 GENERIC = {kernel.__name__: kernel for kernel in (average_neighbours, predict, write_around, write_moments, learn, discount)}
 
 
-def register(solver: type, **kernels: Callable[..., None]) -> None:
-    """Say which compiled functions belong to this type of solver: one for each generic kernel above."""
+def register(solver: type, *kernels: Callable[..., None]) -> None:
+    """Say which compiled functions belong to this type of solver, each by its name."""
+    named = {kernel.__name__: kernel for kernel in kernels}
     for name, kernel in GENERIC.items():
-        kernel.register(solver, kernels[name])
+        kernel.register(solver, named[name])

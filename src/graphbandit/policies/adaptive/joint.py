@@ -205,12 +205,4 @@ def solve_means(solver: Dense, seen: Observations, c: int) -> None:
             solver.theta[users[place], k] = dot(inverse[place * dim + k], target) / solver.scale[users[place]]
 
 
-register(
-    Joint,
-    average_neighbours=average_neighbours,
-    predict=predict,
-    write_around=write_around,
-    write_moments=write_moments,
-    learn=learn,
-    discount=discount,
-)
+register(Joint, average_neighbours, predict, write_around, write_moments, learn, discount)

@@ -135,12 +135,4 @@ def discount(solver: Relaxed, seen: Observations, user: int, keep: float) -> Non
     """Nothing to do: a mean is computed from the statistics when its user is served."""
 
 
-register(
-    Relaxed,
-    average_neighbours=average_neighbours,
-    predict=predict,
-    write_around=write_around,
-    write_moments=write_moments,
-    learn=learn,
-    discount=discount,
-)
+register(Relaxed, average_neighbours, predict, write_around, write_moments, learn, discount)
