@@ -1,8 +1,10 @@
-"""The study behind docs/adaptive.md: regret, coverage, choice of alpha and cost of AdaptiveGraphUCB, beside what it must beat.
+"""The study behind docs/adaptive.md: regret, coverage, alpha and cost of AdaptiveGraphUCB.
 
-    python benchmarks/adaptive.py [--parts regret coverage real lastfm cost] [--seeds 20] [--data DIR] [--workers 2]
+    python benchmarks/adaptive.py [--parts regret coverage real lastfm cost] [--seeds 20]
+        [--data DIR] [--workers 2]
 
-Prints Markdown; every part is a table of its own. `regret` and `coverage` take a few minutes each, `lastfm` about ten.
+Prints Markdown; every part is a table of its own. `regret` and `coverage` take a few minutes each,
+`lastfm` about ten.
 """
 
 from __future__ import annotations
@@ -84,7 +86,7 @@ def ratio(ours: Floats, other: Floats) -> str:
 
 
 def inside(name: str, seed: int, solver: Any) -> float:
-    """How often the 99 % region held the truth of the served user, before its arm was chosen; the first round knows nothing."""
+    """Share of rounds, without the first, in which the 99 % region held the served user's truth."""
     env: Any = WORLDS[name].make(seed)
     trace = simulate(AdaptiveGraphUCB(env.graph, env.dim, solver=solver), env, 1000, seed=seed)
     policy, held = AdaptiveGraphUCB(env.graph, env.dim, solver=solver), 0
@@ -159,7 +161,7 @@ def lastfm(runs: int, workers: int, data: Path, rounds: int) -> None:
 
 
 def cost(rounds: int = 20_000) -> None:
-    """µs a round beside GraphUCBLocal in the same run, Watts-Strogatz graphs of degree 10, 10 features, 20 arms on offer."""
+    """µs a round beside GraphUCBLocal: Watts-Strogatz graphs of degree 10, 10 features, 20 arms."""
     rows = []
     for n in (1_000, 10_000, 100_000, 1_000_000):
         graph = graphs.watts_strogatz(n, 10, 0.1, seed=0)

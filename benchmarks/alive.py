@@ -1,4 +1,5 @@
-"""Seconds from `graphbandit serve --demo` to a page that moves: with nothing compiled yet, then with all of it in the cache.
+"""Seconds from `graphbandit serve --demo` to a page that moves: with an empty compilation cache,
+then with a full one.
 
 python benchmarks/alive.py [--policy NAME]
 """
@@ -17,9 +18,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from graphbandit.serving.client import Client, ServiceError
+from graphbandit.serving import Client, ServiceError
 
-# As the page sees it: the curve needs two points to be one, and leaves out the step that is not over yet.
+# What the page shows: the curve needs two points, and leaves out the step that has not ended.
 SIGNS: dict[str, Callable[[dict[str, Any]], bool]] = {
     "first decision": lambda stats: stats["decisions"] > 0,
     "first reward": lambda stats: stats["rewards"] > 0,
@@ -28,7 +29,8 @@ SIGNS: dict[str, Callable[[dict[str, Any]], bool]] = {
 
 
 def watch(policy: str, folder: Path) -> dict[str, float]:
-    """When each sign was first seen; until all were, rewards a second and the longest wait for the page's figures."""
+    """Seconds until each sign was first seen; until then, rewards a second and the longest wait for
+    `/v1/stats`."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

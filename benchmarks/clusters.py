@@ -1,4 +1,6 @@
-"""µs a round of every clustering policy beside LinUCB, at 1,000 users: when nothing splits, and by default.
+"""µs a round of every clustering policy beside LinUCB, with 1,000 users.
+
+Once with settings with which no cluster splits, once with the defaults.
 
 python benchmarks/clusters.py [--rounds 20000] [--repeats 5]
 """

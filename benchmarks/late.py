@@ -1,7 +1,10 @@
-"""µs an observation: a Python loop of `update` against one `update_many`; µs a decision with unanswered ones before it;
-regret when half of the rewards never come, by how long the desk waits for them.
+"""Cost of observations and decisions with delayed rewards, and regret when rewards are lost.
 
-python benchmarks/late.py [--rounds 20000] [--repeats 3] [--runs 10]
+Three tables: µs an observation by a loop of `update` and by one `update_many`; µs a decision by the
+number of pending decisions before it; regret when half of the rewards never arrive, by how long
+`Pending` waits for them.
+
+    python benchmarks/late.py [--rounds 20000] [--repeats 3] [--runs 10]
 """
 
 from __future__ import annotations
@@ -43,23 +46,23 @@ def one_by_one(policy: Any, users: Any, X: Any, rewards: Any) -> None:
         policy.update(user, x, reward)
 
 
-def waiting_desk(make: Any, graph: Any, arms: Any, count: int) -> Pending:
-    """A desk at which user 0 has so many unanswered decisions."""
-    desk = Pending(make(graph, DIM), condition=False)
-    desk.policy.update(0, arms[0], 1.0)
+def with_pending(make: Any, graph: Any, arms: Any, count: int) -> Pending:
+    """A `Pending` with this many pending decisions of user 0."""
+    pending = Pending(make(graph, DIM), condition=False)
+    pending.policy.update(0, arms[0], 1.0)
     for _ in range(count):
-        desk.recommend(0, arms)
-    desk.condition = True
-    return desk
+        pending.recommend(0, arms)
+    pending.condition = True
+    return pending
 
 
-def decide(desk: Pending, arms: Any) -> None:
+def decide(pending: Pending, arms: Any) -> None:
     for _ in range(200):
-        desk.expire(desk.recommend(0, arms).id)
+        pending.expire(pending.recommend(0, arms).id)
 
 
 def lost_rewards(runs: int) -> None:
-    """Regret after 3000 rounds: 20 users, 100 fixed arms, a delay of 10 rounds, half of the rewards lost."""
+    """Regret after 3000 rounds: 20 users, 100 fixed arms, delay of 10 rounds, half of rewards lost."""
     modes: dict[str, dict[str, Any]] = {
         "blind": {"condition": False},
         "waits for ever": {},
@@ -104,7 +107,7 @@ def main() -> None:
     print("|---|" + "---:|" * len(WAITING))
     for name, make in POLICIES.items():
         times = [
-            fastest(options.repeats, partial(waiting_desk, make, graph, arms[:POOL], count), partial(decide, arms=arms[:POOL]))
+            fastest(options.repeats, partial(with_pending, make, graph, arms[:POOL], count), partial(decide, arms=arms[:POOL]))
             for count in WAITING
         ]
         print(f"| {name} | " + " | ".join(f"{spent / 200 * 1e6:.0f}" for spent in times) + " |", flush=True)

@@ -1,8 +1,10 @@
-"""The study behind docs/learned.md: GraphLearner beside the true graph, a misleading one, and the policies that cluster.
+"""The study behind docs/learned.md: GraphLearner against true and wrong graphs, and clustering.
 
-    python benchmarks/learner.py [--parts regret clusters lastfm cost] [--seeds 20] [--data DIR] [--workers 2]
+    python benchmarks/learner.py [--parts regret clusters lastfm cost] [--seeds 20] [--data DIR]
+        [--workers 2]
 
-Prints Markdown; every part is a table of its own. `regret` and `clusters` take some minutes each, `lastfm` about ten.
+Prints Markdown; every part is a table of its own. `regret` and `clusters` take some minutes each,
+`lastfm` about ten.
 """
 
 from __future__ import annotations
@@ -83,7 +85,7 @@ def regret(seeds: int, workers: int) -> None:
 
 
 def clusters(seeds: int, workers: int) -> None:
-    """Where clustering is the right idea: all policies that cluster, tuned on other seeds over the leaderboard's grids."""
+    """Communities, which suit clustering: policies that cluster are tuned on other seeds."""
     rows = []
     worlds: dict[str, Any] = {"right graph": communities, "misleading graph": partial(communities, misleading=True)}
     for label, make in worlds.items():
@@ -100,7 +102,7 @@ def clusters(seeds: int, workers: int) -> None:
 
 
 def lastfm(runs: int, workers: int, data: Path, rounds: int) -> None:
-    """Share of hits with the friendship graph hidden, and blended; set-up of the Last.fm figure of the report."""
+    """Share of hits with friendships hidden, and blended, as in the Last.fm figure of the report."""
     ridge: dict[str, Any] = dict(radius="constant", exploration=0.1)
     tuned: dict[str, Any] = dict(alpha=3.0, sigma=0.4, ridge=0.1, preset="recommended", exploration=0.1)  # as in that figure
     policies: dict[str, Any] = {
@@ -128,7 +130,7 @@ def lastfm(runs: int, workers: int, data: Path, rounds: int) -> None:
 
 
 def cost(rounds: int, n: int = 100_000, dim: int = 10) -> None:
-    """µs of processor time a round at 100,000 users, refreshes included, beside the policy inside on a given graph."""
+    """µs of processor time a round at 100,000 users, refreshes included, and of the policy inside."""
     graph = graphs.watts_strogatz(n, 10, 0.1, seed=0)
     smoothed = graph.adjacency @ (graph.adjacency @ np.random.default_rng(1).standard_normal((n, dim)))
     env = environments.Linear(graph, signals.unit_rows(smoothed), signals.unit_arms(500, dim, seed=2), pool=20)

@@ -1,7 +1,9 @@
-"""What a new user, an edge and their removal cost, at a thousand users and at a million: `python benchmarks/live.py`.
+"""Cost of adding and removing users and edges, at a thousand users and at a million.
 
-Ratios come from one run. A call is timed in the middle of others, arrays that have to grow included; the graph is put together
-again only when somebody asks for it, which is not part of a change.
+    python benchmarks/live.py
+
+Ratios come from one run. A call is timed in the middle of others, including arrays that have to
+grow. The graph is rebuilt only when it is asked for, which is not part of a change.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Load on the service, beside an empty FastAPI endpoint in the same run: throughput, latency at half load, batches, memory.
+"""Load on the service and, in the same run, on an empty FastAPI endpoint: throughput, latency at
+half load, batches, memory.
 
     python benchmarks/load.py                      # 100,000 users, 1,000 arms, candidates of 20
-    python benchmarks/load.py --requests 1000000   # how memory does over a million requests
+    python benchmarks/load.py --requests 1000000   # memory over a million requests
 
-The load generator is its own process on the same machine, like the service. It speaks just enough HTTP to be cheap.
+The load generator is a process on the same machine. It speaks just enough HTTP to be cheap.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ async def empty() -> dict[str, str]:
 """
 
 
-class World:
-    """Users on a random graph with smooth tastes, and the requests that they make."""
+class Crowd:
+    """Users on a random graph along which their preferences vary smoothly, and their requests."""
 
     def __init__(self, n_users: int, n_arms: int, seed: int = 0) -> None:
         rng = np.random.default_rng(seed)
@@ -57,13 +58,13 @@ class World:
         self.theta, self.ends, self.rng, self.n_users, self.n_arms = theta, ends, rng, n_users, n_arms
 
     def write(self, folder: Path) -> None:
-        """The files that the service starts from."""
+        """Write the input files of the service."""
         edges = {"user": [f"u{a}" for a in self.ends[:, 0]], "friend": [f"u{b}" for b in self.ends[:, 1]]}
         parquet.write_table(pa.table(edges), folder / "edges.parquet")
         arms = {"arm": [f"a{a}" for a in range(self.n_arms)]} | {f"x{k}": self.arms[:, k] for k in range(DIM)}
         parquet.write_table(pa.table(arms), folder / "arms.parquet")
 
-    def wish(self) -> dict[str, object]:
+    def request(self) -> dict[str, object]:
         """A request for a recommendation."""
         offer = self.rng.choice(self.n_arms, POOL, replace=False)
         user = int(self.ends[self.rng.integers(len(self.ends)), 0])
@@ -104,12 +105,14 @@ Round = Callable[[Connection, int], Awaitable[int]]
 """One user's visit; returns how many requests it took."""
 
 
-def visits(world: World, prepared: int = 4000) -> Round:
+def visits(crowd: Crowd, prepared: int = 4000) -> Round:
     """A recommendation, then its reward."""
-    wishes = [world.wish() for _ in range(prepared)]
-    expected = world.theta[[int(str(wish["user"])[1:]) for wish in wishes]] @ world.arms.T  # what each would earn, less noise
-    asked = [post("/v1/recommendations", json.dumps(wish).encode()) for wish in wishes]
-    noise = (NOISE * world.rng.standard_normal(997)).tolist()
+    requests = [crowd.request() for _ in range(prepared)]
+    expected = (
+        crowd.theta[[int(str(request["user"])[1:]) for request in requests]] @ crowd.arms.T
+    )  # what each would earn, less noise
+    asked = [post("/v1/recommendations", json.dumps(request).encode()) for request in requests]
+    noise = (NOISE * crowd.rng.standard_normal(997)).tolist()
 
     async def visit(connection: Connection, number: int) -> int:
         answer = await connection.ask(asked[number % prepared])
@@ -146,7 +149,8 @@ async def flat_out(port: int, round_: Round, seconds: float, users: int) -> floa
 
 
 async def paced(port: int, round_: Round, rate: float, seconds: float, users: int, each: int = 2) -> list[float]:
-    """Seconds of every request at this rate, with `each` requests a visit that come late or not: waiting in line counts."""
+    """Latency of every request at this rate, in seconds, with `each` requests a visit. Visits
+    arrive whether or not earlier ones have been answered, and the time in the queue counts."""
     spent: list[float] = []
     start = time.perf_counter()
     count = int(rate * seconds / each)
@@ -185,10 +189,10 @@ async def paced(port: int, round_: Round, rate: float, seconds: float, users: in
     return spent
 
 
-async def batches(port: int, world: World, size: int, seconds: float) -> float:
+async def batches(port: int, crowd: Crowd, size: int, seconds: float) -> float:
     """Decisions a second of the batch endpoint, two requests under way at a time."""
     bodies = [
-        post("/v1/recommendations/batch", json.dumps({"requests": [world.wish() for _ in range(size)]}).encode())
+        post("/v1/recommendations/batch", json.dumps({"requests": [crowd.request() for _ in range(size)]}).encode())
         for _ in range(8)
     ]
 
@@ -200,8 +204,8 @@ async def batches(port: int, world: World, size: int, seconds: float) -> float:
 
 
 def disk_pauses(folder: Path, seconds: float) -> list[float]:
-    """How long the disk takes to flush a little, again and again, with nothing else going on: no reward can be acknowledged
-    faster."""
+    """Seconds that the idle disk takes for each of many small flushes. No reward can be
+    acknowledged faster."""
     spent: list[float] = []
     with (folder / "probe").open("wb") as file:
         end = time.perf_counter() + seconds
@@ -214,13 +218,13 @@ def disk_pauses(folder: Path, seconds: float) -> list[float]:
     return spent
 
 
-async def train(port: int, world: World, rewards: int) -> None:
-    """Let the policy learn what it would have learned in a day, so that it is measured as it works."""
+async def train(port: int, crowd: Crowd, rewards: int) -> None:
+    """Let the policy learn as much as in a day, so that it is measured in its usual state."""
     connection = await Connection.open(port)
     for _ in range(rewards // 1000):
-        wishes = json.dumps({"requests": [world.wish() for _ in range(1000)]}).encode()
-        decided = json.loads(await connection.ask(post("/v1/recommendations/batch", wishes)))["decisions"]
-        outcomes = [{"decision": decision["decision"], "value": world.value(decision)} for decision in decided]
+        requests = json.dumps({"requests": [crowd.request() for _ in range(1000)]}).encode()
+        decided = json.loads(await connection.ask(post("/v1/recommendations/batch", requests)))["decisions"]
+        outcomes = [{"decision": decision["decision"], "value": crowd.value(decision)} for decision in decided]
         await connection.ask(post("/v1/rewards", json.dumps({"rewards": outcomes}).encode()))
     connection.writer.close()
 
@@ -252,11 +256,11 @@ def processor_seconds(process: psutil.Process) -> float:
 
 
 async def measure(
-    options: argparse.Namespace, world: World, folder: Path, ports: dict[str, int], servers: dict[str, psutil.Process]
+    options: argparse.Namespace, crowd: Crowd, folder: Path, ports: dict[str, int], servers: dict[str, psutil.Process]
 ) -> None:
     port, memory = ports["service"], servers["service"]
-    await train(port, world, options.trained)
-    visit = visits(world)
+    await train(port, crowd, options.trained)
+    visit = visits(crowd)
     rounds: dict[str, Round] = {"empty": nothing, "service": visit}
     for name, round_ in rounds.items():
         await flat_out(ports[name], round_, 2.0, options.users_at_once)
@@ -293,7 +297,7 @@ async def measure(
     print(f"empty endpoint at half of its load          p50 {p50:.1f} ms, p99 {p99:.1f} ms, worst {worst:.1f} ms", flush=True)
     alone = await flat_out(port, visit, options.seconds, 1)
     print(f"one user alone                  {alone:9,.0f} requests/s, one after the other", flush=True)
-    decisions = await batches(port, world, options.batch, options.seconds)
+    decisions = await batches(port, crowd, options.batch, options.seconds)
     print(
         f"batches of {options.batch}                {decisions:9,.0f} decisions/s: {decisions / (rate / 2):.1f} times those of "
         f"the mix, {decisions / (0.3 * nothing_rate):.1f} times those of a mix at 60 % of the empty endpoint   (to be 10)"
@@ -321,10 +325,10 @@ def main() -> None:
     parser.add_argument("--snapshot-every", type=int, default=100_000, help="events; what a snapshot costs is in the latency")
     parser.add_argument("--folder", help="where the store is; one in memory shows what is the disk's part of the latency")
     options = parser.parse_args()
-    world = World(options.users, options.arms)
+    crowd = Crowd(options.users, options.arms)
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = Path(name)
-        world.write(folder)
+        crowd.write(folder)
         (folder / "empty_app.py").write_text(EMPTY)
         port, empty = free_port(), free_port()
         server = [sys.executable, "-m", "uvicorn", "empty_app:app", "--port", str(empty), "--log-level", "warning"]
@@ -339,7 +343,7 @@ def main() -> None:
             wait_for(empty, "/empty", processes[1])
             found = [psutil.Process(process.pid) for process in processes]
             uvloop.run(
-                measure(options, world, folder, {"service": port, "empty": empty}, {"service": found[0], "empty": found[1]})
+                measure(options, crowd, folder, {"service": port, "empty": empty}, {"service": found[0], "empty": found[1]})
             )
         finally:
             for process in processes:

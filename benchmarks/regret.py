@@ -1,4 +1,4 @@
-"""Final regret of every form of every algorithm in the paper's test bed, on the four families of graphs.
+"""Final regret of every form of every algorithm on the paper's four families of graphs.
 
 python benchmarks/regret.py [--runs 20] [--workers 2]
 """

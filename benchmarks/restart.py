@@ -1,4 +1,4 @@
-"""How long the service takes to start with a million events in its log: from a snapshot, and from zero.
+"""Seconds to start the service with a million events in its log: from a snapshot, and from zero.
 
 python benchmarks/restart.py
 python benchmarks/restart.py --events 100000 --users 10000
@@ -14,27 +14,25 @@ from pathlib import Path
 import numpy as np
 
 from graphbandit import graphs
-from graphbandit.serving.beginning import Beginning
-from graphbandit.serving.events import Decision, Draft, Kind, Reward, encode, reward_key
-from graphbandit.serving.recommender import digest
-from graphbandit.serving.service import Service, replayed_from_zero
-from graphbandit.serving.store import Store
+from graphbandit.serving import EventStore, InitialState, RecommendationService, replay_from_zero
+from graphbandit.serving.domain.events import DecisionRecord, Draft, EventKind, RewardRecord, encode, reward_key
+from graphbandit.serving.domain.recommender import digest
 
 DIM, N_ARMS, DEGREE = 10, 1000, 10
 
 
-def beginning(n_users: int, policy: str, seed: int = 0) -> Beginning:
+def initial_state(n_users: int, policy: str, seed: int = 0) -> InitialState:
     rng = np.random.default_rng(seed)
     ends = rng.integers(n_users, size=(n_users * DEGREE // 2, 2))
     ends = np.unique(np.sort(ends[ends[:, 0] != ends[:, 1]], axis=1), axis=0)
     graph = graphs.from_edges(ends, n_users=n_users)
     features = rng.standard_normal((N_ARMS, DIM))
     features /= np.linalg.norm(features, axis=1, keepdims=True)
-    return Beginning(graph, [f"a{a}" for a in range(N_ARMS)], features, [{}] * N_ARMS, policy=policy)
+    return InitialState(graph, [f"a{a}" for a in range(N_ARMS)], features, [{}] * N_ARMS, policy=policy)
 
 
-def fill(service: Service, events: int, rest: int, seed: int = 1) -> None:
-    """Pairs of a decision and its reward; a snapshot is written when `rest` events are left."""
+def fill(service: RecommendationService, events: int, rest: int, seed: int = 1) -> None:
+    """Log pairs of a decision and its reward; write a snapshot when `rest` events are left."""
     rng = np.random.default_rng(seed)
     n_users = len(service.recommender.names)
     for first in range(1, events, 2000):
@@ -42,11 +40,11 @@ def fill(service: Service, events: int, rest: int, seed: int = 1) -> None:
         for seq in range(first, min(first + 2000, events), 2):
             user, offer = int(rng.integers(n_users)), rng.integers(N_ARMS, size=20).tolist()
             value = float(rng.standard_normal())
-            decision = Decision(user, offer, offer[:1], [0.1], [0.2], 1.0, 0.1)
-            reward = Reward(seq, 0, 0, value, user, offer[0])
-            drafts.append(Draft(Kind.DECIDED, seq, encode([decision]), None, user))
-            drafts.append(Draft(Kind.REWARDED, seq, encode(reward), reward_key(seq, 0, 0), user))
-        service.commit(drafts)
+            decision = DecisionRecord(user, offer, offer[:1], [0.1], [0.2], 1.0, 0.1)
+            reward = RewardRecord(seq, 0, 0, value, user, offer[0])
+            drafts.append(Draft(EventKind.DECIDED, seq, encode([decision]), None, user))
+            drafts.append(Draft(EventKind.REWARDED, seq, encode(reward), reward_key(seq, 0, 0), user))
+        service.apply(service.store.append(drafts).new)
         if service.saved == 0 and service.recommender.seq >= events - rest:
             service.snapshot()
 
@@ -61,7 +59,8 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder, url = Path(name), f"sqlite:///{name}/state.db"
-        service = Service.open(Store(url), folder / "snapshots", beginning(options.users, options.policy))
+        initial = initial_state(options.users, options.policy)
+        service = RecommendationService.open(EventStore(url), folder / "snapshots", initial)
         start = time.perf_counter()
         fill(service, options.events, options.rest)
         print(f"{service.store.last:,} events written in {time.perf_counter() - start:.0f} s")
@@ -69,15 +68,15 @@ def main() -> None:
         service.store.close()
         for title in (f"snapshot and {options.rest:,} events after it", "snapshot of the end"):
             start = time.perf_counter()
-            service = Service.open(Store(url), folder / "snapshots")
+            service = RecommendationService.open(EventStore(url), folder / "snapshots")
             print(f"start from a {title}: {time.perf_counter() - start:.1f} s   (to be under 10 s)", flush=True)
             assert digest(*service.recommender.pack()) == expected
             service.close()
         if options.zero:
-            store = Store(url)
+            store = EventStore(url)
             store.open()
             start = time.perf_counter()
-            recommender = replayed_from_zero(store)
+            recommender = replay_from_zero(store)
             print(f"replay from zero: {time.perf_counter() - start:.0f} s")
             assert digest(*recommender.pack()) == expected
             store.close()

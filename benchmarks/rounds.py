@@ -1,8 +1,8 @@
 """Microseconds a round and memory of every policy, from 20 to a million users, in one run.
 
-Every figure stands beside a hand-written NumPy LinUCB loop over the same rounds, because machines differ and ratios do not.
-Each policy runs in a forked process of its own, so that its memory can be told apart. Prints Markdown and writes it, with
-the raw numbers as JSON, to `results/`.
+Every figure stands beside a hand-written NumPy LinUCB loop over the same rounds, because machines
+differ and ratios do not. Each policy runs in a forked process of its own, so that its memory can be
+told apart. Prints Markdown and writes it, with the raw numbers as JSON, to `results/`.
 
     python benchmarks/rounds.py [--users 20 1000 10000 100000 1000000] [--rounds 20000]
 """
@@ -15,76 +15,57 @@ import multiprocessing
 import resource
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from graphbandit import (
-    CLUB,
-    COFIBA,
-    DCB,
-    DCCB,
-    OFUL,
-    SCLUB,
-    AdaptiveGraphUCB,
-    CoLin,
-    CommunityUCB,
-    DynUCB,
-    GobLin,
-    GobLinBlock,
-    GobLinMacro,
-    GraphLearner,
-    GraphUCB,
-    GraphUCBLocal,
-    HordeEpochGreedy,
-    HordeTS,
-    LinTS,
-    LinUCB,
-    Random,
-    SpectralTS,
-    SpectralUCB,
-    UserGraph,
-    environments,
-    graphs,
-    signals,
-    simulate,
-)
+import graphbandit
+from graphbandit import GraphUCB, UserGraph, environments, graphs, signals, simulate
+from graphbandit.experiments.compare import fresh_policy
 from graphbandit.policies.core.policy_file import flatten
 
 Make = Callable[[UserGraph, int], Any]
-POLICIES: dict[str, Make] = {
-    "Random": Random,
-    "LinUCB": LinUCB,
-    "LinTS": LinTS,
-    "AdaptiveGraphUCB": AdaptiveGraphUCB,
-    "GraphLearner": GraphLearner,
-    "GraphUCBLocal": GraphUCBLocal,
-    "GraphUCBLocal gauss-seidel": lambda g, d: GraphUCBLocal(g, d, preset="recommended"),
-    "GraphUCB push, alpha 0.1": lambda g, d: GraphUCB(g, d, solver="push", alpha=0.1),
-    "GraphUCB push, alpha 1": lambda g, d: GraphUCB(g, d, solver="push"),
-    "GraphUCB dense": lambda g, d: GraphUCB(g, d, solver="dense"),
-    "GobLin": GobLin,
-    "GobLinBlock, 5 users each": lambda g, d: GobLinBlock(g, d, clusters=np.arange(g.n_users) // 5),
-    "GobLinMacro, 20 clusters": lambda g, d: GobLinMacro(g, d, clusters=np.arange(g.n_users) * 20 // g.n_users),
-    "CLUB": CLUB,
-    "SCLUB": SCLUB,
-    "DynUCB, 16 clusters": lambda g, d: DynUCB(g, d, clusters=16),
-    "CommunityUCB": CommunityUCB,
-    "CommunityUCB between detections": lambda g, d: CommunityUCB(g, d, period=2**62),
-    "DCCB": DCCB,
-    "DCB": DCB,
-    "OFUL": OFUL,
-    "SpectralUCB, rank 50": lambda g, d: SpectralUCB(g, d, items=catalogue(d)),
-    "SpectralTS, rank 50": lambda g, d: SpectralTS(g, d, items=catalogue(d)),
-    "COFIBA": lambda g, d: COFIBA(g, d, items=catalogue(d)),
-    "CoLin": CoLin,
-    "HordeTS dense": lambda g, d: HordeTS(g, d, solver="dense"),
-    "HordeTS cg": lambda g, d: HordeTS(g, d, solver="cg"),
-    "HordeEpochGreedy cg": lambda g, d: HordeEpochGreedy(g, d, solver="cg"),
+FIRST = ("random", "linucb", "lints", "adaptive", "graph-learner", "graphucb-local", "graphucb")
+"""The first rows; the other policies follow in the order of `graphbandit.POLICIES`."""
+FORMS: dict[str, dict[str, dict[str, Any]]] = {
+    # policy → row → settings; a function gives the setting for a number of users
+    "graphucb-local": {"GraphUCBLocal": {}, "GraphUCBLocal gauss-seidel": {"preset": "recommended"}},
+    "graphucb": {
+        "GraphUCB push, alpha 0.1": {"solver": "push", "alpha": 0.1},
+        "GraphUCB push, alpha 1": {"solver": "push"},
+        "GraphUCB dense": {"solver": "dense"},
+    },
+    "goblin-block": {"GobLinBlock, 5 users each": {"clusters": lambda n: np.arange(n) // 5}},
+    "goblin-macro": {"GobLinMacro, 20 clusters": {"clusters": lambda n: np.arange(n) * 20 // n}},
+    "dynucb": {"DynUCB, 16 clusters": {"clusters": 16}},
+    "community-ucb": {"CommunityUCB": {}, "CommunityUCB between detections": {"period": 2**62}},
+    "spectral-ucb": {"SpectralUCB, rank 50": {}},
+    "spectral-ts": {"SpectralTS, rank 50": {}},
+    "horde-ts": {"HordeTS dense": {"solver": "dense"}, "HordeTS cg": {"solver": "cg"}},
+    "horde-eg": {"HordeEpochGreedy cg": {"solver": "cg"}},
 }
+"""Policies that are not measured with their default settings, or with more than these."""
 # Cost grows with the square of the number of users: fewer rounds.
 QUADRATIC = ("GraphUCB dense", "GobLin", "CoLin", "HordeTS dense")
+
+
+def configured(name: str, settings: dict[str, Any]) -> Make:
+    """The function that makes this policy, with the catalogue if it needs one."""
+
+    def make(graph: UserGraph, dim: int) -> Any:
+        values = {key: value(graph.n_users) if callable(value) else value for key, value in settings.items()}
+        return fresh_policy(partial(graphbandit.POLICIES[name], **values), graph, catalogue(dim))
+
+    return make
+
+
+POLICIES: dict[str, Make] = {
+    row: configured(name, settings)
+    for name in dict.fromkeys((*FIRST, *graphbandit.POLICIES))
+    for row, settings in FORMS.get(name, {graphbandit.POLICIES[name].__name__: {}}).items()
+}
 
 
 def catalogue(dim: int) -> Any:
@@ -93,12 +74,12 @@ def catalogue(dim: int) -> Any:
 
 
 def world(n: int) -> environments.Linear:
-    """n = 20: the paper's test bed; above: Watts-Strogatz of degree 10, 10 features, 20 arms on offer."""
+    """n = 20: the paper's test bed; above: Watts-Strogatz of degree 10, 10 features, 20 arms."""
     if n <= 20:
         graph, dim, pool = graphs.erdos_renyi(n, 0.4, seed=0), 5, 50
     else:
         graph, dim, pool = graphs.watts_strogatz(n, 10, 0.1, seed=0), 10, 20
-    # Drawn, not solved for: at a million users a smooth signal takes append_rows than the benchmark.
+    # Drawn, not solved for: at a million users solving takes longer than the benchmark.
     theta = signals.unit_rows(graph.adjacency @ (graph.adjacency @ np.random.default_rng(1).standard_normal((n, dim))))
     return environments.Linear(graph, theta, catalogue(dim), sigma=0.01, pool=pool)
 
@@ -137,7 +118,7 @@ def naive_graphucb(env: environments.Linear, horizon: int) -> float:
 
 
 def measure(make: Make, env: environments.Linear, horizon: int, repeats: int) -> dict[str, Any]:
-    """One policy in a process of its own: µs a round through the compiled loop and through Python calls, and memory."""
+    """One policy in a process of its own: memory, µs a round compiled and by Python calls."""
     here, there = multiprocessing.get_context("fork").Pipe(duplex=False)
 
     def child() -> None:
@@ -255,7 +236,7 @@ def growth_table(found: dict[int, dict[str, Any]]) -> str:
 
 
 def same_data_table(sizes: list[int], found: dict[int, dict[str, Any]]) -> str:
-    """Exact GraphUCB when users at every size have the same amount of data: as many rounds as users."""
+    """Exact GraphUCB with as many rounds as users, so that users of every size have equal data."""
     lines = ["\n### Exact GraphUCB, one round per user\n", "| users | µs a round, alpha 0.1 | growth | alpha 1 | growth |"]
     lines.append("|---:|---:|---:|---:|---:|")
     first: dict[float, float] = {}

@@ -1,4 +1,6 @@
-"""Seconds from the start of a process: `import graphbandit`, and the first recommendation with compiled code from the cache.
+"""Seconds from the start of a process to the import, and to the first recommendation.
+
+Compiled code comes from the cache.
 
 python benchmarks/startup.py
 """

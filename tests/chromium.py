@@ -1,4 +1,5 @@
-"""A real Chromium, driven over its own protocol (DevTools): enough of it to use a page as people do, and to look at it."""
+"""A real Chromium, driven over its own protocol (DevTools): enough of it to use a page as people
+do, and to look at it."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ PATIENCE = 60.0  # seconds; a machine may be busy
 
 
 def executable() -> str | None:
-    """Chromium on this machine; CHROMIUM in the environment says where it is if it has another name."""
+    """Chromium on this machine; CHROMIUM in the environment says where it is if it has another
+    name."""
     return os.environ.get("CHROMIUM") or next((path for path in map(shutil.which, NAMES) if path), None)
 
 

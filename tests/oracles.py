@@ -135,7 +135,7 @@ def club_clusters(
 
 
 def components(edges: Any) -> list[set[int]]:
-    """Connected components by growable_rows flooding."""
+    """Connected components by repeated flooding."""
     left, out = set(range(len(edges))), []
     while left:
         part, front = set(), {left.pop()}

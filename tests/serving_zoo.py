@@ -1,4 +1,4 @@
-"""A small service to test: its world, a real server in a thread, and a real PostgreSQL."""
+"""A small service to test: users and arms, a real server in a thread, and a real PostgreSQL."""
 
 from __future__ import annotations
 
@@ -18,25 +18,51 @@ from uuid import uuid4
 import httpx
 import numpy as np
 import uvicorn
-from sqlalchemy import create_engine, text
+from sqlalchemy import Connection, create_engine, text
 
 from graphbandit import graphs
-from graphbandit.serving.beginning import Beginning
-from graphbandit.serving.recommender import Recommender, digest
-from graphbandit.serving.run import build, configured
-from graphbandit.serving.runtime import Runtime
-from graphbandit.serving.settings import Settings
+from graphbandit.serving import EventStore, InitialState, ServiceSettings, Unavailable
+from graphbandit.serving.domain.recommender import Recommender, digest
+from graphbandit.serving.operations.runtime import Runtime
+from graphbandit.serving.start import build_app, server_config
 
 USERS = ("ann", "bob", "eve", "joe", "zoë")
 ARMS = ("tea", "coffee", "a/b", "50%", "ünï")
-LINUCB = dict(policy="linucb", params={"sigma": 0.1})
 
 
-def small_beginning(policy: str = "linucb", **settings: Any) -> Beginning:
+def small_initial_state(policy: str = "linucb", **settings: Any) -> InitialState:
     """Five users on a path, five arms of two features and two topics."""
     graph = graphs.from_edges(list(pairwise(USERS)), ids=USERS)
     features = np.random.default_rng(0).standard_normal((len(ARMS), 2))
-    return Beginning(graph, ARMS, features, [{"topic": "hot" if a < 3 else "odd"} for a in range(5)], policy=policy, **settings)
+    return InitialState(
+        graph, ARMS, features, [{"topic": "hot" if a < 3 else "odd"} for a in range(5)], policy=policy, **settings
+    )
+
+
+def opened_store(url: str) -> EventStore:
+    """A store on an empty database."""
+    store = EventStore(url)
+    store.open(small_initial_state(), timeout=0.0)
+    return store
+
+
+@contextmanager
+def losing_acknowledgements(store: EventStore) -> Iterator[None]:
+    """Transactions are committed, but the connection is lost before the writer hears of it."""
+    original = store.database.transaction
+
+    @contextmanager
+    def lost(timeout: float | None = None) -> Iterator[Connection]:
+        with original(timeout) as connection:
+            yield connection
+        store.database.disconnect()
+        raise Unavailable("connection lost")
+
+    store.database.transaction = lost  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        store.database.transaction = original  # type: ignore[method-assign]
 
 
 def fingerprint(recommender: Recommender) -> str:
@@ -45,7 +71,7 @@ def fingerprint(recommender: Recommender) -> str:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A port that no process listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -54,12 +80,10 @@ def free_port() -> int:
 class Running:
     """A server in a thread, and a client of it."""
 
-    def __init__(self, settings: Settings, beginning: Beginning | None) -> None:
-        self.settings, self._servers = settings, list[uvicorn.Server]()
-        self.app, guard = build(settings, beginning, self._servers)
-        config = configured(guard, settings)
-        self._server = uvicorn.Server(config)
-        self._servers.append(self._server)
+    def __init__(self, settings: ServiceSettings, initial: InitialState | None) -> None:
+        self.settings = settings
+        self.app, guard = build_app(settings, initial, self._end)
+        self._server = uvicorn.Server(server_config(guard, settings))
         self._thread = threading.Thread(target=self._server.run)
         self._thread.start()
         tokens = settings.tokens()
@@ -73,6 +97,9 @@ class Running:
         """The runtime inside."""
         runtime: Runtime = self.app.state.runtime
         return runtime
+
+    def _end(self) -> None:
+        self._server.should_exit = True
 
     def _wait(self) -> None:
         for _ in range(6000):
@@ -89,19 +116,40 @@ class Running:
     def stop(self) -> None:
         """Shut down as on SIGTERM."""
         self.http.close()
-        self._server.should_exit = True
+        self._end()
         self._thread.join()
 
 
 @contextmanager
-def running(folder: Path, beginning: Beginning | None = None, **settings: Any) -> Iterator[Running]:
+def running(folder: Path, initial: InitialState | None = None, **settings: Any) -> Iterator[Running]:
     """A server on a store in `folder`, unless `store` says otherwise."""
     settings.setdefault("store", f"sqlite:///{folder}/state.db")
-    server = Running(Settings(port=free_port(), snapshots=folder / "snapshots", **settings), beginning)
+    server = Running(ServiceSettings(port=free_port(), snapshots=folder / "snapshots", **settings), initial)
     try:
         yield server
     finally:
         server.stop()
+
+
+def recommend(server: Running, **body: Any) -> dict[str, Any]:
+    """A decision about ann, or about another user of the body."""
+    answer = server.http.post("/v1/recommendations", json={"user": "ann"} | body)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def reward(server: Running, **body: Any) -> tuple[int, Any]:
+    """Status and answer of a reward."""
+    answer = server.http.post("/v1/rewards", json=body)
+    return answer.status_code, answer.json()
+
+
+def write_input_files(folder: Path) -> tuple[Path, Path]:
+    """A file of edges and a file of arms."""
+    (folder / "edges.csv").write_text("user,friend,weight\nann,bob,1.5\nbob,é/e,2\n")
+    (folder / "arms.csv").write_text("arm,x0,x1,topic\ntea,1,0,hot\ncola,0.5,-1e3,cold\n")
+    return folder / "edges.csv", folder / "arms.csv"
 
 
 @contextmanager

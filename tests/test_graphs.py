@@ -138,9 +138,9 @@ def test_edges_without_ids() -> None:
         (lambda: UserGraph([["a"]]), "real numbers"),
         (lambda: graphs.from_networkx(nx.MultiGraph()), "MultiGraph"),
         (lambda: graphs.from_networkx(np.eye(2)), "must be a NetworkX graph"),
-        (lambda: graphs.barabasi_albert(5, 5), "m must lie between 1 and n - 1 = 4"),
-        (lambda: graphs.rbf([[0.0], [1.0]], rho=0), "rho must be positive"),
-        (lambda: graphs.knn([[0.0], [1.0]], 2), "k must lie between 1"),
+        (lambda: graphs.barabasi_albert(5, 5), "m must be an integer from 1 to 4, n - 1, but it is 5"),
+        (lambda: graphs.rbf([[0.0], [1.0]], rho=0), "rho must be a positive number, but it is 0"),
+        (lambda: graphs.knn([[0.0], [1.0]], 2), "k must be an integer from 1 to 1, the number of other users, but it is 2"),
         (lambda: graphs.partition(GRAPHS["er"], 0), "n_clusters"),
         (lambda: GRAPHS["er"].laplacian("signed"), "kind must be one of"),  # type: ignore[arg-type]
         (lambda: GRAPHS["er"].neighbours(99), "user must be an integer from 0 to 11, but it is 99"),

@@ -1,6 +1,13 @@
-"""Checks that any policy must pass, ours or yours: `check_policy(lambda graph, dim: MyPolicy(graph, dim))`.
+"""Checks that every policy must pass: `check_policy(lambda graph, dim: MyPolicy(graph, dim))`.
 
-They use the public interface only. `yield_checks` gives them one by one, so that a test suite can name each.
+They use the public interface only. `yield_checks` yields them one by one, so that a test suite can
+name each of them. A check that has nothing to say about a policy raises `DoesNotApply` with the
+reason, which a test suite can report as a skipped test:
+
+    try:
+        check(make_policy)
+    except DoesNotApply as reason:
+        pytest.skip(str(reason))
 """
 
 from __future__ import annotations
@@ -23,31 +30,47 @@ Check = Callable[[MakePolicy], None]
 ROUNDS = 60
 
 
-def check_policy(make_policy: MakePolicy, *, skip: Collection[str] = ()) -> None:
-    """Run every check on the policies that `make_policy(graph, dim)` makes; an AssertionError names what failed.
+class DoesNotApply(Exception):
+    """A check has nothing to say about this policy; the message is the reason."""
+
+
+def check_policy(make_policy: MakePolicy, *, skip: Collection[str] = ()) -> dict[str, str]:
+    """Run every check on policies of `make_policy(graph, dim)`; errors name the check that failed.
 
     Parameters
     ----------
     make_policy : function
-        Makes a fresh policy; called many times, on graphs of different sizes, with isolated users too.
+        Makes a fresh policy. It is called many times, also with graphs that have isolated users.
     skip : names
-        Checks that do not apply, e.g. "check_user_order" for a policy that starts from a random graph.
+        Checks to leave out, e.g. "check_user_order" for a policy that starts from a random graph.
+
+    Returns
+    -------
+    name → reason
+        The checks that do not apply to this policy.
 
     Examples
     --------
-    >>> from graphbandit import LinUCB
+    >>> from graphbandit import LinTS, LinUCB
     >>> check_policy(lambda graph, dim: LinUCB(graph, dim, ridge=0.5))
+    {}
+    >>> check_policy(lambda graph, dim: LinTS(graph, dim, scale=0.1))
+    {'check_best_first': 'its rankings are random draws.'}
     """
+    inapplicable = {}
     for check in yield_checks(skip=skip):
         try:
             check(make_policy)
+        except DoesNotApply as reason:
+            inapplicable[check.__name__] = str(reason)
         except Exception as error:
             error.add_note(f"{check.__name__}: {check.__doc__}")
             raise
+    return inapplicable
 
 
 def yield_checks(*, skip: Collection[str] = ()) -> Iterator[Check]:
-    """The checks, in order."""
+    """Yield the checks, in order, without those named in `skip`."""
     unknown = set(skip) - {check.__name__ for check in CHECKS}
     if unknown:
         raise ValueError(f"skip names checks that do not exist: {', '.join(sorted(unknown))}.")
@@ -55,21 +78,30 @@ def yield_checks(*, skip: Collection[str] = ()) -> Iterator[Check]:
 
 
 def check_valid_choices(make_policy: MakePolicy) -> None:
-    """`recommend` and `rank` return rows that exist, `rank` without repetition and best first."""
+    """`recommend` and `rank` return rows that exist, `rank` without repetition."""
     world = _world()
     policy = _trained(make_policy, world)
-    sampling = _is_sampling(copy.deepcopy(policy), world.arms)
     for user in range(world.graph.n_users):
         assert 0 <= policy.recommend(user, world.arms) < len(world.arms)
         assert policy.recommend(user, world.arms[:1]) == 0
         order = policy.rank(user, world.arms, len(world.arms))
         assert sorted(order) == list(range(len(world.arms)))
         assert len(policy.rank(user, world.arms, 3)) == 3
-        assert sampling or np.all(np.diff(sum(policy.scores(user, world.arms))[order]) <= 0)
+
+
+def check_best_first(make_policy: MakePolicy) -> None:
+    """`rank` orders arms by mean + bonus, best first, unless choices are random draws."""
+    world = _world()
+    policy = _trained(make_policy, world)
+    if _is_sampling(copy.deepcopy(policy), world.arms):
+        raise DoesNotApply("its rankings are random draws.")
+    for user in range(world.graph.n_users):
+        order = policy.rank(user, world.arms, len(world.arms))
+        assert np.all(np.diff(sum(policy.scores(user, world.arms))[order]) <= 0)
 
 
 def check_scores_change_nothing(make_policy: MakePolicy) -> None:
-    """`scores` leaves the policy and its random generator as they were, and no call writes to its input."""
+    """`scores` leaves policy and random generator unchanged, and no call writes to its input."""
     world = _world()
     policy, twin = _trained(make_policy, world), _trained(make_policy, world)
     arms, x = world.arms.copy(), world.arms[0].copy()
@@ -81,7 +113,7 @@ def check_scores_change_nothing(make_policy: MakePolicy) -> None:
 
 
 def check_same_seed_same_trace(make_policy: MakePolicy) -> None:
-    """Two policies made alike do the same, and a policy made later is not affected by an earlier one."""
+    """Two policies made alike do the same: no state is shared between them."""
     world = _world()
     first, second = (simulate(make_policy(world.graph, world.dim), world, ROUNDS, seed=3) for _ in range(2))
     assert _same(first, second)
@@ -101,7 +133,7 @@ def check_loop_equals_calls(make_policy: MakePolicy) -> None:
 
 
 def check_batch_equals_calls(make_policy: MakePolicy) -> None:
-    """`update_many` does bit for bit what calls of `update` do, and nothing at all if one row is bad."""
+    """`update_many` does bit for bit what calls of `update` do, and nothing if one row is bad."""
     world = _world()
     policy, twin = _trained(make_policy, world), make_policy(world.graph, world.dim)
     users, X, rewards = (list(column) for column in zip(*_history(world), strict=True))
@@ -116,12 +148,12 @@ def check_batch_equals_calls(make_policy: MakePolicy) -> None:
         else:
             raise AssertionError(f"bad {name} was accepted")
     twin.update_many(users[cut:], X[cut:], rewards[cut:])
-    assert np.array_equal(_opinion(policy, world.arms), _opinion(twin, world.arms))
+    assert np.array_equal(_all_scores(policy, world.arms), _all_scores(twin, world.arms))
     assert policy.recommend(0, world.arms) == twin.recommend(0, world.arms)
 
 
 def check_continues_after_load(make_policy: MakePolicy) -> None:
-    """Save, load, continue equals never stopped, bit for bit."""
+    """A policy that was saved and loaded continues, bit for bit, as one that was not."""
     world = _world()
     policy = _trained(make_policy, world)
     with tempfile.TemporaryDirectory() as folder:
@@ -131,7 +163,7 @@ def check_continues_after_load(make_policy: MakePolicy) -> None:
     assert np.array_equal(loaded.theta, policy.theta)
     ahead, resumed = (simulate(p, world, ROUNDS, seed=8) for p in (policy, loaded))
     assert _same(ahead, resumed)
-    assert np.array_equal(_opinion(policy, world.arms), _opinion(loaded, world.arms))
+    assert np.array_equal(_all_scores(policy, world.arms), _all_scores(loaded, world.arms))
 
 
 def check_arm_order(make_policy: MakePolicy) -> None:
@@ -140,22 +172,22 @@ def check_arm_order(make_policy: MakePolicy) -> None:
     policy = _trained(make_policy, world)
     order = np.random.default_rng(1).permutation(len(world.arms))
     for user in range(world.graph.n_users):
-        plain, mixed = policy.scores(user, world.arms), policy.scores(user, world.arms[order])
-        assert np.array_equal(plain.mean[order], mixed.mean) and np.array_equal(plain.bonus[order], mixed.bonus)
+        scores, reordered = policy.scores(user, world.arms), policy.scores(user, world.arms[order])
+        assert np.array_equal(scores.mean[order], reordered.mean) and np.array_equal(scores.bonus[order], reordered.bonus)
 
 
 def check_user_order(make_policy: MakePolicy) -> None:
     """Renumbering the users, in graph and data alike, renumbers the results."""
     world = _world()
     n = world.graph.n_users
-    order = np.random.default_rng(2).permutation(n)  # user u of the renumbered world is user order[u] of the first
+    order = np.random.default_rng(2).permutation(n)  # renumbered user u is the former user order[u]
     renumbered = UserGraph(world.graph.adjacency[order][:, order])
-    policy, mixed = make_policy(world.graph, world.dim), make_policy(renumbered, world.dim)
+    policy, other = make_policy(world.graph, world.dim), make_policy(renumbered, world.dim)
     place = np.argsort(order)
     for user, x, reward in _history(world):
         policy.update(user, x, reward)
-        mixed.update(int(place[user]), x, reward)
-    assert np.allclose(_opinion(policy, world.arms)[order], _opinion(mixed, world.arms), rtol=1e-7, atol=1e-9)
+        other.update(int(place[user]), x, reward)
+    assert np.allclose(_all_scores(policy, world.arms)[order], _all_scores(other, world.arms), rtol=1e-7, atol=1e-9)
 
 
 def check_bounded_memory(make_policy: MakePolicy) -> None:
@@ -203,12 +235,12 @@ def check_errors(make_policy: MakePolicy) -> None:
             assert str(error).startswith(name), f"the message does not begin with {name}: {error}"
         else:
             raise AssertionError(f"bad {name} was accepted")
-    assert np.array_equal(_opinion(policy, arms), _opinion(twin, arms))
+    assert np.array_equal(_all_scores(policy, arms), _all_scores(twin, arms))
     assert [policy.recommend(0, arms) for _ in range(5)] == [twin.recommend(0, arms) for _ in range(5)]
 
 
 def check_odd_input(make_policy: MakePolicy) -> None:
-    """Zero features, huge and tiny ones, one arm, one feature, one user, isolated users: scores stay finite."""
+    """Scores stay finite with zero, huge and tiny features, one feature, one or isolated users."""
     for graph, dim in ((graphs.empty(1), 1), (graphs.empty(3), 2), (graphs.from_edges([(0, 1), (1, 2)], n_users=5), 3)):
         policy = make_policy(graph, dim)
         for scale in (0.0, 1e-8, 1.0, 1e4, 1e6, 1.0):
@@ -222,14 +254,14 @@ def check_odd_input(make_policy: MakePolicy) -> None:
 
 
 def check_ties_are_random(make_policy: MakePolicy) -> None:
-    """Equal arms are all chosen in the long run."""
+    """Of equal arms each is chosen sooner or later."""
     policy = make_policy(graphs.empty(2), 2)
     chosen = {policy.recommend(0, np.ones((3, 2))) for _ in range(100)}
     assert chosen == {0, 1, 2}
 
 
 def check_beats_random(make_policy: MakePolicy) -> None:
-    """In an easy world it earns clearly more than chance (fixed seeds)."""
+    """In an easy environment the policy has clearly less regret than random choices."""
     world = _world(gamma=20.0, sigma=0.01)
     horizon = 1500
     trace = simulate(make_policy(world.graph, world.dim), world, horizon, seed=0)
@@ -239,6 +271,7 @@ def check_beats_random(make_policy: MakePolicy) -> None:
 
 CHECKS: tuple[Check, ...] = (
     check_valid_choices,
+    check_best_first,
     check_scores_change_nothing,
     check_same_seed_same_trace,
     check_loop_equals_calls,
@@ -255,14 +288,14 @@ CHECKS: tuple[Check, ...] = (
 
 
 def _world(gamma: float = 5.0, sigma: float = 0.1) -> environments.Linear:
-    """Eight users in two components, one of them alone, so that no policy can assume connectedness."""
+    """Eight users, one of them isolated, so that no policy can assume a connected graph."""
     graph = graphs.from_edges([(0, 1), (1, 2), (2, 0), (2, 3), (4, 5), (5, 6)], n_users=8)
     theta = signals.smooth(graph, 3, gamma=gamma, seed=4)
     return environments.Linear(graph, theta, signals.unit_arms(12, 3, seed=5), sigma=sigma, pool=6)
 
 
 def _history(world: environments.Linear) -> list[tuple[int, Floats, float]]:
-    """Observations made by nobody: random users and arms."""
+    """Observations of random users and arms, chosen by no policy."""
     (rounds,) = world.rounds(ROUNDS, seed=6)
     return [
         (int(user), world.arms[rounds.pool[t, 0]], float(rounds.mean[t, 0] + rounds.noise[t]))
@@ -282,13 +315,13 @@ def _same(first: Trace, second: Trace) -> bool:
     return all(np.array_equal(a, b) for a, b in columns)
 
 
-def _opinion(policy: Any, arms: Floats) -> Floats:
-    """(n_users, 2, n_arms) everything that the policy thinks."""
+def _all_scores(policy: Any, arms: Floats) -> Floats:
+    """(n_users, 2, n_arms) mean and bonus of every arm for every user."""
     return np.array([np.stack(policy.scores(user, arms)) for user in range(policy.graph.n_users)])
 
 
 def _is_sampling(policy: Any, arms: Floats) -> bool:
-    """Whether choices are random draws (Thompson sampling) rather than the best mean + bonus: two rankings differ."""
+    """Whether rankings are random draws, as in Thompson sampling: two of the same arms differ."""
     for user in range(policy.graph.n_users):
         values = sum(policy.scores(user, arms))
         ranked = {tuple(values[policy.rank(user, arms, len(arms))]) for _ in range(20)}

@@ -1,4 +1,4 @@
-"""`graphbandit demo`: the five algorithms of the paper, and ours, on one kind of graph, as a table and a picture."""
+"""`graphbandit demo`: six algorithms on random graphs, as a table and a picture."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from .experiments.result import interval
 from .paper.chart import COLOURS
 from .policies import CLUB, AdaptiveGraphUCB, GobLin, GraphUCB, GraphUCBLocal, LinUCB
 
-# Gob.Lin with the prior that the paper's authors ran it with, at the best exploration of [0, 1]; CLUB with its article's rule.
+# Gob.Lin has the prior of the paper's authors and the best exploration of [0, 1]; CLUB has the
+# rule of its article.
 POLICIES: dict[str, Any] = {
     "AdaptiveGraphUCB": AdaptiveGraphUCB,
     "GraphUCB": GraphUCB,
@@ -34,13 +35,13 @@ def run(*, runs: int, horizon: int, workers: int, progress: Callable[[int, int],
 
 
 def show(result: Result, picture: Path) -> None:
-    """Print the table, write the picture."""
+    """Print the table and write the picture."""
     Console().print(table(result))
     plot(result, picture)
 
 
 def check_picture(picture: Path) -> None:
-    """Notice before the work, not after it, that the picture cannot be drawn."""
+    """Raise a ValueError, before any work is done, if the picture cannot be drawn."""
     if find_spec("matplotlib") is None:
         raise ValueError("the picture needs matplotlib: pip install 'graphbandit[plots]'.")
     if picture.suffix not in (".png", ".pdf", ".svg"):
@@ -48,7 +49,7 @@ def check_picture(picture: Path) -> None:
 
 
 def table(result: Result) -> Table:
-    """Final regret with intervals, best first."""
+    """A table of final regret with intervals, best policy first."""
     horizon, runs = result.provenance["horizon"], len(result.seeds)
     view = Table(title=f"Regret after {horizon} rounds, {runs} runs, 20 users on an Erdős-Rényi graph", title_justify="left")
     view.add_column("policy")
@@ -86,7 +87,7 @@ def plot(result: Result, path: Path) -> None:
 
 
 def _label_ends(axes: Any, result: Result) -> None:
-    """Name each curve at its end, pushed apart where they would overlap."""
+    """Write the name of each curve at its end, with room between names."""
     ends = sorted((float(result.regret[name][:, -1].mean()), name) for name in POLICIES)
     gap = 0.055 * max(1.0, ends[-1][0])
     height = -gap

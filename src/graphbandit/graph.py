@@ -1,4 +1,4 @@
-"""The user graph: one validated, immutable value that everything else is built from."""
+"""`UserGraph`: the graph of users, a validated and immutable value."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from .compute.arrays import Floats, Indices, Ints
+from .validate import check, is_integer, one_of
 
 LaplacianKind = Literal["random-walk", "combinatorial", "normalized"]
 SYMMETRY_TOLERANCE = 1e-9  # relative to the weight: a kernel matrix computed in floats may be off by rounding
@@ -24,14 +25,16 @@ class UserGraph:
     Parameters
     ----------
     adjacency : (n, n) array or SciPy sparse matrix
-        Symmetric, non-negative, finite weights with an empty diagonal. `W[i, j]` says how alike users i and j are.
+        Symmetric, non-negative, finite weights with an empty diagonal. `W[i, j]` says how alike
+        users i and j are.
     ids : sequence of hashables, optional
         The name of each user, in row order. Defaults to the row numbers.
 
     Notes
     -----
-    Isolated users and several components are normal. The random-walk and the normalised Laplacian of an isolated user
-    have `L_ii = 1` (the paper's footnote), which makes it an independent ridge learner.
+    Isolated users and several components are allowed. For an isolated user the random-walk and the
+    normalised Laplacian have `L_ii = 1` (the paper's footnote): its parameters are then estimated
+    by ridge regression on its own data.
 
     Examples
     --------
@@ -50,14 +53,14 @@ class UserGraph:
     ids: Sequence[Hashable] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "adjacency", _validated(self.adjacency))
+        object.__setattr__(self, "adjacency", _valid_adjacency(self.adjacency))
         if not np.isfinite(self.degrees).all():
             raise ValueError("weights must add up to a finite degree, but they overflow.")
         if self.ids is not None:
             object.__setattr__(self, "ids", tuple(self.ids))
             if len(self.ids) != self.n_users:
                 raise ValueError(f"ids has {len(self.ids)} names, but adjacency has {self.n_users} users.")
-            if len(self._positions) != len(self.ids):
+            if len(self.rows_by_id) != len(self.ids):
                 raise ValueError("ids must be distinct, but at least one name occurs twice.")
 
     def __repr__(self) -> str:
@@ -76,7 +79,7 @@ class UserGraph:
     @cached_property
     def degrees(self) -> Floats:
         """(n,) weighted degrees D_ii = Σ_j W_ij; zero for an isolated user."""
-        with np.errstate(over="ignore"):  # an overflow is noticed, and named, when the graph is made
+        with np.errstate(over="ignore"):  # the constructor reports an overflow
             degrees = np.asarray(self.adjacency.sum(axis=1), dtype=np.float64).ravel()
         degrees.flags.writeable = False
         return degrees
@@ -91,10 +94,10 @@ class UserGraph:
     def laplacian(self, kind: LaplacianKind = "random-walk") -> sparse.csr_array:
         """The graph Laplacian as a sparse matrix.
 
-        `random-walk`: R = I - D⁻¹W (not symmetric); `combinatorial`: D - W; `normalized`: I - D^-½ W D^-½.
+        `random-walk`: R = I - D⁻¹W (not symmetric); `combinatorial`: D - W; `normalized`: I - D^-½
+        W D^-½.
         """
-        if kind not in get_args(LaplacianKind):
-            raise ValueError(f"kind must be one of {', '.join(get_args(LaplacianKind))}, but it is {kind!r}.")
+        check("kind", kind, one_of(get_args(LaplacianKind)))
         if kind == "combinatorial":
             return sparse.csr_array(sparse.diags_array(self.degrees) - self.adjacency)
         rows = np.repeat(self.weights, np.diff(self.adjacency.indptr))
@@ -108,7 +111,9 @@ class UserGraph:
 
     @cached_property
     def weights(self) -> Floats:
-        """(n,) D_ii, with 1 in place of 0: the weight of a user's data in the degree-weighted loss."""
+        """(n,) degrees with 1 in place of 0: the weight of a user's data in the degree-weighted
+        loss.
+        """
         weights = np.where(self.degrees > 0, self.degrees, 1.0)
         weights.flags.writeable = False
         return weights
@@ -120,7 +125,9 @@ class UserGraph:
         return row.copy()
 
     def transitions(self) -> tuple[Ints, Indices, Floats, Floats]:
-        """The rows of P = D⁻¹W for compiled code: (start of each row, neighbour j, P_ij, P_ji)."""
+        """P = D⁻¹W in compressed sparse rows, for compiled code: (start of each row, neighbour j,
+        P_ij, P_ji).
+        """
         start = self.adjacency.indptr.astype(np.int64)
         neighbour = self.adjacency.indices.astype(np.int32)
         data = self.adjacency.data
@@ -129,7 +136,7 @@ class UserGraph:
         return start, neighbour, inward, outward
 
     def check_user(self, user: object) -> int:
-        """Return `user` as an int, or raise a ValueError that names it."""
+        """`user` as an int, or a ValueError."""
         return check_user(user, self.n_users, self.ids is not None)
 
     def index(self, user_id: Hashable) -> int:
@@ -137,12 +144,13 @@ class UserGraph:
         if self.ids is None:
             return self.check_user(user_id)
         try:
-            return self._positions[user_id]
+            return self.rows_by_id[user_id]
         except (KeyError, TypeError):
             raise ValueError(f"no user has the id {user_id!r}.") from None
 
     @cached_property
-    def _positions(self) -> dict[Hashable, int]:
+    def rows_by_id(self) -> dict[Hashable, int]:
+        """The row of each user by its id; empty if users have no ids."""
         try:
             return {name: row for row, name in enumerate(self.ids or ())}
         except TypeError as error:
@@ -150,17 +158,21 @@ class UserGraph:
 
 
 def check_user(user: object, n_users: int, named: bool) -> int:
-    """Return `user` as an int, or raise a ValueError that names it."""
-    if not isinstance(user, int | np.integer) or isinstance(user, bool) or not 0 <= user < n_users:
+    """`user` as an int, or a ValueError; `named` users have ids, so the error mentions
+    `graph.index`.
+    """
+    if not is_integer(user) or not 0 <= user < n_users:  # type: ignore[operator]
         raise ValueError(
             f"user must be an integer from 0 to {n_users - 1}, but it is {user!r}"
             + (" (use graph.index(id) to turn an id into a row)." if named else ".")
         )
-    return int(user)
+    return int(user)  # type: ignore[call-overload,no-any-return]
 
 
-def _validated(adjacency: Any) -> sparse.csr_array:
-    """A fresh CSR copy with sorted indices and no stored zeros, or a ValueError that says what is wrong and where."""
+def _valid_adjacency(adjacency: Any) -> sparse.csr_array:
+    """A CSR copy with sorted indices and without stored zeros, or a ValueError that says what is
+    wrong and where.
+    """
     if not sparse.issparse(adjacency):
         adjacency = np.asarray(adjacency)
     if (not np.issubdtype(adjacency.dtype, np.number) and adjacency.dtype != bool) or np.iscomplexobj(adjacency):
@@ -199,6 +211,7 @@ def _validated(adjacency: Any) -> sparse.csr_array:
 
 
 def _reject(matrix: sparse.csr_array, bad: npt.NDArray[np.bool_], rule: str) -> None:
+    """Raise a ValueError that names the first bad entry, if there is one."""
     if bad.any():
         entry = int(bad.argmax())
         row = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1

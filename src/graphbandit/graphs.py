@@ -1,10 +1,12 @@
 """Functions that build a `UserGraph`: from data that you have, from user features, or at random.
 
-Parts of SciPy that only one function needs are imported there: together they would double the time of `import graphbandit`.
+Parts of SciPy that only one function needs are imported inside it: together they would double the
+time of `import graphbandit`.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
@@ -15,6 +17,8 @@ from scipy import sparse
 from .compute.arrays import Floats, Ints
 from .compute.compiler import compiled
 from .graph import UserGraph
+from .storage.edges import read_edge_list
+from .validate import NUMBER, POSITIVE, check, count, count_up_to, number_between
 
 Seed = int | np.random.Generator | None
 
@@ -40,13 +44,14 @@ def from_edges(
     Parameters
     ----------
     edges : pairs
-        Row numbers, or any hashable ids. A pair may be listed in both directions; it is one edge.
+        Row numbers, or any hashable ids. A pair that is listed in both directions is one edge.
     n_users : int, optional
         Number of users when the pairs are row numbers; defaults to the largest one plus 1.
     weights : (n_edges,) array, optional
         Weight of each pair; 1 by default.
     ids : sequence of hashables, optional
-        The order of the users. Without it, ids that are not integers are numbered in order of appearance.
+        All users, in row order. Without it, ids that are not integers are numbered in order of
+        appearance.
 
     Examples
     --------
@@ -54,7 +59,7 @@ def from_edges(
     >>> graph.n_users, graph.neighbours(graph.index("bob")).tolist()
     (4, [0, 2])
     """
-    pairs, ids = _numbered(edges, ids)
+    pairs, ids = _row_numbers(edges, ids)
     n = _size(pairs, n_users, ids)
     values = np.ones(len(pairs)) if weights is None else np.asarray(weights, dtype=np.float64)
     if values.shape != (len(pairs),):
@@ -75,7 +80,9 @@ def from_edges(
 
 
 def from_networkx(graph: Any, *, weight: str = "weight", ids: Sequence[Hashable] | None = None) -> UserGraph:
-    """The graph of an undirected NetworkX graph; edges without the attribute `weight` count 1."""
+    """The graph of an undirected NetworkX graph; an edge without the attribute `weight` has weight
+    1.
+    """
     if not hasattr(graph, "is_directed"):
         raise ValueError(f"graph must be a NetworkX graph, but it is a {type(graph).__name__}.")
     if graph.is_directed() or graph.is_multigraph():
@@ -85,10 +92,22 @@ def from_networkx(graph: Any, *, weight: str = "weight", ids: Sequence[Hashable]
     return from_edges([(u, v) for u, v, _ in triples], weights=[w for *_, w in triples], ids=order)
 
 
-def rbf(features: npt.ArrayLike, *, rho: float = 0.05, threshold: float = 0.0) -> UserGraph:
-    """W_ij = exp(-rho ‖u_i - u_j‖²), with weights below `threshold` removed.
+def read_edges(path: str | os.PathLike[str], users: Sequence[Hashable] = ()) -> UserGraph:
+    """The graph of a CSV, gzipped CSV or Parquet file with the columns `user`, `friend` and,
+    optionally, `weight`.
 
-    `rho=0.05` and a threshold of 0.5 are what the paper's published scripts use.
+    Ids are strings. `users`, if given, are the users of a log: they come first, in this order, and
+    those of them who have no edge are isolated.
+    """
+    edges = read_edge_list(path, users)
+    return from_edges(edges.pairs, weights=edges.weights, ids=edges.ids)
+
+
+def rbf(features: npt.ArrayLike, *, rho: float = 0.05, threshold: float = 0.0) -> UserGraph:
+    """The graph of an RBF kernel, W_ij = exp(-rho ‖u_i - u_j‖²), without the weights below
+    `threshold`.
+
+    The paper's published scripts use `rho=0.05` and a threshold of 0.5.
 
     >>> rbf([[0.0], [1.0], [9.0]], rho=1.0, threshold=0.1).n_edges
     1
@@ -96,37 +115,38 @@ def rbf(features: npt.ArrayLike, *, rho: float = 0.05, threshold: float = 0.0) -
     from scipy.spatial.distance import pdist, squareform
 
     u = _features(features)
-    _number(rho, "rho", 0, np.inf)
-    _number(threshold, "threshold", -np.inf, np.inf)
-    if rho == 0:
-        raise ValueError("rho must be positive, but it is 0.")
+    check("rho", rho, POSITIVE)
+    check("threshold", threshold, NUMBER)
     kernel = squareform(np.exp(-rho * pdist(u, "sqeuclidean")))
     kernel[kernel < threshold] = 0.0
     return UserGraph(kernel)
 
 
 def knn(features: npt.ArrayLike, k: int) -> UserGraph:
-    """Join every user with its `k` nearest others in Euclidean distance (an edge if either is among the other's)."""
+    """The graph that joins every user with its `k` nearest others in Euclidean distance.
+
+    Two users are joined if either is among the `k` nearest of the other.
+    """
     from scipy.spatial import KDTree
 
     u = _features(features)
-    if _count(k, "k", 1) >= len(u):
-        raise ValueError(f"k must lie between 1 and the number of other users, {len(u) - 1}, but it is {k!r}.")
+    check("k", k, count_up_to(len(u) - 1, "the number of other users"))
     nearest = KDTree(u).query(u, k=k + 1)[1]
     rows = np.repeat(np.arange(len(u)), k + 1)
-    apart = rows != nearest.ravel()  # of identical users, a user need not find itself first, or at all
+    apart = rows != nearest.ravel()  # among identical users, a user may not be its own nearest, or may be missing
     pairs = np.column_stack([rows, nearest.ravel()])[apart]
     rank = np.arange(len(pairs)) - np.searchsorted(pairs[:, 0], pairs[:, 0])
     return from_edges(pairs[rank < k], n_users=len(u))
 
 
 def erdos_renyi(n: int, p: float, *, seed: Seed = None) -> UserGraph:
-    """Every pair of users is an edge with probability `p`, independently."""
-    n, rng = _count(n, "n", 1), np.random.default_rng(seed)
-    _number(p, "p", 0, 1)
+    """A random graph: every pair of users is an edge with probability `p`, independently."""
+    n, rng = int(check("n", n, count())), np.random.default_rng(seed)
+    check("p", p, number_between(0, 1))
     n_pairs = n * (n - 1) // 2
     picked = rng.choice(n_pairs, size=rng.binomial(n_pairs, p), replace=False, shuffle=False) if n_pairs else np.empty(0)
-    # Pair number k, counted (1,0), (2,0), (2,1), (3,0), …: its row is the largest r with r(r-1)/2 <= k.
+    # Pair number k, counted (1,0), (2,0), (2,1), (3,0), …: its row is the largest r with r(r-1)/2
+    # <= k.
     high = ((1 + np.sqrt(1 + 8 * picked.astype(np.float64))) / 2).astype(np.int64)
     high -= high * (high - 1) // 2 > picked
     high += (high + 1) * high // 2 <= picked
@@ -135,17 +155,20 @@ def erdos_renyi(n: int, p: float, *, seed: Seed = None) -> UserGraph:
 
 
 def barabasi_albert(n: int, m: int, *, seed: Seed = None) -> UserGraph:
-    """Users arrive one by one and join `m` others, chosen in proportion to their degree; the first m+1 form a star."""
-    n, m = _count(n, "n", 2), _count(m, "m", 1)
-    if m >= n:
-        raise ValueError(f"m must lie between 1 and n - 1 = {n - 1}, but it is {m!r}.")
+    """A random graph with hubs: users arrive one by one and join `m` earlier ones, drawn in
+    proportion to their degree.
+
+    The first m + 1 users form a star.
+    """
+    n = int(check("n", n, count(2)))
+    m = int(check("m", m, count_up_to(n - 1, "n - 1")))
     return from_edges(_preferential_attachment(n, m, np.random.default_rng(seed)), n_users=n)
 
 
 @compiled
 def _preferential_attachment(n: int, m: int, rng: np.random.Generator) -> Ints:
     edges = np.empty(((n - m) * m, 2), dtype=np.int64)
-    ends = edges.ravel()  # every user stands in here once per edge that it has: a uniform draw is preferential
+    ends = edges.ravel()  # a user occurs once for each of its edges: a uniform draw is in proportion to the degree
     for k in range(m):
         edges[k, 0], edges[k, 1] = m, k
     count = m
@@ -164,11 +187,13 @@ def _preferential_attachment(n: int, m: int, rng: np.random.Generator) -> Ints:
 
 
 def watts_strogatz(n: int, k: int, p: float, *, seed: Seed = None) -> UserGraph:
-    """A ring where every user knows its `k` nearest; each edge moves one end to a stranger with probability `p`."""
-    n, k = _count(n, "n", 3), _count(k, "k", 2)
+    """A small world: a ring where every user is joined to its `k` nearest, each edge rewired at
+    random with probability `p`.
+    """
+    n, k = int(check("n", n, count(3))), int(check("k", k, count(2)))
     if k % 2 or k >= n:
         raise ValueError(f"k must be even (k/2 neighbours on each side) and below n = {n}, but it is {k!r}.")
-    _number(p, "p", 0, 1)
+    check("p", p, number_between(0, 1))
     target = (np.arange(n)[:, None] + np.arange(1, k // 2 + 1)) % n
     _rewire(target, p, np.random.default_rng(seed))
     return from_edges(np.column_stack([np.repeat(np.arange(n), k // 2), target.ravel()]), n_users=n)
@@ -176,12 +201,14 @@ def watts_strogatz(n: int, k: int, p: float, *, seed: Seed = None) -> UserGraph:
 
 @compiled
 def _rewire(target: Ints, p: float, rng: np.random.Generator) -> None:
-    """Row u lists the edges (u, target) that u owns; every edge has one owner."""
+    """Rewire edges in place. Row u of `target` lists the other ends of the edges that u owns; every
+    edge has one owner.
+    """
     n, owned = target.shape
     degree = np.full(n, 2 * owned)
     for column in range(owned):
         for user in range(n):
-            if rng.random() >= p or degree[user] >= n - 1:  # a user who knows everybody has nobody to turn to
+            if rng.random() >= p or degree[user] >= n - 1:  # a user joined to everybody has no other end to choose
                 continue
             known = True
             while known:
@@ -195,30 +222,35 @@ def _rewire(target: Ints, p: float, rng: np.random.Generator) -> None:
 
 
 def complete(n: int) -> UserGraph:
-    """Everybody knows everybody: a control."""
-    return UserGraph(np.ones((_count(n, "n", 1), n)) - np.eye(n))
+    """The graph that joins all pairs of users: a control."""
+    check("n", n, count())
+    return UserGraph(np.ones((n, n)) - np.eye(n))
 
 
 def empty(n: int) -> UserGraph:
-    """Nobody knows anybody: a control."""
-    return UserGraph(sparse.csr_array((_count(n, "n", 1), n)))
+    """The graph without edges: a control."""
+    check("n", n, count())
+    return UserGraph(sparse.csr_array((n, n)))
 
 
 def shuffled(graph: UserGraph, *, seed: Seed = None) -> UserGraph:
-    """The same graph with its nodes dealt to other users: a control that keeps the topology and destroys the meaning."""
+    """The same graph with its nodes assigned to other users: a control that keeps the topology
+    only.
+    """
     order = np.random.default_rng(seed).permutation(graph.n_users)
     return UserGraph(graph.adjacency[order][:, order], graph.ids)
 
 
 def partition(graph: UserGraph, n_clusters: int, *, seed: Seed = 0) -> Ints:
-    """Cut the users into `n_clusters` groups with few edges between them: k-means on the Laplacian's first eigenvectors.
+    """(n_users,) a cluster for each user, with few edges between clusters: spectral clustering.
+
+    The method is k-means on the first eigenvectors of the normalised Laplacian.
 
     >>> partition(from_edges([(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5)]), 2).tolist()
     [0, 0, 0, 1, 1, 1]
     """
     n = graph.n_users
-    if _count(n_clusters, "n_clusters", 1) > n:
-        raise ValueError(f"n_clusters must lie between 1 and the number of users, {n}, but it is {n_clusters!r}.")
+    check("n_clusters", n_clusters, count_up_to(n, "the number of users"))
     if n_clusters in (1, n):
         return np.arange(n, dtype=np.int64) * (n_clusters == n)
     from scipy.cluster.vq import kmeans2
@@ -238,9 +270,10 @@ def partition(graph: UserGraph, n_clusters: int, *, seed: Seed = 0) -> Ints:
 
 
 def _far_apart(rows: Floats, k: int, rng: np.random.Generator) -> Floats:
-    """The first centres of k-means++: a row is drawn with probability proportional to its squared distance from those drawn.
+    """The initial centres of k-means++: each is drawn in proportion to its squared distance from
+    the nearest so far.
 
-    SciPy's own measures all distances again for every centre, which takes minutes for hundreds of them.
+    SciPy's own version measures all distances again for every centre: minutes for hundreds of them.
     """
     chosen = [int(rng.integers(len(rows)))]
     nearest = np.full(len(rows), np.inf)
@@ -250,8 +283,8 @@ def _far_apart(rows: Floats, k: int, rng: np.random.Generator) -> Floats:
     return rows[chosen]
 
 
-def _numbered(edges: Any, ids: Sequence[Hashable] | None) -> tuple[Ints, Sequence[Hashable] | None]:
-    """The pairs as row numbers, and the ids that they stand for (None: the row numbers themselves)."""
+def _row_numbers(edges: Any, ids: Sequence[Hashable] | None) -> tuple[Ints, Sequence[Hashable] | None]:
+    """The pairs as row numbers, and the ids of the rows (None: the row numbers themselves)."""
     listed = edges if isinstance(edges, np.ndarray) else list(edges)
     ids = None if ids is None else tuple(ids)
     if len(listed) == 0:
@@ -262,7 +295,7 @@ def _numbered(edges: Any, ids: Sequence[Hashable] | None) -> tuple[Ints, Sequenc
         except ValueError:
             array = np.empty(0)
         if array.ndim == 2 and array.shape[1] == 2 and np.issubdtype(array.dtype, np.number):
-            if not np.array_equal(array, np.round(array)):  # np.loadtxt returns whole numbers as floats
+            if not np.array_equal(array, np.round(array)):  # floats are allowed: np.loadtxt returns integers as floats
                 raise ValueError("edges must hold row numbers or ids, but some are fractions.")
             return array.astype(np.int64), None
         ids = tuple(dict.fromkeys(user for pair in listed for user in pair))
@@ -276,15 +309,17 @@ def _numbered(edges: Any, ids: Sequence[Hashable] | None) -> tuple[Ints, Sequenc
 
 
 def _size(pairs: Ints, n_users: int | None, ids: Sequence[Hashable] | None) -> int:
+    """The number of users, or a ValueError if the arguments disagree."""
     if ids is not None and n_users not in (None, len(ids)):
         raise ValueError(f"n_users is {n_users}, but ids has {len(ids)} names.")
     n = len(ids) if ids is not None else int(pairs.max(initial=-1)) + 1 if n_users is None else n_users
     if len(pairs) and (pairs.min() < 0 or pairs.max() >= n):
         raise ValueError(f"edges must name users from 0 to {n - 1}, but they range from {pairs.min()} to {pairs.max()}.")
-    return _count(n, "n_users", 1)
+    return int(check("n_users", n, count()))
 
 
 def _symmetric(keys: Ints, values: Floats, n: int) -> sparse.csr_array:
+    """The adjacency of the edges low * n + high."""
     low, high = keys // n, keys % n
     both = np.concatenate([low, high]), np.concatenate([high, low])
     return sparse.csr_array((np.concatenate([values, values]), both), shape=(n, n))
@@ -295,14 +330,3 @@ def _features(features: npt.ArrayLike) -> Floats:
     if u.ndim != 2 or len(u) < 2 or not np.isfinite(u).all():
         raise ValueError(f"features must be a finite array, one row for each of two or more users, but its shape is {u.shape}.")
     return u
-
-
-def _count(n: int, name: str, least: int) -> int:
-    if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, but it is {n!r}.")
-    return int(n)
-
-
-def _number(value: float, name: str, low: float, high: float) -> None:
-    if not isinstance(value, int | float | np.number) or isinstance(value, bool) or not low <= value <= high:
-        raise ValueError(f"{name} must be a number from {low:g} to {high:g}, but it is {value!r}.")

@@ -1,4 +1,6 @@
-"""A graph that changes: a fixed one, and the changes since. It costs the same to change however many users there are."""
+"""`LiveGraph`: a graph that changes. It stores a fixed graph and the changes since, so that a
+change costs O(1).
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,17 @@ import numpy as np
 from scipy import sparse
 
 from .graph import UserGraph, check_user
+from .validate import WEIGHT, check
 
 Edges = Mapping[int, float] | Iterable[int | tuple[int, float]]
-"""Who a user is joined with: {user: weight}, or users (of weight 1), or pairs of a user and a weight."""
+"""The edges of a new user: {neighbour: weight}, or neighbours (with weight 1), or pairs (neighbour,
+weight).
+"""
 
 
 class LiveGraph:
-    """What a policy keeps of its graph; `frozen` is the graph as it is now.
+    """The graph of a policy while users and edges come and go; `frozen()` is the graph as it is
+    now.
 
     >>> live = LiveGraph(UserGraph([[0, 1], [1, 0]]))
     >>> live.add_user()
@@ -26,12 +32,12 @@ class LiveGraph:
 
     def __init__(self, graph: UserGraph) -> None:
         self._graph = graph
-        self._changed: dict[int, dict[int, float]] = {}  # user → neighbour → weight, 0 if there is no edge any more
-        self._ids: dict[Hashable, None] = {}  # of the users who came since
+        self._changed: dict[int, dict[int, float]] = {}  # user → neighbour → weight; 0: the edge was removed
+        self._ids: dict[Hashable, None] = {}  # of users added since
         self.n_users = graph.n_users
 
     def check_user(self, user: object) -> int:
-        """Return `user` as an int, or raise a ValueError that names it."""
+        """`user` as an int, or a ValueError."""
         return check_user(user, self.n_users, self._graph.ids is not None)
 
     def weight(self, i: int, j: int) -> float:
@@ -56,7 +62,7 @@ class LiveGraph:
         return sum(self.weight(user, other) for other in self.neighbours(user))
 
     def put(self, i: int, j: int, weight: float) -> None:
-        """Give the edge (i, j) this weight, 0 for none."""
+        """Set the weight of the edge (i, j); 0 removes it."""
         self._changed.setdefault(i, {})[j] = weight
         self._changed.setdefault(j, {})[i] = weight
 
@@ -68,7 +74,7 @@ class LiveGraph:
         return i, j
 
     def check_edges(self, edges: Edges) -> dict[int, float]:
-        """The neighbours of a newcomer with their weights, or a ValueError."""
+        """The neighbours of a new user with their weights, or a ValueError."""
         pairs = edges.items() if isinstance(edges, Mapping) else (e if isinstance(e, tuple) else (e, 1.0) for e in edges)
         checked: dict[int, float] = {}
         for pair in pairs:
@@ -82,32 +88,32 @@ class LiveGraph:
         return checked
 
     def check_id(self, user_id: Hashable | None) -> None:
-        """Raise a ValueError unless a newcomer may have this id."""
+        """Raise a ValueError unless a new user may have this id."""
         named = self._graph.ids is not None
         if named and user_id is None:
             raise ValueError("id must be given, because the users of this graph have ids.")
         if not named and user_id is not None:
             raise ValueError(f"id must be left out, because the users of this graph have none, but it is {user_id!r}.")
         try:
-            known = named and (user_id in self._ids or user_id in self._graph._positions)
+            known = named and (user_id in self._ids or user_id in self._graph.rows_by_id)
         except TypeError:
             raise ValueError(f"id must be hashable, but it is {user_id!r}.") from None
         if known:
             raise ValueError(f"id must be new, but there is a user with the id {user_id!r}.")
 
     def add_user(self, user_id: Hashable | None = None) -> int:
-        """The index of one more user, without edges."""
+        """Add a user without edges and return its index."""
         if self._graph.ids is not None:
             self._ids[user_id] = None
         self.n_users += 1
         return self.n_users - 1
 
     def drop_last(self) -> None:
-        """Take back the last `add_user`, and the edges given to it since."""
+        """Undo the last `add_user`, and remove the edges of that user."""
         self.n_users -= 1
         for other in self._changed.pop(self.n_users, {}):
             self._changed[other].pop(self.n_users)
-        if self._graph.n_users > self.n_users:  # somebody has asked for the graph in between
+        if self._graph.n_users > self.n_users:  # `frozen` was called in between
             ids = self._graph.ids
             left = self._graph.adjacency[: self.n_users, : self.n_users]
             self._graph = UserGraph(left, None if ids is None else ids[: self.n_users])
@@ -123,6 +129,7 @@ class LiveGraph:
         return self._graph
 
     def _merged(self) -> sparse.csr_array:
+        """The adjacency of the fixed graph with the changes in it."""
         pairs = self._graph.adjacency.tocoo()
         rows, columns = pairs.coords
         changes = [(i, j, weight) for i, row in self._changed.items() for j, weight in row.items()]
@@ -133,8 +140,5 @@ class LiveGraph:
 
 
 def check_weight(weight: object) -> float:
-    """A positive finite weight, or a ValueError."""
-    number = isinstance(weight, int | float | np.integer | np.floating) and not isinstance(weight, bool)
-    if not number or not 0 < weight < np.inf:  # type: ignore[operator]
-        raise ValueError(f"weight must be a positive finite number, but it is {weight!r}.")
-    return float(weight)  # type: ignore[arg-type]
+    """A positive finite weight as a float, or a ValueError."""
+    return float(check("weight", weight, WEIGHT))

@@ -1,4 +1,6 @@
-"""Parameters that vary smoothly over a graph, and measures of how smooth they are and how dense the graph is."""
+"""Parameters that vary smoothly over a graph, and measures of how smooth they are and how dense the
+graph is.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +10,17 @@ from scipy import sparse
 from .compute.arrays import Floats
 from .graph import UserGraph
 from .graphs import Seed
+from .validate import NOT_NEGATIVE, check, is_integer
 
-DIRECT_SOLVE_USERS = 2000  # above, the sparse factors fill in and conjugate gradients are faster
+DIRECT_SOLVE_USERS = 2000  # for more, the sparse factors fill in, and conjugate gradients are faster
 
 
 def smooth(graph: UserGraph, dim: int, *, gamma: float, seed: Seed = None) -> Floats:
     """(n_users, dim) parameters (I + gamma R)⁻¹ Θ₀ with Gaussian Θ₀, every row scaled to norm 1.
 
-    The larger `gamma`, the more alike are neighbours. R is the random-walk Laplacian, so a row is an average over walks
-    on the graph; this is the released recipe (errata, the released code), not the minimiser of the paper's eq. (19), which
-    need not exist.
+    The larger `gamma`, the more alike are neighbours. R is the random-walk Laplacian, so a row is
+    an average over random walks on the graph. This is what the released code does (see the errata),
+    not the minimiser of the paper's eq. (19), which need not exist.
 
     >>> from graphbandit import graphs
     >>> ring = graphs.watts_strogatz(12, 2, 0.0)
@@ -25,8 +28,7 @@ def smooth(graph: UserGraph, dim: int, *, gamma: float, seed: Seed = None) -> Fl
     >>> smoothness(ring, fine) < smoothness(ring, rough)
     True
     """
-    if not isinstance(gamma, int | float | np.number) or not 0 <= gamma < np.inf:
-        raise ValueError(f"gamma must be zero or a positive number, but it is {gamma!r}.")
+    check("gamma", gamma, NOT_NEGATIVE)
     from scipy.sparse.linalg import cg, splu  # slow to import
 
     start = _generator(seed, "theta").standard_normal((graph.n_users, dim))
@@ -43,7 +45,7 @@ def smooth(graph: UserGraph, dim: int, *, gamma: float, seed: Seed = None) -> Fl
 
 
 def unit_rows(matrix: Floats) -> Floats:
-    """Every row divided by its norm; a row of zeros stays."""
+    """Every row divided by its norm; a row of zeros stays as it is."""
     norms = np.linalg.norm(matrix, axis=1, keepdims=True)
     return np.ascontiguousarray(matrix / np.where(norms > 0, norms, 1.0))
 
@@ -54,12 +56,16 @@ def unit_arms(n_arms: int, dim: int, *, seed: Seed = None) -> Floats:
 
 
 def _generator(seed: Seed, name: str) -> np.random.Generator:
-    """A whole number means another stream here than elsewhere: users and arms drawn with the same seed must not coincide."""
-    return np.random.default_rng([seed, *name.encode()] if isinstance(seed, int | np.integer) else seed)
+    """A generator whose stream depends on `name`: users and arms drawn with the same integer seed
+    must not coincide.
+    """
+    return np.random.default_rng([seed, *name.encode()] if is_integer(seed) else seed)
 
 
 def smoothness(graph: UserGraph, theta: Floats) -> float:
-    """tr(Θᵀ R Θ) with the random-walk Laplacian R; the smaller, the smoother. It can be negative (errata E5)."""
+    """tr(Θᵀ R Θ) with the random-walk Laplacian R: the smaller, the smoother. It can be negative
+    (errata E5).
+    """
     edges, norms = smoothness_terms(graph, theta)
     return edges + norms
 
@@ -67,9 +73,10 @@ def smoothness(graph: UserGraph, theta: Floats) -> float:
 def smoothness_terms(graph: UserGraph, theta: Floats) -> tuple[float, float]:
     """The two terms of the exact identity behind the paper's eq. (1) (errata E4).
 
-    tr(Θᵀ R Θ) = ¼ Σ_(i,j) (W_ij/D_i + W_ij/D_j) ‖θ_i - θ_j‖²  +  Σ_i r_i ‖θ_i‖², the first sum over *ordered* pairs,
-    with r_i the i-th row sum of (R + Rᵀ)/2. The paper prints the first term only, which is exact on regular graphs and,
-    without isolated users, when all rows of Θ have the same norm.
+    tr(Θᵀ R Θ) = ¼ Σ_(i,j) (W_ij/D_i + W_ij/D_j) ‖θ_i - θ_j‖²  +  Σ_i r_i ‖θ_i‖², where the first
+    sum is over *ordered* pairs and r_i is the i-th row sum of (R + Rᵀ)/2. The paper prints the
+    first term only, which is exact on regular graphs and, without isolated users, when all rows of
+    Θ have the same norm.
     """
     theta = np.asarray(theta, dtype=np.float64)
     if theta.ndim != 2 or len(theta) != graph.n_users:
@@ -84,6 +91,8 @@ def smoothness_terms(graph: UserGraph, theta: Floats) -> tuple[float, float]:
 
 
 def sparsity(graph: UserGraph) -> float:
-    """The share of pairs of users that are joined (the paper's sp, with each edge counted in both directions)."""
+    """The share of pairs of users that are joined (the paper's sp, with each edge counted in both
+    directions).
+    """
     n = graph.n_users
     return 2 * graph.n_edges / (n * (n - 1)) if n > 1 else 0.0

@@ -30,6 +30,7 @@ class Range(NamedTuple):
 
     text: str
     holds: Callable[[Any], bool]
+    examples: tuple[Any, ...] = ()  # values inside, for tests that try a policy with several of each setting
 
 
 def is_number(value: object) -> bool:
@@ -42,27 +43,41 @@ def is_integer(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-POSITIVE = Range("a positive number", lambda value: is_number(value) and 0 < value < np.inf)
-NOT_NEGATIVE = Range("zero or a positive number", lambda value: is_number(value) and 0 <= value < np.inf)
-PROBABILITY = Range("a probability above 0 and up to 1", lambda value: is_number(value) and 0 < value <= 1)
-SHARE = Range("a share from 0 to 1", lambda value: is_number(value) and 0 <= value <= 1)
+POSITIVE = Range("a positive number", lambda value: is_number(value) and 0 < value < np.inf, (0.1, 7.0))
+NOT_NEGATIVE = Range("zero or a positive number", lambda value: is_number(value) and 0 <= value < np.inf, (0.0, 0.5))
+NOT_NEGATIVE_OR_INFINITE = Range(NOT_NEGATIVE.text, lambda value: is_number(value) and value >= 0, (0.0, 0.5, np.inf))
+PROBABILITY = Range("a probability above 0 and up to 1", lambda value: is_number(value) and 0 < value <= 1, (0.1, 1.0))
+SHARE = Range("a share from 0 to 1", lambda value: is_number(value) and 0 <= value <= 1, (0.0, 0.5))
+FRACTION = Range("at least 0 and below 1", lambda value: is_number(value) and 0 <= value < 1)
+NUMBER = Range("a number", lambda value: is_number(value) and not np.isnan(value))
+FINITE = Range("a finite number", lambda value: is_number(value) and np.isfinite(value))
 WEIGHT = Range("a positive finite number", POSITIVE.holds)
 
 
 def count(least: int = 1) -> Range:
     """Integers of at least `least`."""
-    return Range(f"an integer of at least {least}", lambda value: is_integer(value) and value >= least)
+    return Range(f"an integer of at least {least}", lambda value: is_integer(value) and value >= least, (least, least + 3))
+
+
+def count_up_to(most: int, what: str) -> Range:
+    """Integers from 1 to `most`; `what` says what that is the number of."""
+    return Range(f"an integer from 1 to {most}, {what}", lambda value: is_integer(value) and 1 <= value <= most)
+
+
+def number_between(low: float, high: float) -> Range:
+    """Numbers from `low` to `high`, both included."""
+    return Range(f"a number from {low:g} to {high:g}", lambda value: is_number(value) and low <= value <= high)
 
 
 def one_of(choices: Iterable[str]) -> Range:
     """These names."""
     names = tuple(choices)
-    return Range(f"one of {', '.join(names)}", lambda value: isinstance(value, str) and value in names)
+    return Range(f"one of {', '.join(names)}", lambda value: isinstance(value, str) and value in names, names)
 
 
 def optional(allowed: Range) -> Range:
     """None, or a value of this range."""
-    return Range(allowed.text, lambda value: value is None or allowed.holds(value))
+    return Range(allowed.text, lambda value: value is None or allowed.holds(value), (None, *allowed.examples))
 
 
 def list_of(allowed: Range, what: str) -> Range:
@@ -72,7 +87,7 @@ def list_of(allowed: Range, what: str) -> Range:
         listed = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
         return listed and len(values) > 0 and all(map(allowed.holds, values))
 
-    return Range(f"a list of one or more {what}", holds)
+    return Range(f"a list of one or more {what}", holds, (list(allowed.examples),))
 
 
 def check(name: str, value: Any, allowed: Range) -> Any:
@@ -89,10 +104,15 @@ def check_all(values: Mapping[str, Any], ranges: Mapping[str, Range]) -> None:
             check(name, value, ranges[name])
 
 
+def check_between(name: str, value: object, least: int, most: int, bound: str) -> None:
+    """Raise a ValueError unless `value` is an integer from `least` to `most`; `bound` says what `most` is."""
+    if not is_integer(value) or not least <= value <= most:  # type: ignore[operator]
+        raise ValueError(f"{name} must lie between {least} and {bound}, {most}, but it is {value!r}.")
+
+
 def check_places(k: object, n_arms: int) -> None:
     """Raise a ValueError unless `k` of `n_arms` arms can be ranked."""
-    if not is_integer(k) or not 1 <= k <= n_arms:  # type: ignore[operator]
-        raise ValueError(f"k must lie between 1 and the number of arms, {n_arms}, but it is {k!r}.")
+    check_between("k", k, 1, n_arms, "the number of arms")
 
 
 def as_floats(values: npt.ArrayLike, name: str) -> Floats:

@@ -1,4 +1,4 @@
-"""Download against a local server: resume after a cut, servers without ranges, checksums, refusals."""
+"""Downloads from a local server: resumed ones, servers without ranges, checksums, refusals."""
 
 from __future__ import annotations
 
@@ -96,7 +96,9 @@ def test_a_cut_is_resumed_at_once(server: Server, tmp_path: Path) -> None:
 def test_a_cut_is_resumed_by_the_next_call(server: Server, tmp_path: Path) -> None:
     to = tmp_path / "new"
     server.cuts = [50, 10, 10]
-    with pytest.raises(DatasetError, match=rf"was cut after 70 of {len(server.content)} bytes\. 70 bytes are kept: the next"):
+    with pytest.raises(
+        DatasetError, match=rf"was interrupted after 70 of {len(server.content)} bytes\. 70 bytes are kept: the next"
+    ):
         datasets.fetch("movielens-100k", to)
     assert [file.name for file in to.iterdir()] == ["ml-100k.zip.part"]
     assert datasets.fetch("movielens-100k", to).read_bytes() == server.content
@@ -140,7 +142,7 @@ def test_refusals(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(DatasetError, match="cannot be fetched: <urlopen error"):
         datasets.fetch("movielens-100k", tmp_path / "new")
     with pytest.raises(
-        DatasetError, match=r"netflix cannot be fetched\. It has no official download any more; if you have it, put"
+        DatasetError, match=r"netflix cannot be fetched\. There is no official download any more; if you have it, put"
     ):
         datasets.fetch("netflix", tmp_path)
 

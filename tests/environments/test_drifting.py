@@ -10,8 +10,8 @@ import pytest
 from graphbandit import AdaptiveGraphUCB, LinUCB, Stochastic, environments, graphs, signals, simulate
 from graphbandit.compute.arrays import Floats
 from graphbandit.environments import Drifting, Linear, Rounds
-from graphbandit.experiments.spec import parse
-from graphbandit.experiments.worlds import DriftingWorld, LinearWorld
+from graphbandit.experiments.experiment_file import parse
+from graphbandit.experiments.experiment_worlds import DriftingWorld, LinearWorld
 
 
 def world(seed: int = 0, phases: int = 3, **settings: Any) -> Drifting:
@@ -55,11 +55,11 @@ def test_users_pools_and_noise_are_those_of_linear() -> None:
 def test_blocks_and_horizon_do_not_change_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     env = world(period=70)
     one = whole(env, 400, seed=3)
-    append_rows = whole(env, 700, seed=3)
+    longer = whole(env, 700, seed=3)
     monkeypatch.setattr("graphbandit.environments.linear.CELLS_PER_BLOCK", 130)
     assert len(list(env.rounds(400, seed=3))) > 60
     assert same(one, whole(env, 400, seed=3))
-    columns: Any = append_rows
+    columns: Any = longer
     assert same(one, Rounds(*(column[:400] for column in columns)))
 
 
@@ -73,7 +73,7 @@ def test_regret_is_against_the_best_of_the_moment() -> None:
 
 
 def test_users_stay_smooth_on_the_graph() -> None:
-    """The root of tr(Θᵀ L Θ) is a seminorm: on the way it is at most the mean of both ends, weighted by the way."""
+    """The root of tr(Θᵀ L Θ) is a seminorm: between two phases it is at most their weighted mean."""
     env = world(period=100)
     laplacian = env.graph.laplacian("combinatorial")
 
@@ -151,7 +151,7 @@ def test_from_a_file() -> None:
         ({"theta": np.full((2, 2, 2), np.nan)}, "theta must be a finite"),
         ({"theta": np.ones((2, 3, 2))}, "theta must have one row for each of 2 users"),
         ({"arms": np.ones((3, 4))}, "arms have 4 features"),
-        ({"period": 0}, "period must be a positive integer, but it is 0"),
+        ({"period": 0}, "period must be an integer of at least 1, but it is 0"),
         ({"change": "slow"}, "change must be one of drift, jump, but it is 'slow'"),
         ({"sigma": -1.0}, "sigma must be"),
     ],

@@ -52,8 +52,8 @@ def test_blocks_do_not_change_the_stream(monkeypatch: pytest.MonkeyPatch) -> Non
     many = whole(env, 500, seed=2)
     assert len(list(env.rounds(500, seed=2))) == 72
     assert same(one, many)
-    append_rows = whole(env, 900, seed=2)
-    assert same(one, environments.Rounds(*(column[:500] for column in columns(append_rows))))
+    longer = whole(env, 900, seed=2)
+    assert same(one, environments.Rounds(*(column[:500] for column in columns(longer))))
 
 
 def test_streams_are_independent() -> None:
@@ -188,7 +188,7 @@ def test_progress_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
         (lambda: compare({"a": Random}, world, 10, seeds=[]), "seeds is empty"),
         (lambda: compare({"a": Random}, world, 10, seeds=[1, 1]), r"distinct non-negative integers, but they are \(1, 1\)"),
         (lambda: compare({"a": Random}, world, 10, seeds=5), "seeds must be a list or range of integers, but it is 5"),  # type: ignore[arg-type]
-        (lambda: compare({"a": Random}, world, 5.5), "horizon must be a positive integer, but it is 5.5"),  # type: ignore[arg-type]
+        (lambda: compare({"a": Random}, world, 5.5), "horizon must be an integer of at least 1, but it is 5.5"),  # type: ignore[arg-type]
         (lambda: simulate(Random(graphs.empty(10), 4), world(0), 5, seed=-1), "seed must be a non-negative integer"),
         (
             lambda: simulate(LinUCB(graphs.empty(10), 3), world(0), 5),
@@ -196,8 +196,8 @@ def test_progress_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         (lambda: simulate(LinUCB(graphs.empty(9), 4), world(0), 5), "policy is for 9 users"),
         (lambda: environments.Linear(np.eye(2), np.ones((2, 2)), np.ones((4, 2))), "graph must be a UserGraph"),  # type: ignore[arg-type]
-        (lambda: compare({"a": Random}, world, 10, workers=0), "workers must be at least 1, but it is 0"),
-        (lambda: simulate(Random(graphs.empty(10), 4), world(0), 0), "horizon must be a positive integer, but it is 0"),
+        (lambda: compare({"a": Random}, world, 10, workers=0), "workers must be an integer of at least 1, but it is 0"),
+        (lambda: simulate(Random(graphs.empty(10), 4), world(0), 0), "horizon must be an integer of at least 1, but it is 0"),
         (lambda: environments.Linear(graphs.empty(3), np.ones((2, 2)), np.ones((4, 2))), "one row for each of 3 users"),
         (lambda: environments.Linear(graphs.empty(2), np.ones((2, 2)), np.ones((4, 3))), "arms have 3 features"),
         (lambda: environments.Linear(graphs.empty(2), np.ones((2, 2)), np.ones((4, 2)), pool=5), "pool must lie between 1"),
@@ -279,7 +279,7 @@ def test_changed_experiment_runs_anew(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_worlds_that_look_alike_are_told_apart(tmp_path: Path) -> None:
-    """Another gamma changes neither the repr of the environment nor its arms, and the first rounds need not meet every user."""
+    """Another gamma changes neither repr nor arms, and the first rounds need not meet every user."""
 
     def smoother(seed: int, users: slice) -> environments.Linear:
         plain = world(seed)
@@ -297,7 +297,7 @@ def test_worlds_that_look_alike_are_told_apart(tmp_path: Path) -> None:
 def test_another_version_of_the_package_runs_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seeds = executed(monkeypatch)
     for stamp in ("one", "one", "two"):
-        monkeypatch.setattr("graphbandit.experiments.keep.code_digest", lambda *rooms, stamp=stamp: stamp)
+        monkeypatch.setattr("graphbandit.experiments.kept_runs.code_digest", lambda *rooms, stamp=stamp: stamp)
         compare({"a": Random}, world, 20, seeds=[0], keep=tmp_path)
     assert len(seeds) == 2
 

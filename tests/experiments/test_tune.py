@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from graphbandit import LinUCB, Random, compare, environments, graphs, signals
 from graphbandit.cli import app
 from graphbandit.experiments import TUNING_SEEDS, SpecError, tune, tune_experiment
-from graphbandit.experiments.spec import parse
+from graphbandit.experiments.experiment_file import parse
 
 SPEC = """
 [experiment]

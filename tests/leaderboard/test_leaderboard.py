@@ -1,9 +1,11 @@
-"""The leaderboard: worlds as described, grids that are accepted, ranks on made-up results, a small board end to end."""
+"""The leaderboard: worlds, grids, ranks of made-up results, and a small board end to end."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
+import re
 import sys
 import zipfile
 from dataclasses import replace
@@ -20,17 +22,17 @@ from graphbandit.cli import app
 from graphbandit.environments import Hits, Linear
 from graphbandit.experiments import TUNING_SEEDS, testbeds
 from graphbandit.experiments.compare import policy_for
-from graphbandit.leaderboard import GRIDS, WORLDS, Settings, leaderboard, run
-from graphbandit.leaderboard.grids import MOST, Grid
-from graphbandit.leaderboard.page import render
-from graphbandit.leaderboard.run import Board, Cell, available, measure, smaller, state_bytes
-from graphbandit.leaderboard.table import markdown, ranks, summary
-from graphbandit.leaderboard.write import write
+from graphbandit.leaderboard import GRIDS, WORLDS, LeaderboardSettings, board, leaderboard, worlds
+from graphbandit.leaderboard.board import Board, Cell, available, measure, smaller, state_bytes
+from graphbandit.leaderboard.board_files import write
+from graphbandit.leaderboard.board_page import render
+from graphbandit.leaderboard.board_tables import markdown, ranks, summary
+from graphbandit.leaderboard.grids import CHOSEN, LARGEST_GRID, Grid, usual_grid
 from graphbandit.policies import POLICIES
 from made_up import LAYOUTS
 
 SYNTHETIC = [name for name, world in WORLDS.items() if not world.sources]
-SMALL = Settings(seeds=2, quick=True)
+SMALL = LeaderboardSettings(seeds=2, quick=True)
 
 
 def test_there_are_eighteen_worlds() -> None:
@@ -38,6 +40,36 @@ def test_there_are_eighteen_worlds() -> None:
     assert [name for name, world in WORLDS.items() if world.hits] == ["lastfm", "delicious"]
     for world in WORLDS.values():
         assert world.tuning_seeds == (2 if world.hits else 3) and world.tuning_seeds <= len(TUNING_SEEDS)
+
+
+def test_every_world_is_in_the_table() -> None:
+    """Every function that makes an environment from a seed is used by a world of the table."""
+    used = {made_by(world.make) for world in WORLDS.values()}
+    for module in (worlds, testbeds):
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            makes = str(inspect.signature(function).return_annotation).startswith("environments.")
+            if function.__module__ == module.__name__ and makes and "seed" in inspect.signature(function).parameters:
+                assert function in used or name == "with_arms", f"{name} is used by no world"
+    assert all(name == world.name for name, world in WORLDS.items())
+    for family in testbeds.FAMILIES:
+        assert {family, f"{family}-fixed"} <= set(WORLDS)
+
+
+def made_by(make: Any) -> Any:
+    """The function inside of partial ones."""
+    return made_by(make.func) if isinstance(make, partial) else make
+
+
+def test_every_world_is_described_in_the_documentation() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "leaderboard.md").read_text()
+    table = page.partition("## Worlds")[2].partition("## Tuning")[0]
+    assert {name.removesuffix("-fixed") for name in WORLDS} <= set(re.findall(r"`([a-z-]+)`", table)) and "`-fixed`" in table
+
+
+def test_chosen_grids_are_of_policies_that_exist() -> None:
+    assert set(CHOSEN) <= set(POLICIES) and list(GRIDS) == list(POLICIES)
+    assert usual_grid(LinUCB) == Grid({"ridge": [0.01, 0.1], "exploration": [0.01, 0.1, 0.3]})
+    assert usual_grid(POLICIES["random"]) == Grid()
 
 
 @pytest.mark.parametrize("name", SYNTHETIC)
@@ -85,7 +117,7 @@ def test_an_unrelated_graph_says_nothing() -> None:
 def test_every_policy_has_a_grid_that_it_accepts(name: str) -> None:
     assert name in GRIDS, f"{name} needs a line in leaderboard/grids.py"
     grid, env = GRIDS[name], WORLDS["er-fixed"].make(0)
-    assert math.prod(map(len, grid.tuned.values())) <= MOST
+    assert math.prod(map(len, grid.tuned.values())) <= LARGEST_GRID
     for setting, values in grid.tuned.items():
         usual = {other: others[0] for other, others in grid.tuned.items()}
         for value in values:
@@ -114,7 +146,7 @@ def made_up(values: dict[tuple[str, str], list[float]], unfit: dict[tuple[str, s
     cells |= {key: Cell(*key, reason=reason) for key, reason in (unfit or {}).items()}
     names = dict.fromkeys(world for _, world in cells)
     grids = {policy: Grid({"ridge": [0.1, 1.0]}) for policy, _ in cells}
-    return Board([WORLDS[name] for name in names], cells, {"netflix": "get it"}, Settings(seeds=3), grids)
+    return Board([WORLDS[name] for name in names], cells, {"netflix": "get it"}, LeaderboardSettings(seeds=3), grids)
 
 
 BOARD = made_up(
@@ -220,7 +252,7 @@ def test_refusals_become_reasons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     world = replace(WORLDS["er"], horizon=5, tuning_horizon=5, tuning_seeds=1)
     refused = measure("linucb", Grid({"ridge": [-1.0]}), world, SMALL, tmp_path, report)
     assert "ridge must be a positive number" in refused.reason and not len(refused.regret)
-    monkeypatch.setattr(run, "LARGEST_STATE", 100)
+    monkeypatch.setattr(board, "LARGEST_STATE", 100)
     large = measure("linucb", GRIDS["linucb"], world, SMALL, tmp_path, report)
     assert "its state takes" in large.reason
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,30 +12,31 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from graphbandit import GraphUCB, LinUCB, environments, graphs
+from graphbandit import GraphUCB, LinUCB, environments, graphs, paper
 from graphbandit.cli import app
 from graphbandit.experiments import TUNING_SEEDS
 from graphbandit.experiments.testbeds import FAMILIES, draw_graph, world
 from graphbandit.paper import (
     FIGURES,
-    Settings,
+    Figure,
+    ReproduceSettings,
     controls,
     coverage,
+    delays,
     estimation,
-    late,
-    learned,
+    learned_graphs,
     newcomers,
-    real,
-    regret,
+    real_data,
+    regret_curves,
     sweeps,
     theory,
 )
 from graphbandit.paper.chart import as_json, render
-from graphbandit.paper.figure import Data, lower
+from graphbandit.paper.figure_parts import Data, lower
 from graphbandit.paper.lineup import algorithms, tuned_baselines
-from graphbandit.paper.reproduce import load, reproduce, save, select
+from graphbandit.paper.reproduce import TOPOLOGY, load, reproduce, save, select
 
-SMALL = Settings(runs=2, horizon=40, quick=True)
+SMALL = ReproduceSettings(runs=2, horizon=40, quick=True)
 SYNTHETIC = [name for name, figure in FIGURES.items() if not figure.sources]
 
 
@@ -43,6 +45,19 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("report")
     reproduce(SYNTHETIC, out, SMALL)
     return out
+
+
+def test_every_figure_is_in_the_table() -> None:
+    """A figure that a module defines and the table lacks would never be made."""
+    defined: list[Figure] = []
+    for path in sorted(Path(paper.__file__).parent.glob("*.py")):
+        if path.stem not in ("__init__", "figure_list"):
+            for value in vars(import_module(f"graphbandit.paper.{path.stem}")).values():
+                parts = value if isinstance(value, list | tuple) else [value]
+                defined += [part for part in parts if isinstance(part, Figure)]
+    assert sorted(figure.name for figure in defined) == sorted(FIGURES)
+    assert all(figure is FIGURES[figure.name] for figure in defined)
+    assert set(TOPOLOGY) <= set(FIGURES)
 
 
 @pytest.mark.compiled
@@ -71,18 +86,38 @@ def test_a_second_call_runs_nothing(report: Path, monkeypatch: pytest.MonkeyPatc
     reproduce(SYNTHETIC, report, SMALL)
     assert (report / "claims.json").read_text() == before
     with pytest.raises(AssertionError, match="ran again"):
-        reproduce(["psi-time"], report, Settings(runs=3, horizon=40, quick=True))
+        reproduce(["psi-time"], report, ReproduceSettings(runs=3, horizon=40, quick=True))
+
+
+@pytest.mark.compiled
+def test_asking_for_one_figure_draws_one(report: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+
+    def counted(chart: Any, suffix: Any) -> bytes:
+        drawn.append(suffix)
+        return render(chart, suffix)
+
+    monkeypatch.setattr("graphbandit.paper.reproduce.render", counted)
+    before = {name: (report / name).read_bytes() for name in ("claims.json", "figures/graphs.png", "figures/alpha.pdf")}
+    outcomes = reproduce(["graphs"], report, SMALL)
+    assert drawn == ["png", "pdf"] and [outcome.figure.name for outcome in outcomes] == SYNTHETIC
+    assert {name: (report / name).read_bytes() for name in before} == before
+    page = (report / "index.html").read_text()
+    (report / "figures" / "alpha.pdf").unlink()  # a picture that is gone is drawn again
+    reproduce(["graphs"], report, SMALL)
+    assert len(drawn) == 6 and (report / "figures" / "alpha.pdf").read_bytes() == before["figures/alpha.pdf"]
+    assert (report / "index.html").read_text().count("base64,") == page.count("base64,") == 3 * len(SYNTHETIC)
 
 
 @pytest.mark.compiled
 def test_workers_do_not_change_the_numbers(tmp_path: Path) -> None:
-    one, two = (FIGURES["regret-er"].run(Settings(runs=2, horizon=60, quick=True, workers=w)) for w in (1, 2))
+    one, two = (FIGURES["regret-er"].run(ReproduceSettings(runs=2, horizon=60, quick=True, workers=w)) for w in (1, 2))
     assert one["tuned"] == two["tuned"]
     for name in one["regret"]:
         assert np.array_equal(one["regret"][name], two["regret"][name])
-    one, two = (FIGURES["psi-time"].run(Settings(runs=2, horizon=60, workers=w)) for w in (1, 2))
+    one, two = (FIGURES["psi-time"].run(ReproduceSettings(runs=2, horizon=60, workers=w)) for w in (1, 2))
     assert np.array_equal(one["psi"], two["psi"])
-    one, two = (FIGURES["approximation"].run(Settings(runs=2, horizon=60, workers=w)) for w in (1, 2))
+    one, two = (FIGURES["approximation"].run(ReproduceSettings(runs=2, horizon=60, workers=w)) for w in (1, 2))
     assert all(np.array_equal(one["errors"][name], two["errors"][name]) for name in one["errors"])
 
 
@@ -99,15 +134,15 @@ def verdicts(claims: Any) -> list[bool]:
 
 def test_regret_claims_both_ways() -> None:
     rising = {"GraphUCB": 10.0, "GraphUCB-Local": 20.0, "Gob.Lin": 30.0, "CLUB": 35.0, "LinUCB": 60.0}
-    assert all(verdicts(regret.claims(made_up(rising))))
+    assert all(verdicts(regret_curves.claims(made_up(rising))))
     falling = dict(zip(rising, reversed(rising.values()), strict=True))
-    assert not any(verdicts(regret.claims(made_up(falling))))
-    assert all(claim.reason for claim in regret.claims(made_up(falling)))
-    assert verdicts(regret.fixed_claims(made_up(rising))) == [True]
-    assert verdicts(regret.fixed_claims(made_up(falling))) == [False]
+    assert not any(verdicts(regret_curves.claims(made_up(falling))))
+    assert all(claim.reason for claim in regret_curves.claims(made_up(falling)))
+    assert verdicts(regret_curves.fixed_claims(made_up(rising))) == [True]
+    assert verdicts(regret_curves.fixed_claims(made_up(falling))) == [False]
     same, other = made_up(rising), made_up({**rising, "GraphUCB": 15.0})
-    assert regret.topology_claim({"er": same, "ba": same}).holds
-    assert not regret.topology_claim({"er": same, "ba": other}).holds
+    assert regret_curves.topology_claim({"er": same, "ba": same}).holds
+    assert not regret_curves.topology_claim({"er": same, "ba": other}).holds
 
 
 def test_a_tie_is_not_a_win() -> None:
@@ -187,10 +222,10 @@ def test_delay_claims_both_ways() -> None:
     data: Data = {}
     for sign, holds in ((1.0, True), (-1.0, False), (0.0, False)):
         runs = 2.0 + noise + sign * np.array([0.0, 0.5]).reshape(1, 1, 1, 2, 1, 1)
-        data = {"runs": runs, "delays": late.DELAYS, "places": list(late.PLACES), "horizon": 10}
-        assert verdicts(late.claims_delays(data)) == [holds] * 12
+        data = {"runs": runs, "delays": delays.DELAYS, "places": list(delays.PLACES), "horizon": 10}
+        assert verdicts(delays.claims_delays(data)) == [holds] * 12
     data["runs"][..., 1, 1] = np.nan  # too few unanswered decisions at a short delay
-    assert [len(panel.series[0].x) for panel in late.chart_delays(data).panels] == [4, 4, 3, 3]
+    assert [len(panel.series[0].x) for panel in delays.chart_delays(data).panels] == [4, 4, 3, 3]
 
 
 def test_real_claims_both_ways() -> None:
@@ -198,38 +233,40 @@ def test_real_claims_both_ways() -> None:
     falling = dict(zip(rising, reversed(rising.values()), strict=True))
     controls_too = {"LinUCB, radius of CLUB": 30.0, "GraphUCB, complete graph": 10.0}
     good, bad = (made_up(order | controls_too) | {"source": "x", "graph": {}} for order in (rising, falling))
-    assert all(verdicts(real.claims_ratings(good, name="movielens")))
-    assert not any(verdicts(real.claims_ratings(bad, name="movielens")))
-    assert len(real.claims_ratings(good, name="netflix")) == 6
+    assert all(verdicts(real_data.claims_ratings(good, name="movielens")))
+    assert not any(verdicts(real_data.claims_ratings(bad, name="movielens")))
+    assert len(real_data.claims_ratings(good, name="netflix")) == 6
     noise = np.random.default_rng(7).normal(scale=0.01, size=10)
     narrow, wide = {"movielens": 1 + noise, "netflix": 2 + noise}, {"movielens": 2 + noise, "netflix": 1 + noise}
     for spread, holds in ((narrow, True), (wide, False)):
-        assert verdicts(real.claims_histograms({"spread": spread, "relative": spread, "rated": {"movielens": "x"}})) == [holds]
-    names = list(real.hit_policies(draw_graph("er", 0)))
+        assert verdicts(real_data.claims_histograms({"spread": spread, "relative": spread, "rated": {"movielens": "x"}})) == [
+            holds
+        ]
+    names = list(real_data.hit_policies(draw_graph("er", 0)))
     for sign, holds in ((1.0, True), (-1.0, False)):
         hits = {name: (0.5 + sign * 0.1 * name.startswith("friendship") + noise)[:, None] for name in names}
-        assert verdicts(real.claims_hits({"hits": hits})) == [holds] * 6
+        assert verdicts(real_data.claims_hits({"hits": hits})) == [holds] * 6
 
 
 def test_learned_graph_claims_both_ways() -> None:
     noise = np.random.default_rng(9).normal(scale=0.1, size=(20, 1))
     for sign, holds in ((1.0, True), (-1.0, False)):
         level = {"blended": 10 - sign, "learned": 10.0, "given graph": 10 + sign, "shuffled graph": 12.0}
-        level |= {name: 10 + sign for name in learned.CLUSTERING}
+        level |= {name: 10 + sign for name in learned_graphs.CLUSTERING}
         if not holds:
             level["given graph"] = 8.0
         part = {"rounds": np.arange(1, 3), "regret": {name: np.full((20, 2), value) + noise for name, value in level.items()}}
-        data: Data = {"worlds": {name: part for name in (*FAMILIES, learned.RIGHT, learned.WRONG)}}
-        assert verdicts(learned.claims(data)) == [holds] * 8
-        assert len(learned.chart(data).panels) == 6
+        data: Data = {"worlds": {name: part for name in (*FAMILIES, learned_graphs.RIGHT, learned_graphs.WRONG)}}
+        assert verdicts(learned_graphs.claims(data)) == [holds] * 8
+        assert len(learned_graphs.chart(data).panels) == 6
         share = {
             name: np.full((5, 2), value) + noise[:5]
             for name, value in {"learned": 0.3, "LinUCB for all": 0.3 - sign / 10}.items()
         }
         share["LinUCB per user"] = share["LinUCB for all"]
         hits: Data = {"rounds": np.array([1, 100]), "hits": share}
-        assert verdicts(learned.claims_hits(hits)) == [holds, holds]
-        assert len(learned.chart_hits(hits).panels[0].series) == 3
+        assert verdicts(learned_graphs.claims_hits(hits)) == [holds, holds]
+        assert len(real_data.chart_hits(hits).panels[0].series) == 3
 
 
 def test_newcomers_claims_both_ways() -> None:
@@ -242,7 +279,7 @@ def test_newcomers_claims_both_ways() -> None:
 
 
 def test_newcomers_bring_their_edges_or_not() -> None:
-    """Users in two camps that want opposite things: with its edges a newcomer is served the right arm at once."""
+    """Two camps with opposite tastes: with its edges a newcomer is served the right arm at once."""
     graph = graphs.from_edges([(i, j) for camp in (range(10), range(10, 20)) for i in camp for j in camp if i < j])
     truth = np.repeat([[1.0], [-1.0]], 10, axis=0)
     env = environments.Linear(graph, truth, np.array([[1.0], [-1.0]]), sigma=0.0, pool=None)
@@ -269,7 +306,7 @@ def test_without_data_the_report_says_how_to_get_it(tmp_path: Path, monkeypatch:
 def test_an_unreadable_archive_spoils_one_figure_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "ml-1m.zip").write_bytes(b"half an archive")
-    settings = Settings(runs=2, horizon=40, quick=True, data=tmp_path)
+    settings = ReproduceSettings(runs=2, horizon=40, quick=True, data=tmp_path)
     entries = reproduce(["movielens", "delta-smoothness"], tmp_path / "report", settings)
     assert [bool(entry.missing) for entry in entries] == [False, True]
     assert "ml-1m.zip" in entries[1].missing and entries[0].claims
@@ -280,7 +317,7 @@ def test_real_figures_on_the_archives(tmp_path: Path) -> None:
     folder = Path(os.environ.get("GRAPHBANDIT_DATA", Path(__file__).parents[3] / "shared" / "data"))
     if not (folder / "ml-1m.zip").exists():
         pytest.skip(f"the archives are not in {folder}; set GRAPHBANDIT_DATA to where they are")
-    settings = Settings(runs=2, horizon=40, quick=True, data=folder)
+    settings = ReproduceSettings(runs=2, horizon=40, quick=True, data=folder)
     entries = reproduce(
         ["movielens", "netflix", "histograms", "lastfm", "newcomers-lastfm", "learned-graph-lastfm"], tmp_path, settings
     )
@@ -296,7 +333,7 @@ def test_the_lineup_follows_the_preset() -> None:
     assert released["Gob.Lin"](graph, 5).params["preset"] == "released"
     assert printed["Gob.Lin"](graph, 5).params["exploration"] == 0.3 and printed["CLUB"](graph, 5).params["alpha2"] == 0.2
     with pytest.raises(ValueError, match="preset must be paper or released, but it is 'best'"):
-        Settings(preset="best")
+        ReproduceSettings(preset="best")
 
 
 @pytest.mark.compiled
@@ -308,7 +345,7 @@ def test_tuning_uses_its_own_seeds_and_finds_the_best() -> None:
         seen.append(seed)
         return world("er")(seed)
 
-    tuned_baselines(spy, Settings(runs=2, horizon=20, quick=True))
+    tuned_baselines(spy, ReproduceSettings(runs=2, horizon=20, quick=True))
     assert set(seen) <= set(TUNING_SEEDS)
 
 
@@ -324,7 +361,7 @@ def test_results_survive_a_file(tmp_path: Path) -> None:
 
 
 def test_charts_are_drawn_and_described() -> None:
-    chart = regret.chart(made_up({"GraphUCB": 1.0, "LinUCB": 2.0}), title="t")
+    chart = regret_curves.chart(made_up({"GraphUCB": 1.0, "LinUCB": 2.0}), title="t")
     assert render(chart, "png").startswith(b"\x89PNG")
     described = as_json(chart)
     json.dumps(described)

@@ -203,7 +203,7 @@ def test_local_rules(name: str) -> None:
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_gauss_seidel_tends_to_graphucb(name: str) -> None:
-    """Its fixed point is eq. (5): growable_rows sweeps with no new information end there."""
+    """Its fixed point is eq. (5): repeated sweeps with no new information end there."""
     graph = GRAPHS[name]
     history = random_history(graph.n_users, 3, 200, seed=10)
     settings: Any = dict(alpha=0.5, ridge=0.2)
@@ -332,9 +332,9 @@ def test_club_theoretical_width_is_vacuous_for_long() -> None:
     policy = CLUB(graphs.empty(20), 5, deletion="theory", alpha2=1.0)
     state = policy.state
     first = deletion_width(state, 0)
-    state.pools.seen.visits[0] = 30_000
+    state.models.seen.visits[0] = 30_000
     assert deletion_width(state, 0) == pytest.approx(first)
-    state.pools.seen.visits[0] = 60_000
+    state.models.seen.visits[0] = 60_000
     assert deletion_width(state, 0) < 0.1 * first
 
 
@@ -345,7 +345,7 @@ def test_club_released_width_does_not_shrink() -> None:
     for deletion, at_10, at_1000 in (("released", 1.104, 1.0034), ("practice", 0.556, 0.0889)):
         policy = CLUB(graphs.empty(2), 2, deletion=deletion, alpha2=1.0)  # type: ignore[arg-type]
         for count, width in ((10, at_10), (1000, at_1000)):
-            policy.state.pools.seen.visits[0] = count
+            policy.state.models.seen.visits[0] = count
             assert deletion_width(policy.state, 0) == pytest.approx(width, rel=2e-3)
 
 

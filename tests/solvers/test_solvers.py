@@ -15,7 +15,7 @@ from graphbandit import GraphUCB, UserGraph, graphs
 from graphbandit.compute.observations import Observations, no_observations, record
 from graphbandit.solvers import CG, Push, laplacian_solver, observe
 from graphbandit.solvers.cg import cg, solve
-from graphbandit.solvers.dense import graph_prior
+from graphbandit.solvers.priors import graphucb_prior
 from oracles import History, block_diagonal, laplacian_estimate, observations, random_history, random_walk
 
 
@@ -144,7 +144,7 @@ def fed_cg(prior: Any, dim: int, history: History) -> tuple[CG, Observations]:
 @pytest.mark.parametrize(("alpha", "ridge"), [(1.0, 0.01), (1e-3, 0.01), (10.0, 1.0)])
 def test_conjugate_gradients_equal_a_direct_solve(name: str, alpha: float, ridge: float) -> None:
     graph, dim = GRAPHS[name], 3
-    prior, _ = graph_prior(graph, alpha=alpha, ridge=ridge)
+    prior, _ = graphucb_prior(graph, alpha=alpha, ridge=ridge)
     solver, seen = fed_cg(prior, dim, random_history(graph.n_users, dim, 8 * graph.n_users, seed=12))
     system = block_diagonal(seen.gram) + np.kron(prior.toarray(), np.eye(dim))
     rhs = np.random.default_rng(13).standard_normal(seen.bias.shape)
@@ -187,7 +187,7 @@ def test_push_equals_conjugate_gradients_for_many_users(alpha: float) -> None:
     """2,000 users × 5 features, where a direct solve is too large; on a graph of unequal degrees."""
     graph, dim, ridge = graphs.barabasi_albert(2000, 4, seed=5), 5, 0.05
     history = random_history(graph.n_users, dim, 10_000, seed=6)
-    prior, scale = graph_prior(graph, alpha=alpha, ridge=ridge)
+    prior, scale = graphucb_prior(graph, alpha=alpha, ridge=ridge)
     solver, seen = fed_cg(prior, dim, history)
     solve(solver, seen, scale[:, None] * seen.bias, solver.theta, 1e-12)
     truth = solver.theta / scale[:, None]

@@ -38,7 +38,9 @@ def test_truncated_file(saved: Path) -> None:
 
 
 def test_any_flipped_byte_is_noticed(saved: Path) -> None:
-    """Either the file is refused, or the byte was one that the zip format does not use and nothing changed."""
+    """Either the file is refused, or the byte was one that the zip format does not use and nothing
+    changed.
+    """
     content = bytearray(saved.read_bytes())
     truth = LinUCB.load(saved)
     for place in np.random.default_rng(0).integers(len(content), size=300):

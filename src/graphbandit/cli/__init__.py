@@ -1,4 +1,18 @@
-"""The command line: parse, call the library, print."""
+"""The command line: every command parses its options, calls the library and prints.
+
+| module | what is in it |
+|---|---|
+| `datasets` | `graphbandit datasets list`, `info` and `fetch` |
+| `figures` | `graphbandit demo` and `graphbandit reproduce` |
+| `experiments` | `graphbandit run` and `graphbandit tune` |
+| `leaderboard` | `graphbandit leaderboard` |
+| `diagnose` | `graphbandit diagnose` |
+| `evaluate` | `graphbandit evaluate` |
+| `serve` | `graphbandit serve` |
+| `console` | what they share: errors without a traceback, Ctrl-C, the progress bar, lists of names |
+
+The library is imported inside the commands, so that `--help` answers at once.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +21,14 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from . import data, experiments, figures
+from . import datasets, experiments, figures
 from .diagnose import diagnose
 from .evaluate import evaluate
 from .leaderboard import leaderboard
 from .serve import serve
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Bandits for many users who are joined by a graph.")
-app.add_typer(data.app, name="datasets")
+app.add_typer(datasets.app, name="datasets")
 app.command()(figures.demo)
 app.command()(figures.reproduce)
 app.command()(experiments.run)
@@ -26,7 +40,7 @@ app.command()(serve)
 
 
 @app.callback(invoke_without_command=True)
-def main(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+def main(version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
     """Bandits for many users who are joined by a graph."""
     if version:
         typer.echo(__version__)

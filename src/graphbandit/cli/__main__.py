@@ -1,4 +1,4 @@
-"""`python -m graphbandit.cli`."""
+"""Makes `python -m graphbandit.cli` work."""
 
 from . import app
 

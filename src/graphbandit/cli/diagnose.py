@@ -8,39 +8,53 @@ from typing import Annotated
 
 import typer
 
-from .common import guarded, progress_bar
+from .console import EDGES, AsJson, Quiet, guarded, progress_bar
 
 
 def diagnose(
-    log: Annotated[Path, typer.Argument(metavar="LOG", help="CSV (.gz too) or Parquet: user, reward, x0, x1, …; by time.")],
-    graph: Annotated[Path, typer.Option(metavar="EDGES", help="CSV (.gz too): user, friend and, if you like, weight.")],
-    out: Annotated[Path | None, typer.Option(help="Folder for diagnosis.json and diagnosis.png.", show_default=False)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of text.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    log: Annotated[
+        Path,
+        typer.Argument(
+            metavar="LOG",
+            help="Rewards in order of time: .csv, .csv.gz or .parquet with the columns user, reward, x0, x1, ….",
+        ),
+    ],
+    graph: Annotated[Path, typer.Option(metavar="EDGES", help=EDGES)],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Also write diagnosis.json and diagnosis.png into this folder.", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
     half_life: Annotated[
         float | None,
-        typer.Option(help="Observations of a user after which an old one counts half; tastes that drift.", show_default=False),
+        typer.Option(
+            help="For tastes that drift: an observation counts half after so many later ones of the same user.",
+            show_default=False,
+        ),
     ] = None,
-    shuffles: Annotated[int, typer.Option(min=1, help="Graphs with the users shuffled, to compare with.")] = 3,
-    seed: Annotated[int, typer.Option(min=0, help="Of the shuffles.")] = 0,
+    shuffles: Annotated[int, typer.Option(min=1, help="Number of graphs with shuffled users to compare with.")] = 3,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the shuffles.")] = 0,
 ) -> None:
-    """Does my graph help? Replay a log with the graph, without it and with its users shuffled."""
+    """Does my graph help? Learn a log of rewards with the graph, without it, and with its users
+    shuffled.
+    """
     from .. import diagnose as library
-    from ..diagnose.show import page, write
+    from ..diagnose.diagnosis_output import write_diagnosis
 
     with guarded():
         if out is not None:
-            out.mkdir(parents=True, exist_ok=True)  # what cannot be written to is noticed before the work
-        with progress_bar("rows", quiet) as move:
-            move(0, 1, "reading")
+            out.mkdir(parents=True, exist_ok=True)  # fail before the work if the folder cannot be made
+        with progress_bar("rows", quiet) as show:
+            show(0, 1, "reading")
             rows = library.read_log(log)
             joined = library.read_edges(graph, rows.ids or ())
-            move(0, len(rows) * (1 + shuffles), "compiling")
+            show(0, len(rows) * (1 + shuffles), "compiling")
 
             def progress(done: int, total: int) -> None:
-                move(done, total, "with the graph" if done <= len(rows) else "with its users shuffled")
+                show(done, total, "with the graph" if done <= len(rows) else "with its users shuffled")
 
             found = library.diagnose(rows, joined, half_life=half_life, shuffles=shuffles, seed=seed, progress=progress)
-        typer.echo(json.dumps(found.as_table(), indent=2, ensure_ascii=False) if as_json else page(found))
+        typer.echo(json.dumps(found.as_table(), indent=2, ensure_ascii=False) if as_json else library.as_text(found))
         if out is not None:
-            typer.echo(write(found, out), err=True)
+            typer.echo(write_diagnosis(found, out), err=True)

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import guarded, progress_bar
-from .leaderboard import listed
+from .console import EDGES, AsJson, Quiet, guarded, progress_bar, split_names
 
 if TYPE_CHECKING:
     from ..evaluation import DecisionLog
-    from ..experiments.worlds import Candidate
+    from ..experiments.experiment_worlds import ConfiguredPolicy
     from ..graph import UserGraph
 
 
@@ -22,64 +21,84 @@ def evaluate(
         Path,
         typer.Argument(
             metavar="LOG",
-            help="Folder with the service's decisions, rewards and arms.parquet; CSV (.gz too) or Parquet with user, arm, "
-            "propensity, reward, x0, x1, …; or the archive or folder of the Open Bandit Dataset.",
+            help="Decisions in order of time: a folder with decisions.parquet, rewards.parquet and arms.parquet, exported by "
+            "the service; a .csv, .csv.gz or .parquet with the columns user, arm, propensity, reward, x0, x1, …; or the "
+            "archive or folder of the Open Bandit Dataset.",
         ),
     ],
     policies: Annotated[
         list[str] | None,
-        typer.Option(help="Policies: linucb,adaptive or growable_rows; adaptive,linucb by default.", show_default=False),
+        typer.Option(
+            help="Names separated by commas; the option may be repeated. Default: adaptive,linucb.", show_default=False
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="A setting: alpha=0.5, or of one policy: graphucb.alpha=0.5.",
+            help="A setting: alpha=0.5 for all policies that have it, graphucb.alpha=0.5 for one. May be repeated.",
             show_default=False,
         ),
     ] = None,
-    graph: Annotated[
+    graph: Annotated[Path | None, typer.Option(metavar="EDGES", help=f"{EDGES} Default: no edges.", show_default=False)] = None,
+    arms: Annotated[
         Path | None,
-        typer.Option(metavar="EDGES", help="CSV (.gz too): user, friend, weight; else no edges.", show_default=False),
+        typer.Option(
+            help="Features of the arms, if the log has none: a table with the columns arm, x0, x1, ….", show_default=False
+        ),
     ] = None,
-    arms: Annotated[Path | None, typer.Option(help="For a flat log: arm, x0, x1, …", show_default=False)] = None,
-    train: Annotated[float, typer.Option(help="Share of the log to train on; the rest judges.")] = 0.5,
+    train: Annotated[
+        float, typer.Option(help="Share of the log, from its start, to train policies on; they are judged on the rest.")
+    ] = 0.5,
     missing: Annotated[
-        float | None, typer.Option(help="Reward of rounds that got none; else they are left out.", show_default=False)
+        float | None,
+        typer.Option(help="Reward of rounds that got none. Default: such rounds are left out.", show_default=False),
     ] = None,
-    uniform: Annotated[bool, typer.Option("--uniform", help="Unknown propensities are those of a uniform choice.")] = False,
-    by_user: Annotated[bool, typer.Option("--by-user", help="Intervals for users who are a sample of many more.")] = False,
+    uniform: Annotated[
+        bool, typer.Option("--uniform", help="Take unknown propensities to be those of a uniformly random choice.")
+    ] = False,
+    by_user: Annotated[
+        bool, typer.Option("--by-user", help="Cluster standard errors by user: for users who are a sample of many more.")
+    ] = False,
     floor: Annotated[
-        float | None, typer.Option(help="Of the replay: propensities below it are too small to be exact.", show_default=False)
+        float | None,
+        typer.Option(
+            help="Floor of the replay, which is exact if no propensity is below it. Default: the 5 % quantile.",
+            show_default=False,
+        ),
     ] = None,
-    behaviour: Annotated[str, typer.Option(help="Open Bandit: the logging policy, random or bts.")] = "random",
-    campaign: Annotated[str, typer.Option(help="Open Bandit: all, men or women.")] = "all",
-    dim: Annotated[int, typer.Option(min=1, help="Open Bandit: features of an item.")] = 10,
-    seed: Annotated[int, typer.Option(min=0, help="Of policies that draw, and of the replay.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of text.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress bar.")] = False,
+    behaviour: Annotated[str, typer.Option(help="Open Bandit Dataset: the logging policy, random or bts.")] = "random",
+    campaign: Annotated[str, typer.Option(help="Open Bandit Dataset: all, men or women.")] = "all",
+    dim: Annotated[int, typer.Option(min=1, help="Open Bandit Dataset: number of features of an item.")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of randomised policies and of the replay.")] = 0,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """What would another policy earn? Replay, IPS, SNIPS and doubly robust estimates from a log with propensities."""
+    """What would another policy earn? Doubly robust, SNIPS, IPS and replay estimates from a log
+    with propensities.
+    """
     from .. import evaluation
-    from ..evaluation.show import page
 
     with guarded():
-        makers = candidates(listed(policies) or ["adaptive", "linucb"], settings or [])
-        with progress_bar("steps", quiet) as move:
-            move(0, 1, "reading")
+        makers = candidates(split_names(policies) or ["adaptive", "linucb"], settings or [])
+        with progress_bar("steps", quiet) as show:
+            show(0, 1, "reading")
             rows, joined = _read(log, graph, arms, behaviour, campaign, dim)
             options: dict[str, Any] = dict(
                 share=train, missing=missing, uniform=uniform, by_user=by_user, floor=floor, seed=seed
             )
-            found = evaluation.evaluate(rows, joined, makers, **options, progress=move)
-        typer.echo(json.dumps(found.as_table(), indent=2, ensure_ascii=False, allow_nan=False) if as_json else page(found))
+            found = evaluation.evaluate(rows, joined, makers, **options, progress=show)
+        if as_json:
+            typer.echo(json.dumps(found.as_table(), indent=2, ensure_ascii=False, allow_nan=False))
+        else:
+            typer.echo(evaluation.as_text(found))
 
 
 def _read(
     log: Path, graph: Path | None, arms: Path | None, behaviour: str, campaign: str, dim: int
 ) -> tuple[DecisionLog, UserGraph]:
-    from .. import diagnose, graphs
+    from .. import graphs
     from ..evaluation import read_decisions, read_export, read_open_bandit
     from ..evaluation.open_bandit import is_open_bandit
 
@@ -91,13 +110,13 @@ def _read(
         log = log.parent
     rows = read_export(log) if log.is_dir() else read_decisions(log, arms)
     ids = rows.ids or ()
-    return rows, graphs.from_edges([], ids=ids) if graph is None else diagnose.read_edges(graph, ids)
+    return rows, graphs.from_edges([], ids=ids) if graph is None else graphs.read_edges(graph, ids)
 
 
-def candidates(names: list[str], settings: list[str]) -> dict[str, Candidate]:
+def candidates(names: list[str], settings: list[str]) -> dict[str, ConfiguredPolicy]:
     """The policies with their settings; `alpha=1` is for all that have one, `graphucb.alpha=1` for one."""
-    from ..experiments.tables import settings_of
-    from ..experiments.worlds import Candidate
+    from ..experiments.experiment_worlds import ConfiguredPolicy
+    from ..experiments.table_checks import settings_of
     from ..policies import POLICIES
 
     for name in names:
@@ -115,13 +134,13 @@ def candidates(names: list[str], settings: list[str]) -> dict[str, Candidate]:
         for name in takers:
             given[name][key] = _value(text)
     try:
-        return {name: Candidate(name, name, given[name]) for name in names}
+        return {name: ConfiguredPolicy(name, name, given[name]) for name in names}
     except ValueError as error:
         raise ValueError(str(error).replace("[[policy]]", "policy")) from None
 
 
 def _value(text: str) -> Any:
-    """A number, true, false, null or a list, as JSON has them; anything else is a string."""
+    """The value of a setting: as JSON if it is JSON, else as a string."""
     try:
         return json.loads(text)
     except json.JSONDecodeError:

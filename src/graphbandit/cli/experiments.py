@@ -10,24 +10,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .common import guarded, progress_bar
+from .console import AsJson, Quiet, guarded, progress_bar
 
 if TYPE_CHECKING:
     from ..experiments import Experiment
 
-Spec = Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="The experiment; docs/own-experiments.md shows one.")]
-Out = Annotated[Path, typer.Option(help="Folder in which the experiment gets a folder of its name.")]
-Workers = Annotated[int | None, typer.Option(min=1, help="Processes, in place of the number in the file.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON in place of tables.")]
+Spec = Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="The experiment; see docs/own-experiments.md.")]
+Out = Annotated[Path, typer.Option(help="Results go into a folder in this one, named after the experiment.")]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Number of processes. Default: the one in the file.", show_default=False)
+]
 
 
 def run(spec: Spec, out: Out = Path("results"), workers: Workers = None, quiet: Quiet = False, as_json: AsJson = False) -> None:
-    """Run an experiment that is described in a TOML file; interrupted, the same command continues."""
+    """Run an experiment that is described in a TOML file. After an interruption, the same command
+    continues.
+    """
     from .. import experiments
-    from ..experiments.run import table
+    from ..experiments.run_experiment import table
 
-    with _loaded(spec, out, quiet) as (experiment, progress):
+    with _open_experiment(spec, out, quiet) as (experiment, progress):
         summary = experiments.run(experiment, out, workers=workers, progress=progress)
     typer.echo(json.dumps(summary, indent=2) if as_json else table(summary))
     typer.echo(f"written to {out / experiment.name}", err=True)
@@ -36,21 +38,23 @@ def run(spec: Spec, out: Out = Path("results"), workers: Workers = None, quiet: 
 def tune(
     spec: Spec, out: Out = Path("results"), workers: Workers = None, quiet: Quiet = False, as_json: AsJson = False
 ) -> None:
-    """Choose the settings that the file's [tune] table lists, on seeds that `run` does not report."""
+    """Choose among the settings that the file lists in its table `tune`, on other seeds than those
+    of `run`.
+    """
     from .. import experiments
-    from ..experiments.run import tuned_page, tuned_table
+    from ..experiments.run_experiment import tuned_page, tuned_table
 
-    with _loaded(spec, out, quiet) as (experiment, progress):
+    with _open_experiment(spec, out, quiet) as (experiment, progress):
         tuned = experiments.tune_experiment(experiment, out, workers=workers, progress=progress)
     typer.echo(json.dumps(tuned_table(experiment, tuned), indent=2) if as_json else tuned_page(experiment, tuned))
     typer.echo(f"written to {out / experiment.name / 'tuned.json'}", err=True)
 
 
 @contextmanager
-def _loaded(spec: Path, out: Path, quiet: bool) -> Iterator[tuple[Experiment, Callable[[int, int], None] | None]]:
-    """The experiment and its progress bar; Ctrl-C counts what is kept."""
+def _open_experiment(spec: Path, out: Path, quiet: bool) -> Iterator[tuple[Experiment, Callable[[int, int], None] | None]]:
+    """The experiment and its progress callback; on Ctrl-C, say how many finished runs are kept."""
     from ..experiments import load
-    from ..experiments.run import count_kept
+    from ..experiments.run_experiment import count_kept
 
     with guarded():
         experiment = load(spec)
@@ -59,5 +63,5 @@ def _loaded(spec: Path, out: Path, quiet: bool) -> Iterator[tuple[Experiment, Ca
         count, folder = count_kept(experiment, out)
         return f"{count} finished runs are kept in {folder}; the same command continues from them"
 
-    with guarded(kept), progress_bar(experiment.name, quiet) as move:
-        yield experiment, None if quiet else lambda done, total: move(done, total, "")
+    with guarded(kept), progress_bar(experiment.name, quiet) as show:
+        yield experiment, None if quiet else lambda done, total: show(done, total, "")

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from ..compute.compiler import is_compiling
-from .common import guarded
+from .console import guarded
 
 
 def serve(
@@ -21,18 +21,18 @@ def serve(
     store: Annotated[
         str | None, typer.Option(metavar="URL", help="sqlite:///state.db (the default) or postgresql://user@host/name.")
     ] = None,
-    policy: Annotated[str | None, typer.Option(help="Name of the policy of a new store; adaptive by default.")] = None,
+    policy: Annotated[str | None, typer.Option(help="Policy of a new store; adaptive by default.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Share of decisions that are uniform, in a new store.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of everything that is drawn.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of a new store's random numbers; 0 by default.")] = None,
     host: Annotated[str | None, typer.Option(help="Address to bind to; 127.0.0.1 by default.")] = None,
     port: Annotated[int | None, typer.Option(help="8000 by default.")] = None,
     token_file: Annotated[Path | None, typer.Option(help="File with bearer tokens, one a line.")] = None,
-    rate: Annotated[float | None, typer.Option(help="Requests a second for each token; 0: no limit.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Requests a second for each token; 0 for no limit.")] = None,
     snapshots: Annotated[Path | None, typer.Option(help="Folder for snapshots.")] = None,
     snapshot_every: Annotated[int | None, typer.Option(help="Events between two snapshots.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with any of these settings, and a table [params].")] = None,
-    demo: Annotated[bool, typer.Option("--demo", help="A simulated population uses the service; nothing is kept.")] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Let a simulated population use the service; keep nothing.")] = False,
 ) -> None:
     """Recommendations over HTTP, from a policy whose every decision and reward is in a durable log.
 
@@ -41,11 +41,11 @@ def serve(
     flags: dict[str, Any] = dict(graph=graph, arms=arms, store=store, policy=policy, epsilon=epsilon, seed=seed, host=host)
     flags |= dict(port=port, token_file=token_file, rate=rate, snapshots=snapshots, snapshot_every=snapshot_every)
     kept = "nothing is kept of a demo" if demo else "what was acknowledged is in the store"
-    with ended_at_once(), guarded(lambda: kept):
+    with immediate_exit(), guarded(lambda: kept):
         try:
-            from ..serving import settings
-            from ..serving.run import serve as run
-            from ..serving.store import Unavailable
+            from ..serving.operations import settings
+            from ..serving.start import serve as run
+            from ..serving.store.database import Unavailable
         except ImportError as error:
             raise ValueError(f"the service needs {error.name}: pip install 'graphbandit[serve]'.") from None
         try:
@@ -55,8 +55,9 @@ def serve(
 
 
 @contextmanager
-def ended_at_once() -> Iterator[None]:
-    """A thread that is still compiling does not survive the end of the interpreter: end the process without that."""
+def immediate_exit() -> Iterator[None]:
+    """End the process at once if a thread is still compiling: the interpreter would crash on its
+    way out."""
     code = 0
     try:
         yield

@@ -36,7 +36,10 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         own = hashlib.sha256(Path(function.__code__.co_filename).read_bytes()).hexdigest()
-        self._cache_file._source_stamp = (own, source_digest(*KERNEL_ROOMS))
+        index = self._cache_file
+        # As part of the version, the stamp is compared before the rest of an index is unpickled: that may name types
+        # which have moved since. The time of the file, Numba's own stamp, no longer counts.
+        index._version, index._source_stamp = (index._version, own, source_digest(*KERNEL_ROOMS)), None
 
 
 def compiled(function: F, *, cache: bool = True) -> F:
@@ -56,10 +59,21 @@ def python_function(function: F) -> F:
 
 
 def specialise(function: Callable[..., Any], choose: Callable[[type], Callable[..., Any]]) -> None:
-    """Let compiled code that calls `function` contain `choose(type of the first argument)` in its place."""
+    """Let compiled code that calls `function` call `choose(type of the first argument)` in its place.
+
+    The kernel is called as it was compiled, not handed over as source: each caller would compile it again.
+    """
 
     def implementation(first: Any, *rest: Any) -> Any:
-        return python_function(choose(first.instance_class))
+        kernel = choose(first.instance_class)
+
+        def call(first: Any, *rest: Any) -> Any:
+            return kernel(first, *rest)
+
+        # Machine code is linked by name and types of arguments. Names must differ, or cached code could call another kernel.
+        source = python_function(kernel)
+        call.__qualname__ = f"{function.__name__} by {source.__module__}.{source.__qualname__}"
+        return call
 
     overload(function, strict=False)(implementation)  # strict would compare the names of parameters
 

@@ -16,6 +16,8 @@ from .compiler import specialise
 class Generic:
     """A kernel with an implementation for each registered type."""
 
+    __name__: str
+
     def __init__(self, signature: Callable[..., Any]) -> None:
         update_wrapper(self, signature)
         self._implementations: dict[type, Callable[..., Any]] = {}

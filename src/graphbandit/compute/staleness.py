@@ -14,8 +14,6 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1]
 KERNEL_ROOMS = ("compute", "policies", "solvers")
 """What a kernel may contain: a compiled loop holds the code of all kernels that it calls, from any of these rooms."""
-RUN_ROOMS = (*KERNEL_ROOMS, "environments", "experiments", "graph.py", "graphs.py", "live_graph.py", "signals.py")
-"""What the numbers of a simulated run depend on, besides the world, which is compared by its contents."""
 
 
 @cache

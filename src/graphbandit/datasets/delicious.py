@@ -1,26 +1,28 @@
-"""Delicious, HetRec 2011: bookmarks, a real graph of contacts, and tags."""
+"""Delicious, HetRec 2011: bookmarks, contacts, and tags."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .files import Files
+from .dataset_files import Files
 from .lastfm import social_graph, tag_counts
-from .ratings import Ratings, numbered
+from .ratings import Ratings, row_numbers
 
 FILE = "user_taggedbookmarks.dat"
 TIME = ("day", "month", "year", "hour", "minute", "second")
 
 
 def load(files: Files) -> Ratings:
-    """1,867 users, 104,799 pairs of a user and a bookmark, each with the value 1; 7,664 pairs of contacts."""
+    """1,867 users, 104,799 pairs of a user and a bookmark, each with the value 1; 7,664 pairs of
+    contacts.
+    """
     tagged = files.integers(FILE, ("userID", "bookmarkID", "tagID", *TIME), header=True)
     contacts = files.integers("user_contacts.dat", ("userID", "contactID", *(f"date_{part}" for part in TIME)), header=True)
-    pairs = np.unique(tagged[:, :2], axis=0)  # one row for each tag: a bookmark with five tags is listed five times
-    _, user_ids = numbered(np.concatenate([pairs[:, 0], contacts[:, :2].ravel()]))
-    item, item_ids = numbered(pairs[:, 1])
+    pairs = np.unique(tagged[:, :2], axis=0)  # the file has one row for each tag of a bookmark
+    _, user_ids = row_numbers(np.concatenate([pairs[:, 0], contacts[:, :2].ravel()]))
+    item, item_ids = row_numbers(pairs[:, 1])
     return Ratings(
-        numbered(pairs[:, 0], user_ids)[0],
+        row_numbers(pairs[:, 0], user_ids)[0],
         item,
         np.ones(len(pairs)),
         user_ids=user_ids,

@@ -1,4 +1,7 @@
-"""Download with resume: a cut costs nothing but the time to ask again."""
+"""Downloads that are resumed after an interruption.
+
+The partial file is kept on purpose, so this is not an atomic write of `storage.atomic`.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +13,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .files import DatasetError
+from .dataset_files import DatasetError
 from .source import Source
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
 
 CHUNK = 1 << 16
-Progress = Callable[[int, int | None], None]
+ByteProgress = Callable[[int, int | None], None]
+"""`progress(bytes done, bytes in all)`; None if the server does not say how many."""
 
 
-def download(source: Source, folder: Path, *, progress: Progress | None = None, attempts: int = 3, timeout: float = 30) -> Path:
-    """Fetch the official archive into `folder` and return its path; nothing is done when it is there already.
+def download(
+    source: Source, folder: Path, *, progress: ByteProgress | None = None, attempts: int = 3, timeout: float = 30
+) -> Path:
+    """Download the official archive into `folder`, unless it is there already, and return its path.
 
-    Bytes go to `<archive>.part`, which is kept when the line is cut and continued from there by the next attempt or the next
-    call. Only an archive whose checksum is right gets its name.
+    Bytes go to `<archive>.part`. After an interruption that file is kept, and the next attempt or
+    the next call continues it. The file is renamed to its final name when its checksum is right.
     """
-    from http.client import HTTPException  # here, for the sake of the time that `import graphbandit` takes
+    from http.client import HTTPException  # slow to import
 
     if source.url is None:
         raise DatasetError(f"{source.name} cannot be fetched. {source.how_to_get()}")
@@ -46,14 +52,16 @@ def download(source: Source, folder: Path, *, progress: Progress | None = None, 
         if total is None or done == total:
             break
     else:
-        raise DatasetError(f"{source.url} was cut after {done} of {total} bytes.{_kept(part)}")
+        raise DatasetError(f"{source.url} was interrupted after {done} of {total} bytes.{_kept(part)}")
     verify(source, part)
     part.replace(target)
     return target
 
 
 def verify(source: Source, path: Path) -> None:
-    """Compare with the published SHA-256, or, without one, with the checksums inside the zip; remove what is wrong."""
+    """Check the published SHA-256 or, if there is none, the checksums inside the zip; delete a
+    wrong file and raise.
+    """
     if source.sha256 is not None:
         with path.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
@@ -70,8 +78,10 @@ def verify(source: Source, path: Path) -> None:
         raise DatasetError(f"{source.archives[0]} from {source.url} is not what it should be: {problem}. It was removed.")
 
 
-def _continue(url: str, part: Path, progress: Progress | None, timeout: float) -> tuple[int, int | None]:
-    """Append what is missing to `part`; return its size now, and the size that it should have, if the server says."""
+def _continue(url: str, part: Path, progress: ByteProgress | None, timeout: float) -> tuple[int, int | None]:
+    """Append the missing bytes to `part`; return its size, and the size of the whole file if the
+    server says it.
+    """
     import urllib.error
     import urllib.request
 
@@ -84,13 +94,13 @@ def _continue(url: str, part: Path, progress: Progress | None, timeout: float) -
         if error.code != 416:
             raise
         total = _total(error.headers.get("Content-Range"))
-        if total == begin:  # all of it had arrived before
+        if total == begin:  # the file was complete
             return begin, total
-        part.unlink()  # it is append_rows than the file: not a part of it
+        part.unlink()  # it is longer than the file, so it is not a part of it
         return _continue(url, part, progress, timeout)
     with response:
         resumed = response.status == 206
-        done = begin if resumed else 0  # a server without ranges sends everything again
+        done = begin if resumed else 0  # a server without range requests sends the whole file
         length = response.headers.get("Content-Length")
         total = _total(response.headers.get("Content-Range")) if resumed else int(length) if length else None
         with part.open("r+b" if resumed else "wb") as file:

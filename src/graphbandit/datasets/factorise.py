@@ -1,4 +1,4 @@
-"""Matrix factorisation by alternating least squares: fills in the ratings that nobody gave."""
+"""Matrix factorisation by alternating least squares: predicts the ratings that are missing."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 from ..compute.arrays import Floats, Indices
 from ..compute.compiler import compiled
 from ..compute.linalg import cholesky, solve_cholesky
+from ..validate import POSITIVE, check, count
 from .ratings import Ratings
 
-START = 0.1  # standard deviation of the first factors: small, so that the first half-step decides
+START = 0.1  # standard deviation of the initial factors: small, so that the data outweigh them at once
 
 
 class Factors(NamedTuple):
@@ -30,26 +31,28 @@ class Factors(NamedTuple):
 def factorise(
     ratings: Ratings, dim: int = 10, *, penalty: float = 0.02, sweeps: int = 15, offset: bool = False, seed: int = 0
 ) -> Factors:
-    """Minimise Σ (r_ui - offset - p_u·q_i)² + penalty (Σ_u n_u ‖p_u‖² + Σ_i m_i ‖q_i‖²) over the given ratings.
+    """Minimise Σ (r_ui - offset - p_u·q_i)² + penalty (Σ_u n_u ‖p_u‖² + Σ_i m_i ‖q_i‖²) over the
+    given ratings.
 
-    r is the rating divided by the largest one, n_u the number of ratings of user u and m_i that of item i: a penalty that
-    grows with the number of ratings needs no tuning per data set (Zhou et al., 2008).
+    Here r is the rating divided by the largest one, n_u the number of ratings of user u, and m_i
+    that of item i. A penalty that grows with the number of ratings needs no tuning per data set
+    (Zhou et al., 2008).
 
     Parameters
     ----------
     ratings : Ratings
-        None negative, not all zero.
+        Values must not be negative, and not all zero.
     dim : int
         Number of latent features.
     penalty : float
         Positive; 0.02 is near the best on MovieLens 100K.
     sweeps : int
-        Each solves for all users, then for all items, exactly.
+        Number of sweeps. Each solves exactly for all users, then for all items.
     offset : bool
-        Subtract the mean rating first. Without it the product alone makes up the rating, as in the paper, and one latent
-        direction is spent on the mean.
+        Subtract the mean rating first. Without it, as in the paper, the product alone is the
+        rating, and one latent direction is spent on the mean.
     seed : int
-        Of the factors to start from.
+        Seed of the initial factors.
 
     Examples
     --------
@@ -57,12 +60,9 @@ def factorise(
     >>> factorise(ratings, 1, penalty=1e-4).predict([2], [1]).round(1)  # the missing one
     array([2.])
     """
-    if not isinstance(dim, int | np.integer) or dim < 1:
-        raise ValueError(f"dim must be a positive integer, but it is {dim!r}.")
-    if not 0 < penalty < np.inf:
-        raise ValueError(f"penalty must be a positive number, but it is {penalty!r}.")
-    if not isinstance(sweeps, int | np.integer) or sweeps < 1:
-        raise ValueError(f"sweeps must be a positive integer, but it is {sweeps!r}.")
+    check("dim", dim, count())
+    check("penalty", penalty, POSITIVE)
+    check("sweeps", sweeps, count())
     if ratings.value.min() < 0 or ratings.value.max() <= 0:
         raise ValueError("ratings must not be negative and not all zero, to be scaled to [0, 1].")
     scale = float(ratings.value.max())
@@ -79,7 +79,9 @@ def factorise(
 
 @compiled
 def solve_rows(start: Indices, column: Indices, value: Floats, fixed: Floats, penalty: float, out: Floats) -> None:
-    """out[r] = (Σ q qᵀ + penalty n_r I)⁻¹ Σ value q over the n_r entries of row r, q the row of `fixed` of their column."""
+    """out[r] = (Σ q qᵀ + penalty n_r I)⁻¹ Σ value q, over the n_r entries of row r; q is the row of
+    `fixed` of their column.
+    """
     dim = fixed.shape[1]
     gram, factor = np.empty((dim, dim)), np.empty((dim, dim))
     for row in range(out.shape[0]):
@@ -93,7 +95,7 @@ def solve_rows(start: Indices, column: Indices, value: Floats, fixed: Floats, pe
                 out[row, i] += value[entry] * q[i]
                 for j in range(i + 1):
                     gram[i, j] += q[i] * q[j]
-        count = start[row + 1] - start[row]
-        if count:  # a row without entries stays at zero
-            cholesky(gram, penalty * count, factor)  # reads the lower half only
+        entries = start[row + 1] - start[row]
+        if entries:  # a row without entries stays at zero
+            cholesky(gram, penalty * entries, factor)  # reads the lower half only
             solve_cholesky(factor, out[row])

@@ -1,4 +1,4 @@
-"""Last.fm, HetRec 2011: plays of artists, a real graph of friends, and tags."""
+"""Last.fm, HetRec 2011: play counts of artists, friendships, and tags."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from scipy import sparse
 from .. import graphs
 from ..compute.arrays import Ints
 from ..graph import UserGraph
-from .files import Files
-from .ratings import Ratings, numbered
+from .dataset_files import Files
+from .ratings import Ratings, row_numbers
 
 FILE = "user_artists.dat"
 
@@ -19,10 +19,10 @@ def load(files: Files) -> Ratings:
     plays = files.integers(FILE, ("userID", "artistID", "weight"), header=True)
     friends = files.integers("user_friends.dat", ("userID", "friendID"), header=True)
     tagged = files.integers("user_taggedartists.dat", ("userID", "artistID", "tagID", "day", "month", "year"), header=True)
-    _, user_ids = numbered(np.concatenate([plays[:, 0], friends.ravel()]))
-    item, item_ids = numbered(plays[:, 1])
+    _, user_ids = row_numbers(np.concatenate([plays[:, 0], friends.ravel()]))
+    item, item_ids = row_numbers(plays[:, 1])
     return Ratings(
-        numbered(plays[:, 0], user_ids)[0],
+        row_numbers(plays[:, 0], user_ids)[0],
         item,
         plays[:, 2].astype(np.float64),
         user_ids=user_ids,
@@ -33,16 +33,20 @@ def load(files: Files) -> Ratings:
 
 
 def social_graph(pairs: Ints, user_ids: Ints) -> UserGraph:
-    """One edge for each pair of ids, whichever way and however often it is listed; nobody is its own friend."""
+    """One edge for each pair of different ids, in whatever direction and however often it is
+    listed.
+    """
     apart = pairs[pairs[:, 0] != pairs[:, 1]]
-    adjacency = graphs.from_edges(numbered(apart.ravel(), user_ids)[0].reshape(-1, 2), n_users=len(user_ids)).adjacency
+    adjacency = graphs.from_edges(row_numbers(apart.ravel(), user_ids)[0].reshape(-1, 2), n_users=len(user_ids)).adjacency
     return UserGraph(adjacency, user_ids.tolist())
 
 
 def tag_counts(items: Ints, tags: Ints, item_ids: Ints) -> sparse.csr_array:
-    """(n_items, n_tags) how often each tag was given to each item; tags of other items are left out."""
-    row, _ = numbered(items, item_ids)
-    column, tag_ids = numbered(tags)
+    """(n_items, n_tags) counts of each tag on each item; items that are not in `item_ids` are left
+    out.
+    """
+    row, _ = row_numbers(items, item_ids)
+    column, tag_ids = row_numbers(tags)
     known = row >= 0
     shape = len(item_ids), len(tag_ids)
     return sparse.csr_array((np.ones(known.sum()), (row[known], column[known])), shape=shape)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .files import Files
-from .ratings import Ratings, numbered
+from .dataset_files import Files
+from .ratings import Ratings, row_numbers
 
 FILE = "u.data"
 
@@ -18,6 +18,6 @@ def load(files: Files) -> Ratings:
 def from_table(files: Files, name: str, separator: str) -> Ratings:
     """Ratings from a table of user, film, rating and time."""
     table = files.integers(name, ("user", "film", "rating", "time"), separator=separator)
-    user, user_ids = numbered(table[:, 0])
-    item, item_ids = numbered(table[:, 1])
+    user, user_ids = row_numbers(table[:, 0])
+    item, item_ids = row_numbers(table[:, 1])
     return Ratings(user, item, table[:, 2].astype(np.float64), user_ids=user_ids, item_ids=item_ids)

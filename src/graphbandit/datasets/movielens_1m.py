@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .files import Files
+from .dataset_files import Files
 from .movielens_100k import from_table
 from .ratings import Ratings
 

@@ -1,4 +1,6 @@
-"""The Netflix prize: `combined_data_1.txt` … `combined_data_4.txt`, films with their ratings below them."""
+"""The Netflix prize: `combined_data_1.txt` … `combined_data_4.txt`, each a list of films with their
+ratings below.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +10,27 @@ import numpy as np
 
 from ..compute.arrays import Ints
 from ..compute.compiler import compiled
-from .files import NEWLINE, Bytes, DatasetError, Files, line, line_end, parse_integer
-from .ratings import Ratings, numbered
+from .dataset_files import NEWLINE, Bytes, DatasetError, Files, line, line_end, parse_integer
+from .ratings import Ratings, row_numbers
 
 FILE = "combined_data_1.txt"
 COLON, COMMA, DASH = (ord(character) for character in ":,-")
 
 
 def load(files: Files) -> Ratings:
-    """480,189 users, 17,770 films, 100,480,507 ratings from 1 to 5, or whichever of the four files are there."""
+    """480,189 users, 17,770 films, 100,480,507 ratings from 1 to 5; fewer if only some of the four
+    files are there.
+    """
     parts = [name for name in files.names() if re.fullmatch(r"combined_data_\d+\.txt", name)]
     tables = [read(files, name) for name in parts or [FILE]]
     table = tables[0] if len(tables) == 1 else np.concatenate(tables)
-    user, user_ids = numbered(table[:, 1])
-    item, item_ids = numbered(table[:, 0])
+    user, user_ids = row_numbers(table[:, 1])
+    item, item_ids = row_numbers(table[:, 0])
     return Ratings(user, item, table[:, 2].astype(np.float64), user_ids=user_ids, item_ids=item_ids)
 
 
 def read(files: Files, name: str) -> Ints:
-    """(n, 3) film, user and rating."""
+    """(n, 3) film, user and rating of each rating in one file."""
     content = files.read(name)
     text = np.frombuffer(content, dtype=np.uint8)
     table = np.empty((np.count_nonzero(text == NEWLINE) + 1, 3), dtype=np.int64)
@@ -41,7 +45,9 @@ def read(files: Files, name: str) -> Ints:
 
 @compiled
 def parse_films(text: Bytes, table: Ints) -> tuple[int, int]:
-    """Fill `table` with film, user, rating; return the number of ratings, and the first bad line or 0."""
+    """Fill `table` with film, user, rating; return the number of ratings, and the first bad line or
+    0.
+    """
     place, number, row, film = 0, 0, 0, -1
     after = np.array([COMMA, COMMA, DASH, DASH])  # what follows each field of a rating but the last
     fields = np.empty(5, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""`Ratings`: the one in-memory form of every data set."""
+"""`Ratings`: every data set in memory has this form."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from scipy import sparse
 
 from ..compute.arrays import Floats, Indices, Ints
 from ..graph import UserGraph
+from ..validate import check, count_up_to
 
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """Who rated (listened to, bookmarked) what, and how much; with the friends and the tags, where the data set has them.
+    """Who rated (or played, or bookmarked) what, and how much; with a social graph and tags, if the
+    data set has them.
 
     Parameters
     ----------
@@ -24,7 +26,7 @@ class Ratings:
     value : (n,) floats
         The rating, the number of plays, or 1.
     user_ids, item_ids : arrays
-        The id that the data set uses for each row.
+        The id of each row in the data set.
     graph : UserGraph, optional
         The data set's own social graph, over the same users.
     item_tags : (n_items, n_tags) sparse matrix, optional
@@ -91,7 +93,7 @@ class Ratings:
         return len(self.item_ids)
 
     def matrix(self) -> sparse.csr_array:
-        """The ratings as a sparse (n_users, n_items) matrix; an entry that is not stored was not rated."""
+        """The ratings as a sparse (n_users, n_items) matrix, without entries for missing ratings."""
         matrix = sparse.csr_array((self.value, (self.user, self.item)), shape=(self.n_users, self.n_items))
         if matrix.nnz != len(self.value):
             raise ValueError(f"ratings must be of distinct pairs, but {len(self.value) - matrix.nnz} repeat an earlier one.")
@@ -99,7 +101,8 @@ class Ratings:
         return matrix
 
     def densest(self, n_users: int, n_items: int) -> Ratings:
-        """The `n_users` most active users, and the `n_items` items that they rated most; ties go to the lower row.
+        """The `n_users` most active users, and the `n_items` items that they rated most; ties go to
+        the lower row.
 
         >>> Ratings([0, 1, 1, 2], [0, 0, 1, 1], [1, 2, 3, 4], user_ids=[7, 8, 9], item_ids=[3, 5]).densest(2, 1).value
         array([1., 2.])
@@ -123,12 +126,14 @@ class Ratings:
         )
 
 
-def numbered(ids: npt.NDArray[np.int64], known: npt.NDArray[np.int64] | None = None) -> tuple[Indices, Ints]:
-    """The row of each id, and the distinct ids in ascending order; an id that is not `known`, when given, has row -1.
+def row_numbers(ids: npt.NDArray[np.int64], known: npt.NDArray[np.int64] | None = None) -> tuple[Indices, Ints]:
+    """The row of each id, and the distinct ids in ascending order.
 
-    >>> numbered(np.array([30, 10, 30]))
+    With `known`, rows are positions in that array, and other ids have row -1.
+
+    >>> row_numbers(np.array([30, 10, 30]))
     (array([1, 0, 1], dtype=int32), array([10, 30]))
-    >>> numbered(np.array([30, 20]), known=np.array([10, 30]))[0]
+    >>> row_numbers(np.array([30, 20]), known=np.array([10, 30]))[0]
     array([ 1, -1], dtype=int32)
     """
     if known is None:
@@ -144,7 +149,6 @@ def _check_rows(rows: Indices, count: int, name: str) -> None:
 
 
 def _most_frequent(rows: Indices, count: int, wanted: int, name: str) -> Ints:
-    if not isinstance(wanted, int | np.integer) or not 1 <= wanted <= count:
-        raise ValueError(f"{name} must lie between 1 and {count}, what there is, but it is {wanted!r}.")
+    check(name, wanted, count_up_to(count, "as many as there are"))
     order = np.argsort(-np.bincount(rows, minlength=count), kind="stable")
     return np.sort(order[:wanted])

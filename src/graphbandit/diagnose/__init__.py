@@ -1,17 +1,21 @@
-"""Does my graph help? A log of rewards, replayed with the graph, without it and with its users shuffled.
+"""Does my graph help? A log of rewards is learned with the graph, without it, and with its users
+shuffled.
 
-| module | |
+| module | what is in it |
 |---|---|
-| `logs` | `Log`; `read_log` and `read_edges` from files |
-| `replay` | a log through a policy, compiled |
+| `reward_log` | `RewardLog`; `read_log` reads one from a file, `learn_log` teaches it to a policy |
 | `diagnosis` | `diagnose` and the `Diagnosis` that it returns |
-| `show` | the same as a page of text, JSON and a picture |
+| `diagnosis_output` | a diagnosis as text, as JSON and as a picture |
 """
 
 from __future__ import annotations
 
+from ..graphs import read_edges
 from .diagnosis import Diagnosis, diagnose
-from .logs import Log, read_edges, read_log
-from .replay import replay
+from .diagnosis_output import as_text
+from .reward_log import RewardLog, learn_log, read_log
 
-__all__ = ["Diagnosis", "Log", "diagnose", "read_edges", "read_log", "replay"]
+Log = RewardLog
+"""The name of `RewardLog` in version 0.1.0."""
+
+__all__ = ["Diagnosis", "Log", "RewardLog", "as_text", "diagnose", "learn_log", "read_edges", "read_log"]

@@ -1,4 +1,6 @@
-"""Does my graph help? One log, learned with the graph and with its users shuffled, each judged against no graph at all."""
+"""`diagnose`: a log is learned with the graph and with its users shuffled, and each is compared
+with no graph.
+"""
 
 from __future__ import annotations
 
@@ -11,42 +13,49 @@ import numpy as np
 from ..compute.arrays import Floats, Ints
 from ..graph import UserGraph
 from ..policies import AdaptiveGraphUCB
-from ..policies.adaptive.policy import ALPHAS, KINDS
-from ..policies.adaptive.report import CLEAR, Report, effective_strength, evidence_difference, model_weights, times
-from ..policies.core.policy import check_count, check_positive
-from .logs import Log
+from ..policies.adaptive.evidence import KINDS
+from ..policies.adaptive.graph_report import CLEAR, Report, effective_strength, evidence_difference, model_weights, times
+from ..policies.adaptive.policy import ALPHAS
+from ..validate import POSITIVE, check, count, optional
+from .reward_log import RewardLog
 
-POINTS = 400  # at which curves are noted
+POINTS = 400  # of a curve
 Progress = Callable[[int, int], None]
-"""`progress(rows done, rows in all)`; a log is learned once for the graph and once for every shuffle."""
+"""`progress(rows done, rows in all)`; the log is learned once for the graph and once for every
+shuffle.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """What a log says about a graph. Curves are noted at `rounds`; log evidence is in nats."""
+    """What a log says about a graph. Curves have a point at each of `rounds`; log evidence is in
+    nats.
+    """
 
-    report: Report  # of the policy on the graph, after the whole log
+    report: Report  # of a policy that has learned the whole log with the graph
     rounds: Ints  # (points,)
-    difference: Floats  # (points,), log evidence with the graph, less that of the best model without it
+    difference: Floats  # (points,), log evidence with the graph minus that of the best model without it
     shuffled: Floats  # (shuffles, points), the same on graphs with the users shuffled
-    strength: Floats  # (points,), effective strength on the graph
+    strength: Floats  # (points,), effective strength of the graph
     n_users: int  # of the log
     n_edges: int
     seed: int
 
     @property
     def over_shuffled(self) -> float:
-        """How many nats more the rewards are expected with the graph than with the best shuffled one."""
+        """Log evidence with the graph minus that with the best shuffled one, in nats."""
         return float(self.difference[-1] - self.shuffled[:, -1].max())
 
     @property
     def beats_shuffled(self) -> bool:
-        """By 3 nats, and by more than shuffles differ among themselves."""
+        """Whether the graph is better by 3 nats, and by more than the shuffles differ among
+        themselves.
+        """
         return self.over_shuffled > max(CLEAR, float(np.ptp(self.shuffled[:, -1])))
 
     @property
     def verdict(self) -> Literal["too few", "helps", "no better than shuffled", "no difference", "hurts"]:
-        """As of the report, but a graph that helps must also be better than shuffled ones."""
+        """The verdict of the report; to help, a graph must also be better than shuffled ones."""
         verdict = self.report.verdict
         return "no better than shuffled" if verdict == "helps" and not self.beats_shuffled else verdict
 
@@ -54,7 +63,7 @@ class Diagnosis:
         return f"{self.finding()} {self.report.details()}"
 
     def finding(self) -> str:
-        """The answer in plain words."""
+        """The verdict as a sentence."""
         report, n = self.report, len(self.shuffled)
         if self.verdict == "too few":
             return report.finding()
@@ -120,7 +129,7 @@ class Diagnosis:
 
 
 def diagnose(
-    log: Log,
+    log: RewardLog,
     graph: UserGraph,
     *,
     half_life: float | None = None,
@@ -128,21 +137,24 @@ def diagnose(
     seed: int = 0,
     progress: Progress = lambda done, total: None,
 ) -> Diagnosis:
-    """Replay a log through `AdaptiveGraphUCB` on the graph, and on graphs with its users shuffled.
+    """Let `AdaptiveGraphUCB` learn a log on the graph, and on graphs with its users shuffled, and
+    compare the evidence.
 
     Parameters
     ----------
-    log : Log
-        In order of time. Add a column of ones to the features if rewards do not average to zero.
+    log : RewardLog
+        In order of time. The model has no intercept: add a feature that is always 1 if rewards do
+        not average to zero.
     graph : UserGraph
-        Its users are those of the log, and maybe more.
+        It must contain the users of the log; it may have more.
     half_life : float, optional
         For tastes that drift, as in `AdaptiveGraphUCB`.
     shuffles : int
-        How many shuffled graphs to compare with. Only users of the log change places: dealt over users of whom nothing
-        is known, the control would have less to go by than the graph.
+        Number of shuffled graphs to compare with. Only users of the log change places: if their
+        data were moved to users without any, the control would have less information than the
+        graph.
     seed : int
-        Of the shuffles.
+        Seed of the shuffles.
 
     Examples
     --------
@@ -152,12 +164,12 @@ def diagnose(
     >>> user, features = rng.integers(40, size=800), signals.unit_arms(800, 3, seed=3)
     >>> tastes = signals.smooth(graph, 3, gamma=7, seed=1)
     >>> reward = (features * tastes[user]).sum(axis=1) + 0.3 * rng.standard_normal(800)
-    >>> diagnose(Log(user, features, reward), graph).verdict
+    >>> diagnose(RewardLog(user, features, reward), graph).verdict
     'helps'
     """
-    check_count(shuffles=shuffles)
-    check_count(0, seed=seed)
-    check_positive(half_life=1.0 if half_life is None else half_life)
+    check("shuffles", shuffles, count())
+    check("seed", seed, count(0))
+    check("half_life", half_life, optional(POSITIVE))
     if not len(log):
         raise ValueError("log has no rows: there is nothing to learn from.")
     user = log.rows_of(graph)
@@ -179,13 +191,15 @@ def diagnose(
     policy, difference, strength = learn(user, 0)
     rng, others = np.random.default_rng(seed), []
     for shuffle in range(shuffles):
-        place = np.arange(graph.n_users)
-        place[active] = rng.permutation(active)  # to act as another user is to take its place in the graph
+        place = np.arange(graph.n_users)  # shuffling the users has the same effect as shuffling the nodes of the graph
+        place[active] = rng.permutation(active)
         others.append(learn(place[user], len(log) * (1 + shuffle))[1])
     return Diagnosis(policy.report(), stops, difference, np.array(others), strength, len(active), graph.n_edges, int(seed))
 
 
-def strengths(log: Log) -> list[float]:
-    """The grid of AdaptiveGraphUCB, which is made for features of norm 1, in the units of this log."""
+def strengths(log: RewardLog) -> list[float]:
+    """The grid of graph strengths of AdaptiveGraphUCB, which assumes features of norm 1, scaled to
+    this log.
+    """
     square = float((log.features**2).sum(axis=1).mean())
     return [tau * (square or 1.0) for tau in ALPHAS]

@@ -1,10 +1,20 @@
-"""Worlds that policies act in: a seeded stream of rounds over a catalogue of arms."""
+"""Environments: seeded streams of rounds over a catalogue of arms, in which policies act.
+
+| module | what is in it |
+|---|---|
+| `rounds` | the protocol `Environment`, a block of `Rounds`, independent random `streams` |
+| `linear` | `Linear`: rewards x·θ plus Gaussian noise |
+| `drifting` | `Drifting`: `Linear` with users who change |
+| `hits` | `Hits`: one of the items on offer is one that the user consumed |
+| `dataset_worlds` | `latent_world` and `lastfm_world`: environments made from data sets |
+"""
 
 from __future__ import annotations
 
+from .dataset_worlds import lastfm_world, latent_world, tag_features
 from .drifting import Drifting
+from .hits import Hits
 from .linear import Linear
-from .ratings import Hits, lastfm_world, latent_world, tag_features
 from .rounds import Environment, Rounds, streams
 
 __all__ = ["Drifting", "Environment", "Hits", "Linear", "Rounds", "lastfm_world", "latent_world", "streams", "tag_features"]

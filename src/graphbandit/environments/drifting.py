@@ -1,4 +1,4 @@
-"""A world whose users change their tastes, smoothly on the graph, while policies learn."""
+"""An environment whose users change while policies learn."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ..compute.arrays import Floats
 from ..compute.compiler import compiled
 from ..graph import UserGraph
+from ..validate import check, count, one_of
 from .linear import Linear
 from .rounds import Rounds, finite_matrix
 
@@ -18,26 +19,23 @@ CHANGES = ("drift", "jump")
 
 
 class Drifting:
-    """`Linear` with users who change: their vectors go from theta[0] to theta[1] in `period` rounds, and on, round and round.
+    """`Linear` with users who change: their parameters move from one phase of `theta` to the next.
 
-    Users, pools and noise of a seed are those of `Linear`; expected rewards, and with them the regret, are those of the moment.
+    Users, pools and noise of a seed are those of `Linear`. Expected rewards, and with them the
+    regret, are those of the current round.
 
     Parameters
     ----------
-    graph : UserGraph
     theta : (phases, n_users, dim) array
-        The truth at rounds 0, `period`, 2 `period`, …; after the last phase comes the first. What is mixed of signals that are
-        smooth on the graph is smooth.
-    arms : (m, dim) array
-        The catalogue.
-    sigma : float
-        Standard deviation of the noise.
-    pool : int, optional
-        Arms on offer in a round, drawn without replacement; None offers all of them every time.
+        The true parameters at rounds 0, `period`, 2 `period`, …; after the last phase comes the
+        first. A mixture of signals that are smooth on the graph is smooth on it too.
     period : int
         Rounds from one phase to the next.
     change : {"drift", "jump"}
-        A little in every round, in a straight line (between unlike vectors it passes by shorter ones); or all at once.
+        "drift" moves in a straight line, a little in every round; between unlike vectors it passes
+        through shorter ones. "jump" changes all users at once when a phase begins.
+    graph, arms, sigma, pool
+        As in `Linear`.
 
     Examples
     --------
@@ -64,12 +62,10 @@ class Drifting:
             raise ValueError(
                 f"theta must have the three dimensions phase, user and feature, but its shape is {np.shape(theta)}."
             )
-        if not isinstance(period, int | np.integer) or isinstance(period, bool) or period < 1:
-            raise ValueError(f"period must be a positive integer, but it is {period!r}.")
-        if change not in CHANGES:
-            raise ValueError(f"change must be one of {', '.join(CHANGES)}, but it is {change!r}.")
-        self._still = Linear(graph, phases[0], arms, sigma=sigma, pool=pool)
-        self.graph, self.arms, self.sigma, self.pool = graph, self._still.arms, self._still.sigma, pool
+        check("period", period, count())
+        check("change", change, one_of(CHANGES))
+        self._linear = Linear(graph, phases[0], arms, sigma=sigma, pool=pool)
+        self.graph, self.arms, self.sigma, self.pool = graph, self._linear.arms, self._linear.sigma, pool
         self.truth: Floats = np.stack(phases)
         self.period, self.change = int(period), change
 
@@ -85,31 +81,34 @@ class Drifting:
         return int(self.arms.shape[1])
 
     def truth_at(self, t: int) -> Floats:
-        """(n_users, dim) the users' vectors in round t, counted from 0."""
-        now, then, share = moment(t, len(self.truth), self.period, self.change == "drift")
+        """(n_users, dim) the true parameters in round t, counted from 0."""
+        now, then, share = position(t, len(self.truth), self.period, self.change == "drift")
         return np.asarray(self.truth[now] + share * (self.truth[then] - self.truth[now]))
 
     def rounds(self, horizon: int, seed: int | np.random.Generator) -> Iterator[Rounds]:
-        """The first `horizon` rounds of the stream with this seed, in blocks; a longer horizon starts with the same rounds."""
+        """The first `horizon` rounds of the stream with this seed, in blocks.
+
+        A longer horizon starts with the same rounds.
+        """
         begin = 0
-        for rounds in self._still.rounds(horizon, seed):
-            changing_rewards(begin, self.period, self.change == "drift", rounds, self.truth, self.arms)
+        for rounds in self._linear.rounds(horizon, seed):
+            write_current_rewards(begin, self.period, self.change == "drift", rounds, self.truth, self.arms)
             begin += len(rounds.user)
             yield rounds
 
 
 @compiled
-def moment(t: int, phases: int, period: int, drift: bool) -> tuple[int, int, float]:
-    """The phase that round t has left, the one that it goes to, and how much of the way is done."""
+def position(t: int, phases: int, period: int, drift: bool) -> tuple[int, int, float]:
+    """The last phase before round t, the next one, and the share of the way between them."""
     phase = t // period
     return phase % phases, (phase + 1) % phases, (t % period) / period if drift else 0.0
 
 
 @compiled
-def changing_rewards(begin: int, period: int, drift: bool, rounds: Rounds, truth: Floats, arms: Floats) -> None:
+def write_current_rewards(begin: int, period: int, drift: bool, rounds: Rounds, truth: Floats, arms: Floats) -> None:
     """Write mean[t, k] = x · θ with the θ of round `begin` + t."""
     for t in range(rounds.pool.shape[0]):
-        now, then, share = moment(begin + t, truth.shape[0], period, drift)
+        now, then, share = position(begin + t, truth.shape[0], period, drift)
         user = rounds.user[t]
         for k in range(rounds.pool.shape[1]):
             total = 0.0

@@ -1,4 +1,4 @@
-"""The synthetic world of the paper: linear rewards, smooth users, Gaussian noise."""
+"""The synthetic environment of the paper: linear rewards with Gaussian noise."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ import numpy.typing as npt
 
 from ..compute.arrays import Floats
 from ..graph import UserGraph
-from .rounds import CELLS_PER_BLOCK, Rounds, draw_pools, expected_rewards, finite_matrix, streams
+from ..validate import NOT_NEGATIVE, check, check_between
+from .rounds import CELLS_PER_BLOCK, Rounds, checked_graph, draw_pools, expected_rewards, finite_matrix, streams
 
 
 class Linear:
-    """A user appears uniformly at random, `pool` of the arms are on offer, the reward is x·θ_i plus N(0, sigma²).
+    """In each round a random user i is offered `pool` arms; arm x earns x·θ_i plus N(0, sigma²).
 
     Parameters
     ----------
     graph : UserGraph
     theta : (n_users, dim) array
-        The truth. Policies never see it.
+        The true parameters of the users. Policies never see them.
     arms : (m, dim) array
         The catalogue.
     sigma : float
         Standard deviation of the noise.
     pool : int, optional
-        Arms on offer in a round, drawn without replacement; None offers all of them every time.
+        Arms on offer in a round, drawn without replacement; None offers all of them in every round.
 
     Examples
     --------
@@ -46,20 +47,16 @@ class Linear:
         sigma: float = 0.01,
         pool: int | None = None,
     ) -> None:
-        if not isinstance(graph, UserGraph):
-            raise ValueError(f"graph must be a UserGraph, but it is a {type(graph).__name__}.")
-        self.graph = graph
+        self.graph = checked_graph(graph)
         self.truth: Floats = finite_matrix(theta, "theta")
         self.arms: Floats = finite_matrix(arms, "arms")
         if len(self.truth) != graph.n_users:
             raise ValueError(f"theta must have one row for each of {graph.n_users} users, but it has {len(self.truth)}.")
         if self.arms.shape[1] != self.truth.shape[1]:
             raise ValueError(f"arms have {self.arms.shape[1]} features, but theta has {self.truth.shape[1]}.")
-        if not isinstance(sigma, int | float | np.number) or not 0 <= sigma < np.inf:
-            raise ValueError(f"sigma must be zero or a positive number, but it is {sigma!r}.")
-        if pool is not None and (not isinstance(pool, int | np.integer) or not 1 <= pool <= len(self.arms)):
-            raise ValueError(f"pool must lie between 1 and the number of arms, {len(self.arms)}, but it is {pool!r}.")
-        self.sigma, self.pool = float(sigma), pool
+        if pool is not None:
+            check_between("pool", pool, 1, len(self.arms), "the number of arms")
+        self.sigma, self.pool = float(check("sigma", sigma, NOT_NEGATIVE)), pool
 
     def __repr__(self) -> str:
         return f"Linear({self.graph!r}, {len(self.arms)} arms, dim={self.dim}, sigma={self.sigma}, pool={self.pool})"
@@ -70,7 +67,10 @@ class Linear:
         return int(self.arms.shape[1])
 
     def rounds(self, horizon: int, seed: int | np.random.Generator) -> Iterator[Rounds]:
-        """The first `horizon` rounds of the stream with this seed, in blocks; a longer horizon starts with the same rounds."""
+        """The first `horizon` rounds of the stream with this seed, in blocks.
+
+        A longer horizon starts with the same rounds.
+        """
         users, pools, noise = streams(seed, "users", "pools", "noise")
         deck = np.arange(len(self.arms), dtype=np.int32)
         offered = len(deck) if self.pool is None else self.pool

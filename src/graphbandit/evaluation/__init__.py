@@ -1,32 +1,40 @@
-"""What would another policy have earned? Estimates from a log of decisions, their propensities and their rewards.
+"""Off-policy evaluation: what would another policy have earned? Estimated from a log of decisions.
 
-| module | |
+A log says who was shown what, how probable that choice was (its propensity) and what it earned.
+
+| module | what is in it |
 |---|---|
-| `logs` | `DecisionLog`, the checked form of every log |
-| `tables`, `service`, `open_bandit` | readers: one flat file, the export of the service, the Open Bandit Dataset |
-| `estimators` | IPS, SNIPS and doubly robust, with their errors: pure functions of arrays |
-| `rewards` | the reward model of the doubly robust estimate |
-| `replay` | a policy that learns, on the rounds in which it agrees with the log |
-| `evaluate` | `evaluate` and the `Evaluation` that it returns |
-| `show` | the same as a page of text |
-| `record` | a log from a simulation, to check all this on |
+| `decision_log` | `DecisionLog`: a checked log in memory, whatever file it came from |
+| `flat_log` | `read_decisions`: a log from one CSV or Parquet file |
+| `service_log` | `read_export`: the log that `graphbandit serve` exports |
+| `open_bandit` | `read_open_bandit`: the Open Bandit Dataset |
+| `simulated_log` | `record`: a log from a simulation, whose truth is known |
+| `estimators` | IPS, SNIPS and doubly robust with their standard errors: pure functions of arrays |
+| `reward_model` | the reward model of the doubly robust estimate |
+| `replay` | `replay`: how a policy does while it learns from nothing |
+| `off_policy` | `evaluate`: all of the above for several policies; `train` |
+| `standings` | `Standing` and `Evaluation`: what `evaluate` returns, with warnings |
+| `evaluation_text` | `as_text`: an evaluation as the command prints it |
 """
 
 from __future__ import annotations
 
-from .evaluate import Evaluation, Standing, evaluate, train
-from .logs import DecisionLog
+from .decision_log import DecisionLog
+from .evaluation_text import as_text
+from .flat_log import read_decisions
+from .off_policy import evaluate, train
 from .open_bandit import read_open_bandit
-from .record import record
 from .replay import Replay, replay
-from .service import read_export
-from .tables import read_decisions
+from .service_log import read_export
+from .simulated_log import record
+from .standings import Evaluation, Standing
 
 __all__ = [
     "DecisionLog",
     "Evaluation",
     "Replay",
     "Standing",
+    "as_text",
     "evaluate",
     "read_decisions",
     "read_export",

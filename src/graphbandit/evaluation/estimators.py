@@ -1,18 +1,18 @@
-"""Estimates of what a fixed policy π earns, from rounds that another one logged.
+"""Estimates of what a fixed policy π earns, from rounds that another policy logged.
 
 | symbol | argument | |
 |---|---|---|
 | π(a) | `target` | probability that the policy would have chosen what was shown |
 | p | `propensity` | probability with which it was shown |
-| w = π(a) / p | `weight` | how often such a round would happen under π, for once in the log |
+| w = π(a) / p | `weight` | importance weight: such rounds are w times as frequent under π as in the log |
 | q(a) | `predicted` | a model's reward for what was shown |
 | Σ_b π(b) q(b) | `expected` | the model's reward for what π would do |
 
-Each is a mean of one number ψ for every round, and its error is that of a mean:
+Each estimate is the mean of one number ψ for every round, and its standard error is that of a mean:
 
-    IPS     ψ = w r                          right on average if p is
-    SNIPS   Σ w r / Σ w,                     ψ = V + (w / mean(w)) (r - V), the delta method
-    DR      ψ = Σ_b π(b) q(b) + w (r - q(a))  right on average if p or q is
+    IPS     ψ = w r                           unbiased if p is right
+    SNIPS   V = Σ w r / Σ w                   ψ = V + (w / mean(w)) (r - V), the delta method
+    DR      ψ = Σ_b π(b) q(b) + w (r - q(a))  unbiased if p or q is right
 
 Horvitz & Thompson 1952; Swaminathan & Joachims 2015; Dudík, Langford & Li 2011.
 """
@@ -29,7 +29,7 @@ NORMAL = 1.959963984540054  # half the width of a 95 % interval, in standard err
 
 
 class Estimate(NamedTuple):
-    """A mean and its standard error; the interval is the normal one of 95 %."""
+    """A mean and its standard error, with a normal interval of 95 %."""
 
     value: float
     error: float
@@ -51,7 +51,8 @@ class Estimate(NamedTuple):
 
 
 def mean(psi: Floats, groups: Ints | None = None) -> Estimate:
-    """The mean and its error; rounds of one of the `groups` may depend on each other.
+    """The mean and its standard error; with `groups`, clustered: rounds of one group may depend on
+    each other.
 
     >>> mean(np.array([1.0, 2.0, 3.0]))  # doctest: +ELLIPSIS
     Estimate(value=2.0, error=0.57735...)
@@ -68,7 +69,7 @@ def ips(weight: Floats, reward: Floats) -> Floats:
 
 
 def snips(weight: Floats, reward: Floats) -> Floats:
-    """(rounds,) ψ of the self-normalised form; NaN if no round has a weight."""
+    """(rounds,) ψ of self-normalised IPS; NaN if all weights are 0."""
     if not weight.any():
         return np.full(len(weight), np.nan)
     value = (weight * reward).sum() / weight.sum()
@@ -76,37 +77,41 @@ def snips(weight: Floats, reward: Floats) -> Floats:
 
 
 def doubly_robust(weight: Floats, reward: Floats, predicted: Floats, expected: Floats) -> Floats:
-    """(rounds,) ψ of the doubly robust form."""
+    """(rounds,) ψ of the doubly robust estimate."""
     return expected + weight * (reward - predicted)
 
 
 class Overlap(NamedTuple):
-    """How much of a log speaks about a policy."""
+    """How much of a log is evidence about a policy."""
 
     rounds: int
-    effective: float  # rounds of equal weight that would tell as much
-    outcomes: float  # the same for the rounds with the rarer of two rewards; if there are more than two, for all
-    matched: float  # mean of π(a): how often the policy would have done what was done
+    effective: float  # effective sample size
+    outcomes: float  # effective number of rounds with the rarer reward, see `outcomes`
+    matched: float  # mean of π(a): how often the policy would have shown what was shown
     largest: float  # weight
-    average: Estimate  # of the weights; 1 if everything that the policy does can be found in the log
+    average: Estimate  # mean weight; 1 if the log has everything that the policy does
 
 
 def overlap(weight: Floats, target: Floats, reward: Floats) -> Overlap:
-    """Diagnostics of the weights."""
-    known = effective_size(weight), outcomes(weight, reward)
-    return Overlap(len(weight), *known, float(target.mean()), float(weight.max()), mean(weight))
+    """Diagnostics of the importance weights."""
+    sizes = effective_size(weight), outcomes(weight, reward)
+    return Overlap(len(weight), *sizes, float(target.mean()), float(weight.max()), mean(weight))
 
 
 def effective_size(weight: Floats) -> float:
-    """(Σ w)² / Σ w² (Kish)."""
+    """Effective sample size, (Σ w)² / Σ w² (Kish 1965): so many rounds of equal weight would tell
+    as much.
+    """
     squares = float((weight**2).sum())
     return float(weight.sum()) ** 2 / squares if squares else 0.0
 
 
 def outcomes(weight: Floats, reward: Floats) -> float:
-    """Effective number of rounds with the rarer reward, if there are two kinds: a mean of few clicks is not normal.
+    """Effective number of rounds with the rarer of two rewards: the mean of a few clicks is not
+    normal.
 
-    0 if all rounds that count had the same reward: then nothing is known about its spread.
+    With more than two different rewards all rounds count. 0 if all rounds with a weight have the
+    same reward: then nothing is known about the spread.
 
     >>> outcomes(np.array([1.0, 1.0, 2.0, 0.0]), np.array([1.0, 0.0, 0.0, 1.0]))
     1.0

@@ -1,9 +1,11 @@
-"""The Open Bandit Dataset (Saito, Aihara, Matsutani & Narita 2021): a shop's clicks under two logging policies.
+"""The Open Bandit Dataset (Saito, Aihara, Matsutani & Narita 2021): a shop's clicks under two
+logging policies.
 
-A user is a combination of the four anonymous features, and is joined to those that differ in one of them. An arm is one of
-the items; its features are a constant and the leading principal components of the item table. A round is one position of the
-page: the propensity is that of the item in this position. The affinities between users and items, which are zero for
-nearly all, are not used.
+The data set has no user ids: a user is a combination of its four anonymous features, and is joined
+to the combinations that differ in one of them. An arm is an item; its features are a constant and
+the leading principal components of the item table. A round is one position on the page, with the
+propensity of the item in that position. The affinities between users and items, nearly all zero,
+are not used.
 """
 
 from __future__ import annotations
@@ -19,29 +21,34 @@ import numpy as np
 from .. import graphs
 from ..compute.arrays import Floats
 from ..graph import UserGraph
-from .logs import DecisionLog
+from ..validate import check, count_up_to
+from .decision_log import DecisionLog
 
 USER = tuple(f"user_feature_{k}" for k in range(4))
 
 
 def is_open_bandit(path: Path) -> bool:
-    """A zip file, or a folder with random/ or bts/ somewhere inside."""
+    """Whether `path` looks like this data set: a zip file, or a folder with random/ or bts/
+    somewhere inside.
+    """
     return path.suffix == ".zip" or (path.is_dir() and any(_found(path, kind) for kind in ("random", "bts")))
 
 
 def read_open_bandit(
     path: str | Path, behaviour: str = "random", *, campaign: str = "all", dim: int = 10
 ) -> tuple[DecisionLog, UserGraph]:
-    """The rounds of one logging policy, `random` or `bts`, in order of time, and the graph of users.
+    """The log of one logging policy, in order of time, and the graph of users.
 
     Parameters
     ----------
     path : path
         The archive or its unpacked folder.
-    behaviour, campaign : str
-        Which of the logs.
+    behaviour : str
+        The logging policy, `random` or `bts` (Bernoulli Thompson sampling).
+    campaign : str
+        `all`, `men` or `women`.
     dim : int
-        Features of an item, the constant among them.
+        Number of features of an item, the constant included.
     """
     path = Path(path)
     rows = _csv(path, f"{behaviour}/{campaign}/{campaign}.csv")
@@ -65,7 +72,7 @@ def read_open_bandit(
 
 
 def shared_features(combos: list[tuple[str, ...]]) -> UserGraph:
-    """Combinations joined where they differ in one feature.
+    """The graph that joins combinations of features which differ in exactly one.
 
     >>> shared_features([("a", "x"), ("a", "y"), ("b", "y"), ("c", "z")]).n_edges
     2
@@ -81,9 +88,10 @@ def shared_features(combos: list[tuple[str, ...]]) -> UserGraph:
 
 
 def _features(items: list[dict[str, str]], dim: int) -> Floats:
-    """(items, dim) a constant 1 and the principal components of number and categories, of mean square norm 1 together."""
-    if not 1 <= dim <= len(items):
-        raise ValueError(f"dim must lie between 1 and the number of items, {len(items)}, but it is {dim!r}.")
+    """(items, dim) a constant 1, and principal components of the item table, scaled to mean square
+    norm 1.
+    """
+    check("dim", dim, count_up_to(len(items), "the number of items"))
     names = [name for name in items[0] if name.startswith("item_feature_")]
     blocks = []
     for name in names:
@@ -93,7 +101,7 @@ def _features(items: list[dict[str, str]], dim: int) -> Floats:
         except ValueError:
             block = np.array([[cell == value for value in sorted(set(column))] for cell in column], dtype=np.float64)
         block = block - block.mean(axis=0)
-        blocks.append(block / (np.linalg.norm(block) or 1.0))  # every column of the table counts alike
+        blocks.append(block / (np.linalg.norm(block) or 1.0))  # every column of the item table gets the same weight
     left, size, _ = np.linalg.svd(np.hstack(blocks), full_matrices=False)
     components = (left * size)[:, : dim - 1]
     components = np.hstack([components, np.zeros((len(items), dim - 1 - components.shape[1]))])

@@ -1,4 +1,4 @@
-"""Replay: a policy that learns online, shown only the rounds of the log in which it would have done the same."""
+"""Replay: a policy learns online from those rounds of a log in which it chooses what was shown."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ import numpy as np
 
 from ..compute.arrays import Floats
 from ..policies import Policy
+from ..validate import PROBABILITY, check
+from .decision_log import DecisionLog
 from .estimators import Estimate, mean, outcomes
-from .logs import DecisionLog
 
-FLOOR = 0.05  # share of rounds whose propensity may lie below the floor
+BELOW_FLOOR = 0.05  # share of rounds whose propensity may lie below the floor
 
 
 class Replay(NamedTuple):
-    """Mean reward of a policy while it learned online for so many rounds."""
+    """Mean reward of a policy while it learned online."""
 
     estimate: Estimate
     rounds: int  # accepted
     outcomes: float  # as in `estimators.Overlap`
-    share: float  # of the rounds looked at
+    share: float  # accepted rounds, of those that were tried
     floor: float
-    average: (
-        Estimate  # of the weights that correct for what was accepted; 1 if all that the policy does can be found in the log
-    )
+    average: Estimate  # mean weight of the tried rounds; 1 if the log has everything that the policy does
 
     def as_table(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -35,25 +34,28 @@ class Replay(NamedTuple):
 def replay(
     policy: Policy, log: DecisionLog, *, floor: float | None = None, horizon: int | None = None, seed: int = 0
 ) -> Replay:
-    """Let `policy` decide in every round of the log; where it agrees, the round is accepted and learned.
+    """Let `policy` decide in every round of the log; where it agrees with the log, it learns from
+    the round.
 
-    Under uniform logging the accepted rounds are a fair sample of what would have happened (Li, Chu, Langford & Wang 2011).
-    Otherwise likely arms would be accepted too often: a round with propensity p is accepted with probability min(1, c / p),
-    c being the floor, and weighs max(1, c / p). If no propensity is below the floor, that is exact. A larger floor accepts more
-    rounds; the mean is still weighted right, but rare arms are then learned from too seldom.
+    If the log was made by uniform choices, the accepted rounds are distributed as if the policy had
+    acted (Li, Chu, Langford & Wang 2011). Otherwise arms that the log favours would be accepted too
+    often: a round with propensity p is accepted with probability min(1, c / p), where c is the
+    floor, and has the weight max(1, c / p). That is exact if no propensity is below the floor. A
+    larger floor accepts more rounds; the weighted mean stays right, but the policy then learns too
+    seldom from rare arms.
 
     Parameters
     ----------
     policy : Policy
-        It learns.
+        A fresh one; it is changed.
     log : DecisionLog
         With propensities above 0 and rewards.
     floor : float, optional
-        By default 5 % of the log's propensities lie below it.
+        By default the 5 % quantile of the propensities.
     horizon : int, optional
         Stop after so many accepted rounds.
     seed : int
-        Of the acceptances.
+        Seed of the acceptances.
 
     Examples
     --------
@@ -63,28 +65,30 @@ def replay(
     2
     """
     if floor is None:
-        floor = float(np.quantile(log.propensity, FLOOR, method="lower")) if len(log) else 1.0
-    if not 0 < floor <= 1:
-        raise ValueError(f"floor must be a probability above 0, but it is {floor!r}.")
+        floor = float(np.quantile(log.propensity, BELOW_FLOOR, method="lower")) if len(log) else 1.0
+    check("floor", floor, PROBABILITY)
     user, arm, lots = log.rows_of(policy.graph).tolist(), log.arm.tolist(), np.random.default_rng(seed).random(len(log))
     accepted: list[int] = []
-    looked = 0
+    tried = 0
     for t in range(len(log)):
         if horizon is not None and len(accepted) >= horizon:
             break
-        looked += 1
+        tried += 1
         offer = log.offer(t)
         if offer[policy.recommend(user[t], log.arms[offer])] == arm[t] and lots[t] * log.propensity[t] < floor:
             policy.update(user[t], log.arms[arm[t]], float(log.reward[t]))
             accepted.append(t)
     weight, reward = np.maximum(1.0, floor / log.propensity[accepted]), log.reward[accepted]
-    found, due = _weighted_mean(weight, reward), np.zeros(looked)
+    found, due = _weighted_mean(weight, reward), np.zeros(tried)
     due[accepted] = weight / floor
-    return Replay(found, len(accepted), outcomes(weight, reward), len(accepted) / max(looked, 1), floor, mean(due))
+    return Replay(found, len(accepted), outcomes(weight, reward), len(accepted) / max(tried, 1), floor, mean(due))
 
 
 def _weighted_mean(weight: Floats, reward: Floats) -> Estimate:
-    """A reward that grows as the policy learns counts as noise: the error is rather too large. NaN if no two rewards differ."""
+    """Weighted mean of the rewards; its error is NaN if all rewards are equal.
+
+    The growth of rewards while the policy learns counts as noise, so the error is rather too large.
+    """
     if not len(weight):
         return Estimate(np.nan, np.nan)
     value = float(np.average(reward, weights=weight))

@@ -1,14 +1,30 @@
-"""Running policies: a simulation, a comparison over seeds with intervals and provenance, an experiment file, a grid search."""
+"""Running policies: simulations, comparisons over seeds, experiments from files, grid searches.
+
+| module | what is in it |
+|---|---|
+| `simulate` | `simulate`: one policy in one environment, and its `Trace` |
+| `delayed` | `simulate_delayed`: the same with delayed and missing rewards |
+| `compare` | `compare`: several policies over many seeds, in parallel |
+| `result` | `Result`: the regret of a comparison, with intervals, provenance and a file form |
+| `kept_runs` | finished runs on disk, and what makes them stale |
+| `parallel` | calls spread over processes |
+| `tune` | `tune`: grid search on seeds that are not reported |
+| `experiment_file` | `Experiment`, and `load`, which reads it from TOML |
+| `experiment_worlds` | the worlds and policies that the tables of an experiment stand for |
+| `table_checks` | checks of these tables; `SpecError` |
+| `run_experiment` | `run` and `tune_experiment`: an experiment into a folder, with summaries |
+| `testbeds` | the synthetic environments of the paper |
+"""
 
 from __future__ import annotations
 
 from .compare import compare
 from .delayed import LateTrace, geometric, simulate_delayed
+from .experiment_file import Experiment, load
 from .result import Interval, Result
-from .run import run, tune_experiment
+from .run_experiment import run, tune_experiment
 from .simulate import Trace, simulate
-from .spec import Experiment, load
-from .tables import SpecError
+from .table_checks import SpecError
 from .tune import TUNING_SEEDS, Tuned, tune
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Several policies in the same worlds, over many seeds, in parallel."""
+"""Several policies in the same environments, over many seeds, in parallel."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ from ..compute.arrays import Floats, Ints
 from ..environments import Environment
 from ..graph import UserGraph
 from ..policies import Policy
-from . import keep as kept
-from .keep import Run
+from ..validate import check, count, is_integer
+from . import kept_runs
+from .kept_runs import Run
 from .parallel import spread
 from .result import Result
 from .simulate import Learner, simulate
 
 MakePolicy = Callable[..., Learner]
 MakeEnvironment = Callable[[int], Environment]
+"""A world: the function that makes the environment of a seed."""
 CURVE_POINTS = 1000
+"""Rounds at which a curve is recorded, at most."""
 
 
 def compare(
@@ -42,10 +45,12 @@ def compare(
     Parameters
     ----------
     policies : name → function
-        `function(graph, dim)` makes a fresh policy. One with a parameter `items` is given the catalogue of the world too, and
-        one with a parameter `seed` a seed that belongs to the run, from which it draws what it draws when it is made.
+        `function(graph, dim)` makes a fresh policy. If the function has a parameter `items`, it is
+        given the catalogue of the environment; if it has a parameter `seed`, a seed of the run's
+        own, for what the policy draws while it is made.
     make_environment : function
-        `make_environment(seed)` makes the world of that seed; all policies meet it in the same rounds.
+        `make_environment(seed)` makes the environment of that seed. All policies meet the same
+        rounds in it.
     horizon : int
         Rounds per run.
     seeds : ints
@@ -55,11 +60,12 @@ def compare(
     progress : bool or function
         Show a progress bar, or call `progress(done, total)` after every run.
     keep : path, optional
-        A folder for finished runs, one file each, written as they finish. A comparison that was interrupted continues from
-        there, and one with more seeds or policies runs only the new ones. A run is used again only if nothing that defines
-        it has changed: name, settings and graph of the policy, contents of the environment, horizon, seed, and the code of
-        this package. Code of your own is not looked at: after changing it, take another folder. A policy of your own is
-        kept only if its `__repr__` tells its settings.
+        A folder for finished runs, one file each, written as they finish. A comparison that was
+        interrupted continues from there, and one with more seeds or policies runs only the new
+        ones. A run is reused only if nothing that defines it has changed: name, settings and graph
+        of the policy, contents of the environment, horizon, seed, and the code of this package that
+        computes a run. Code of your own is not compared: after changing it, use another folder. A
+        policy of your own is kept only if it has a `__repr__`, which should show its settings.
 
     Examples
     --------
@@ -75,15 +81,13 @@ def compare(
     listed = _checked_seeds(seeds)
     if not policies:
         raise ValueError("policies is empty: compare needs at least one.")
-    if not isinstance(horizon, int | np.integer) or horizon < 1:
-        raise ValueError(f"horizon must be a positive integer, but it is {horizon!r}.")
-    if not isinstance(workers, int | np.integer) or workers < 1:
-        raise ValueError(f"workers must be at least 1, but it is {workers!r}.")
+    check("horizon", horizon, count())
+    check("workers", workers, count())
     points = np.unique(np.linspace(1, horizon, min(horizon, CURVE_POINTS)).round().astype(np.int64))
     started = time.time()
     from joblib import delayed  # slow to import, and not needed for a single simulation
 
-    # Policies vary fastest, so that at the start each worker compiles a different one.
+    # Policies vary fastest, so that each worker compiles a different one at the start.
     jobs = [(name, seed) for seed in listed for name in policies]
     folder = None if keep is None else Path(keep).resolve()
     calls = (delayed(_run)(name, policies[name], make_environment, horizon, points, seed, folder) for name, seed in jobs)
@@ -98,7 +102,7 @@ def compare(
             "horizon": int(horizon),
             "policies": {run.name: run.policy for run in first},
             "environment": first[0].environment,
-            "versions": dict(kept.versions()),
+            "versions": dict(kept_runs.versions()),
             "python": platform.python_version(),
             "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
             "wall_seconds": time.time() - started,
@@ -109,13 +113,15 @@ def compare(
 
 
 def policy_for(environment: Environment, make: MakePolicy, *, seed: Any = None, **settings: Any) -> Learner:
-    """A fresh policy for this world."""
+    """A fresh policy for the users and arms of this environment; see `fresh_policy`."""
     return fresh_policy(make, environment.graph, environment.arms, seed=seed, **settings)
 
 
 def fresh_policy(make: MakePolicy, graph: UserGraph, arms: Floats, *, seed: Any = None, **settings: Any) -> Learner:
-    """`make(graph, dim)`, with the catalogue of arms if it has a parameter `items`, and with `seed` if it has such a parameter
-    that `functools.partial` has not set already."""
+    """`make(graph, dim)`, also given `items=arms` and `seed` if it has parameters of these names.
+
+    A seed that `functools.partial` has already set is not replaced.
+    """
     parameters = inspect.signature(make).parameters
     if "items" in parameters:
         settings["items"] = arms
@@ -131,7 +137,7 @@ def _checked_seeds(seeds: Iterable[int]) -> tuple[int, ...]:
         raise ValueError(f"seeds must be a list or range of integers, but it is {seeds!r}.") from None
     if not listed:
         raise ValueError("seeds is empty: compare needs at least one seed.")
-    if any(not isinstance(seed, int | np.integer) or seed < 0 for seed in listed) or len(set(listed)) < len(listed):
+    if any(not is_integer(seed) or seed < 0 for seed in listed) or len(set(listed)) < len(listed):
         raise ValueError(f"seeds must be distinct non-negative integers, but they are {listed}.")
     return tuple(int(seed) for seed in listed)
 
@@ -141,22 +147,23 @@ def _run(
 ) -> Run:
     environment = make_environment(seed)
     policy = policy_for(environment, make, seed=np.random.default_rng([seed, *b"start ", *name.encode()]))
-    path = folder and kept.place(folder, name, policy, environment, horizon=horizon, seed=seed)
-    if path and (run := kept.load(path)):
+    path = folder and kept_runs.place(folder, name, policy, environment, horizon=horizon, seed=seed)
+    if path and (run := kept_runs.load(path)):
         return run
     if isinstance(policy, Policy):
-        policy.reseed(np.random.default_rng([seed, *b"policy ", *name.encode()]))  # not a stream of the environment
+        # A stream of the policy's own: it must not draw from those of the environment.
+        policy.reseed(np.random.default_rng([seed, *b"policy ", *name.encode()]))
     described = repr(policy)
     begin = time.perf_counter()
     regret = simulate(policy, environment, horizon, seed).regret[points - 1]
     run = Run(name, seed, regret, time.perf_counter() - begin, described, repr(environment))
     if path:
-        kept.store(path, run)
+        kept_runs.store(path, run)
     return run
 
 
 def _reported(calls: Iterable[Any], total: int, workers: int, progress: bool | Callable[[int, int], None]) -> Iterator[Run]:
-    """The runs as they finish, reported to the progress bar."""
+    """Yield the runs as they finish, and report each to `progress`."""
     from rich.progress import track
 
     finished: Any = spread(calls, min(workers, total), ordered=False)
@@ -169,4 +176,5 @@ def _reported(calls: Iterable[Any], total: int, workers: int, progress: bool | C
                 progress(done, total)
             yield run
     except BaseException as error:
-        finished.throw(error)  # joblib kills its workers when it hears of an error, a Ctrl-C during `progress` included
+        # joblib kills its workers only if its generator sees the error: a Ctrl-C in `progress`, say.
+        finished.throw(error)

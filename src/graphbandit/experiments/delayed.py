@@ -1,4 +1,4 @@
-"""A simulation in which rewards come late, or never."""
+"""A simulation with delayed and missing rewards."""
 
 from __future__ import annotations
 
@@ -11,39 +11,42 @@ import numpy as np
 from ..compute.arrays import Floats, Indices, Ints
 from ..environments import Environment, streams
 from ..policies import Pending, Policy
-from ..policies.core.policy import check_count
-from .simulate import _check_match
+from ..validate import NOT_NEGATIVE, SHARE, check, count
+from .simulate import check_match
 
 Delays = int | Callable[[np.random.Generator, int], Ints]
 NEVER = np.iinfo(np.int64).max
 
 
 class LateTrace(NamedTuple):
-    """What happened, round by round, and when it became known."""
+    """What happened, round by round, and when each reward arrived."""
 
     user: Indices  # (t,), who appeared
     arm: Indices  # (t,), the arm shown, as a row of the catalogue
     reward: Floats  # (t,), what was earned, seen or not
     regret: Floats  # (t,), cumulative pseudo-regret of all rounds
-    known: Ints  # (t,), the round after whose decision the reward arrives; `NEVER` if it does not
+    known: Ints  # (t,), the reward arrives after the decision of this round; `NEVER` if it is lost
 
     def crowding(self, least: int = 5) -> float:
-        """Share of the most shown arm among the unanswered decisions of the served user, on average over the rounds after
-        whose decision there are `least` of them or more; NaN if there are none. 1: all on one arm."""
+        """How much the pending decisions of a user concentrate on one arm; 1 means all of them.
+
+        The mean, over rounds, of the share of the most shown arm among the pending decisions of the
+        served user. Rounds count if `least` or more decisions of that user are pending; without
+        such rounds the result is NaN.
+        """
         shares = []
-        waiting: dict[int, list[tuple[int, int]]] = {}  # of each user: when known, and which arm
+        pending: dict[int, list[tuple[int, int]]] = {}  # user → (round of the reward, arm)
         for t, (user, arm, known) in enumerate(zip(self.user.tolist(), self.arm.tolist(), self.known.tolist(), strict=True)):
-            waiting[user] = [one for one in waiting.get(user, []) if one[0] >= t] + [(known, arm)]
-            if len(waiting[user]) >= least and known > t:
-                (_, most), *_ = Counter(arm for _, arm in waiting[user]).most_common(1)
-                shares.append(most / len(waiting[user]))
+            pending[user] = [one for one in pending.get(user, []) if one[0] >= t] + [(known, arm)]
+            if len(pending[user]) >= least and known > t:
+                (_, most), *_ = Counter(arm for _, arm in pending[user]).most_common(1)
+                shares.append(most / len(pending[user]))
         return float(np.mean(shares)) if shares else float("nan")
 
 
 def geometric(mean: float) -> Callable[[np.random.Generator, int], Ints]:
-    """Delays of 0, 1, 2, … rounds with this mean, each further round with the same probability."""
-    if not isinstance(mean, int | float | np.number) or not 0 <= mean < np.inf:
-        raise ValueError(f"mean must be zero or a positive number, but it is {mean!r}.")
+    """Draws geometrically distributed delays of 0, 1, 2, … rounds with this mean."""
+    check("mean", mean, NOT_NEGATIVE)
     return lambda rng, size: rng.geometric(1.0 / (1.0 + mean), size).astype(np.int64) - 1
 
 
@@ -58,15 +61,16 @@ def simulate_delayed(
     max_age: int | None = None,
     seed: int | np.random.Generator = 0,
 ) -> LateTrace:
-    """`simulate` with feedback that comes `delay` rounds after the decision, through a `Pending` desk.
+    """`simulate` with rewards that arrive `delay` rounds after the decision, through `Pending`.
 
-    Users, arms and noise are those of `simulate` with the same seed, and so are all numbers at a delay of 0. Not compiled.
+    Users, arms and noise are those of `simulate` with the same seed; with a delay of 0 so is every
+    number. The loop is not compiled.
 
     Parameters
     ----------
     delay : int or function
-        The reward of round t arrives after the decision of round t + delay. A function draws the delays of `size` rounds from
-        a generator, e.g. `geometric(20)`.
+        The reward of round t arrives after the decision of round t + delay. A function
+        `delay(rng, size)` draws the delays of `size` rounds, e.g. `geometric(20)`.
     missing : float
         Share of rewards that never arrive.
     condition, max_age
@@ -80,41 +84,43 @@ def simulate_delayed(
     >>> [round(simulate_delayed(LinUCB(graph, 3), env, 500, delay=d).regret[-1]) for d in (0, 10, 100)]
     [11, 22, 99]
     """
-    check_count(horizon=horizon)
-    if not isinstance(missing, int | float | np.number) or not 0 <= missing <= 1:
-        raise ValueError(f"missing must be a share from 0 to 1, but it is {missing!r}.")
-    _check_match(policy, environment)
+    check("horizon", horizon, count())
+    check("missing", missing, SHARE)
+    check_match(policy, environment)
     if isinstance(seed, np.random.Generator):
         seed = int(seed.integers(2**62))  # the number that `environment.rounds` would have drawn
-    desk = Pending(policy, condition=condition, max_age=max_age)
+    pending = Pending(policy, condition=condition, max_age=max_age)
     known = _arrivals(delay, missing, int(horizon), seed)
     due: dict[int, list[int]] = {}
     trace = LateTrace(np.empty(horizon, np.int32), np.empty(horizon, np.int32), np.empty(horizon), np.empty(horizon), known)
     t = 0
     for rounds in environment.rounds(horizon, seed):
         for row, user in enumerate(rounds.user.tolist()):
-            choice = desk.recommend(user, environment.arms[rounds.pool[row]], id=t).arm
+            choice = pending.recommend(user, environment.arms[rounds.pool[row]], id=t).arm
             expected = rounds.mean[row, choice]
             trace.user[t], trace.arm[t] = user, rounds.pool[row, choice]
             trace.reward[t] = expected + rounds.noise[row]
             trace.regret[t] = rounds.mean[row].max() - expected
             due.setdefault(int(known[t]), []).append(t)
             for arrived in due.pop(t, ()):
-                desk.reward(arrived, float(trace.reward[arrived]))
+                pending.reward(arrived, float(trace.reward[arrived]))
             t += 1
     np.cumsum(trace.regret, out=trace.regret)
     return trace
 
 
 def _arrivals(delay: Delays, missing: float, horizon: int, seed: int) -> Ints:
-    """(t,) the round in which each reward arrives; delays and losses have streams of their own, the same for all policies."""
+    """(t,) the round in which each reward arrives.
+
+    Delays and losses have streams of their own, the same for all policies.
+    """
     delays, losses = streams(seed, "delays", "losses")
     if callable(delay):
         drawn = np.asarray(delay(delays, horizon))
         if drawn.shape != (horizon,) or drawn.dtype.kind not in "iu" or drawn.min() < 0:
             raise ValueError(f"delay must draw {horizon} integers of at least 0, but it drew {drawn!r}.")
     else:
-        check_count(0, delay=delay)
+        check("delay", delay, count(0))
         drawn = np.full(horizon, delay)
     known = np.arange(horizon, dtype=np.int64) + drawn
     known[losses.random(horizon) < missing] = NEVER

@@ -1,4 +1,4 @@
-"""Work spread over processes such that its numbers do not depend on how many there are."""
+"""Calls spread over processes; their results do not depend on the number of processes."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 
 
 def spread(calls: Iterable[Any], workers: int, *, ordered: bool) -> Iterator[Any]:
-    """The results of joblib's delayed `calls`, as they finish or in order.
+    """Yield the results of joblib's delayed `calls`, in order or as they finish.
 
-    Every process, this one included, gets one BLAS thread: with more, sums are taken in another order.
+    Every process, this one included, uses one BLAS thread: more would change the order of sums.
     """
     from joblib import Parallel, parallel_config  # slow to import, and not needed for a single simulation
     from threadpoolctl import threadpool_limits
 
     form, parent = "generator" if ordered else "generator_unordered", os.getpid()
-    tasks = ((deaf, (parent, function, *arguments), options) for function, arguments, options in calls)
+    tasks = ((ignore_interrupts, (parent, function, *arguments), options) for function, arguments, options in calls)
     with threadpool_limits(1), parallel_config(backend="loky", inner_max_num_threads=1):
         yield from Parallel(n_jobs=workers, return_as=form)(tasks)
 
 
-def deaf(parent: int, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Call it; a worker does not hear Ctrl-C, which a terminal sends to everybody: its parent ends it."""
+def ignore_interrupts(parent: int, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Call `function`; workers ignore SIGINT, because the parent, which also gets it, ends them."""
     if os.getpid() != parent:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     return function(*arguments, **options)

@@ -1,4 +1,4 @@
-"""The outcome of a comparison: regret curves per policy and seed, with intervals, provenance and a file form."""
+"""The outcome of a comparison: regret by policy and seed, intervals, provenance, a file form."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Interval(NamedTuple):
 
 
 def interval(values: Floats, axis: int = 0, level: float = 0.95) -> tuple[Floats, Floats]:
-    """Mean over `axis` and the half-width of its confidence interval; one run has no interval (NaN)."""
+    """The mean over `axis` and the half-width of its confidence interval, NaN for a single run."""
     from scipy.special import stdtrit  # slow to import
 
     n = values.shape[axis]
@@ -36,8 +36,8 @@ def interval(values: Floats, axis: int = 0, level: float = 0.95) -> tuple[Floats
 class Result:
     """Cumulative regret of several policies over the same rounds.
 
-    Row s of every curve belongs to `seeds[s]`, in which all policies met the same users, pools and noise: compare them by
-    their paired differences, `difference`.
+    Row s of every curve belongs to `seeds[s]`, in which all policies met the same users, pools and
+    noise: compare policies by their paired `difference`.
     """
 
     rounds: Any  # (c,) rounds at which the curves were recorded, counted from 1

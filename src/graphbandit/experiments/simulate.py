@@ -11,10 +11,11 @@ from ..compute.compiler import compiled, python_function
 from ..environments import Environment, Rounds
 from ..policies import Policy
 from ..policies.core import kernels
+from ..validate import check, count
 
 
 class Learner(Protocol):
-    """All that the loop asks of a policy; one without compiled kernels runs too, at the speed of Python."""
+    """All that the loop needs of a policy; without kernels it runs at the speed of Python."""
 
     def recommend(self, user: int, arms: Floats) -> int:
         """The row of `arms` to show."""
@@ -37,8 +38,8 @@ class Trace(NamedTuple):
 def simulate(policy: Learner, environment: Environment, horizon: int, seed: int | np.random.Generator = 0) -> Trace:
     """Let `policy` act and learn for `horizon` rounds.
 
-    Equals, bit for bit, a Python loop of `recommend` and `update` over the same rounds. The policy learns; the seed is that of
-    the environment, the policy has its own generator.
+    The trace equals, bit for bit, that of a Python loop of `recommend` and `update` over the same
+    rounds. `seed` is the environment's; the policy draws from its own generator.
 
     >>> from graphbandit import GraphUCB, environments, graphs, signals
     >>> graph = graphs.erdos_renyi(20, 0.4, seed=0)
@@ -47,9 +48,8 @@ def simulate(policy: Learner, environment: Environment, horizon: int, seed: int 
     >>> trace.arm.shape, bool(trace.regret[-1] < 60)
     ((1000,), True)
     """
-    if not isinstance(horizon, int | np.integer) or isinstance(horizon, bool) or horizon < 1:
-        raise ValueError(f"horizon must be a positive integer, but it is {horizon!r}.")
-    _check_match(policy, environment)
+    check("horizon", horizon, count())
+    check_match(policy, environment)
     play = _play_by_kernels if _runs_by_kernels(policy) else _play_in_python
     trace = Trace(np.empty(horizon, np.int32), np.empty(horizon, np.int32), np.empty(horizon), np.empty(horizon))
     done = 0
@@ -64,21 +64,21 @@ def simulate(policy: Learner, environment: Environment, horizon: int, seed: int 
 
 
 @compiled
-def play_compiled(state: Any, rng: np.random.Generator, n_noise: int, arms: Floats, rounds: Rounds, trace: Trace) -> None:
-    """Decide, draw, reward, learn; `trace.regret` receives the regret of each round."""
+def play_compiled(state: Any, rng: np.random.Generator, n_normals: int, arms: Floats, rounds: Rounds, trace: Trace) -> None:
+    """Play all `rounds`: draw, decide, reward, learn. `trace.regret` gets that of each round."""
     offered = np.empty((rounds.pool.shape[1], arms.shape[1]))
     values = np.empty(rounds.pool.shape[1])
-    noise = np.empty(n_noise)
+    normals = np.empty(n_normals)
     for t in range(rounds.user.shape[0]):
-        user = rounds.user[t]
+        user = np.int64(rounds.user[t])  # one integer type, or every kernel would be compiled twice
         best = rounds.mean[t, 0]
         for k in range(offered.shape[0]):
             for j in range(arms.shape[1]):
                 offered[k, j] = arms[rounds.pool[t, k], j]
             best = max(best, rounds.mean[t, k])
-        for k in range(n_noise):
-            noise[k] = rng.standard_normal()
-        kernels.sample(state, user, offered, noise, values)
+        for k in range(n_normals):
+            normals[k] = rng.standard_normal()
+        kernels.sample(state, user, offered, normals, values)
         choice = kernels.choose(values, rng.random())
         reward = rounds.mean[t, choice] + rounds.noise[t]
         kernels.update(state, user, offered[choice], reward)
@@ -87,12 +87,16 @@ def play_compiled(state: Any, rng: np.random.Generator, n_noise: int, arms: Floa
         trace.regret[t] = best - rounds.mean[t, choice]
 
 
-# Numba's cache notices a change of our own kernels but not of an outsider's, so theirs are compiled in every process.
+# The cache notices a change of this package's kernels but not of anyone else's, so theirs are
+# compiled in every process.
 _play_uncached = compiled(python_function(play_compiled), cache=False)
 
 
-def _check_match(policy: Learner, environment: Environment) -> None:
-    """Compiled code does not check bounds: a policy for other users or features must not get that far."""
+def check_match(policy: Learner, environment: Environment) -> None:
+    """Raise a ValueError if policy and environment differ in the number of users or features.
+
+    Compiled code does not check bounds, so a mismatch must not get that far.
+    """
     if not isinstance(policy, Policy):
         return
     users, dim = environment.graph.n_users, environment.arms.shape[1]
@@ -104,13 +108,13 @@ def _check_match(policy: Learner, environment: Environment) -> None:
 
 
 def _is_ours(state: Any) -> bool:
-    """Whether a state, and every state inside it, is of this package."""
+    """Whether a state, and every state nested in it, is of a type that this package defines."""
     ours = type(state).__module__.startswith(f"{__package__.partition('.')[0]}.")
     return ours and all(_is_ours(part) for part in state if isinstance(part, tuple))
 
 
 def _runs_by_kernels(policy: Learner) -> bool:
-    """Whether the compiled loop does what the policy's own methods do."""
+    """Whether the compiled loop does what the policy's methods do: a subclass may override them."""
     return isinstance(policy, Policy) and policy.decides_by_kernels and policy.learns_by_kernels
 
 

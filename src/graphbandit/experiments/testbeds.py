@@ -1,4 +1,4 @@
-"""The synthetic worlds of the paper: 20 users with smooth tastes on a random graph, in 5 dimensions."""
+"""The synthetic environments of the paper: 20 users, smooth on a random graph, 5 features."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ N_USERS, DIM, N_ARMS, POOL, GAMMA, SIGMA = 20, 5, 500, 50, 7.0, 0.01
 FIXED_ARMS = 100
 GROUPS, INSIDE, BETWEEN, INDIVIDUAL = 3, 0.7, 0.05, 0.2
 
-World = Callable[[int], environments.Linear]
-
 FAMILIES: dict[str, str] = {
     "rbf": "RBF (s = 0.5)",
     "er": "Erdős-Rényi (p = 0.4)",
@@ -27,7 +25,10 @@ FAMILIES: dict[str, str] = {
 
 
 def draw_graph(family: str, seed: Any, *, threshold: float = 0.5, p: float | None = None, m: int | None = None) -> UserGraph:
-    """A graph of one of the paper's four families. Its WS graph with m = 7 has 8 neighbours here: an odd ring is impossible."""
+    """A graph of one of the paper's four families.
+
+    The paper's Watts-Strogatz graph with m = 7 has 8 neighbours here: a ring needs an even number.
+    """
     rng = np.random.default_rng(seed)
     if family == "rbf":
         return graphs.rbf(rng.standard_normal((N_USERS, DIM)), rho=0.05, threshold=threshold)
@@ -41,16 +42,17 @@ def draw_graph(family: str, seed: Any, *, threshold: float = 0.5, p: float | Non
 def make_world(
     family: str, seed: int, *, gamma: float = GAMMA, sigma: float = SIGMA, fixed: bool = False, **graph: Any
 ) -> environments.Linear:
-    """The world of one seed: graph, smooth users, unit arms, each from a stream of its own."""
+    """The environment of one seed. Graph, smooth users and unit arms have streams of their own."""
     shape, theta = environments.streams(seed, "graph", "theta")
     users = draw_graph(family, shape, **graph)
     return with_arms(users, signals.smooth(users, DIM, gamma=gamma, seed=theta), seed, sigma=sigma, fixed=fixed)
 
 
 def communities(seed: int, *, fixed: bool = False, misleading: bool = False) -> environments.Linear:
-    """Three groups: dense inside, sparse between; a user is its group's unit vector plus an individual part of norm 0.2.
+    """Three groups of alike users: many edges inside a group, few between groups.
 
-    With `misleading` the same graph is dealt to other users: it shows groups that are none.
+    A user's parameters are the unit vector of its group plus an individual part of norm 0.2. With
+    `misleading` the users of the graph are shuffled, so that its groups are not those of the users.
     """
     shape, theta, deal = environments.streams(seed, "graph", "theta", "deal")
     group = np.arange(N_USERS) % GROUPS
@@ -64,12 +66,12 @@ def communities(seed: int, *, fixed: bool = False, misleading: bool = False) -> 
 
 
 def with_arms(users: UserGraph, truth: Floats, seed: int, *, sigma: float = SIGMA, fixed: bool = False) -> environments.Linear:
-    """These users with 50 of 500 unit arms on offer in a round, or always the same 100."""
+    """The environment of these users: 50 of 500 unit arms on offer, or always the same 100."""
     (arms,) = environments.streams(seed, "arms")
     items = signals.unit_arms(FIXED_ARMS if fixed else N_ARMS, DIM, seed=arms)
     return environments.Linear(users, truth, items, sigma=sigma, pool=None if fixed else POOL)
 
 
-def world(family: str, **settings: Any) -> World:
-    """`make_world` of a family, as a function of the seed."""
+def world(family: str, **settings: Any) -> Callable[[int], environments.Linear]:
+    """`make_world` of a family, as a function of the seed alone."""
     return partial(make_world, family, **settings)

@@ -1,4 +1,4 @@
-"""Choosing the settings of a policy by grid search, on seeds that are not reported."""
+"""Choosing the settings of a policy by grid search, on seeds that results are not reported on."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+from ..validate import is_number
 from .compare import MakeEnvironment, compare
 from .result import Interval
 from .simulate import Learner
 
 TUNING_SEEDS = range(10_000, 10_010)
-"""Seeds to tune on: far from 0, 1, 2, …, on which results are reported."""
+"""Seeds to tune on, apart from 0, 1, 2, …, on which results are reported."""
 
 
 class Trial(NamedTuple):
@@ -39,11 +40,14 @@ class Tuned:
         return "\n".join(lines)
 
     def at_edge(self) -> list[str]:
-        """The numeric settings whose best value is the smallest or largest of three or more: a wider grid may do better."""
+        """The numeric settings whose best value is the smallest or largest of three or more.
+
+        A wider grid may do better.
+        """
         found = []
         for name, value in self.best.items():
-            tried = {trial.settings[name] for trial in self.trials if _is_number(trial.settings[name])}
-            if len(tried) > 2 and _is_number(value) and value in (min(tried), max(tried)):
+            tried = {trial.settings[name] for trial in self.trials if is_number(trial.settings[name])}
+            if len(tried) > 2 and is_number(value) and value in (min(tried), max(tried)):
                 found.append(name)
         return found
 
@@ -59,10 +63,11 @@ def tune(
     progress: bool | Callable[[int, int], None] = False,
     keep: str | os.PathLike[str] | None = None,
 ) -> Tuned:
-    """Try every combination of settings and take the one of least mean final regret; of equals, the first in grid order.
+    """Try every combination of settings and take the one with the least mean final regret.
 
-    Keep `seeds` apart from those that you report: the best of many settings on a seed flatters itself on that seed. Give every
-    policy of a comparison, the baselines first, grids of the same size, the same seeds and the same horizon.
+    Of equals, the first in grid order is taken. Keep `seeds` apart from those that you report: on
+    the seeds that chose it, the best of many settings looks better than it is. Give every policy of
+    a comparison, baselines included, a grid of the same size, the same seeds and the same horizon.
 
     Parameters
     ----------
@@ -97,7 +102,3 @@ def tune(
 def describe(settings: Mapping[str, Any]) -> str:
     """Settings as text: `alpha=1.0, ridge=0.1`."""
     return ", ".join(f"{name}={value!r}" for name, value in settings.items()) or "defaults"
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,9 +1,19 @@
-"""The leaderboard: every policy, tuned with the same effort, in every world; ranks, intervals, time and memory."""
+"""The leaderboard: every policy, tuned with the same effort, in every world.
+
+| module | what is in it |
+|---|---|
+| `worlds` | `WORLDS`: the table of all worlds |
+| `grids` | `GRIDS`: for every policy, the settings that are tuned |
+| `board` | `leaderboard`: tunes and runs every policy in every world, and makes a `Board` |
+| `board_tables` | the board as plain values and as Markdown: ranks, intervals, mean ranks |
+| `board_page` | the board as one HTML page |
+| `board_files` | writes the board to a folder |
+"""
 
 from __future__ import annotations
 
+from .board import LeaderboardSettings, leaderboard
 from .grids import GRIDS
-from .run import Settings, leaderboard
 from .worlds import WORLDS
 
-__all__ = ["GRIDS", "WORLDS", "Settings", "leaderboard"]
+__all__ = ["GRIDS", "WORLDS", "LeaderboardSettings", "leaderboard"]

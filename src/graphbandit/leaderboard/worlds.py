@@ -1,4 +1,4 @@
-"""The worlds of the leaderboard, each a function of the seed."""
+"""The worlds of the leaderboard: named environments, each made from a seed."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ RATING_USERS, RATING_DIM, RATING_ITEMS, ACTIVE = 50, 10, 500, 1000
 
 @dataclass(frozen=True)
 class World:
-    """A world, how long it is played, and what is reported of it."""
+    """A named environment, how many rounds are played in it, and what is reported."""
 
     name: str
     about: str
-    make: Callable[..., Environment]  # of the seed; of a path and the seed where there are sources
+    make: Callable[..., Environment]  # make(seed); with sources, make(source, path, seed)
     horizon: int = 1000
     tuning_horizon: int = 1000
     tuning_seeds: int = 3
-    hits: bool = False  # rewards are 0 or 1, exactly one arm has 1: the share of hits is reported
-    sources: tuple[str, ...] = ()  # data sets, the first that is there is taken
+    hits: bool = False  # rewards are 0 except for one arm with 1: the share of hits is reported
+    sources: tuple[str, ...] = ()  # data sets, of which the first that is there is used
 
 
 def unrelated(seed: int, *, fixed: bool = False) -> environments.Linear:
-    """A graph that says nothing: users are independent of it and of each other.
+    """An Erdős-Rényi graph that says nothing: users are independent of it and of each other.
 
-    Users that are smooth on some other graph still resemble each other, and a wrong graph helps by pooling everybody. Only
-    independent users show what trusting a graph can cost.
+    Users that are smooth on some other graph would still resemble each other, and even a wrong
+    graph would help by sharing among all of them. Only independent users show what trusting a graph
+    can cost.
     """
     shape, theta = environments.streams(seed, "graph", "theta")
     users = draw_graph("er", shape)
@@ -42,7 +43,7 @@ def unrelated(seed: int, *, fixed: bool = False) -> environments.Linear:
 
 @cache
 def factors(source: str, path: Path) -> datasets.Factors:
-    """Latent users and items of the densest part of the ratings, once a process."""
+    """Latent users and items of the densest part of the ratings, computed once per process."""
     ratings = datasets.load(source, path)
     part = ratings.densest(min(ACTIVE, ratings.n_users), min(RATING_ITEMS, ratings.n_items))
     return datasets.factorise(part, RATING_DIM)
@@ -55,14 +56,14 @@ def films(source: str, path: Path, seed: int) -> environments.Linear:
 
 @cache
 def social(source: str, path: Path, least_users: int) -> environments.Hits:
-    """Hits on a social graph; made once a process, because the features are a singular value decomposition."""
+    """Hits on a social graph, made once per process: its features take a singular decomposition."""
     return environments.lastfm_world(datasets.load(source, path), least_users=least_users)
 
 
 def hits(source: str, path: Path, seed: int, *, least_users: int | None = None) -> environments.Hits:
-    """The same data in every run: only the stream of rounds depends on the seed.
+    """Hits on a social graph. Only the stream of rounds depends on the seed, so `seed` is not used.
 
-    Three quarters of the bookmarks of Delicious belong to one user only; they are left out.
+    Bookmarks of Delicious that only one user has, three quarters of them, are left out.
     """
     del seed
     return social(source, path, least_users or (2 if source == "delicious" else 1))

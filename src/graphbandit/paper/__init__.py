@@ -1,44 +1,29 @@
-"""The paper, figure by figure: what each measures, shows and claims."""
+"""The paper, figure by figure: what each measures, shows and claims, and the report of all of them.
+
+| module | what is in it |
+|---|---|
+| `figure_list` | `FIGURES`: the table of all figures |
+| `figure_parts` | `Figure`, `Claim`, `ReproduceSettings`, and the comparisons that judge a claim |
+| `theory` | figures on Δ, on Ψ, and on the bound of Theorem 1 |
+| `estimation` | figures on Lemma 1 and on the noise inequality |
+| `regret_curves` | regret over time on four families of graphs, and with fixed arms |
+| `sweeps` | final regret against a property of the graph or of the users |
+| `coverage` | how often confidence regions contain the true parameters |
+| `controls` | alpha; GraphUCB with another graph or without its bonus |
+| `delays` | delayed rewards |
+| `newcomers` | users who arrive while a policy runs |
+| `learned_graphs` | graphs learned from rewards |
+| `real_data` | MovieLens, Netflix and Last.fm |
+| `lineup` | the algorithms of the paper, with tuned baselines |
+| `measure` | measurements that several figures share |
+| `chart` | what a figure shows, as data, and its drawing |
+| `reproduce` | runs figures, judges claims, writes the report |
+| `report_page` | the report as one HTML page |
+"""
 
 from __future__ import annotations
 
-from . import controls, coverage, estimation, late, learned, newcomers, real, regret, sweeps, theory
-from .figure import Claim, Figure, Settings
+from .figure_list import FIGURES
+from .figure_parts import Claim, Figure, ReproduceSettings
 
-ORDER = (
-    "delta-smoothness",
-    "psi-time",
-    "regret-rbf",
-    "regret-er",
-    "regret-ba",
-    "regret-ws",
-    "smoothness-rbf",
-    "sparsity-rbf",
-    "sweep-er-p",
-    "sweep-ba-m",
-    "sweep-ws-p",
-    "sweep-ws-m",
-    "smoothness-graphs",
-    "approximation",
-    "noise-term",
-    "graphs",
-    "movielens",
-    "netflix",
-    "histograms",
-    "coverage",
-    "fixed-arms",
-    "alpha",
-    "controls",
-    "delays",
-    "bound",
-    "lastfm",
-    "newcomers",
-    "newcomers-lastfm",
-    "learned-graph",
-    "learned-graph-lastfm",
-)
-_MODULES = (regret, sweeps, theory, estimation, coverage, controls, late, real, newcomers, learned)
-_ALL = {figure.name: figure for module in _MODULES for figure in module.FIGURES}
-FIGURES: dict[str, Figure] = {name: _ALL[name] for name in ORDER if name in _ALL}
-
-__all__ = ["FIGURES", "Claim", "Figure", "Settings"]
+__all__ = ["FIGURES", "Claim", "Figure", "ReproduceSettings"]

@@ -1,8 +1,8 @@
-"""What a figure shows, as data: one description that becomes a PNG, a PDF and an interactive drawing on the page."""
+"""What a figure shows, as data: drawn as PNG, as PDF, and interactively on the report."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from io import BytesIO
 from typing import Any, Literal
@@ -25,17 +25,17 @@ COLOURS = {
 OTHERS = ("#8e5ea2", "#3d405b", "#118ab2", "#a3a500", "#bc6c25", "#c77dff", "#a98467", "#f72585")
 
 MOST_INSIDE = 6
-"""Names that have room between the curves; a append_rows legend stands beside them."""
+"""Names that have room inside the axes; a longer legend stands beside them."""
 
 
 def colour(name: str, position: int) -> str:
-    """The same algorithm has the same colour in every figure."""
+    """The colour of a series: an algorithm of the paper has the same one in every figure."""
     return COLOURS.get(name, OTHERS[position % len(OTHERS)])
 
 
 @dataclass(frozen=True)
-class Series:
-    """A named curve, or set of points, with an optional band."""
+class ChartSeries:
+    """A named curve, set of points or set of bars, with an optional band."""
 
     name: str
     x: Sequence[float]
@@ -48,12 +48,15 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes; `edges` draws a graph with the points of the first series as nodes."""
+    """One pair of axes with its series.
+
+    With `edges`, a graph is drawn instead; the points of the first series are its nodes.
+    """
 
     title: str
     x: str = ""
     y: str = ""
-    series: Sequence[Series] = ()
+    series: Sequence[ChartSeries] = ()
     y_from_zero: bool = True
     log_y: bool = False
     edges: Sequence[tuple[int, int]] | None = None
@@ -68,7 +71,7 @@ class Chart:
     bands: str = "bands: 95 % interval of the mean over runs"
 
 
-def curve(name: str, x: Any, runs: Floats, *, style: Any = "line", points: int = 200) -> Series:
+def curve(name: str, x: Any, runs: Floats, *, style: Any = "line", points: int = 200) -> ChartSeries:
     """The mean over runs (rows) with its 95 % interval, thinned to what a screen can show."""
     from ..experiments.result import interval
 
@@ -78,11 +81,17 @@ def curve(name: str, x: Any, runs: Floats, *, style: Any = "line", points: int =
     rounded = [
         np.round(values[keep], 5).tolist() for values in (np.asarray(x, dtype=np.float64), mean, mean - half, mean + half)
     ]
-    return Series(name, rounded[0], rounded[1], rounded[2], rounded[3], style)
+    return ChartSeries(name, rounded[0], rounded[1], rounded[2], rounded[3], style)
+
+
+def regret_panel(title: str, part: Mapping[str, Any]) -> Panel:
+    """Cumulative regret of every policy; `part` holds `rounds`, and `regret` by policy."""
+    series = [curve(name, part["rounds"], runs) for name, runs in part["regret"].items()]
+    return Panel(title, "round", "cumulative regret", series)
 
 
 def as_json(chart: Chart) -> dict[str, Any]:
-    """The chart for the page's script, colours settled."""
+    """The chart as JSON for the page's script, with the colour of every series."""
     out = asdict(chart)
     for panel in out["panels"]:
         for position, series in enumerate(panel["series"]):

@@ -1,4 +1,4 @@
-"""What a reader asks next: how much is alpha, how much is the graph, how much is the bonus?"""
+"""Controls: how much of GraphUCB's regret is due to alpha, to the graph, and to the bonus?"""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from .. import graphs
 from ..experiments import compare
 from ..experiments.testbeds import SIGMA, world
 from ..policies import GobLin, GraphUCB, GraphUCBLocal, LinUCB
-from .chart import Chart, Panel, curve
-from .figure import Claim, Data, Figure, Settings, estimate, lower, undecided
+from .chart import Chart, Panel, curve, regret_panel
+from .figure_parts import Claim, Data, Figure, ReproduceSettings, estimate, lower, undecided
+from .measure import regret_by_policy
 
 ALPHAS = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
 
 
 def by_alpha(alpha: float, preset: Any) -> dict[str, Any]:
-    """Every algorithm with a strength of regularisation, at this strength."""
+    """Every algorithm that has a strength of regularisation, at this strength."""
     return {
         "GraphUCB": lambda g, d: GraphUCB(g, d, alpha=alpha, preset=preset),
         "GraphUCB-Local": lambda g, d: GraphUCBLocal(g, d, alpha=alpha, preset=preset),
@@ -28,8 +29,8 @@ def by_alpha(alpha: float, preset: Any) -> dict[str, Any]:
     }
 
 
-def run_alpha(settings: Settings) -> Data:
-    """Final regret on Erdős-Rényi graphs; for Gob.Lin alpha scales the prior, for LinUCB it is the ridge."""
+def run_alpha(settings: ReproduceSettings) -> Data:
+    """Final regret on Erdős-Rényi graphs; alpha scales Gob.Lin's prior and is LinUCB's ridge."""
     alphas = settings.few(ALPHAS)
     rows = [
         compare(
@@ -71,8 +72,8 @@ def claims_alpha(data: Data) -> list[Claim]:
     return out
 
 
-def run_controls(settings: Settings) -> Data:
-    """GraphUCB's own estimate and bonus with the graph replaced, or the bonus removed."""
+def run_controls(settings: ReproduceSettings) -> Data:
+    """GraphUCB with the graph replaced, or the bonus removed."""
     preset: Any = settings.preset
     policies: dict[str, Any] = {
         "GraphUCB": lambda g, d: GraphUCB(g, d, preset=preset),
@@ -82,20 +83,13 @@ def run_controls(settings: Settings) -> Data:
         "no graph": lambda g, d: GraphUCB(graphs.empty(g.n_users), d, preset=preset),
         "LinUCB": LinUCB,
     }
-    out: Data = {"worlds": {}}
-    for label, make in {"pools": world("er"), "fixed arms": world("er", fixed=True)}.items():
-        result = compare(policies, make, settings.horizon, seeds=range(settings.runs), workers=settings.workers)
-        out["worlds"][label] = {"rounds": result.rounds, "regret": {name: result.regret[name] for name in result.names}}
-    return out
+    worlds = {"pools": world("er"), "fixed arms": world("er", fixed=True)}
+    return {"worlds": {label: regret_by_policy(policies, make, settings) for label, make in worlds.items()}}
 
 
 def chart_controls(data: Data) -> Chart:
     """Pools and fixed arms side by side."""
-    panels = []
-    for label, part in data["worlds"].items():
-        series = [curve(name, part["rounds"], runs) for name, runs in part["regret"].items()]
-        panels.append(Panel(f"Erdős-Rényi, {label}", "round", "cumulative regret", series))
-    return Chart(panels)
+    return Chart([regret_panel(f"Erdős-Rényi, {label}", part) for label, part in data["worlds"].items()])
 
 
 def claims_controls(data: Data) -> list[Claim]:
@@ -116,23 +110,21 @@ def claims_controls(data: Data) -> list[Claim]:
     return out
 
 
-FIGURES = [
-    Figure(
-        "alpha",
-        "Regret against alpha",
-        "Erdős-Rényi; Gob.Lin with λ = 0.1, its prior scaled by α; LinUCB with α as its ridge.",
-        run_alpha,
-        chart_alpha,
-        claims_alpha,
-        beyond=True,
-    ),
-    Figure(
-        "controls",
-        "Controls",
-        "The same algorithm with another graph, or without its bonus.",
-        run_controls,
-        chart_controls,
-        claims_controls,
-        beyond=True,
-    ),
-]
+ALPHA_FIGURE = Figure(
+    "alpha",
+    "Regret against alpha",
+    "Erdős-Rényi; Gob.Lin with λ = 0.1, its prior scaled by α; LinUCB with α as its ridge.",
+    run_alpha,
+    chart_alpha,
+    claims_alpha,
+    beyond=True,
+)
+CONTROLS_FIGURE = Figure(
+    "controls",
+    "Controls",
+    "The same algorithm with another graph, or without its bonus.",
+    run_controls,
+    chart_controls,
+    claims_controls,
+    beyond=True,
+)

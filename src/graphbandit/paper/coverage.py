@@ -1,4 +1,4 @@
-"""How often the confidence regions hold the truth."""
+"""Coverage: how often the confidence regions contain the true parameters."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ..compute.arrays import Floats
 from ..experiments import simulate
 from ..experiments.testbeds import DIM, N_USERS, make_world
 from ..policies import GraphUCB, GraphUCBLocal, LinUCB
-from .chart import Chart, Panel, Series
-from .figure import Claim, Data, Figure, Settings, estimate
+from .chart import Chart, ChartSeries, Panel
+from .figure_parts import Claim, Data, Figure, ReproduceSettings, estimate
 from .measure import over_runs
 
 BINS = ((0, 0), (1, 2), (3, 4), (5, 9), (10, 19), (20, 39), (40, 10**9))
@@ -26,13 +26,16 @@ REGIONS: dict[str, Any] = {
 }
 
 
-def coverage_run(seed: int, settings: Settings) -> Floats:
-    """(regions, bins, 2): how often the truth lay inside, and how often it was looked at, on-policy, before the pull."""
+def coverage_run(seed: int, settings: ReproduceSettings) -> Floats:
+    """(regions, bins, 2): rounds in which the truth lay inside the user's region, and all rounds.
+
+    On-policy, before the arm is chosen; bins are of the number of past observations of the user.
+    """
     env = make_world("er", seed)
     counts = np.zeros((len(REGIONS), len(BINS), 2))
     for region, make in enumerate(REGIONS.values()):
         trace = simulate(make(env.graph), env, settings.horizon, seed)
-        policy, seen = make(env.graph), np.zeros(N_USERS, dtype=int)  # the same policy again, looked at in every round
+        policy, seen = make(env.graph), np.zeros(N_USERS, dtype=int)  # replays the trace
         for user, x, reward in zip(trace.user.tolist(), env.arms[trace.arm], trace.reward.tolist(), strict=True):
             error = policy.theta[user] - env.truth[user]
             inside = error @ policy.user_precision(user) @ error <= policy.beta(user) ** 2
@@ -43,7 +46,7 @@ def coverage_run(seed: int, settings: Settings) -> Floats:
     return counts
 
 
-def run_coverage(settings: Settings) -> Data:
+def run_coverage(settings: ReproduceSettings) -> Data:
     """Counts of every run."""
     return {"counts": np.array(over_runs(settings, coverage_run, settings)), "regions": list(REGIONS)}
 
@@ -56,7 +59,7 @@ def chart_coverage(data: Data) -> Chart:
     for k, name in enumerate(data["regions"]):
         filled = counts[k, :, 1] > 0
         share = counts[k, filled, 0] / counts[k, filled, 1]
-        series.append(Series(name, np.array(middle)[filled].tolist(), np.round(share, 4).tolist()))
+        series.append(ChartSeries(name, np.array(middle)[filled].tolist(), np.round(share, 4).tolist()))
     return Chart(
         [Panel("How often the region holds the truth (nominal 0.99)", "past observations of the user", "coverage", series)],
         columns=1,
@@ -89,14 +92,12 @@ def claims_coverage(data: Data) -> list[Claim]:
     return out
 
 
-FIGURES = [
-    Figure(
-        "coverage",
-        "Does the confidence region hold the truth?",
-        "Share of rounds in which ‖θ̂_i - θ_i‖ in the metric Λ_i is at most β_i for the served user, before its arm is chosen.",
-        run_coverage,
-        chart_coverage,
-        claims_coverage,
-        beyond=True,
-    ),
-]
+COVERAGE_FIGURE = Figure(
+    "coverage",
+    "Does the confidence region hold the truth?",
+    "Share of rounds in which ‖θ̂_i - θ_i‖ in the metric Λ_i is at most β_i for the served user, before its arm is chosen.",
+    run_coverage,
+    chart_coverage,
+    claims_coverage,
+    beyond=True,
+)

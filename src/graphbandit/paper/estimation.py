@@ -10,14 +10,14 @@ from scipy.linalg import block_diag
 from ..compute.arrays import Floats
 from ..experiments.testbeds import DIM, N_USERS, SIGMA, make_world
 from .chart import Chart, Panel, curve
-from .figure import Claim, Data, Figure, Settings, estimate, lower, undecided
+from .figure_parts import Claim, Data, Figure, ReproduceSettings, estimate, lower, undecided
 from .measure import ALPHA, RIDGE, checkpoints, over_runs, random_rounds
 
 ESTIMATORS = {"Eq. 5": "GraphUCB", "Lemma 1": "GraphUCB-Local", "ridge": "LinUCB"}
 
 
-def approximation_run(seed: int, settings: Settings, rounds: Any) -> Floats:
-    """(3, c) mean estimation error over users under uniformly random arms."""
+def approximation_run(seed: int, settings: ReproduceSettings, rounds: Any) -> Floats:
+    """(3, c) errors of the three estimators at c rounds: mean over users, uniformly random arms."""
     env = make_world("er", seed)
     laplacian = env.graph.laplacian().toarray()
     gram, bias = np.tile(RIDGE * np.eye(DIM), (N_USERS, 1, 1)), np.zeros((N_USERS, DIM))
@@ -35,15 +35,15 @@ def approximation_run(seed: int, settings: Settings, rounds: Any) -> Floats:
     return errors
 
 
-def run_approximation(settings: Settings) -> Data:
-    """Errors of the three estimators over time."""
+def run_approximation(settings: ReproduceSettings) -> Data:
+    """Errors of the three estimators over time, for every run."""
     rounds = checkpoints(settings.horizon)
     errors = np.array(over_runs(settings, approximation_run, settings, rounds))
     return {"rounds": rounds.astype(float), "errors": {name: errors[:, k] for k, name in enumerate(ESTIMATORS)}}
 
 
 def chart_approximation(data: Data) -> Chart:
-    """On a logarithmic scale: Lemma 1 leaves the others by orders of magnitude."""
+    """On a logarithmic scale: the errors of Lemma 1 are larger by orders of magnitude."""
     series = [curve(name, data["rounds"], errors) for name, errors in data["errors"].items()]
     return Chart([Panel("Estimation error", "round", "mean ‖θ̂_i - θ_i‖ (log scale)", series, log_y=True)], columns=1)
 
@@ -78,8 +78,11 @@ def claims_approximation(data: Data) -> list[Claim]:
     return out
 
 
-def noise_run(seed: int, settings: Settings, rounds: Any) -> Floats:
-    """(2, c, n) both sides of the inequality for every user: with ξ_j in the sum, where the paper's ξ_i is a slip (E25)."""
+def noise_run(seed: int, settings: ReproduceSettings, rounds: Any) -> Floats:
+    """(2, c, n) both sides of the noise inequality at c rounds, for every user.
+
+    The sum has ξ_j, where the paper prints ξ_i by mistake (errata E25).
+    """
     env = make_world("er", seed)
     laplacian = env.graph.laplacian().toarray()
     gram, xi = np.tile(RIDGE * np.eye(DIM), (N_USERS, 1, 1)), np.zeros((N_USERS, DIM))
@@ -96,7 +99,7 @@ def noise_run(seed: int, settings: Settings, rounds: Any) -> Floats:
     return sides
 
 
-def run_noise(settings: Settings) -> Data:
+def run_noise(settings: ReproduceSettings) -> Data:
     """Both sides over time."""
     rounds = checkpoints(settings.horizon)
     sides = np.array(over_runs(settings, noise_run, settings, rounds))  # (runs, 2, c, n)
@@ -143,21 +146,19 @@ def claims_noise(data: Data) -> list[Claim]:
     ]
 
 
-FIGURES = [
-    Figure(
-        "approximation",
-        "Lemma 1 against eq. (5)",
-        "Mean estimation error over users with uniformly random arms, λ = 0.01, α = 1, σ = 0.01, Erdős-Rényi.",
-        run_approximation,
-        chart_approximation,
-        claims_approximation,
-    ),
-    Figure(
-        "noise-term",
-        "The noise inequality of Appendix D",
-        f"Random arms, σ = {SIGMA}, Erdős-Rényi.",
-        run_noise,
-        chart_noise,
-        claims_noise,
-    ),
-]
+APPROXIMATION_FIGURE = Figure(
+    "approximation",
+    "Lemma 1 against eq. (5)",
+    "Mean estimation error over users with uniformly random arms, λ = 0.01, α = 1, σ = 0.01, Erdős-Rényi.",
+    run_approximation,
+    chart_approximation,
+    claims_approximation,
+)
+NOISE_TERM_FIGURE = Figure(
+    "noise-term",
+    "The noise inequality of Appendix D",
+    f"Random arms, σ = {SIGMA}, Erdős-Rényi.",
+    run_noise,
+    chart_noise,
+    claims_noise,
+)

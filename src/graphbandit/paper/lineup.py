@@ -6,16 +6,19 @@ from functools import partial
 from typing import Any
 
 from ..experiments import TUNING_SEEDS, Result, compare, tune
-from ..experiments.testbeds import World
+from ..experiments.compare import MakeEnvironment
 from ..policies import CLUB, GobLin, GraphUCB, GraphUCBLocal, LinUCB
-from .figure import Settings
+from .figure_parts import ReproduceSettings
 
 GOBLIN_GRID = [round(0.1 * k, 1) for k in range(11)]
 CLUB_GRID = [0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0]
 
 
 def algorithms(preset: str, tuned: dict[str, float]) -> dict[str, Any]:
-    """The five algorithms. In the printed form Lemma 1 stands in GraphUCB-Local, so a rule that works is shown beside it."""
+    """The five algorithms of the paper, with the tuned settings of Gob.Lin and CLUB.
+
+    In the printed form GraphUCB-Local uses Lemma 1, which fails, so a rule that works is added.
+    """
     lam, alpha2 = tuned["Gob.Lin"], tuned["CLUB"]
     if preset == "released":
         return {
@@ -35,8 +38,8 @@ def algorithms(preset: str, tuned: dict[str, float]) -> dict[str, Any]:
     }
 
 
-def tuned_baselines(make: World, settings: Settings) -> dict[str, float]:
-    """Gob.Lin's λ over [0, 1] and CLUB's α₂ over a grid: the values with the least mean regret on the tuning seeds."""
+def tuned_baselines(make: MakeEnvironment, settings: ReproduceSettings) -> dict[str, float]:
+    """The values of Gob.Lin's λ and CLUB's α₂ with the least mean regret on the tuning seeds."""
     seeds = TUNING_SEEDS[:2] if settings.quick else TUNING_SEEDS
     preset: Any = settings.preset
     best = {}
@@ -51,7 +54,9 @@ def tuned_baselines(make: World, settings: Settings) -> dict[str, float]:
     return best
 
 
-def run_lineup(make: World, settings: Settings, *, extra: dict[str, Any] | None = None) -> tuple[Result, dict[str, float]]:
+def run_lineup(
+    make: MakeEnvironment, settings: ReproduceSettings, *, extra: dict[str, Any] | None = None
+) -> tuple[Result, dict[str, float]]:
     """Tune on the tuning seeds, then compare on the reported ones."""
     tuned = tuned_baselines(make, settings)
     policies = algorithms(settings.preset, tuned) | (extra or {})

@@ -1,20 +1,23 @@
-"""Helpers of the figures that look inside an algorithm."""
+"""Measurements that several figures share."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from .. import environments
+from ..experiments import compare
+from ..experiments.compare import MakeEnvironment
 from ..experiments.parallel import spread
-from .figure import Settings
+from .figure_parts import Data, ReproduceSettings
 
 ALPHA, RIDGE = 1.0, 0.01  # the paper's
 
 
-def over_runs(settings: Settings, function: Any, *arguments: Any) -> list[Any]:
-    """`function(seed, *arguments)` for every run, in parallel, in order."""
+def over_runs(settings: ReproduceSettings, function: Any, *arguments: Any) -> list[Any]:
+    """The results of `function(seed, *arguments)` for every run, in order, computed in parallel."""
     from joblib import delayed
 
     seeds = range(settings.runs)
@@ -22,13 +25,19 @@ def over_runs(settings: Settings, function: Any, *arguments: Any) -> list[Any]:
     return list(spread(calls, min(settings.workers, settings.runs), ordered=True))
 
 
+def regret_by_policy(policies: Mapping[str, Any], make: MakeEnvironment, settings: ReproduceSettings) -> Data:
+    """Cumulative regret of every policy in one world: `rounds`, and `regret` by policy."""
+    result = compare(policies, make, settings.horizon, seeds=range(settings.runs), workers=settings.workers)
+    return {"rounds": result.rounds, "regret": dict(result.regret)}
+
+
 def checkpoints(horizon: int, count: int = 40) -> Any:
-    """Rounds at which slow quantities are computed, denser at the start."""
+    """Rounds at which slow quantities are computed, more of them at the start."""
     return np.unique(np.geomspace(5, horizon, count).astype(int))
 
 
 def random_rounds(env: environments.Linear, horizon: int, seed: int) -> Any:
-    """User, features, reward and noise of rounds in which the first arm of the pool, a random one, is always shown."""
+    """Yield user, features, reward and noise of rounds in which a random arm is shown."""
     for rounds in env.rounds(horizon, seed):
         for t, user in enumerate(rounds.user.tolist()):
             yield user, env.arms[rounds.pool[t, 0]], rounds.mean[t, 0] + rounds.noise[t], float(rounds.noise[t])

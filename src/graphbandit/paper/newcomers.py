@@ -1,4 +1,4 @@
-"""Users who come while a policy runs: what do their friends tell about them before their first reward?"""
+"""Newcomers: what do the friends of a new user reveal about it before its first reward?"""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ import numpy as np
 
 from .. import environments, graphs, signals
 from ..compute.arrays import Floats, Indices
-from ..environments.ratings import Hits, draw_candidates, lastfm_world
+from ..environments import Hits, lastfm_world
+from ..environments.hits import draw_candidates
 from ..experiments import simulate
 from ..graph import UserGraph
 from ..policies import AdaptiveGraphUCB, GraphUCB, GraphUCBLocal, LinUCB, Policy
 from .chart import Chart, Panel, colour, curve
-from .figure import Claim, Data, Figure, Settings, estimate, lower, undecided
+from .figure_parts import Claim, Data, Figure, ReproduceSettings, estimate, lower, undecided
 from .measure import over_runs
-from .real import hit_policies, ratings
+from .real_data import hit_policies, ratings
 
 USERS, DIM, POOL, GAMMA, SIGMA = 200, 5, 20, 7.0, 0.1
 SHARE = 0.2
-"""Of all users, who come later."""
+"""Share of the users who are newcomers."""
 FIRST = 10
-"""Rounds of each newcomer."""
+"""Rounds of each newcomer that are measured."""
 ALONE = ", edges left out"
 SYNTHETIC: dict[str, Any] = {
     "AdaptiveGraphUCB": lambda g, d: AdaptiveGraphUCB(g, d, solver="local"),
@@ -34,7 +35,7 @@ SYNTHETIC: dict[str, Any] = {
 
 
 class Offers(NamedTuple):
-    """What newcomers are offered: row t is for newcomer `user[t]`."""
+    """What newcomers are offered: row t is for newcomer `user[t]`, as in `environments.Rounds`."""
 
     user: Indices
     pool: Indices  # (t, m)
@@ -43,20 +44,23 @@ class Offers(NamedTuple):
 
 
 def run_world(env: Any, offers: Callable[[Indices, np.random.Generator], Offers], warm: int, policies: Any, seed: int) -> Data:
-    """(FIRST,) shares of hits by policy. Most users are there from the start and rewarded for `warm` rounds; then the others
-    come, one after the other, and are served in turn. A hit is the best of the offered arms."""
+    """(FIRST,) shares of hits by policy, in the first, second, … round of newcomers.
+
+    Residents, most of the users, are served for `warm` rounds. Then the newcomers join, one after
+    the other, and are served in turn. A hit is the best of the offered arms.
+    """
     rng = np.random.default_rng([seed, 1])
     order = rng.permutation(env.graph.n_users)
-    late = int(SHARE * len(order))
-    newcomers, settled = order[:late], np.sort(order[late:])
-    early = _restricted(env, settled)
+    count = int(SHARE * len(order))
+    newcomers, residents = order[:count], np.sort(order[count:])
+    early = environment_of(residents, env)
     offered = offers(np.tile(newcomers, FIRST).astype(np.int32), rng)
     out: Data = {}
     for name, make in policies.items():
         for joined in (True, False) if uses_graph(name) else (True,):
             policy = make(early.graph, env.dim)
             simulate(policy, early, warm, seed)
-            out[name if joined else f"{name}{ALONE}"] = first_hits(policy, env, settled, newcomers, offered, joined)
+            out[name if joined else f"{name}{ALONE}"] = first_hits(policy, env, residents, newcomers, offered, joined)
     return out
 
 
@@ -65,9 +69,9 @@ def uses_graph(name: str) -> bool:
     return not name.startswith("LinUCB")
 
 
-def first_hits(policy: Policy, env: Any, settled: Any, newcomers: Any, offered: Offers, joined: bool) -> Floats:
+def first_hits(policy: Policy, env: Any, residents: Any, newcomers: Any, offered: Offers, joined: bool) -> Floats:
     """(FIRST,) the share of newcomers with a hit in their k-th round."""
-    row = {int(user): place for place, user in enumerate(settled)}
+    row = {int(user): place for place, user in enumerate(residents)}
     adjacency = env.graph.adjacency
     for user in newcomers.tolist():
         part = slice(adjacency.indptr[user], adjacency.indptr[user + 1])
@@ -82,15 +86,15 @@ def first_hits(policy: Policy, env: Any, settled: Any, newcomers: Any, offered: 
     return np.asarray(hits.reshape(FIRST, -1).mean(axis=1))
 
 
-def _restricted(env: Any, users: Any) -> Any:
-    """The same world with some of its users."""
+def environment_of(users: Any, env: Any) -> Any:
+    """The environment `env` with these users only."""
     graph = UserGraph(env.graph.adjacency[users][:, users])
     if isinstance(env, Hits):
         return Hits(graph, env.arms, env.positives[users], candidates=env.candidates)
     return environments.Linear(graph, env.truth[users], env.arms, sigma=env.sigma, pool=env.pool)
 
 
-def synthetic_run(seed: int, settings: Settings) -> Data:
+def synthetic_run(seed: int, settings: ReproduceSettings) -> Data:
     """Smooth users on a ring with shortcuts, ten friends each; 20 of 500 arms on offer."""
     shape, theta, arms = environments.streams(seed, "graph", "theta", "arms")
     graph = graphs.watts_strogatz(USERS, 10, 0.1, seed=shape)
@@ -105,8 +109,8 @@ def synthetic_run(seed: int, settings: Settings) -> Data:
     return run_world(env, offers, settings.horizon * USERS // 50, SYNTHETIC, seed)
 
 
-def lastfm_run(seed: int, settings: Settings) -> Data:
-    """Friendships and artists of Last.fm: 25 candidates, one of them an artist that the newcomer listens to."""
+def lastfm_run(seed: int, settings: ReproduceSettings) -> Data:
+    """Last.fm: 25 candidates, one of them an artist that the newcomer listens to."""
     env = lastfm_world(ratings("lastfm", settings)[1])
 
     def offers(users: Indices, rng: np.random.Generator) -> Offers:
@@ -128,14 +132,14 @@ def lastfm_run(seed: int, settings: Settings) -> Data:
     return run_world(env, offers, 4000 if settings.quick else 20 * settings.horizon, policies, seed)
 
 
-def run(settings: Settings, function: Any) -> Data:
+def run(settings: ReproduceSettings, function: Any) -> Data:
     """Shares of hits of every run, (runs, FIRST) by policy."""
     runs = over_runs(settings, function, settings)
     return {"hits": {name: np.array([one[name] for one in runs]) for name in runs[0]}}
 
 
 def chart(data: Data) -> Chart:
-    """Hits by the newcomer's round; dashed, in the same colour, without edges."""
+    """Hits by round of the newcomer; dashed, in the same colour, without its edges."""
     series = []
     for position, (name, hits) in enumerate(data["hits"].items()):
         shade = colour(name.removesuffix(ALONE), position)
@@ -161,26 +165,24 @@ def claims(data: Data) -> list[Claim]:
     return out
 
 
-FIGURES = [
-    Figure(
-        "newcomers",
-        "New users with friends",
-        "A fifth of 200 users come after the others have been rewarded for a while: the share of newcomers who are shown the "
-        "best of 20 arms in their first, second, … round, with the edges that they bring and without them.",
-        lambda settings: run(settings, synthetic_run),
-        chart,
-        claims,
-        beyond=True,
-    ),
-    Figure(
-        "newcomers-lastfm",
-        "New users with friends, on Last.fm",
-        "The same with a fifth of the users of Last.fm: the share of newcomers who are shown, among 25 artists, the one that "
-        "they listen to.",
-        lambda settings: run(settings, lastfm_run),
-        chart,
-        claims,
-        sources=("lastfm",),
-        beyond=True,
-    ),
-]
+NEWCOMERS_FIGURE = Figure(
+    "newcomers",
+    "New users with friends",
+    "A fifth of 200 users come after the others have been rewarded for a while: the share of newcomers who are shown the "
+    "best of 20 arms in their first, second, … round, with the edges that they bring and without them.",
+    lambda settings: run(settings, synthetic_run),
+    chart,
+    claims,
+    beyond=True,
+)
+NEWCOMERS_LASTFM_FIGURE = Figure(
+    "newcomers-lastfm",
+    "New users with friends, on Last.fm",
+    "The same with a fifth of the users of Last.fm: the share of newcomers who are shown, among 25 artists, the one that "
+    "they listen to.",
+    lambda settings: run(settings, lastfm_run),
+    chart,
+    claims,
+    sources=("lastfm",),
+    beyond=True,
+)

@@ -1,4 +1,7 @@
-"""`graphbandit reproduce`: run the figures, judge the claims, write the report; resumable figure by figure."""
+"""`graphbandit reproduce`: run the figures, judge the claims, write the report.
+
+An interrupted call continues with the first figure that is not finished when it is made again.
+"""
 
 from __future__ import annotations
 
@@ -13,54 +16,81 @@ from typing import Any
 import numpy as np
 
 from .. import datasets
-from ..compute.staleness import RUN_ROOMS, code_digest
+from ..compute.staleness import code_digest
 from ..experiments import simulate
+from ..experiments.kept_runs import LIBRARIES, RUN_ROOMS
 from ..experiments.parallel import spread
 from ..experiments.testbeds import make_world
 from ..storage import archive
-from . import FIGURES
+from ..storage.atomic import write_bytes, write_text
 from .chart import render
-from .figure import Data, Figure, MissingData, Settings
+from .figure_list import FIGURES
+from .figure_parts import Data, Figure, MissingData, ReproduceSettings
 from .lineup import algorithms
-from .regret import topology_claim
-from .report import Entry, write_report
+from .regret_curves import topology_claim
+from .report_page import FigureOutcome, write_report
 
 Progress = Callable[[int, int, str], None]
 TOPOLOGY = ("regret-rbf", "regret-er", "regret-ba", "regret-ws")
+PRESENTATION = ("__init__", "chart", "figure_list", "report_page", "reproduce")
+"""Modules of this package that show what was measured: changing them changes no number."""
+MEASUREMENT = (
+    "controls",
+    "coverage",
+    "delays",
+    "estimation",
+    "figure_parts",
+    "learned_graphs",
+    "lineup",
+    "measure",
+    "newcomers",
+    "real_data",
+    "regret_curves",
+    "sweeps",
+    "theory",
+)
+FIGURE_ROOMS = (
+    *RUN_ROOMS,
+    *(f"experiments/{module}.py" for module in ("delayed", "parallel", "result", "testbeds", "tune")),
+    "datasets",
+    *(f"paper/{module}.py" for module in MEASUREMENT),
+)
+"""The code that the numbers of a figure depend on."""
 
 
 def reproduce(
-    names: Iterable[str], out: Path, settings: Settings, progress: Progress = lambda done, total, name: None
-) -> list[Entry]:
-    """Make the named figures, or all of them, and the report; figures that are there already are not run again.
+    names: Iterable[str], out: Path, settings: ReproduceSettings, progress: Progress = lambda done, total, name: None
+) -> list[FigureOutcome]:
+    """Make the named figures, or all of them, and the report of everything that is in `out`.
 
-    Writes `out/index.html`, `out/claims.json`, `out/figures/*.png` and `*.pdf`, `out/results/*.npz`.
+    Writes `out/index.html`, `out/claims.json`, `out/figures/*.png` and `*.pdf`, and
+    `out/results/*.npz`. A figure whose results are there, made with the same settings, code,
+    libraries and data, is not run again.
     """
     chosen = select(names)
     for folder in ("results", "figures"):
         (out / folder).mkdir(parents=True, exist_ok=True)
     progress(0, len(chosen), "compiling")
     warm_up(settings)
-    entries: list[Entry] = []
+    made: dict[str, FigureOutcome] = {}
     for done, figure in enumerate(chosen):
         progress(done, len(chosen), figure.name)
-        entries.append(make(figure, out, settings))
+        made[figure.name] = make(figure, out, settings)
     progress(len(chosen), len(chosen), "report")
-    made = {entry.figure.name: entry for entry in entries}
-    # The report is of everything that is there and fits, not only of what was asked for now.
+    # The report also shows the figures that an earlier call made.
     shown = [made.get(figure.name) or stored(figure, out, settings) for figure in FIGURES.values()]
-    entries = [entry for entry in shown if entry is not None]
-    parts = {entry.figure.name: entry.data for entry in entries if entry.data is not None}
+    outcomes = [outcome for outcome in shown if outcome is not None]
+    parts = {outcome.figure.name: outcome.data for outcome in outcomes if outcome.data is not None}
     if all(name in parts for name in TOPOLOGY):
         claim = topology_claim({name.removeprefix("regret-"): parts[name] for name in TOPOLOGY})
-        next(entry for entry in entries if entry.figure.name == "regret-ws").claims.append(claim)
-    write_json(out / "claims.json", claims_list(entries))
-    write_report(out / "index.html", entries, settings)
-    return entries
+        next(outcome for outcome in outcomes if outcome.figure.name == TOPOLOGY[-1]).claims.append(claim)
+    write_json(out / "claims.json", claims_list(outcomes))
+    write_report(out / "index.html", outcomes, settings)
+    return outcomes
 
 
-def warm_up(settings: Settings) -> None:
-    """Compile each algorithm once, in one of the workers; the others will find the machine code on disk."""
+def warm_up(settings: ReproduceSettings) -> None:
+    """Compile each algorithm once, in a worker; the others load the machine code from disk."""
     from joblib import delayed
 
     policies = algorithms(settings.preset, {"Gob.Lin": 0.1, "CLUB": 0.2})
@@ -70,7 +100,7 @@ def warm_up(settings: Settings) -> None:
 
 
 def compile_policy(make: Any) -> None:
-    """Run one policy for a moment, in the loop and by hand."""
+    """Call what the figures call of a policy, so that it is compiled."""
     env = make_world("er", 0)
     policy = make(env.graph, env.dim)
     simulate(policy, env, 2)
@@ -81,7 +111,7 @@ def compile_policy(make: Any) -> None:
 
 
 def select(names: Iterable[str]) -> list[Figure]:
-    """The figures of these names, in the order of the paper; all of them if there are none."""
+    """The figures of these names, in the order of the report; all figures if no names are given."""
     wanted = list(names)
     unknown = [name for name in wanted if name not in FIGURES]
     if unknown:
@@ -89,63 +119,72 @@ def select(names: Iterable[str]) -> list[Figure]:
     return [figure for name, figure in FIGURES.items() if not wanted or name in wanted]
 
 
-def make(figure: Figure, out: Path, settings: Settings) -> Entry:
-    """One figure: from its results file if that fits, by running it otherwise."""
-    if (entry := stored(figure, out, settings)) is not None:
-        return entry
-    begin = time.time()
-    try:
-        data = figure.run(settings)
-    except MissingData as missing:
-        return Entry(figure, None, [], {}, 0.0, str(missing))
-    seconds = time.time() - begin
-    entry = described(figure, data, seconds)
-    for suffix, content in entry.files.items():
-        write_bytes(out / "figures" / f"{figure.name}.{suffix}", content)
-    save(out / "results" / f"{figure.name}.npz", run_key(figure, settings), data, seconds)  # last: it says that all is there
-    return entry
-
-
-def stored(figure: Figure, out: Path, settings: Settings) -> Entry | None:
-    """A figure that was made before, with the same settings, code, libraries and data."""
-    data, seconds = load(out / "results" / f"{figure.name}.npz", run_key(figure, settings))
-    return None if data is None else described(figure, data, seconds)
-
-
-def described(figure: Figure, data: Data, seconds: float) -> Entry:
-    """Chart, pictures and claims: functions of the data alone."""
+def make(figure: Figure, out: Path, settings: ReproduceSettings) -> FigureOutcome:
+    """One figure, drawn and written; it is run unless its stored results are current."""
+    key = run_key(figure, settings)
+    results = out / "results" / f"{figure.name}.npz"
+    data, seconds = load(results, key)
+    is_new = data is None
+    if data is None:
+        begin = time.time()
+        try:
+            data = figure.run(settings)
+        except MissingData as missing:
+            return FigureOutcome(figure, None, [], {}, 0.0, str(missing))
+        seconds = time.time() - begin
     chart = figure.chart(data)
-    files = {"png": render(chart, "png"), "pdf": render(chart, "pdf")}
-    return Entry(figure, data, list(figure.claims(data)), files, seconds, "", chart)
+    pictures = {"png": render(chart, "png"), "pdf": render(chart, "pdf")}
+    for suffix, content in pictures.items():
+        write_bytes(picture_path(out, figure, suffix), content)
+    if is_new:
+        save(results, key, data, seconds)  # last: results mean that the pictures are there too
+    return FigureOutcome(figure, data, list(figure.claims(data)), pictures, seconds, "", chart)
 
 
-def run_key(figure: Figure, settings: Settings) -> str:
-    """Changes with anything that the numbers depend on: settings, code, libraries, and the files of data sets."""
-    versions = [version(name) for name in ("numpy", "scipy", "numba")]
+def stored(figure: Figure, out: Path, settings: ReproduceSettings) -> FigureOutcome | None:
+    """A figure that an earlier call made, with the pictures on disk; None if there is none."""
+    data, seconds = load(out / "results" / f"{figure.name}.npz", run_key(figure, settings))
+    if data is None:
+        return None
+    try:
+        pictures = {suffix: picture_path(out, figure, suffix).read_bytes() for suffix in ("png", "pdf")}
+    except FileNotFoundError:
+        return make(figure, out, settings)
+    return FigureOutcome(figure, data, list(figure.claims(data)), pictures, seconds, "", figure.chart(data))
+
+
+def picture_path(out: Path, figure: Figure, suffix: str) -> Path:
+    """Where the picture of a figure is written."""
+    return out / "figures" / f"{figure.name}.{suffix}"
+
+
+def run_key(figure: Figure, settings: ReproduceSettings) -> str:
+    """A digest of all that the numbers depend on: settings, code, libraries, data sets."""
+    versions = [version(name) for name in LIBRARIES]
     found = [(name, datasets.find(name, settings.data)) for name in figure.sources]
     files = [(name, str(path), path.stat().st_size, path.stat().st_mtime_ns) for name, path in found if path]
-    source = json.dumps([figure.name, settings.key(), code_digest(*RUN_ROOMS, "datasets", "paper"), versions, files])
+    source = json.dumps([figure.name, settings.key(), code_digest(*FIGURE_ROOMS), versions, files])
     return hashlib.sha256(source.encode()).hexdigest()
 
 
 def save(path: Path, key: str, data: Data, seconds: float) -> None:
-    """Nested dictionaries of arrays and JSON values, under dotted names."""
+    """Write nested dictionaries of arrays and JSON values; arrays get dotted names."""
     arrays: archive.Arrays = {}
 
-    def taken(value: Any, name: str) -> Any:
+    def encode(value: Any, name: str) -> Any:
         if isinstance(value, np.ndarray):
             arrays[name] = value
             return {"array": name}
         if isinstance(value, dict):
-            return {"dict": {str(k): taken(v, f"{name}.{k}" if name else str(k)) for k, v in value.items()}}
+            return {"dict": {str(k): encode(v, f"{name}.{k}" if name else str(k)) for k, v in value.items()}}
         return {"value": value.item() if isinstance(value, np.generic) else value}
 
-    tree = taken(data, "")
+    tree = encode(data, "")
     archive.write(path, "figure", {"key": key, "seconds": seconds, "tree": tree}, arrays)
 
 
 def load(path: Path, key: str) -> tuple[Data | None, float]:
-    """The data of a finished run with this key, if there is one."""
+    """The data and seconds that `save` wrote with this key; None if there are none."""
     try:
         header, arrays = archive.read(path, "figure")
     except (FileNotFoundError, archive.ArchiveError):
@@ -153,18 +192,18 @@ def load(path: Path, key: str) -> tuple[Data | None, float]:
     if header["key"] != key:
         return None, 0.0
 
-    def given(node: Any) -> Any:
+    def decode(node: Any) -> Any:
         if "array" in node:
             return arrays[node["array"]]
         if "dict" in node:
-            return {k: given(v) for k, v in node["dict"].items()}
+            return {k: decode(v) for k, v in node["dict"].items()}
         return node["value"]
 
-    return given(header["tree"]), float(header["seconds"])
+    return decode(header["tree"]), float(header["seconds"])
 
 
-def claims_list(entries: list[Entry]) -> list[dict[str, Any]]:
-    """What `claims.json` holds: figure, claim, holds, evidence, and the likely reason where it does not."""
+def claims_list(entries: list[FigureOutcome]) -> list[dict[str, Any]]:
+    """The content of `claims.json`; a claim that does not hold has its likely reason."""
     return [
         {
             "figure": entry.figure.name,
@@ -179,12 +218,5 @@ def claims_list(entries: list[Entry]) -> list[dict[str, Any]]:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Aside, then renamed."""
-    write_bytes(path, json.dumps(content, indent=1, ensure_ascii=False, default=float).encode())
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Aside, then renamed."""
-    aside = path.with_name(f".{path.name}.part")
-    aside.write_bytes(content)
-    aside.replace(path)
+    """Write plain values as JSON."""
+    write_text(path, json.dumps(content, indent=1, ensure_ascii=False, default=float))

@@ -11,9 +11,9 @@ from .. import signals
 from ..experiments import compare
 from ..experiments.testbeds import FAMILIES, draw_graph, make_world, world
 from .chart import Chart, Panel, curve
-from .figure import Claim, Data, Figure, Settings, alike, estimate, undecided
+from .figure_parts import Claim, Data, Figure, ReproduceSettings, alike, estimate, undecided
 from .lineup import algorithms, tuned_baselines
-from .regret import PRINTED
+from .regret_curves import PRINTED
 
 SWEEPS: dict[str, tuple[str, str, str, list[Any], dict[str, Any]]] = {
     # name: family, swept argument, axis label, values, fixed arguments
@@ -27,8 +27,8 @@ SWEEPS: dict[str, tuple[str, str, str, list[Any], dict[str, Any]]] = {
 GRAPH_POLICIES = ("GraphUCB", "GraphUCB-Local")
 
 
-def run(settings: Settings, *, name: str) -> Data:
-    """All algorithms at every value; baselines tuned once, in the middle of the sweep."""
+def run(settings: ReproduceSettings, *, name: str) -> Data:
+    """All algorithms at every value; the baselines are tuned once, in the middle of the sweep."""
     family, argument, _, values, fixed = SWEEPS[name]
     values = settings.few(values)
     tuned = tuned_baselines(world(family, **fixed, **{argument: values[len(values) // 2]}), settings)
@@ -51,7 +51,7 @@ def run(settings: Settings, *, name: str) -> Data:
 
 
 def chart(data: Data, *, name: str) -> Chart:
-    """Final regret against the swept value, and what the sweep does to the graph."""
+    """Final regret against the swept value."""
     _, _, label, _, _ = SWEEPS[name]
     series = [
         curve(policy, data["values"], runs, style="line" if policy in PRINTED else "dashed")
@@ -61,7 +61,10 @@ def chart(data: Data, *, name: str) -> Chart:
 
 
 def trend(data: Data, policy: str, density: Any) -> tuple[bool, dict[str, float]]:
-    """Whether the regret falls with `density`: the slope over standardised values, run by run, has an interval below zero."""
+    """Whether the regret falls with `density`, and its slope over standardised values.
+
+    It falls if the 95 % interval of the slope, over runs, lies below zero.
+    """
     x = np.asarray(density, dtype=float)
     x = (x - x.mean()) / (x.std() or 1.0)
     slopes = np.asarray(data["regret"][policy]) @ x / len(x)
@@ -93,7 +96,7 @@ def claims(data: Data, *, name: str) -> list[Claim]:
 
 
 def _rewiring(data: Data) -> list[Claim]:
-    """Rewiring keeps the number of edges, so sparsity says nothing here; the paper's text says that topology hardly matters."""
+    """Rewiring keeps the number of edges; the paper says that the topology then hardly matters."""
     out = []
     for policy in GRAPH_POLICIES:
         first, last = data["regret"][policy][:, 0], data["regret"][policy][:, -1]
@@ -107,7 +110,7 @@ def _rewiring(data: Data) -> list[Claim]:
 GAMMAS = [0, 1, 2, 4, 7, 10, 15]
 
 
-def run_graphs(settings: Settings) -> Data:
+def run_graphs(settings: ReproduceSettings) -> Data:
     """GraphUCB and GraphUCB-Local on the four families against smoothness."""
     policies = {
         name: p for name, p in algorithms(settings.preset, {"Gob.Lin": 0.1, "CLUB": 0.2}).items() if name.startswith("GraphUCB")
@@ -158,15 +161,15 @@ def claims_graphs(data: Data) -> list[Claim]:
     return out
 
 
-def run_drawn(settings: Settings) -> Data:
-    """One graph of each family, laid out by its own Laplacian."""
+def run_drawn(settings: ReproduceSettings) -> Data:
+    """One graph of each family, placed by eigenvectors of its Laplacian."""
     del settings
     out: Data = {}
     for family in FAMILIES:
         graph = draw_graph(family, 1)
         vectors = np.linalg.eigh(graph.laplacian("normalized").toarray())[1][:, 1:3]
         vectors = vectors / np.abs(vectors).max(axis=0)
-        spread = np.sign(vectors) * np.abs(vectors) ** 0.6  # eases the crowd in the middle apart
+        spread = np.sign(vectors) * np.abs(vectors) ** 0.6  # spreads the nodes in the middle
         out[family] = {
             "place": spread,
             "edges": np.argwhere(np.triu(graph.adjacency.toarray()) > 0),
@@ -177,13 +180,13 @@ def run_drawn(settings: Settings) -> Data:
 
 def chart_drawn(data: Data) -> Chart:
     """Nodes and edges."""
-    from .chart import Series
+    from .chart import ChartSeries
 
     panels = []
     for family, label in FAMILIES.items():
         part = data[family]
         place = np.asarray(part["place"])
-        nodes = Series("users", place[:, 0].tolist(), place[:, 1].tolist(), style="points")
+        nodes = ChartSeries("users", place[:, 0].tolist(), place[:, 1].tolist(), style="points")
         edges = [(int(i), int(j)) for i, j in part["edges"]]
         panels.append(Panel(f"{label}, {float(part['sparsity']):.0%} of pairs", series=[nodes], edges=edges))
     return Chart(panels, bands="")
@@ -197,7 +200,7 @@ TITLES = {
     "sweep-ws-p": "Regret against p of Watts-Strogatz (m = 4)",
     "sweep-ws-m": "Regret against m of Watts-Strogatz (p = 0.2)",
 }
-FIGURES = [
+SWEEP_FIGURES = [
     Figure(
         name,
         title,
@@ -208,20 +211,18 @@ FIGURES = [
     )
     for name, title in TITLES.items()
 ]
-FIGURES += [
-    Figure(
-        "smoothness-graphs",
-        "Smoothness on the four families",
-        "GraphUCB and GraphUCB-Local; smoothness is measured on the users that γ from 0 to 15 generates.",
-        run_graphs,
-        chart_graphs,
-        claims_graphs,
-    ),
-    Figure(
-        "graphs",
-        "The four graphs",
-        "One draw of each family; positions are the second and third Laplacian eigenvectors.",
-        run_drawn,
-        chart_drawn,
-    ),
-]
+SMOOTHNESS_GRAPHS_FIGURE = Figure(
+    "smoothness-graphs",
+    "Smoothness on the four families",
+    "GraphUCB and GraphUCB-Local; smoothness is measured on the users that γ from 0 to 15 generates.",
+    run_graphs,
+    chart_graphs,
+    claims_graphs,
+)
+GRAPHS_FIGURE = Figure(
+    "graphs",
+    "The four graphs",
+    "One draw of each family; positions are the second and third Laplacian eigenvectors.",
+    run_drawn,
+    chart_drawn,
+)

@@ -9,14 +9,14 @@ from ..compute.arrays import Floats
 from ..experiments import simulate
 from ..experiments.testbeds import DIM, N_USERS, make_world
 from ..policies import GraphUCB
-from .chart import Chart, Panel, Series, curve
-from .figure import Claim, Data, Figure, Settings, estimate, lower
+from .chart import Chart, ChartSeries, Panel, curve
+from .figure_parts import Claim, Data, Figure, ReproduceSettings, estimate, lower
 from .measure import ALPHA, RIDGE, checkpoints, over_runs
 
 GAMMAS = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
 
 
-def run_delta(settings: Settings) -> Data:
+def run_delta(settings: ReproduceSettings) -> Data:
     """‖Δ_i‖, averaged over users, and tr(ΘᵀRΘ), for γ from 0 to 10 on RBF graphs."""
     smooth, rough = np.empty((settings.runs, len(GAMMAS))), np.empty((settings.runs, len(GAMMAS)))
     for seed in range(settings.runs):
@@ -30,7 +30,7 @@ def run_delta(settings: Settings) -> Data:
 def chart_delta(data: Data) -> Chart:
     """All runs as points, the mean as a curve."""
     x, y = data["smoothness"], data["delta"]
-    points = Series("one run", np.round(x.ravel(), 4).tolist(), np.round(y.ravel(), 4).tolist(), style="points")
+    points = ChartSeries("one run", np.round(x.ravel(), 4).tolist(), np.round(y.ravel(), 4).tolist(), style="points")
     order = np.argsort(x.mean(axis=0))
     mean = curve("mean over runs", x.mean(axis=0)[order], y[:, order])
     return Chart([Panel("‖Δ_i‖ against smoothness", "tr(Θᵀ R Θ)", "mean of ‖Δ_i‖ over users", [points, mean])], columns=1)
@@ -46,8 +46,8 @@ def claims_delta(data: Data) -> list[Claim]:
     return [Claim("‖Δ_i‖ grows together with tr(ΘᵀLΘ)", evidence["rank correlation"]["low"] > 0, evidence)]
 
 
-def psi_run(seed: int, settings: Settings) -> tuple[Floats, Floats, Floats]:
-    """GraphUCB on one world: Ψ_i,T averaged over users, regret, and both forms of the bound, round by round."""
+def psi_run(seed: int, settings: ReproduceSettings) -> tuple[Floats, Floats, Floats]:
+    """Of one run of GraphUCB, by round: mean Ψ_i,T over users, regret, both forms of the bound."""
     env = make_world("er", seed)
     trace = simulate(GraphUCB(env.graph, DIM), env, settings.horizon, seed)
     squares = env.graph.laplacian().toarray() ** 2
@@ -71,8 +71,8 @@ def psi_run(seed: int, settings: Settings) -> tuple[Floats, Floats, Floats]:
     return psi, trace.regret, bounds
 
 
-def run_psi(settings: Settings) -> Data:
-    """Ψ of every run."""
+def run_psi(settings: ReproduceSettings) -> Data:
+    """Ψ over time, for every run."""
     outcomes = over_runs(settings, psi_run, settings)
     keep = checkpoints(settings.horizon, 100) - 1
     return {"rounds": keep + 1.0, "psi": np.array([psi[keep] for psi, _, _ in outcomes])}
@@ -100,7 +100,7 @@ def claims_psi(data: Data) -> list[Claim]:
     ]
 
 
-def run_bound(settings: Settings) -> Data:
+def run_bound(settings: ReproduceSettings) -> Data:
     """Both forms of Theorem 1 (constant 1) and the measured regret."""
     outcomes = over_runs(settings, psi_run, settings)
     keep = checkpoints(settings.horizon, 100) - 1
@@ -114,7 +114,7 @@ def run_bound(settings: Settings) -> Data:
 
 
 def chart_bound(data: Data) -> Chart:
-    """How many times the bound exceeds what was measured."""
+    """The bound divided by the measured regret."""
     series = [
         curve("Ψ, as printed", data["rounds"], data["printed"] / data["regret"]),
         curve("√Ψ, as the proof gives", data["rounds"], data["root"] / data["regret"]),
@@ -134,30 +134,28 @@ def claims_bound(data: Data) -> list[Claim]:
     return out
 
 
-FIGURES = [
-    Figure(
-        "delta-smoothness",
-        "Roughness of a user against smoothness of all",
-        "RBF graphs, γ from 0 to 10.",
-        run_delta,
-        chart_delta,
-        claims_delta,
-    ),
-    Figure(
-        "psi-time",
-        "Ψ over time",
-        "GraphUCB on Erdős-Rényi graphs; eq. (13), with matrices that already contain the arm.",
-        run_psi,
-        chart_psi,
-        claims_psi,
-    ),
-    Figure(
-        "bound",
-        "The regret bound over the regret",
-        "Theorem 1 with constant 1, as printed and with √Ψ, over what GraphUCB paid.",
-        run_bound,
-        chart_bound,
-        claims_bound,
-        beyond=True,
-    ),
-]
+DELTA_SMOOTHNESS_FIGURE = Figure(
+    "delta-smoothness",
+    "Roughness of a user against smoothness of all",
+    "RBF graphs, γ from 0 to 10.",
+    run_delta,
+    chart_delta,
+    claims_delta,
+)
+PSI_TIME_FIGURE = Figure(
+    "psi-time",
+    "Ψ over time",
+    "GraphUCB on Erdős-Rényi graphs; eq. (13), with matrices that already contain the arm.",
+    run_psi,
+    chart_psi,
+    claims_psi,
+)
+BOUND_FIGURE = Figure(
+    "bound",
+    "The regret bound over the regret",
+    "Theorem 1 with constant 1, as printed and with √Ψ, over what GraphUCB paid.",
+    run_bound,
+    chart_bound,
+    claims_bound,
+    beyond=True,
+)

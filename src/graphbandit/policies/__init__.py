@@ -1,4 +1,22 @@
-"""The policies, each in a short file of its own, and `POLICIES`: their names in files and on the command line."""
+"""The policies, one a file, by family; and `POLICIES`: their names in files and on the command line.
+
+| module | what is in it |
+|---|---|
+| `random` | Random, the control that every policy must beat |
+| `linucb` | LinUCB, per user or shared |
+| `lints` | LinTS, linear Thompson sampling |
+| `oful` | OFUL, LinUCB that seldom switches its estimate |
+| `graphucb` | GraphUCB, the paper's exact algorithm |
+| `graphucb_local` | GraphUCB-Local, the paper's scalable algorithm |
+| `goblin` | Gob.Lin, Gob.Lin BLOCK and Gob.Lin MACRO |
+| `colin` | CoLin, users who mix each other's tastes |
+| `horde` | Horde of bandits, Thompson sampling and epoch-greedy |
+| `adaptive` | AdaptiveGraphUCB, the default: the strength of the graph by evidence |
+| `clustering` | CLUB, SCLUB, DynUCB, COFIBA, CommunityUCB, DCCB, DCB |
+| `items` | SpectralUCB and SpectralTS, on a graph of items |
+| `wrappers` | policies around a policy: Stochastic, Pending, GraphLearner |
+| `core` | what all of them are built from; no policy is in it |
+"""
 
 from __future__ import annotations
 
@@ -10,13 +28,18 @@ from .clustering.dccb import DCB, DCCB
 from .clustering.dynucb import DynUCB
 from .clustering.sclub import SCLUB
 from .colin import CoLin
+from .core.decisions import Choice, Scores
 from .core.graph_changes import Removal
-from .core.policy import Choice, Policy, Scores
-from .goblin import GobLin, GobLinBlock, GobLinMacro
+from .core.policy import Policy
+from .goblin.block import GobLinBlock
+from .goblin.macro import GobLinMacro
+from .goblin.policy import GobLin
 from .graphucb import GraphUCB
 from .graphucb_local import GraphUCBLocal
-from .horde import HordeEpochGreedy, HordeTS
-from .items.spectral import SpectralTS, SpectralUCB
+from .horde.epoch_greedy import HordeEpochGreedy
+from .horde.thompson import HordeTS
+from .items.spectral_ts import SpectralTS
+from .items.spectral_ucb import SpectralUCB
 from .lints import LinTS
 from .linucb import LinUCB
 from .oful import OFUL

@@ -1,4 +1,4 @@
-"""CoLin: every user's vector is a known mixture of latent ones, estimated by one ridge regression."""
+"""CoLin: every user's vector is a mixture of latent vectors with known weights."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ from ..compute.compiler import compiled
 from ..compute.linalg import dot, invert_positive, quadratic_form
 from ..compute.observations import Observations, no_observations, observation_rows, record
 from ..graph import UserGraph
-from ..solvers.dense import Dense, component_inverse, fill, is_stale, laid_out, marginal, rank_one
+from ..solvers.dense import Dense, component_inverse, dense_layout, fill_inverse, is_stale, marginal, rank_one
 from .core.graph_changes import Changes
 from .core.kernels import register
-from .core.policy import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive, check_probability
+from .core.policy import Policy, Seed
+from .core.ridge import optimistic_scores
 from .core.schedules import RADII, THEORY, Radius, practical, self_normalised
 
 
 class CoLinState(NamedTuple):
-    """The users' own vectors θ_u = Θ w_u and their joint covariance H = (W ⊗ I)ᵀ M⁻¹ (W ⊗ I), M that of the latent ridge
-    regression. H starts at (WᵀW ⊗ I) / ridge and obeys the same rank-one updates as M⁻¹, and all arms of a user need only
-    its diagonal block. H has no inverse where W has none, so it is computed afresh through M.
+    """The users' vectors θ_u = Θ w_u and their joint covariance H = (W ⊗ I)ᵀ M⁻¹ (W ⊗ I).
+
+    M is the precision of the latent ridge regression. H starts at (WᵀW ⊗ I) / ridge and obeys the
+    same rank-one updates as M⁻¹; the scores of a user need only its diagonal block. If W is
+    singular so is H, hence a rebuild goes through M.
     """
 
     seen: Observations
@@ -40,7 +43,10 @@ class CoLinState(NamedTuple):
 
 @compiled
 def latent_norm(state: CoLinState, c: int) -> float:
-    """sqrt(ridge) ‖Θ‖ of component c. From ridge Θ = Σ_u (b_u - A_u θ_u) w_uᵀ follows ridge ‖Θ‖² = Σ_u θ_uᵀ (b_u - A_u θ_u)."""
+    """sqrt(ridge) ‖Θ‖ of component c.
+
+    From ridge Θ = Σ_u (b_u - A_u θ_u) w_uᵀ follows ridge ‖Θ‖² = Σ_u θ_uᵀ (b_u - A_u θ_u).
+    """
     solver, seen, total = state.solver, state.seen, 0.0
     for place in range(solver.first[c], solver.first[c + 1]):
         u = solver.members[place]
@@ -50,7 +56,7 @@ def latent_norm(state: CoLinState, c: int) -> float:
 
 @compiled
 def radius(state: CoLinState, user: int) -> float:
-    """exploration · (sigma sqrt(log(det M / det ridge I / delta²)) + sqrt(ridge) ‖Θ‖), or one of the practical ones."""
+    """The confidence radius, in theory sigma sqrt(log det M/ridge I + 2 log 1/delta) + latent norm."""
     if state.schedule != THEORY:
         return state.exploration * practical(state.schedule, state.rounds[0])
     c = state.solver.component[user]
@@ -61,10 +67,7 @@ def radius(state: CoLinState, user: int) -> float:
 @compiled
 def score(state: CoLinState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
     """xᵀΘw_u and the width sqrt(fᵀM⁻¹f) of f = w_u ⊗ x, which is sqrt(xᵀ H_uu x)."""
-    beta, block = radius(state, user), marginal(state.solver, user)
-    for a in range(arms.shape[0]):
-        mean[a] = dot(arms[a], state.solver.theta[user])
-        bonus[a] = beta * sqrt(max(0.0, quadratic_form(block, arms[a])))
+    optimistic_scores(state.solver.theta[user], marginal(state.solver, user), radius(state, user), arms, mean, bonus)
 
 
 @compiled
@@ -81,7 +84,10 @@ def update(state: CoLinState, user: int, x: Floats, reward: float) -> None:
 
 @compiled
 def rebuild(state: CoLinState, c: int) -> None:
-    """Compute θ and H of component c afresh: M = ridge I + Σ_u w_u w_uᵀ ⊗ A_u, H = (W ⊗ I)ᵀ M⁻¹ (W ⊗ I), θ = H b."""
+    """Compute θ and H of component c afresh, since rank-one updates drift.
+
+    M = ridge I + Σ_u w_u w_uᵀ ⊗ A_u, H = (W ⊗ I)ᵀ M⁻¹ (W ⊗ I), θ = H b.
+    """
     solver, seen = state.solver, state.seen
     dim = solver.theta.shape[1]
     users = solver.members[solver.first[c] : solver.first[c + 1]]
@@ -103,7 +109,7 @@ def rebuild(state: CoLinState, c: int) -> None:
     mix_rows(solver, users, system, inverse)
     for i in range(size):
         for j in range(i):
-            inverse[i, j] = inverse[j, i]  # to the last bit
+            inverse[i, j] = inverse[j, i]  # exactly symmetric
     for place in range(users.shape[0]):
         for k in range(dim):
             target[place * dim + k] = seen.bias[users[place], k]
@@ -128,26 +134,29 @@ def mix_rows(solver: Dense, users: Ints, matrix: Floats, out: Floats) -> None:
 
 
 class CoLin(Policy):
-    """Collaborative linear bandit: user u has the vector Θ w_u, a mixture of the columns of a latent Θ (dim × n) by known
-    weights w_u, column u of W.
+    """Collaborative linear bandit: user u has the vector Θ w_u, a known mixture of latent vectors.
 
-    One ridge regression for Θ on the features w_u ⊗ x; chooses argmax xᵀΘw_u + beta sqrt(fᵀM⁻¹f), f = w_u ⊗ x,
-    M = ridge I + Σ f fᵀ. Costs O((n dim)²) a round and as much memory, for the largest connected component of W. Equals Gob.Lin
-    with the prior covariance (WᵀW) ⊗ I / ridge on the vectors of the users.
+    The latent vectors are the columns of Θ (dim × n), the weights w_u are column u of W. One ridge
+    regression estimates Θ from the features f = w_u ⊗ x; with M = ridge I + Σ f fᵀ the policy
+    chooses argmax xᵀΘw_u + beta sqrt(fᵀM⁻¹f). Costs O((n dim)²) a round and as much memory, for the
+    largest connected component of W. Equals Gob.Lin with the prior covariance (WᵀW) ⊗ I / ridge on
+    the vectors of the users.
 
     Parameters
     ----------
     weights : (n_users, n_users) array or SciPy sparse matrix, optional
-        W. By default I + adjacency with its columns divided by their sums, so that a user's own data count for it.
+        W. By default I + adjacency with its columns divided by their sums, so that a user also
+        learns from its own data.
     ridge : float
         Regulariser of the latent vectors; 0.1 in the authors' library.
     radius : {"constant", "log", "theory"}
         beta / exploration: 1, as in the authors' library; `sqrt(log(1 + t))`; or
-        `sigma sqrt(log(det M / det ridge I) + 2 log 1/delta) + sqrt(ridge) norm`, reconstructed from that library, with M
-        and Θ of the user's connected component only: the others say nothing about this user.
+        `sigma sqrt(log(det M / det ridge I) + 2 log 1/delta) + sqrt(ridge) norm`, reconstructed
+        from that library, with M and Θ of the user's connected component only: no other data bear
+        on this user.
     norm : float, optional
-        Bound on ‖Θ‖ (Frobenius, of the component) in the theoretical radius; by default that of the estimate. It may be large
-        although the users' own vectors are small.
+        Bound on ‖Θ‖ (Frobenius, of the component) in the theoretical radius; by default that of the
+        estimate. It may be large although the users' own vectors are small.
     exploration : float
         Multiplies the radius; 0 is the greedy control. 0.3 in the authors' library.
 
@@ -180,26 +189,17 @@ class CoLin(Policy):
         norm: float | None = None,
         seed: Seed = 0,
     ) -> None:
-        dim = check_dim(graph, dim)
-        check_positive(ridge=ridge)
-        check_probability(delta=delta)
-        check_not_negative(sigma=sigma, exploration=exploration, norm=0.0 if norm is None else norm)
-        mixing = default_weights(graph) if weights is None else checked_weights(graph, weights)
-        solver = mixed(mixing, ridge, dim)
-        state = CoLinState(
-            seen=no_observations(graph.n_users, dim),
+        super().__init__(graph, dim, locals())
+        mixing = default_weights(graph) if weights is None else weight_matrix(graph, weights)
+        self.params["weights"] = None if weights is None else mixing.toarray()
+        solver = mixing_solver(mixing, ridge, self.dim)
+        self.state = self.build_state(
+            seen=no_observations(graph.n_users, self.dim),
             solver=solver,
             log_ratio=np.zeros(len(solver.offset)),
             rounds=np.zeros(1, dtype=np.int64),
-            schedule=check_choice("radius", radius, RADII),
-            ridge=float(ridge),
-            sigma=float(sigma),
-            delta=float(delta),
-            norm=float("nan") if norm is None else float(norm),
-            exploration=float(exploration),
+            schedule=RADII.index(radius),
         )
-        params = dict(ridge=ridge, radius=radius, exploration=exploration, sigma=sigma, delta=delta, norm=norm)
-        super().__init__(graph, dim, state, dict(weights=None if weights is None else mixing.toarray(), **params), seed)
 
     @property
     def theta(self) -> Floats:
@@ -219,7 +219,7 @@ class CoLin(Policy):
         if self.params["weights"] is not None:
             return
         state, mixing = self.state, default_weights(self.graph)
-        solver = mixed(mixing, state.ridge, self.dim)
+        solver = mixing_solver(mixing, state.ridge, self.dim)
         self.state = state._replace(solver=solver, log_ratio=np.zeros(len(solver.offset)))
         covariance = (mixing.T @ mixing).toarray() / state.ridge
         for c in range(len(solver.offset)):
@@ -230,7 +230,7 @@ class CoLin(Policy):
 
 
 def log_ratio(covariance: Floats, grams: Floats) -> float:
-    """log det M - log det ridge I of one component, = log det (I + (covariance ⊗ I) blockdiag(A_u))."""
+    """log det M - log det ridge I of a component: log det (I + (covariance ⊗ I) blockdiag(A_u))."""
     k, dim = grams.shape[:2]
     product = np.einsum("uv,vij->uivj", covariance, grams).reshape(k * dim, k * dim)
     return float(np.linalg.slogdet(np.eye(k * dim) + product)[1])
@@ -241,7 +241,7 @@ def default_weights(graph: UserGraph) -> sparse.csr_array:
     return sparse.csr_array((sparse.eye_array(graph.n_users) + graph.adjacency) / (1.0 + graph.degrees))
 
 
-def checked_weights(graph: UserGraph, weights: Any) -> sparse.csr_array:
+def weight_matrix(graph: UserGraph, weights: Any) -> sparse.csr_array:
     """W as a sparse matrix without stored zeros, or a ValueError."""
     if not sparse.issparse(weights):
         weights = np.asarray(weights)
@@ -256,12 +256,15 @@ def checked_weights(graph: UserGraph, weights: Any) -> sparse.csr_array:
     return matrix
 
 
-def mixed(weights: sparse.csr_array, ridge: float, dim: int) -> Dense:
-    """The solver before the first observation: H = (WᵀW ⊗ I) / ridge. Its sparse matrix is Wᵀ, not a prior precision."""
+def mixing_solver(weights: sparse.csr_array, ridge: float, dim: int) -> Dense:
+    """The solver before the first observation: H = (WᵀW ⊗ I) / ridge.
+
+    Its sparse matrix is Wᵀ instead of a prior precision.
+    """
     columns = sparse.csr_array(weights.T)
-    solver = laid_out(columns, np.ones(weights.shape[0]), dim)
+    solver = dense_layout(columns, np.ones(weights.shape[0]), dim)
     covariance = sparse.csr_array(columns @ weights) / ridge
-    fill(solver, covariance.diagonal(), lambda users: covariance[users][:, users].toarray())
+    fill_inverse(solver, covariance.diagonal(), lambda users: covariance[users][:, users].toarray())
     return solver
 
 

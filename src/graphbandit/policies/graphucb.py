@@ -1,4 +1,4 @@
-"""GraphUCB: the exact Laplacian-regularised estimate of all users, with a confidence region for one (Algorithm 1)."""
+"""GraphUCB: the exact Laplacian-regularised estimate of all users (the paper's Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,28 @@ from ..compute.compiler import compiled
 from ..compute.linalg import invert_positive
 from ..compute.observations import Observations, no_observations, observation_rows, record
 from ..graph import UserGraph
-from ..solvers import Dense, Push, Solver, fits_dense, laplacian_solver, observe_linked
-from ..solvers.dense import graph_prior, relaid
-from ..solvers.push import push, push_rows, renew
+from ..solvers.dense import Dense, dense_after_change
+from ..solvers.priors import graphucb_prior
+from ..solvers.push import Push, push, push_rows, recompute_residuals
+from ..solvers.selection import LAPLACIAN_SOLVERS, Solver, fits_dense, laplacian_solver, observe_linked
+from ..validate import POSITIVE, one_of, optional
 from .core.confidence import PRESETS as REGIONS
-from .core.confidence import Confidence, chosen, confidence, follow, optimism, radius, region_rows, user_precision
+from .core.confidence import (
+    REGION_RANGES,
+    Confidence,
+    Preset,
+    confidence,
+    preset_settings,
+    radius,
+    region_rows,
+    region_scores,
+    update_region,
+    user_precision,
+    width_factor,
+)
 from .core.graph_changes import Changes
 from .core.kernels import register
-from .core.policy import Policy, Seed, check_choice, check_dim, check_positive
+from .core.policy import Policy, Seed
 
 SOURCES = ("estimate", "least-squares")
 PRESETS: dict[str, dict[str, Any]] = {
@@ -41,31 +55,33 @@ class GraphUCBState(NamedTuple):
 
 @compiled
 def roughness_source(state: GraphUCBState) -> Floats:
-    """What Δ_i is computed from."""
+    """(n, d) the vectors from which Δ_i is computed."""
     return state.solver.theta if state.smoothed else state.region.least_squares
 
 
 @compiled
 def score(state: GraphUCBState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
     """Eq. (12) with the exact estimate of eq. (5)."""
-    theta, source = state.solver.theta[user], roughness_source(state)
-    optimism(state.region, state.links, state.seen, user, theta, source, arms, mean, bonus)
+    beta = radius(state.region, state.links, state.seen, roughness_source(state), user)
+    factor = width_factor(state.region, state.links, state.seen, user)
+    region_scores(state.solver.theta[user], factor, beta, arms, mean, bonus)
 
 
 @compiled
 def update(state: GraphUCBState, user: int, x: Floats, reward: float) -> None:
-    """Credit the observation to the user that made it (errata E43), then bring the joint estimate up to date."""
+    """Credit the observation to its user (errata E43), then update the joint estimate."""
     record(state.seen, user, x, reward)
-    follow(state.region, state.seen, user, x)
+    update_region(state.region, state.seen, user, x)
     observe_linked(state.solver, state.links, state.seen, user, x, reward)
 
 
 class GraphUCB(Policy):
-    """The paper's exact algorithm: every user's estimate from everybody's data, smoothed along the graph.
+    """The paper's exact algorithm: estimates from everybody's data, smoothed along the graph.
 
-    `theta` solves (A + ridge I + alpha R ⊗ I) vec(θ) = b (user-major), with R the random-walk Laplacian and R_ii = 1 for an
-    isolated user: the minimiser of Σ_i D_i [Σ (xᵀθ_i - y)² + ridge ‖θ_i‖²] + alpha tr(Θᵀ(D - W)Θ), a *degree-weighted*
-    loss (errata E7; an isolated user counts as D_i = 1 with alpha ‖θ_i‖² added). It chooses argmax xᵀθ_i + beta_i ‖x‖ in the
+    `theta` solves (A + ridge I + alpha R ⊗ I) vec(θ) = b (user-major), with R the random-walk
+    Laplacian and R_ii = 1 for an isolated user. It minimises the *degree-weighted* loss
+    Σ_i D_i [Σ (xᵀθ_i - y)² + ridge ‖θ_i‖²] + alpha tr(Θᵀ(D - W)Θ) (errata E7; an isolated user
+    counts as D_i = 1 with alpha ‖θ_i‖² added). The policy chooses argmax xᵀθ_i + beta_i ‖x‖ in the
     metric Λ_i⁻¹, eqs. (10)-(12).
 
     Parameters
@@ -74,33 +90,38 @@ class GraphUCB(Policy):
     dim : int
         Number of features.
     alpha : float
-        Strength of the graph. 1 is the paper's; with noise as small as 0.01 a tenth of it is better (errata E10).
+        Strength of the graph. 1 is the paper's; with noise as small as 0.01 a tenth of it is better
+        (errata E10).
     ridge : float, optional
         Part of every A_i, in the estimate and in the widths. 0.01, or 0.1 with `preset="released"`.
     sigma, delta : float
         Noise scale and failure probability of the radius.
     preset : {"paper", "released", "recommended"}
-        `paper` as printed; `released` as in the authors' code: the Laplacian R + 0.01 I (which takes the place of the ridge
-        in the estimate), Gram ridge 0.1, no j = i term in Λ_i, Δ_i from per-user least squares; `recommended`: Λ_i = V_i,
-        which covers better at the same regret (errata E20), and Δ_i from least squares.
+        `paper` as printed; `released` as in the authors' code: the Laplacian R + 0.01 I (which
+        takes the place of the ridge in the estimate), Gram ridge 0.1, no j = i term in Λ_i, Δ_i
+        from per-user least squares; `recommended`: Λ_i = V_i, which covers better at the same
+        regret (errata E20), and Δ_i from least squares.
     metric, roughness, laplacian_ridge
-        Override single choices of the preset: Λ_i in {"paper", "released", "exact", "ridge"}, the source of Δ_i in
-        {"estimate", "least-squares"}, and the multiple of I added to the Laplacian.
+        Override single choices of the preset: Λ_i in {"paper", "released", "exact", "ridge"}, the
+        source of Δ_i in {"estimate", "least-squares"}, and the multiple of I added to the
+        Laplacian.
     exploration : float
         Multiplies beta; 0 is the greedy control.
     solver : {"auto", "dense", "push"}
-        `dense` is exact to rounding and costs O((n dim)²) a round. `push` keeps every residual below `tolerance`, so that
-        each θ_i is within sqrt(dim) · tolerance / ridge of exact; its cost depends on how surprising a reward was and on
-        alpha / ridge, not on the number of users. Beyond a ratio of about 10,000 it takes milliseconds: raise the ridge.
+        `dense` is exact to rounding and costs O((n dim)²) a round. `push` keeps every residual
+        below `tolerance`, so that each θ_i is within sqrt(dim) · tolerance / ridge of exact; its
+        cost depends on the prediction error and on alpha / ridge, not on the number of users.
+        Beyond a ratio of about 10,000 it takes milliseconds: raise the ridge.
 
     Notes
     -----
-    The radius is a heuristic: with the printed constants the true parameter lies inside about half of the time, at a nominal
-    99 % (errata E28).
+    The radius is a heuristic: with the printed constants the true parameter lies inside the region
+    about half of the time, at a nominal 99 % (errata E28).
 
     References
     ----------
-    Yang, Dong & Toni 2020, "Laplacian-regularized graph bandits: algorithms and theoretical analysis".
+    Yang, Dong & Toni 2020, "Laplacian-regularized graph bandits: algorithms and theoretical
+    analysis".
 
     Examples
     --------
@@ -112,37 +133,45 @@ class GraphUCB(Policy):
     """
 
     State = GraphUCBState
+    ranges = (
+        Policy.ranges
+        | REGION_RANGES
+        | {"roughness": optional(one_of(SOURCES)), "solver": one_of(LAPLACIAN_SOLVERS), "tolerance": POSITIVE}
+    )
 
     def __init__(
         self,
         graph: UserGraph,
         dim: int,
         *,
+        preset: Preset = "paper",
         alpha: float = 1.0,
         ridge: float | None = None,
-        sigma: float = 0.01,
-        delta: float = 0.01,
-        preset: Literal["paper", "released", "recommended"] = "paper",
         metric: str | None = None,
         roughness: str | None = None,
         laplacian_ridge: float | None = None,
+        sigma: float = 0.01,
+        delta: float = 0.01,
         exploration: float = 1.0,
         solver: Literal["auto", "dense", "push"] = "auto",
         tolerance: float = 1e-3,
         seed: Seed = 0,
     ) -> None:
-        dim = check_dim(graph, dim)
-        given = chosen(preset, PRESETS, ridge=ridge, metric=metric, roughness=roughness, laplacian_ridge=laplacian_ridge)
-        settings = dict(alpha=alpha, **given, sigma=sigma, delta=delta, exploration=exploration)
-        region = confidence(graph, dim, preset, settings)
-        check_positive(tolerance=tolerance)
-        smoothed = check_choice("roughness", settings["roughness"], SOURCES) == 0
-        ridge = estimate_ridge(preset, region)
-        if ridge == 0:
+        super().__init__(graph, dim, locals())
+        self.params |= preset_settings(self.params, PRESETS)
+        region = confidence(graph.n_users, self.dim, self.params)
+        added = estimate_ridge(preset, region)
+        if added == 0:
             raise ValueError("laplacian_ridge must be positive with preset='released', or the system is singular, but it is 0.")
-        estimate = laplacian_solver(graph, dim, alpha=float(alpha), ridge=ridge, solver=solver, tolerance=float(tolerance))
-        state = GraphUCBState(no_observations(graph.n_users, dim), links_of(graph), region, estimate, smoothed)
-        super().__init__(graph, dim, state, dict(preset=preset, **settings, solver=solver, tolerance=tolerance), seed)
+        self.state = self.build_state(
+            seen=no_observations(graph.n_users, self.dim),
+            links=links_of(graph),
+            region=region,
+            solver=laplacian_solver(
+                graph, self.dim, alpha=region.alpha, ridge=added, solver=solver, tolerance=float(tolerance)
+            ),
+            smoothed=self.params["roughness"] == "estimate",
+        )
 
     @property
     def theta(self) -> Floats:
@@ -151,9 +180,7 @@ class GraphUCB(Policy):
 
     def user_precision(self, user: int) -> Floats:
         """Λ_i, the metric in which the confidence region of this user is a ball."""
-        out = np.empty((self.dim, self.dim))
-        user_precision(self.state.region, self.state.links, self.state.seen, self.check_user(user), out)
-        return out
+        return user_precision(self.state.region, self.state.links, self.state.seen, self.check_user(user))
 
     def beta(self, user: int) -> float:
         """beta_i, the radius of confidence for this user now."""
@@ -169,18 +196,18 @@ class GraphUCB(Policy):
         state, solver = self.state, self.state.solver
         if isinstance(solver, Dense):
             if self.params["solver"] == "auto" and not fits_dense(self.graph, self.dim):
-                solver, users = self._push_instead(), np.arange(self.n_users)
+                solver, users = self._push_solver(), np.arange(self.n_users)
             else:
                 ridge = estimate_ridge(self.params["preset"], state.region)
-                prior, scale = graph_prior(self.graph, alpha=state.region.alpha, ridge=ridge)
-                solver = relaid(solver, prior, scale, state.seen, users)
+                prior, scale = graphucb_prior(self.graph, alpha=state.region.alpha, ridge=ridge)
+                solver = dense_after_change(solver, prior, scale, state.seen, users)
         changed = links_of(self.graph) if changes is None else change_links(state.links, changes)
         self.state = state._replace(links=changed, solver=solver)
         if isinstance(solver, Push):
-            renew(solver, changed, state.seen, users)
+            recompute_residuals(solver, changed, state.seen, users)
 
-    def _push_instead(self) -> Push:
-        """The solver of a graph that has grown too large for the dense one, from where that one stands."""
+    def _push_solver(self) -> Push:
+        """The push solver for a graph that has outgrown the dense one, started at its estimate."""
         state, n = self.state, self.n_users
         ridge, tolerance = estimate_ridge(self.params["preset"], state.region), float(self.params["tolerance"])
         solver = push(n, self.dim, alpha=state.region.alpha, ridge=ridge, tolerance=tolerance)
@@ -195,8 +222,7 @@ class GraphUCB(Policy):
 
 
 def estimate_ridge(preset: str, region: Confidence) -> float:
-    """What the estimate adds to the Laplacian: that of R + laplacian_ridge I, and the ridge of the Gram matrices, which the
-    released code leaves out."""
+    """The multiple of I in the system of the estimate; `released` leaves out the ridge of A_i."""
     return float(region.alpha * region.laplacian_ridge + (0.0 if preset == "released" else region.ridge))
 
 

@@ -1,8 +1,8 @@
-"""GraphUCB-Local: one user's estimate from its own data and its neighbours', computed when it is served (Algorithm 2)."""
+"""GraphUCB-Local: a user's estimate from its own data and its neighbours' (Algorithm 2)."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,22 +13,26 @@ from ..compute.growable import growable_rows, growable_zeros
 from ..compute.linalg import follow_gram, multiply
 from ..compute.observations import Observations, no_observations, observation_rows, record
 from ..graph import UserGraph
+from ..validate import one_of, optional
 from .core.confidence import PRESETS as REGIONS
 from .core.confidence import (
+    REGION_RANGES,
     Confidence,
-    chosen,
+    Preset,
     confidence,
-    follow,
     neighbour_average,
-    optimism,
+    preset_settings,
     radius,
     region_rows,
+    region_scores,
     roughness,
+    update_region,
     user_precision,
+    width_factor,
 )
 from .core.graph_changes import Changes
 from .core.kernels import register
-from .core.policy import Policy, Seed, check_choice, check_dim
+from .core.policy import Policy, Seed
 
 RULES = ("jacobi", "gauss-seidel", "released", "lemma-1")
 JACOBI, GAUSS_SEIDEL, RELEASED, LEMMA_1 = range(4)
@@ -46,13 +50,13 @@ class LocalState(NamedTuple):
     links: Links
     region: Confidence
     inverse: Floats  # (n, d, d), V_i⁻¹ with V_i = A_i + region.radius_shift I
-    message: Floats  # (n, d), what a user tells its neighbours: V_i⁻¹ b_i (jacobi) or its last estimate (gauss-seidel)
+    message: Floats  # (n, d), what neighbours average: V_i⁻¹ b_i (jacobi) or the last estimate (gauss-seidel)
     rule: int
 
 
 @compiled
 def messages(state: LocalState) -> Floats:
-    """What the rule averages over neighbours, and what Δ_i is computed from."""
+    """(n, d) the vectors that the rule averages over neighbours, and from which Δ_i is computed."""
     return state.message if state.rule <= GAUSS_SEIDEL else state.region.least_squares
 
 
@@ -86,14 +90,16 @@ def score(state: LocalState, user: int, arms: Floats, mean: Floats, bonus: Float
     """Eq. (12) with the local estimate, evaluated now, from the newest neighbours (errata E14)."""
     theta = np.empty(arms.shape[1])
     estimate(state, user, theta)
-    optimism(state.region, state.links, state.seen, user, theta, messages(state), arms, mean, bonus)
+    beta = radius(state.region, state.links, state.seen, messages(state), user)
+    factor = width_factor(state.region, state.links, state.seen, user)
+    region_scores(theta, factor, beta, arms, mean, bonus)
 
 
 @compiled
 def update(state: LocalState, user: int, x: Floats, reward: float) -> None:
-    """Learn, and renew the message of this user only."""
+    """Learn, and update the message of this user only."""
     record(state.seen, user, x, reward)
-    follow(state.region, state.seen, user, x)
+    update_region(state.region, state.seen, user, x)
     follow_gram(state.inverse[user], state.seen.gram[user], state.region.radius_shift, x, state.seen.visits[user])
     if state.rule == JACOBI:
         multiply(state.inverse[user], state.seen.bias[user], state.message[user])
@@ -102,40 +108,42 @@ def update(state: LocalState, user: int, x: Floats, reward: float) -> None:
 
 
 @compiled
-def renew(state: LocalState, users: Ints) -> None:
-    """After a change of their edges or data: the messages of those of these users who have been served."""
+def update_messages(state: LocalState, users: Ints) -> None:
+    """Recompute the messages of those of these users who have data, after their edges changed."""
     for user in users:
         if state.rule == GAUSS_SEIDEL and state.seen.visits[user] > 0:
             estimate(state, user, state.message[user])
 
 
 class GraphUCBLocal(Policy):
-    """The paper's scalable algorithm: nothing in a round depends on the number of users beyond the degree.
+    """The paper's scalable algorithm: a round costs as much as the user has neighbours.
 
-    With l_i = (A_i + ridge I)⁻¹ b_i, V_i = A_i + ridge I + alpha I (no ridge in `released`) and P = D⁻¹W, the estimate of the
-    served user is one of
+    With l_i = (A_i + ridge I)⁻¹ b_i, V_i = A_i + ridge I + alpha I (no ridge in `released`) and
+    P = D⁻¹W, the estimate of the served user is one of
 
     * `jacobi`: V_i⁻¹ (b_i + alpha Σ_j P_ij V_j⁻¹ b_j);
-    * `gauss-seidel`: V_i⁻¹ (b_i + alpha Σ_j P_ij θ_j) with the neighbours' last estimates; its fixed point is
-      GraphUCB's θ (in `released`, where V_i has no ridge, that of ridge 0);
+    * `gauss-seidel`: V_i⁻¹ (b_i + alpha Σ_j P_ij θ_j) with the neighbours' last estimates; its
+      fixed point is GraphUCB's θ (in `released`, where V_i has no ridge, that of ridge 0);
     * `released`: l_i - alpha V_i⁻¹ Σ_j R'_ij l_j, what the authors' code computes;
-    * `lemma-1`: l_i - alpha (A_i + ridge I)⁻¹ Σ_j R_ij l_j, as printed; for study only: it diverges until a user has about
-      2 dim observations and is worse than no graph (errata E11).
+    * `lemma-1`: l_i - alpha (A_i + ridge I)⁻¹ Σ_j R_ij l_j, as printed; for study only: it
+      diverges until a user has about 2 dim observations and is worse than no graph (errata E11).
 
     Parameters
     ----------
     preset : {"paper", "released", "recommended"}
-        `released` is the default, since the printed rule does not work; `paper` is `lemma-1` with the printed region;
-        `recommended` is `gauss-seidel` with Λ_i = V_i.
+        `released` is the default, since the printed rule does not work; `paper` is `lemma-1` with
+        the printed region; `recommended` is `gauss-seidel` with Λ_i = V_i.
     rule, metric, laplacian_ridge, ridge
-        Override single choices of the preset. Δ_i is computed from what the rule averages: least squares l_j for `released` and
-        `lemma-1`, V_j⁻¹ b_j for `jacobi`, the last estimates for `gauss-seidel`.
+        Override single choices of the preset. Δ_i is computed from what the rule averages: least
+        squares l_j for `released` and `lemma-1`, V_j⁻¹ b_j for `jacobi`, the last estimates for
+        `gauss-seidel`.
     alpha, sigma, delta, exploration
         As in `GraphUCB`.
 
     References
     ----------
-    Yang, Dong & Toni 2020, "Laplacian-regularized graph bandits: algorithms and theoretical analysis".
+    Yang, Dong & Toni 2020, "Laplacian-regularized graph bandits: algorithms and theoretical
+    analysis".
 
     Examples
     --------
@@ -147,36 +155,35 @@ class GraphUCBLocal(Policy):
     """
 
     State = LocalState
+    ranges = Policy.ranges | REGION_RANGES | {"rule": optional(one_of(RULES))}
 
     def __init__(
         self,
         graph: UserGraph,
         dim: int,
         *,
+        preset: Preset = "released",
         alpha: float = 1.0,
         ridge: float | None = None,
-        sigma: float = 0.01,
-        delta: float = 0.01,
-        preset: Literal["paper", "released", "recommended"] = "released",
         rule: str | None = None,
         metric: str | None = None,
         laplacian_ridge: float | None = None,
+        sigma: float = 0.01,
+        delta: float = 0.01,
         exploration: float = 1.0,
         seed: Seed = 0,
     ) -> None:
-        dim = check_dim(graph, dim)
-        given = chosen(preset, PRESETS, ridge=ridge, rule=rule, metric=metric, laplacian_ridge=laplacian_ridge)
-        settings = dict(alpha=alpha, **given, sigma=sigma, delta=delta, exploration=exploration)
-        region = confidence(graph, dim, preset, settings)
-        state = LocalState(
-            seen=no_observations(graph.n_users, dim),
+        super().__init__(graph, dim, locals())
+        self.params |= preset_settings(self.params, PRESETS)
+        region = confidence(graph.n_users, self.dim, self.params)
+        self.state = self.build_state(
+            seen=no_observations(graph.n_users, self.dim),
             links=links_of(graph),
             region=region,
-            inverse=growable_rows(np.eye(dim) / region.radius_shift, graph.n_users),
-            message=growable_zeros(graph.n_users, dim),
-            rule=check_choice("rule", settings["rule"], RULES),
+            inverse=growable_rows(np.eye(self.dim) / region.radius_shift, graph.n_users),
+            message=growable_zeros(graph.n_users, self.dim),
+            rule=RULES.index(self.params["rule"]),
         )
-        super().__init__(graph, dim, state, dict(preset=preset, **settings), seed)
 
     @property
     def theta(self) -> Floats:
@@ -187,9 +194,7 @@ class GraphUCBLocal(Policy):
 
     def user_precision(self, user: int) -> Floats:
         """Λ_i, the metric in which the confidence region of this user is a ball."""
-        out = np.empty((self.dim, self.dim))
-        user_precision(self.state.region, self.state.links, self.state.seen, self.check_user(user), out)
-        return out
+        return user_precision(self.state.region, self.state.links, self.state.seen, self.check_user(user))
 
     def beta(self, user: int) -> float:
         """beta_i, the radius of confidence for this user now."""
@@ -208,7 +213,7 @@ class GraphUCBLocal(Policy):
     def follow_graph(self, users: Ints, changes: Changes) -> None:
         changed = links_of(self.graph) if changes is None else change_links(self.state.links, changes)
         self.state = self.state._replace(links=changed)
-        renew(self.state, users)
+        update_messages(self.state, users)
 
     def estimates(self, users: Ints) -> Floats:
         out = np.empty((len(users), self.dim))

@@ -30,25 +30,25 @@ class LinTSState(NamedTuple):
 @compiled
 def score(state: LinTSState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
     """Mean and standard deviation of the reward under the posterior that is sampled from."""
-    block = 0 if state.shared else user
-    factor = np.empty(state.seen.gram[block].shape)
-    cholesky(state.seen.gram[block], state.ridge, factor)
+    row = 0 if state.shared else user
+    factor = np.empty(state.seen.gram[row].shape)
+    cholesky(state.seen.gram[row], state.ridge, factor)
     invert_lower(factor)
     for a in range(arms.shape[0]):
-        mean[a] = dot(arms[a], state.theta[block])
+        mean[a] = dot(arms[a], state.theta[row])
         bonus[a] = state.scale * lower_norm(factor, arms[a])
 
 
 @compiled
 def sample(state: LinTSState, user: int, arms: Floats, normals: Floats, values: Floats) -> None:
     """Rewards under one draw θ~ = θ + scale · L⁻ᵀ normals from N(θ, scale² V⁻¹), V = L Lᵀ; one draw for all arms."""
-    block = 0 if state.shared else user
-    factor = np.empty(state.seen.gram[block].shape)
-    cholesky(state.seen.gram[block], state.ridge, factor)
+    row = 0 if state.shared else user
+    factor = np.empty(state.seen.gram[row].shape)
+    cholesky(state.seen.gram[row], state.ridge, factor)
     drawn = normals.copy()
     solve_upper(factor, drawn)
     for k in range(drawn.shape[0]):
-        drawn[k] = state.theta[block, k] + state.scale * drawn[k]
+        drawn[k] = state.theta[row, k] + state.scale * drawn[k]
     for a in range(arms.shape[0]):
         values[a] = dot(arms[a], drawn)
 
@@ -56,13 +56,13 @@ def sample(state: LinTSState, user: int, arms: Floats, normals: Floats, values: 
 @compiled
 def update(state: LinTSState, user: int, x: Floats, reward: float) -> None:
     """V += x xᵀ, b += y x, θ = V⁻¹ b."""
-    block = 0 if state.shared else user
-    record(state.seen, block, x, reward)
-    factor = np.empty(state.seen.gram[block].shape)
-    cholesky(state.seen.gram[block], state.ridge, factor)
-    theta = state.theta[block]
+    row = 0 if state.shared else user
+    record(state.seen, row, x, reward)
+    factor = np.empty(state.seen.gram[row].shape)
+    cholesky(state.seen.gram[row], state.ridge, factor)
+    theta = state.theta[row]
     for k in range(theta.shape[0]):
-        theta[k] = state.seen.bias[block, k]
+        theta[k] = state.seen.bias[row, k]
     solve_cholesky(factor, theta)
 
 
@@ -111,8 +111,8 @@ class LinTS(Policy):
         if scale is None:
             scale = sigma * sqrt(9 * self.dim * max(0.0, -np.log(delta)))
         self.params["scale"] = float(scale)
-        blocks = 1 if shared else graph.n_users
-        self.state = self.build_state(seen=no_observations(blocks, self.dim), theta=growable_zeros(blocks, self.dim))
+        n_models = 1 if shared else graph.n_users
+        self.state = self.build_state(seen=no_observations(n_models, self.dim), theta=growable_zeros(n_models, self.dim))
 
     @property
     def n_normals(self) -> int:

@@ -31,20 +31,20 @@ class LinUCBState(NamedTuple):
 
 
 @compiled
-def radius(state: LinUCBState, block: int) -> float:
+def radius(state: LinUCBState, row: int) -> float:
     """The paper's eq. (11) without a graph, times `exploration`."""
     model = state.model
     if state.schedule != THEORY:
         return state.exploration * practical(state.schedule, state.rounds[0])
-    norm = euclidean_norm(model.theta[block]) if np.isnan(state.norm) else state.norm
-    return state.exploration * (self_normalised(model.log_ratio[block], state.sigma, state.delta) + sqrt(model.ridge) * norm)
+    norm = euclidean_norm(model.theta[row]) if np.isnan(state.norm) else state.norm
+    return state.exploration * (self_normalised(model.log_ratio[row], state.sigma, state.delta) + sqrt(model.ridge) * norm)
 
 
 @compiled
 def score(state: LinUCBState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
     """Ridge estimate and its width, xᵀθ and beta ‖x‖ in the metric V⁻¹."""
-    block = 0 if state.shared else user
-    optimistic_scores(state.model.theta[block], state.model.inverse[block], radius(state, block), arms, mean, bonus)
+    row = 0 if state.shared else user
+    optimistic_scores(state.model.theta[row], state.model.inverse[row], radius(state, row), arms, mean, bonus)
 
 
 @compiled
@@ -106,11 +106,11 @@ class LinUCB(Policy):
 
     def user_precision(self, user: int) -> Floats:
         """V_i, the metric in which the confidence region of this user is a ball."""
-        return np.asarray(self.observations.gram[self.block(user)] + self.state.model.ridge * np.eye(self.dim))
+        return np.asarray(self.observations.gram[self.model_row(user)] + self.state.model.ridge * np.eye(self.dim))
 
     def beta(self, user: int) -> float:
         """The radius of confidence for this user now."""
-        return float(radius(self.state, self.block(user)))
+        return float(radius(self.state, self.model_row(user)))
 
     def user_rows(self) -> dict[str, Any]:
         return ridge_rows("model", self.state.model)

@@ -39,30 +39,30 @@ class OFULState(NamedTuple):
 @compiled
 def score(state: OFULState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
     """xᵀθ and beta ‖x‖ in the metric V⁻¹, all as of the last switch."""
-    block = 0 if state.shared else user
-    optimistic_scores(state.theta[block], state.inverse[block], state.beta[block], arms, mean, bonus)
+    row = 0 if state.shared else user
+    optimistic_scores(state.theta[row], state.inverse[row], state.beta[row], arms, mean, bonus)
 
 
 @compiled
 def update(state: OFULState, user: int, x: Floats, reward: float) -> None:
     """Learn, and switch if det V has grown by more than the factor 1 + C."""
-    block = 0 if state.shared else user
-    observe(state.current, block, x, reward)
-    if state.current.log_ratio[block] > state.log_ratio[block] + state.wait:
-        switch_to_current(state, block)
-        state.switches[block] += 1
+    row = 0 if state.shared else user
+    observe(state.current, row, x, reward)
+    if state.current.log_ratio[row] > state.log_ratio[row] + state.wait:
+        switch_to_current(state, row)
+        state.switches[row] += 1
 
 
 @compiled
-def switch_to_current(state: OFULState, block: int) -> None:
+def switch_to_current(state: OFULState, row: int) -> None:
     """Decide with what is known now."""
     current = state.current
     for i in range(state.theta.shape[1]):
-        state.theta[block, i] = current.theta[block, i]
+        state.theta[row, i] = current.theta[row, i]
         for j in range(state.theta.shape[1]):
-            state.inverse[block, i, j] = current.inverse[block, i, j]
-    state.beta[block] = radius(state, current.log_ratio[block])
-    state.log_ratio[block] = current.log_ratio[block]
+            state.inverse[row, i, j] = current.inverse[row, i, j]
+    state.beta[row] = radius(state, current.log_ratio[row])
+    state.log_ratio[row] = current.log_ratio[row]
 
 
 @compiled
@@ -130,15 +130,15 @@ class OFUL(Policy):
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())
-        blocks = 1 if shared else graph.n_users
-        current = ridge_models(blocks, self.dim, ridge)
+        n_models = 1 if shared else graph.n_users
+        current = ridge_models(n_models, self.dim, ridge)
         self.state = self.build_state(
             current=current,
-            theta=growable_rows(current.theta[0], blocks),
-            inverse=growable_rows(current.inverse[0], blocks),
-            beta=growable_rows(0.0, blocks),
-            log_ratio=growable_rows(0.0, blocks),
-            switches=growable_rows(0, blocks, np.int64),
+            theta=growable_rows(current.theta[0], n_models),
+            inverse=growable_rows(current.inverse[0], n_models),
+            beta=growable_rows(0.0, n_models),
+            log_ratio=growable_rows(0.0, n_models),
+            switches=growable_rows(0, n_models, np.int64),
             wait=log1p(float(switch)),
         )
         self.state.beta[:] = radius(self.state, 0.0)
@@ -149,7 +149,7 @@ class OFUL(Policy):
 
     def bonus_scale(self, user: int) -> float:
         """The radius of the last switch."""
-        return float(self.state.beta[self.block(user)])
+        return float(self.state.beta[self.model_row(user)])
 
     @property
     def switches(self) -> Ints:

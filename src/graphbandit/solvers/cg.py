@@ -1,11 +1,12 @@
 """A joint ridge estimate over very many users, by conjugate gradients.
 
-The system is Σ z = rhs with Σ = A + K ⊗ I and a symmetric positive definite sparse K over users, as in `dense`, but nothing
-of size n² is kept: an iteration costs n d² + nnz(K) d. The preconditioner is the block diagonal of Σ, one d × d inverse a
-user, kept up to date by rank-one updates. (A factor of A needs no parameter: (f A + K ⊗ I) z = r is (A + K/f ⊗ I) z = r/f.)
+The system is Σ z = rhs with Σ = A + K ⊗ I and a symmetric positive definite sparse K over users, as
+in `dense`, but nothing of size n² is kept: an iteration costs n d² + nnz(K) d. The preconditioner
+is the inverse of the block diagonal of Σ, one d × d matrix per user, kept up to date by rank-one
+updates.
 
-With P = blockdiag(A_i + K_ii I)⁻¹ and K a multiple of I + L, the eigenvalues of P Σ lie between 1 / (1 + the largest degree)
-and 2, whatever the data.
+With P = blockdiag(A_i + K_ii I)⁻¹ and K a multiple of I + L, the eigenvalues of P Σ lie between
+1 / (1 + the largest degree) and 2, whatever the data.
 """
 
 from __future__ import annotations
@@ -51,15 +52,16 @@ def cg(prior: sparse.csr_array, dim: int) -> CG:
 
 @compiled
 def observe_cg(solver: CG, seen: Observations, user: int, x: Floats, reward: float) -> None:
-    """Take an observation that `seen` already counts into the preconditioner; `theta` waits for the next `solve`."""
+    """Update the preconditioner (not `theta`) with an observation that `seen` already counts."""
     follow_gram(solver.inverse[user], seen.gram[user], solver.diagonal[user], x, seen.visits[user])
 
 
 @compiled
 def solve(solver: CG, seen: Observations, rhs: Floats, z: Floats, tolerance: float) -> int:
-    """Improve z, both (n, d), until ‖rhs - Σ z‖ <= tolerance ‖rhs‖ and return the number of iterations.
+    """Improve z until ‖rhs - Σ z‖ <= tolerance ‖rhs‖ and return the number of iterations.
 
-    Norms are those of the preconditioner, ‖r‖² = rᵀ P r: there a user with little data counts as much as one with a lot.
+    Both z and rhs are (n, d). Norms are those of the preconditioner, ‖r‖² = rᵀ P r, in which a user
+    with little data counts as much as one with a lot.
     """
     n, dim = z.shape
     residual, step, image, direction = np.empty((n, dim)), np.zeros((n, dim)), np.empty((n, dim)), np.zeros((n, dim))
@@ -73,7 +75,7 @@ def solve(solver: CG, seen: Observations, rhs: Floats, z: Floats, tolerance: flo
     size, before = inner(residual, step), np.inf
     iterations = 0
     limit = 100 + 2 * n * dim  # n d would do without rounding
-    while size > goal and iterations < limit:  # NaN stops it too
+    while size > goal and iterations < limit:  # NaN ends it too
         for i in range(n):
             for k in range(dim):
                 direction[i, k] = step[i, k] + size / before * direction[i, k]
@@ -118,7 +120,7 @@ def precondition(solver: CG, seen: Observations, z: Floats, out: Floats) -> None
 
 @compiled
 def add_product(matrix: Floats, x: Floats, out: Floats) -> None:
-    """out += matrix @ x for a symmetric matrix: row by row, because sums of rows are vectorised and inner products are not."""
+    """out += matrix @ x for a symmetric matrix, as a sum of its rows, which is vectorised."""
     for j in range(x.shape[0]):
         for k in range(x.shape[0]):
             out[k] += matrix[j, k] * x[j]

@@ -1,12 +1,14 @@
-"""A joint ridge estimate over all users, by rank-one updates of one dense inverse per connected component.
+"""A joint ridge estimate over all users, by rank-one updates of its dense inverse.
 
-The system is (A + K ⊗ I) u = c·b with a symmetric positive definite prior K over users, stored as its sparse matrix, and
-a scale c_i per user: θ_i = u_i / c_i. Users of different components never meet in the inverse, so each component has its
-own block, and n isolated users cost n small ridge regressions.
+The system is (A + K ⊗ I) u = c·b with a symmetric positive definite prior K over users, stored as
+its sparse matrix, and a scale c_i per user: θ_i = u_i / c_i. The inverse is zero between users of
+different connected components, so each component has its own block, and n isolated users cost n
+small ridge regressions.
 
 * Gob.Lin: K = I + L, c = 1.
-* GraphUCB: M = A + ridge I + alpha R ⊗ I is not symmetric, but D^½ M D^-½ = A + (ridge I + alpha L_sym) ⊗ I is. So
-  K = ridge I + alpha L_sym and c_i = D_i^½. The diagonal blocks of M⁻¹ and of the symmetric inverse are the same.
+* GraphUCB: M = A + ridge I + alpha R ⊗ I is not symmetric, but
+  D^½ M D^-½ = A + (ridge I + alpha L_sym) ⊗ I is. So K = ridge I + alpha L_sym and c_i = D_i^½. The
+  diagonal blocks of M⁻¹ and of the symmetric inverse are the same.
 """
 
 from __future__ import annotations
@@ -22,7 +24,6 @@ from ..compute.arrays import Flags, Floats, Indices, Ints
 from ..compute.compiler import compiled
 from ..compute.linalg import CANCELLATION, REFRESH_PERIOD, dot, invert_positive
 from ..compute.observations import Observations
-from ..graph import UserGraph
 
 MEMORY_LIMIT = 4 * 2**30  # bytes of joint inverse above which we refuse: a round would take a second
 
@@ -44,32 +45,29 @@ class Dense(NamedTuple):
     updates: Ints  # (n_components,), observations since the start
 
 
-def graph_prior(graph: UserGraph, *, alpha: float, ridge: float) -> tuple[sparse.csr_array, Floats]:
-    """K and c of GraphUCB: ridge I + alpha L_sym, and D^½."""
-    prior = ridge * sparse.eye_array(graph.n_users) + alpha * graph.laplacian("normalized")
-    return sparse.csr_array(prior), np.sqrt(graph.weights)
-
-
 def dense(prior: sparse.csr_array, scale: Floats, dim: int) -> Dense:
     """The solver before the first observation: its inverse is K⁻¹ ⊗ I."""
-    solver = laid_out(prior, scale, dim)
-    fill(solver, 1 / prior.diagonal(), lambda users: np.linalg.inv(prior[users][:, users].toarray()))
+    solver = dense_layout(prior, scale, dim)
+    fill_inverse(solver, 1 / prior.diagonal(), lambda users: np.linalg.inv(prior[users][:, users].toarray()))
     return solver
 
 
-def relaid(old: Dense, prior: sparse.csr_array, scale: Floats, seen: Observations, touched: Ints) -> Dense:
-    """The solver after a change of K, or of the statistics, that concerns the users `touched`: of their components it is
-    computed afresh, the rest is taken over. New users, at the end, must be among them."""
-    new = laid_out(prior, scale, old.theta.shape[1])
+def dense_after_change(old: Dense, prior: sparse.csr_array, scale: Floats, seen: Observations, users: Ints) -> Dense:
+    """The solver after a change of K, or of the statistics, at these users.
+
+    Their components are solved afresh, all others are copied. New users, which come at the end,
+    must be among them.
+    """
+    new = dense_layout(prior, scale, old.theta.shape[1])
     changed = np.zeros(prior.shape[0], dtype=np.bool_)
-    changed[touched] = True
-    take_over(old, new, seen, changed)
+    changed[users] = True
+    copy_or_rebuild(old, new, seen, changed)
     return new
 
 
 @compiled
-def take_over(old: Dense, new: Dense, seen: Observations, changed: Flags) -> None:
-    """Fill the blocks of `new`: from `old` for components in which nothing has changed, else from the statistics."""
+def copy_or_rebuild(old: Dense, new: Dense, seen: Observations, changed: Flags) -> None:
+    """Fill the blocks of `new`: copy the components without a changed user, compute the others."""
     dim = new.theta.shape[1]
     for c in range(new.offset.shape[0]):
         users = new.members[new.first[c] : new.first[c + 1]]
@@ -89,8 +87,8 @@ def take_over(old: Dense, new: Dense, seen: Observations, changed: Flags) -> Non
                 new.theta[user, k] = old.theta[user, k]
 
 
-def laid_out(prior: sparse.csr_array, scale: Floats, dim: int) -> Dense:
-    """One block of zeros for each connected component of K."""
+def dense_layout(prior: sparse.csr_array, scale: Floats, dim: int) -> Dense:
+    """A solver whose inverse is still zero: one block for each connected component of K."""
     n = prior.shape[0]
     n_components, component = sparse.csgraph.connected_components(prior, directed=False)
     members = np.argsort(component, kind="stable").astype(np.int64)
@@ -119,8 +117,11 @@ def laid_out(prior: sparse.csr_array, scale: Floats, dim: int) -> Dense:
     )
 
 
-def fill(solver: Dense, diagonal: Floats, block: Callable[[Ints], Floats]) -> None:
-    """Let the inverse of each component start at C ⊗ I, C given as the `block` of its users, or its diagonal for one alone."""
+def fill_inverse(solver: Dense, diagonal: Floats, block: Callable[[Ints], Floats]) -> None:
+    """Set the inverse of each component to C ⊗ I: C is the `block` of its users.
+
+    For a user alone, C is its entry of `diagonal`.
+    """
     dim, sizes = solver.theta.shape[1], np.diff(solver.first)
     alone = np.flatnonzero(sizes == 1)  # there may be very many of them
     places = solver.offset[alone][:, None] + (dim + 1) * np.arange(dim)
@@ -150,7 +151,10 @@ def marginal(solver: Dense, user: int) -> Floats:
 
 @compiled
 def observe_dense(solver: Dense, seen: Observations, user: int, x: Floats, reward: float) -> float:
-    """Take in an observation that `seen` already counts; returns q = 1 + xᵀ(joint inverse)_ii x, the determinant's growth."""
+    """Learn an observation that `seen` already counts.
+
+    Returns q = 1 + xᵀ(joint inverse)_ii x, the factor by which the determinant has grown.
+    """
     q = rank_one(solver, user, x, reward)
     c = solver.component[user]
     if is_stale(solver, c, q):
@@ -160,15 +164,18 @@ def observe_dense(solver: Dense, seen: Observations, user: int, x: Floats, rewar
 
 @compiled
 def is_stale(solver: Dense, c: int, q: float) -> bool:
-    """Whether to compute component c afresh: k³ work now and then, no more than the k² of a round; or when too many digits
-    have just been lost, as they also have if q, at least 1 in exact arithmetic, is not."""
+    """Whether to rebuild component c.
+
+    After so many updates that its k³ operations are no more than k² a round; or if too many digits
+    have just been lost: q is large, or below 1, which is rounding.
+    """
     size = (solver.first[c + 1] - solver.first[c]) * solver.theta.shape[1]
     return solver.updates[c] % max(REFRESH_PERIOD, 2 * size) == 0 or not 1.0 <= q <= CANCELLATION**2
 
 
 @compiled
 def rank_one(solver: Dense, user: int, x: Floats, reward: float) -> float:
-    """Bring inverse and estimate up to date by Sherman-Morrison and return q; if that is below 1, nothing has changed."""
+    """Update inverse and estimate by Sherman-Morrison and return q; if q < 1 nothing is changed."""
     dim = x.shape[0]
     c = solver.component[user]
     inverse = component_inverse(solver, c)
@@ -198,7 +205,7 @@ def rank_one(solver: Dense, user: int, x: Floats, reward: float) -> float:
 
 @compiled
 def rebuild(solver: Dense, seen: Observations, c: int) -> None:
-    """Compute the inverse and the estimate of component c afresh from the statistics: rank-one updates drift."""
+    """Compute component c from the statistics: its inverse by rank-one updates drifts."""
     dim = solver.theta.shape[1]
     users = solver.members[solver.first[c] : solver.first[c + 1]]
     size = users.shape[0] * dim
@@ -214,8 +221,9 @@ def rebuild(solver: Dense, seen: Observations, c: int) -> None:
             column = solver.position[solver.neighbour[entry]] * dim
             for k in range(dim):
                 system[row + k, column + k] += solver.prior[entry]
-    # Rounding may eat a pivot after features of very different sizes: a floor far below any true one keeps it positive. What is
-    # smaller than the rounding of the largest entry is noise, and dividing by it would overflow.
+    # Rounding may make a pivot negative after features of very different sizes: a floor far below
+    # any true one keeps it positive. What is smaller than the rounding of the largest entry is
+    # noise, and dividing by it would overflow.
     floor, largest = np.inf, 0.0
     for i in range(size):
         largest = max(largest, system[i, i])

@@ -1,15 +1,20 @@
 """The Laplacian-regularised estimate kept up to date by pushing residuals along edges.
 
-With P = D⁻¹W, V_i = A_i + (ridge + alpha) I and M = blockdiag(V_i) - alpha P ⊗ I, the estimate solves M θ = b. The state
-holds a θ together with its residual r = b - M θ, and one invariant: |r_vk| <= tolerance for every user v and feature k.
+With P = D⁻¹W, V_i = A_i + (ridge + alpha) I and M = blockdiag(V_i) - alpha P ⊗ I, the estimate
+solves M θ = b. The state holds a θ together with its residual r = b - M θ, and one invariant:
+|r_vk| <= tolerance for every user v and feature k.
 
-* An observation (i, x, y) adds x xᵀ to M_ii and y x to b_i, so r_i grows by x (y - xᵀθ_i): the prediction error.
-* Pushing v solves its own block, δ = V_v⁻¹ r_v, and hands the rest on: θ_v += δ, r_v = 0, r_w += alpha P_wv δ.
-* A change of the edge (i, j) changes rows i and j of P, so only r_i and r_j: they are computed afresh (`renew`), then pushed.
+* An observation (i, x, y) adds x xᵀ to M_ii and y x to b_i, so that r_i grows by x (y - xᵀθ_i): the
+  prediction error.
+* Pushing v solves its own block, δ = V_v⁻¹ r_v, and passes the rest on to its neighbours:
+  θ_v += δ, r_v = 0, r_w += alpha P_wv δ.
+* A change of the edge (i, j) changes rows i and j of P, so only r_i and r_j: `recompute_residuals`
+  computes them afresh and pushes.
 
-So the work of a round is set by how surprising it was, not by the number of users. At the user with the largest error
-e = θ - θ*, ‖r_v‖ >= e_vᵀ(M e)_v / ‖e_v‖ >= ridge ‖e_v‖, hence ‖θ_v - θ*_v‖₂ <= sqrt(d) · tolerance / ridge for all v. (Measured
-errors are far below: residuals of either sign cancel, and data add to the ridge.)
+So the work of a round depends on the prediction error, not on the number of users. At the user with
+the largest error e = θ - θ*, ‖r_v‖ >= e_vᵀ(M e)_v / ‖e_v‖ >= ridge ‖e_v‖, hence
+‖θ_v - θ*_v‖₂ <= sqrt(d) · tolerance / ridge for all v. Measured errors are far smaller: residuals
+of either sign cancel, and data add to the ridge.
 """
 
 from __future__ import annotations
@@ -57,7 +62,7 @@ def push(n: int, dim: int, *, alpha: float, ridge: float, tolerance: float) -> P
 
 
 def push_rows(name: str, solver: Push) -> dict[str, Any]:
-    """The rows of a user without data or edges, for the solver that the state has under this name."""
+    """The rows of a user without data or edges, for the solver under this name in the state."""
     own = np.eye(solver.theta.shape[1]) / solver.shift
     rows = {"theta": 0.0, "residual": 0.0, "inverse": own, "queue": 0, "waiting": False}
     return {f"{name}.{part}": row for part, row in rows.items()}
@@ -65,7 +70,7 @@ def push_rows(name: str, solver: Push) -> dict[str, Any]:
 
 @compiled
 def observe_push(solver: Push, links: Links, seen: Observations, user: int, x: Floats, reward: float) -> None:
-    """Take in an observation that `seen` already counts, and push until the invariant holds again."""
+    """Learn an observation that `seen` already counts, and push until the invariant holds again."""
     error = reward - dot(x, solver.theta[user])
     follow_gram(solver.inverse[user], seen.gram[user], solver.shift, x, seen.visits[user])
     for k in range(x.shape[0]):
@@ -74,8 +79,8 @@ def observe_push(solver: Push, links: Links, seen: Observations, user: int, x: F
 
 
 @compiled
-def renew(solver: Push, links: Links, seen: Observations, users: Ints) -> None:
-    """Compute r = b - M θ of these users afresh, after a change of their data or edges, and push until the invariant holds."""
+def recompute_residuals(solver: Push, links: Links, seen: Observations, users: Ints) -> None:
+    """Compute r = b - M θ of these users, whose data or edges have changed, and push."""
     dim = solver.theta.shape[1]
     product = np.empty(dim)
     for user in users:
@@ -94,7 +99,7 @@ def renew(solver: Push, links: Links, seen: Observations, users: Ints) -> None:
 
 @compiled
 def drain(solver: Push, links: Links, seen: Observations, user: int) -> None:
-    """Push, first come first served, from `user` until no residual that has come after its own exceeds the tolerance."""
+    """Push `user`, if its residual is too large, and then everybody whose residual becomes so."""
     n, dim = solver.theta.shape
     step = np.empty(dim)
     head, length = 0, 0

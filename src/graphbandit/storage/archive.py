@@ -1,7 +1,8 @@
-"""Named arrays and a JSON header in one file: how policies and results are saved. No pickle, ever.
+"""Named arrays and a JSON header in one file: how policies and results are saved. Nothing is
+pickled.
 
-The file is an ordinary uncompressed `.npz`, so that anything can read it, with a member `header` that says what the file
-is, its format version, and the SHA-256 of every array.
+The file is an ordinary uncompressed `.npz`, which any NumPy reads. Its member `header` is JSON and
+says what kind of file this is, its format version, and the SHA-256 of every array.
 """
 
 from __future__ import annotations
@@ -9,8 +10,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -18,60 +17,39 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from .atomic import AnyPath, atomic_file
+
 FORMAT = 3
 READABLE = (2, 3)
-"""2 is that of 0.1.0; fields that were renamed since are in `policies/core/policy_file.py`."""
-PIECE = 2**20  # bytes
+"""Version 0.1.0 wrote format 2. `policies/core/policy_file.py` lists the fields renamed since."""
 Arrays = dict[str, npt.NDArray[Any]]
 
 
 class ArchiveError(ValueError):
-    """A file that is not what it should be; the message says in which way."""
+    """The file is damaged, of another kind or of another format; the message says which."""
 
 
-class ThrottledFile(io.FileIO):
-    """Reaches the disk piece by piece, with pauses: flushing a large file at once would stall every other writer."""
-
-    def write(self, data: Any) -> int:
-        """Write, fsync, then sleep for the same time so that other writers progress."""
-        start = time.perf_counter()
-        written = super().write(memoryview(data)[:PIECE])
-        os.fsync(self.fileno())
-        time.sleep(min(0.1, time.perf_counter() - start))
-        return written
+def write(path: AnyPath, kind: str, header: Mapping[str, Any], arrays: Arrays, *, throttled: bool = False) -> None:
+    """Replace the file at `path` atomically; `throttled` as in `atomic_file`."""
+    with atomic_file(path, throttled=throttled) as file:
+        _save(file, kind, header, arrays)
 
 
-def write(
-    path: str | os.PathLike[str], kind: str, header: Mapping[str, Any], arrays: Arrays, *, throttled: bool = False
-) -> None:
-    """Write aside, flush to disk, rename: the file at `path` is the old one or the new one, never half of either."""
-    target = Path(path)
-    aside = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with io.BufferedWriter(ThrottledFile(aside, "wb")) if throttled else aside.open("wb") as file:
-            _save(file, kind, header, arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(target)
-    finally:
-        aside.unlink(missing_ok=True)
-
-
-def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], Arrays]:
+def read(path: AnyPath, kind: str) -> tuple[dict[str, Any], Arrays]:
     """The header and the arrays of a file written by `write`, or an `ArchiveError`."""
     with Path(path).open("rb") as file:
         return _load(file, Path(path), kind)
 
 
 def to_bytes(kind: str, header: Mapping[str, Any], arrays: Arrays) -> bytes:
-    """What `write` would write."""
+    """The bytes that `write` would write."""
     file = io.BytesIO()
     _save(file, kind, header, arrays)
     return file.getvalue()
 
 
 def from_bytes(content: bytes, kind: str, name: str) -> tuple[dict[str, Any], Arrays]:
-    """What `read` would read; `name` says in a complaint what it was."""
+    """The header and the arrays in bytes made by `to_bytes`; an error message calls them `name`."""
     return _load(io.BytesIO(content), name, kind)
 
 

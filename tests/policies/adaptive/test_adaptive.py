@@ -1,4 +1,6 @@
-"""AdaptiveGraphUCB: every posterior, the evidence and the mixture by a second route, and what it must survive."""
+"""AdaptiveGraphUCB: every posterior, the evidence and the mixture by a second route, and what it
+must survive.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ import pytest
 from graph_zoo import GRAPHS
 from graphbandit import AdaptiveGraphUCB, LinUCB, UserGraph, environments, graphs, signals, simulate
 from graphbandit.compute.arrays import Floats
-from graphbandit.policies.adaptive.evidence import log_evidence, noise_variance, weigh
-from graphbandit.policies.adaptive.mixture import ALONE, EVERYONE, GRAPH, mixture
-from graphbandit.policies.adaptive.policy import KINDS
+from graphbandit.policies.adaptive.evidence import ALONE, EVERYONE, GRAPH, KINDS, log_evidence, noise_variance, weigh
+from graphbandit.policies.adaptive.graph_models import Moments
+from graphbandit.policies.adaptive.mixture import mix_models
 from oracles import History, block_diagonal, observations, random_history
 
 RING = graphs.watts_strogatz(8, 4, 0.0)  # regular: the graph model is exact
@@ -64,7 +66,9 @@ def test_posterior_is_that_of_the_model(kind: str, tau: float) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sigma", [None, 0.7])
 def test_evidence_is_the_marginal_likelihood(kind: str, sigma: float | None) -> None:
-    """One-step-ahead errors are the innovations of y ~ N(0, σ² K), K = I + X Σ Xᵀ = L diag(q) Lᵀ, the diagonal of L being 1."""
+    """One-step-ahead errors are the innovations of y ~ N(0, σ² K), K = I + X Σ Xᵀ = L diag(q) Lᵀ,
+    the diagonal of L being 1.
+    """
     history, tau = random_history(8, 3, 60, seed=2), 0.8
     policy = fed(AdaptiveGraphUCB(RING, 3, alphas=[0.1, tau], models=KINDS, slack=[SLACK], sigma=sigma), history)
     rows = np.zeros((60, 24))
@@ -100,7 +104,7 @@ def test_a_constant_added_to_every_prediction_changes_no_evidence() -> None:
     policy = fed(AdaptiveGraphUCB(RING, 3, models=["alone", "graph"]), random_history(8, 3, 40, seed=2))
     before = policy.state.evidence
     shifted = before._replace(  # as if every error were larger by 2
-        errors=before.errors + 2 * before.heft, squares=before.squares + 4 * before.errors + 4 * before.heft
+        errors=before.errors + 2 * before.precision, squares=before.squares + 4 * before.errors + 4 * before.precision
     )
     for kind in (ALONE, GRAPH, GRAPH + 1):
         for k in range(9):
@@ -141,7 +145,9 @@ def test_mixture_has_the_moments_of_the_models(solver: Any) -> None:
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_local_means_settle_at_the_exact_ones(name: str) -> None:
-    """Rounds without information (x = 0) are sweeps: afterwards V_i θ_i = b_i + τ ρ Σ_j P_ij θ_j, as in the dense solver."""
+    """Rounds without information (x = 0) are sweeps: afterwards V_i θ_i = b_i + τ ρ Σ_j P_ij θ_j,
+    as in the dense solver.
+    """
     graph, tau = GRAPHS[name], 0.7
     n = graph.n_users
     history = random_history(n, 3, 12 * n, seed=4)
@@ -232,7 +238,9 @@ def test_evidence_finds_out_whether_the_graph_helps() -> None:
 
 @pytest.mark.compiled
 def test_an_unrelated_graph_does_not_hurt() -> None:
-    """The small version of the study in docs/adaptive.md: at most 1.05 times the better LinUCB there, over 20 seeds."""
+    """The small version of the study in docs/adaptive.md: at most 1.05 times the better LinUCB
+    there, over 20 seeds.
+    """
     regret: dict[str, list[float]] = {"adaptive": [], "1": [], "0.1": []}
     for seed in range(5):
         env = world("unrelated", seed)
@@ -248,7 +256,9 @@ def test_an_unrelated_graph_does_not_hurt() -> None:
     "trouble", ["heavy tails", "huge rewards", "tiny rewards", "long arms", "short arms", "constant", "one user"]
 )
 def test_survives(solver: Any, trouble: str) -> None:
-    """A star with duplicated and unserved users; whatever comes, scores stay finite and widths positive."""
+    """A star with duplicated and unserved users; whatever comes, scores stay finite and widths
+    positive.
+    """
     rng = np.random.default_rng(0)
     graph = graphs.from_edges([(0, leaf) for leaf in range(1, 9)], n_users=11)  # users 9 and 10 are alone
     policy = AdaptiveGraphUCB(graph, 4, solver=solver, models=KINDS)
@@ -270,7 +280,9 @@ def test_survives(solver: Any, trouble: str) -> None:
 
 
 def test_scale_of_rewards_does_not_matter() -> None:
-    """Rewards times c: everything that is estimated is multiplied by c, and every decision stays the same."""
+    """Rewards times c: everything that is estimated is multiplied by c, and every decision stays
+    the same.
+    """
     history = random_history(8, 3, 80, seed=9)
     plain = fed(AdaptiveGraphUCB(RING, 3), history)
     scaled = fed(AdaptiveGraphUCB(RING, 3), [(user, x, 1000 * reward) for user, x, reward in history])
@@ -294,5 +306,5 @@ def test_trail_and_coverage_are_kept() -> None:
 def test_mixture_reads_only() -> None:
     policy = fed(AdaptiveGraphUCB(RING, 3), random_history(8, 3, 30, seed=10))
     before = policy.state.solver.theta.copy()
-    mixture(policy.state, 3, np.empty(3), np.empty((3, 3)))
+    mix_models(policy.state, 3, Moments(np.empty(3), np.empty((3, 3))))
     assert np.array_equal(before, policy.state.solver.theta)

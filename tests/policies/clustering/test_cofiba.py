@@ -9,7 +9,7 @@ import pytest
 
 from graphbandit import COFIBA, LinUCB, graphs, signals
 from graphbandit.compute.arrays import Floats
-from graphbandit.policies.clustering.panels import frobenius, widths
+from graphbandit.policies.clustering.feature_columns import column_widths, frobenius_norm
 from oracles import History, components, random_history
 
 DIM, USERS = 3, 9
@@ -140,7 +140,7 @@ def test_every_round_is_that_of_the_slow_version(case: dict[str, Any], seed: int
     np.testing.assert_allclose(policy.theta @ ITEMS[here], [oracle.score(u, here)[0] for u in range(USERS)], atol=1e-8)
 
 
-def test_larger_features_and_many_columns() -> None:
+def test_shortcuts_of_the_tests_change_nothing_with_larger_features_and_many_columns() -> None:
     """Items of unequal length in more dimensions, a sparse graph of users: every shortcut of the tests is taken, and not."""
     rng = np.random.default_rng(0)
     items = rng.standard_normal((14, 5)) * rng.uniform(0.1, 3.0, size=(14, 1))
@@ -162,7 +162,7 @@ def fed(policy: Any, history: History) -> Any:
 
 
 @pytest.mark.parametrize("features", ["catalogue", "others"])
-def test_that_never_cuts_is_one_model_for_all(features: str) -> None:
+def test_cofiba_that_never_cuts_is_one_model_for_all(features: str) -> None:
     history = random_history(USERS, DIM, 700, seed=1)
     if features == "catalogue":
         history = [(u, ITEMS[k % len(ITEMS)], y) for k, (u, _, y) in enumerate(history)]
@@ -174,7 +174,7 @@ def test_that_never_cuts_is_one_model_for_all(features: str) -> None:
     np.testing.assert_allclose(policy.theta, shared.theta, atol=1e-8)
 
 
-def test_that_always_cuts_ends_with_single_users() -> None:
+def test_cofiba_that_always_cuts_ends_with_single_users() -> None:
     history = [(u, ITEMS[k % len(ITEMS)], y) for k, (u, _, y) in enumerate(random_history(USERS, DIM, 700, seed=1))]
     policy = fed(COFIBA(graphs.empty(USERS), DIM, items=ITEMS, alpha2=0.0, radius="constant", exploration=0.3), history)
     alone = fed(LinUCB(graphs.empty(USERS), DIM, ridge=1.0, radius="constant", exploration=0.3), history)
@@ -216,15 +216,15 @@ def test_while_items_stay_together_it_is_club_with_another_test(case: dict[str, 
     np.testing.assert_allclose(policy.theta, vectors, atol=1e-8)
 
 
-def test_widths_of_all_columns_and_their_lower_bound() -> None:
+def test_widths_of_all_columns_are_exact_and_not_below_their_lower_bound() -> None:
     rng = np.random.default_rng(0)
     half = rng.standard_normal((4, 6))
-    gram, panel = half @ half.T, rng.standard_normal((4, 7))
+    gram, columns = half @ half.T, rng.standard_normal((4, 7))
     inverse, out = np.linalg.inv(gram + np.eye(4)).astype(np.float64), np.empty(7)
-    widths(inverse, panel, 0.7, np.empty(7), out)
-    np.testing.assert_allclose(out, 0.7 * np.sqrt(np.einsum("ik,ij,jk->k", panel, inverse, panel)), rtol=1e-12)
-    assert np.all(0.7 * np.linalg.norm(panel, axis=0) / np.sqrt(1 + frobenius(gram)) <= out)
-    assert frobenius(gram) == pytest.approx(np.linalg.norm(gram))
+    column_widths(inverse, columns, 0.7, np.empty(7), out)
+    np.testing.assert_allclose(out, 0.7 * np.sqrt(np.einsum("ik,ij,jk->k", columns, inverse, columns)), rtol=1e-12)
+    assert np.all(0.7 * np.linalg.norm(columns, axis=0) / np.sqrt(1 + frobenius_norm(gram)) <= out)
+    assert frobenius_norm(gram) == pytest.approx(np.linalg.norm(gram))
 
 
 def test_estimates_stay_exact_for_long() -> None:
@@ -247,7 +247,7 @@ def test_large_features_do_not_spoil_what_follows(size: float) -> None:
     np.testing.assert_allclose(policy.theta, 1.0, atol=1e-5)
 
 
-def test_settings_and_questions_that_make_no_sense() -> None:
+def test_settings_and_questions_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ValueError, match="items must be the catalogue of arms"):
         COFIBA(graphs.empty(3), DIM)
     policy = COFIBA(graphs.empty(3), DIM, items=ITEMS)

@@ -60,7 +60,7 @@ def groups_of(labels: Ints) -> list[list[int]]:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("options", [{}, {"neighbours": 2, "resolution": 2.0}, {"kernel": 4.0, "neighbours": 30}], ids=str)
-def test_the_whole_algorithm(seed: int, options: dict[str, Any]) -> None:
+def test_every_round_is_that_of_the_numpy_version(seed: int, options: dict[str, Any]) -> None:
     n, period = 18, 25
     history, _ = grouped_history(n, 160, seed)
     policy = CommunityUCB(graphs.empty(n), 3, period=period, radius="log", exploration=0.3, seed=seed, **options)
@@ -89,7 +89,7 @@ def test_the_whole_algorithm(seed: int, options: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("radius", ["log", "constant", "theory"])
-def test_limits(radius: Any) -> None:
+def test_users_alone_are_linucb_and_users_together_are_one_linucb_for_all(radius: Any) -> None:
     graph = graphs.empty(8)
     history = [*zip(range(8), ARMS[:8], np.linspace(0.5, 1, 8).tolist(), strict=True), *random_history(8, 3, 300, seed=1)]
     common: Any = dict(radius=radius, exploration=0.3, sigma=0.2, delta=0.05)

@@ -85,7 +85,7 @@ class SlowDCCB:
 
 @pytest.mark.parametrize("lag", [None, 0, 1, 3])
 @pytest.mark.parametrize(("max_lag", "ridge", "seed"), [(40, 1.0, 0), (5, 0.3, 1), (0, 7.0, 2)])
-def test_the_whole_algorithm(lag: int | None, max_lag: int, ridge: float, seed: int) -> None:
+def test_every_round_is_that_of_the_slow_version(lag: int | None, max_lag: int, ridge: float, seed: int) -> None:
     n = 7
     rng = np.random.default_rng(seed)
     taste = 2 * signals.unit_rows(rng.standard_normal((3, 3)))[rng.integers(3, size=n)]
@@ -119,7 +119,7 @@ def test_one_agent_without_lag_is_linucb(cls: Any, ridge: float) -> None:
     same_scores(late, fed(LinUCB(graph, 3, radius="constant", exploration=0.1, ridge=ridge), history[:-1]))
 
 
-def test_theoretical_radius() -> None:
+def test_the_theoretical_radius_follows_its_formula() -> None:
     history = random_history(4, 3, 50, seed=4)
     policy = fed(DCB(graphs.empty(4), 3, lag=2, radius="theory", exploration=0.7, sigma=0.2, delta=0.05, ridge=0.5), history)
     constant = fed(DCB(graphs.empty(4), 3, lag=2, radius="constant", exploration=1.0, ridge=0.5), history)

@@ -144,8 +144,8 @@ def test_sums_do_not_drift() -> None:
     gram, bias = observations(history, n, 3)
     for c in set(policy.clusters.tolist()):
         users = np.flatnonzero(policy.clusters == c)
-        np.testing.assert_allclose(policy.state.pools.pooled.gram[c], gram[users].sum(axis=0), rtol=1e-12, atol=1e-12)
-        np.testing.assert_allclose(policy.state.total[c], policy.state.pools.theta[users].sum(axis=0), atol=1e-13)
+        np.testing.assert_allclose(policy.state.models.pooled.gram[c], gram[users].sum(axis=0), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(policy.state.total[c], policy.state.models.theta[users].sum(axis=0), atol=1e-13)
         np.testing.assert_allclose(
             policy.theta[users[0]], np.linalg.solve(np.eye(3) + gram[users].sum(axis=0), bias[users].sum(axis=0)), atol=1e-10
         )
@@ -154,17 +154,17 @@ def test_sums_do_not_drift() -> None:
 def test_rebuilding_removes_what_rounding_left() -> None:
     history = random_history(4, 3, 512, seed=7)
     policy = fed(DynUCB(graphs.empty(4), 3, clusters=2, centroid="mean"), history[:-1])
-    policy.state.pools.pooled.gram[:] += 1e-3  # as if many moves had left this
+    policy.state.models.pooled.gram[:] += 1e-3  # as if many moves had left this
     policy.state.total[:] += 1e-3
     fed(policy, history[-1:])
     gram, _ = observations(history, 4, 3)
     for c in set(policy.clusters.tolist()):
         users = np.flatnonzero(policy.clusters == c)
-        np.testing.assert_allclose(policy.state.pools.pooled.gram[c], gram[users].sum(axis=0), atol=1e-12)
-        np.testing.assert_allclose(policy.state.total[c], policy.state.pools.theta[users].sum(axis=0), atol=1e-12)
+        np.testing.assert_allclose(policy.state.models.pooled.gram[c], gram[users].sum(axis=0), atol=1e-12)
+        np.testing.assert_allclose(policy.state.total[c], policy.state.models.theta[users].sum(axis=0), atol=1e-12)
 
 
-def test_presets() -> None:
+def test_presets_choose_centroid_and_start() -> None:
     paper, released = (DynUCB(graphs.empty(3), 2, preset=p) for p in ("paper", "released"))
     assert (paper.params["centroid"], paper.params["start"]) == ("pooled", "random")
     assert (released.params["centroid"], released.params["start"]) == ("mean", "first")

@@ -125,17 +125,17 @@ def tasteful(n: int, length: int, seed: int, skew: float = 0.0) -> History:
 
 def check_ranges(policy: SCLUB) -> None:
     """What is kept of every cluster, by counting."""
-    pools, rings = policy.state.pools, policy.state.rings
-    for c in set(pools.cluster.tolist()):
-        visits = pools.seen.visits[pools.cluster == c]
-        assert (rings.least[c], rings.most[c]) == (visits.min(), visits.max())
-        assert rings.at_least[c] == np.sum(visits == visits.min())
-        ring, user = [], int(rings.first[c])
+    models, lists = policy.state.models, policy.state.lists
+    for c in set(models.cluster.tolist()):
+        visits = models.seen.visits[models.cluster == c]
+        assert (lists.least_visits[c], lists.most_visits[c]) == (visits.min(), visits.max())
+        assert lists.n_least[c] == np.sum(visits == visits.min())
+        members, user = [], int(lists.first[c])
         for _ in range(len(visits)):
-            ring.append(user)
-            user = int(rings.after[user])
-            assert rings.before[user] == ring[-1]
-        assert sorted(ring) == np.flatnonzero(pools.cluster == c).tolist() and user == ring[0]
+            members.append(user)
+            user = int(lists.after[user])
+            assert lists.before[user] == members[-1]
+        assert sorted(members) == np.flatnonzero(models.cluster == c).tolist() and user == members[0]
 
 
 @pytest.mark.parametrize("radius", ["log", "theory", "constant"])
@@ -213,10 +213,10 @@ def test_a_phase_removes_what_rounding_left() -> None:
     policy = SCLUB(graphs.empty(4), 3, alpha_theta=np.inf, alpha_p=np.inf)
     for t, observation in enumerate(history):
         if t == 14:  # phases begin after 0, 2, 6, 14 rounds
-            policy.state.pools.pooled.gram[:] += 1e-3
+            policy.state.models.pooled.gram[:] += 1e-3
         policy.update(*observation)
     gram, _ = observations(history, 4, 3)
-    np.testing.assert_allclose(policy.state.pools.pooled.gram[0], gram.sum(axis=0), atol=1e-12)
+    np.testing.assert_allclose(policy.state.models.pooled.gram[0], gram.sum(axis=0), atol=1e-12)
 
 
 def test_like_users_end_together() -> None:

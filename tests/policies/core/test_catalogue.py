@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphbandit.policies.core.catalogue import catalogue, digest, item_of, place_of
+from graphbandit.policies.core.catalogue import catalogue, digest, item_of, slot_of
 
 
 @given(st.integers(1, 60), st.integers(1, 4), st.integers(0, 10**6))
@@ -37,12 +37,12 @@ def test_bad_catalogues() -> None:
             catalogue(bad, 2)
 
 
-def test_round_numbers_do_not_crowd_one_place() -> None:
-    """Their words end in zeros; a place that takes the low bits alone would be the same for all."""
+def test_round_numbers_do_not_crowd_one_slot() -> None:
+    """Their words end in zeros; a slot that takes the low bits alone would be the same for all."""
     whole = np.arange(500.0)[:, None]
     small = np.random.default_rng(0).integers(0, 10, size=(500, 3)).astype(float)
     for items in (whole, np.unique(small, axis=0), np.eye(25), np.unique(small / 8, axis=0)):
         made = catalogue(items, items.shape[1])
-        made.table[:] = -1  # empty, so that the first place of each item shows
-        homes = {place_of(made, bits) for bits in made.bits}
+        made.table[:] = -1  # empty, so that the first slot of each item shows
+        homes = {slot_of(made, bits) for bits in made.bits}
         assert len(homes) > 0.4 * len(items)

@@ -41,7 +41,7 @@ from graphbandit.checks import check_policy
 from graphbandit.compute.adjacency import Links, change_links, links_of
 from graphbandit.compute.growable import append_rows, growable_rows
 from graphbandit.live_graph import LiveGraph
-from graphbandit.policies.adaptive.policy import KINDS
+from graphbandit.policies.adaptive.evidence import KINDS
 from graphbandit.policies.adaptive.relaxed import Relaxed
 from graphbandit.solvers import CG, Dense, Push
 from oracles import random_walk

@@ -1,4 +1,6 @@
-"""Learned graphs: the Bayes factor against its definition, the limits, and what GraphLearner makes of a graph that is given."""
+"""Learned graphs: the Bayes factor against its definition, the limits, and what GraphLearner makes
+of a graph that is given.
+"""
 
 from __future__ import annotations
 
@@ -18,20 +20,22 @@ from graphbandit.compute.observations import Observations, no_observations, reco
 from graphbandit.policies.wrappers import similarity
 from graphbandit.policies.wrappers.similarity import (
     LOOSENESS,
-    Common,
-    Tastes,
+    UserPrior,
     candidates,
-    common_part,
+    fit_prior,
     log_bayes_factor,
-    similar_users,
-    tastes,
+    no_posteriors,
+    similarity_graph,
+    user_posteriors,
 )
 
 local = partial(GraphLearner, policy=GraphUCBLocal)
 
 
 def random_data(n: int, dim: int, rounds: int, seed: int, sigma: float = 0.1) -> tuple[Observations, Floats, Floats, Any]:
-    """Statistics, (n, 2) rewards, the users' vectors and the raw data, of users around a common vector."""
+    """Statistics, (n, 2) rewards, the users' vectors and the raw data, of users around a common
+    vector.
+    """
     rng = np.random.default_rng(seed)
     theta = rng.standard_normal(dim) + 0.5 * rng.standard_normal((n, dim))
     seen, rewards, raw = no_observations(n, dim), np.zeros((n, 2)), []
@@ -44,17 +48,15 @@ def random_data(n: int, dim: int, rounds: int, seed: int, sigma: float = 0.1) ->
     return seen, rewards, theta, raw
 
 
-def no_tastes(dim: int) -> Tastes:
-    return Tastes(np.empty(0, np.int64), np.empty((0, dim)), np.empty((0, dim)))
-
-
 shares = st.floats(0.0, 1.0)
 numbers = st.floats(-3.0, 3.0)
 
 
 @given(numbers, numbers, shares, shares, st.floats(0.0, 0.99))
 def test_bayes_factor_is_the_ratio_of_two_densities(u: float, v: float, a: float, b: float, r: float) -> None:
-    """The estimates u/a and v/b have the variances 1/a and 1/b around deviations that correlate by r, or do not."""
+    """The estimates u/a and v/b have the variances 1/a and 1/b around deviations that correlate by
+    r, or do not.
+    """
     ours = log_bayes_factor(np.array([u]), np.array([a]), np.array([v]), np.array([b]), r)
     if min(a, b) < 1e-3:  # one of them is unknown: nothing can be said
         assert min(a, b) > 0 or ours == 0
@@ -73,10 +75,12 @@ def test_coordinates_add_up() -> None:
     assert np.isclose(log_bayes_factor(u, a, v, b, 0.9), sum(each))
 
 
-def test_common_part_maximises_the_marginal_likelihood() -> None:
-    """The evidence of the raw rewards, from their full covariance matrix, is largest at the strength that is found."""
+def test_fit_prior_maximises_the_marginal_likelihood() -> None:
+    """The evidence of the raw rewards, from their full covariance matrix, is largest at the
+    strength that is found.
+    """
     seen, rewards, _, raw = random_data(6, 2, 40, seed=1)
-    found = common_part(seen, rewards, np.random.default_rng(0))
+    found = fit_prior(seen, rewards, np.random.default_rng(0))
     users, x, y = (np.array(part) for part in zip(*raw, strict=True))
     same = users[:, None] == users
 
@@ -88,28 +92,28 @@ def test_common_part_maximises_the_marginal_likelihood() -> None:
     size = float((x**2).sum()) / len(y)
     fits = [evidence(tau)[0] for tau in size * similarity.STRENGTHS]
     best = size * similarity.STRENGTHS[int(np.argmax(fits))]
-    assert np.isclose(found.strength, best) and np.isclose(found.noise, evidence(best)[1])
+    assert np.isclose(found.strength, best) and np.isclose(found.noise_variance, evidence(best)[1])
     spread = x @ x.T * (same / best + 1 / (LOOSENESS * best)) + np.eye(len(y))
     mean = x.T @ np.linalg.solve(spread, y) / (LOOSENESS * best)  # E[μ | y]
     assert np.allclose(found.mean, mean)
 
 
-def test_tastes_are_posterior_means_and_variances() -> None:
+def test_posteriors_are_posterior_means_and_variances() -> None:
     seen, _, _, _ = random_data(5, 3, 12, seed=2)
-    common = Common(0.7, np.array([1.0, -1.0, 0.5]), 0.3)
-    found = tastes(seen, common)
+    prior = UserPrior(0.7, np.array([1.0, -1.0, 0.5]), 0.3)
+    found = user_posteriors(seen, prior)
     for row, user in enumerate(found.users):
         inverse = np.linalg.inv(seen.gram[user] + 0.7 * np.eye(3))
-        mean = inverse @ (seen.bias[user] + 0.7 * common.mean)
-        assert np.allclose(found.deviation[row] * np.sqrt(0.3 / 0.7), mean - common.mean)
+        mean = inverse @ (seen.bias[user] + 0.7 * prior.mean)
+        assert np.allclose(found.deviation[row] * np.sqrt(0.3 / 0.7), mean - prior.mean)
         assert np.allclose(found.known[row], 1 - 0.7 * np.diag(inverse))
 
 
 def test_without_data_everybody_is_alike() -> None:
     rng = np.random.default_rng(0)
-    graph = similar_users(no_tastes(2), 7, 99, rng)
+    graph = similarity_graph(no_posteriors(2), 7, 99, rng)
     assert graph.n_edges == 21 and len(set(graph.adjacency.data)) == 1
-    large = similar_users(no_tastes(2), 500, 10, rng)
+    large = similarity_graph(no_posteriors(2), 500, 10, rng)
     assert np.diff(large.adjacency.indptr).min() >= 10 and len(set(large.adjacency.data)) == 1
     assert np.unique(large.components).size == 1
 
@@ -124,8 +128,8 @@ def test_much_data_shows_the_communities() -> None:
         reward = float(x @ theta[user] + 0.1 * rng.standard_normal())
         record(seen, int(user), x, reward)
         rewards[user] += (1.0, reward**2)
-    found = tastes(seen, common_part(seen, rewards, rng))
-    edges = similar_users(found, 30, 9, rng).adjacency.tocoo()
+    found = user_posteriors(seen, fit_prior(seen, rewards, rng))
+    edges = similarity_graph(found, 30, 9, rng).adjacency.tocoo()
     assert (group[edges.row] == group[edges.col]).all() and edges.nnz == 30 * 9
 
 
@@ -133,7 +137,7 @@ def test_a_user_without_data_is_joined_faintly() -> None:
     seen, rewards, _, _ = random_data(10, 2, 200, seed=4)
     seen.gram[9], seen.bias[9], seen.visits[9], rewards[9] = 0.0, 0.0, 0, 0.0
     rng = np.random.default_rng(0)
-    graph = similar_users(tastes(seen, common_part(seen, rewards, rng)), 10, 3, rng)
+    graph = similarity_graph(user_posteriors(seen, fit_prior(seen, rewards, rng)), 10, 3, rng)
     weight = graph.adjacency.toarray()
     assert (weight[9, :9] == similarity.FAINT).all() and weight[:9, :9].max() > 1
 
@@ -222,7 +226,7 @@ def test_users_and_edges_come_and_go() -> None:
     assert policy.learned.n_users == 21
     policy.remove_edge(0, 2)
     policy.refresh()
-    assert policy.state.given.start[1] == 9  # nine others of its group and the newcomer, less one
+    assert policy.state.given.filled[0] == 9  # nine others of its group and the newcomer, less one
     removal = policy.remove_user(20)
     assert removal.observations == 1 and not policy.state.seen.gram[20].any() and not policy.state.rewards[20].any()
     assert policy.policy.graph.neighbours(20).size == 20  # of whom nothing is known

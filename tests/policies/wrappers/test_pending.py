@@ -47,7 +47,7 @@ from graphbandit.experiments import LateTrace, geometric
 from graphbandit.experiments.delayed import NEVER
 from graphbandit.experiments.testbeds import make_world
 from graphbandit.policies.core.policy_file import grams
-from graphbandit.policies.wrappers.imagined import imagined_chances, imagined_scores
+from graphbandit.policies.wrappers.pending_bonus import probabilities_given_pending, scores_given_pending
 from graphbandit.storage.archive import ArchiveError
 
 GRAPH = graphs.from_edges([(0, 1), (1, 2), (2, 0), (2, 3), (4, 5), (5, 6)], n_users=8)
@@ -143,7 +143,7 @@ def test_a_batch_is_checked_as_a_whole() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             policy.update_many(*batch)
-    assert not policy.state.seen.visits.any()
+    assert not policy.observations.visits.any()
 
 
 def test_a_policy_with_its_own_update_learns_a_batch_in_its_own_way() -> None:
@@ -154,10 +154,11 @@ def test_a_policy_with_its_own_update_learns_a_batch_in_its_own_way() -> None:
 
     policy = Twice(GRAPH, 3)
     policy.update_many([0, 1], ARMS[:2], [1.0, 1.0])
-    assert policy.state.seen.visits[:2].tolist() == [2, 2]
+    assert policy.observations.visits[:2].tolist() == [2, 2]
 
 
-# The imagined bonus is that of the policy after the real update: exactly where the radius is constant, else up to its growth.
+# The bonus given pending decisions is that after the real update: exactly where the radius is
+# constant, else up to its growth.
 EXACT: dict[str, Make] = {
     "LinUCB": lambda: LinUCB(GRAPH, 3, radius="constant"),
     "LinTS": lambda: LinTS(GRAPH, 3, scale=0.3),
@@ -188,35 +189,37 @@ NEAR: dict[str, Make] = {
 
 
 def before_and_after(make: Make) -> tuple[Any, Any]:
-    """The imagined bonus of every arm, and that after the rewards turned out as expected."""
+    """The bonus given pending decisions of every arm, and that after the rewards turned out as
+    expected.
+    """
     policy, shown = learned(make(), np.arange(60)), ARMS[[3, 3, 7]]
-    imagined = imagined_scores(policy, 2, ARMS, shown)
-    assert np.array_equal(imagined.mean, policy.scores(2, ARMS).mean)
+    shrunk = scores_given_pending(policy, 2, ARMS, shown)
+    assert np.array_equal(shrunk.mean, policy.scores(2, ARMS).mean)
     for x in shown:
         policy.update(2, x, float(policy.scores(2, x[None, :]).mean[0]))
-    return imagined.bonus, policy.scores(2, ARMS).bonus
+    return shrunk.bonus, policy.scores(2, ARMS).bonus
 
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("make", EXACT.values(), ids=EXACT)
-def test_the_imagined_bonus_is_that_after_the_update(make: Make) -> None:
-    imagined, real = before_and_after(make)
-    assert np.allclose(imagined, real, rtol=1e-6, atol=1e-12)
+def test_the_bonus_given_pending_is_that_after_the_update(make: Make) -> None:
+    shrunk, real = before_and_after(make)
+    assert np.allclose(shrunk, real, rtol=1e-6, atol=1e-12)
 
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("make", RATIO.values(), ids=RATIO)
-def test_the_imagined_bonus_is_right_but_for_the_radius(make: Make) -> None:
-    imagined, real = before_and_after(make)
-    ratio = real / imagined
+def test_the_bonus_given_pending_is_right_but_for_the_radius(make: Make) -> None:
+    shrunk, real = before_and_after(make)
+    ratio = real / shrunk
     assert np.allclose(ratio, ratio[0], rtol=1e-6) and 0.8 < ratio[0] < 1.25
 
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("make", NEAR.values(), ids=NEAR)
-def test_the_imagined_bonus_is_near_where_the_width_is_no_inverse(make: Make) -> None:
-    imagined, real = before_and_after(make)
-    ratio = real / imagined
+def test_the_bonus_given_pending_is_near_where_the_width_is_no_inverse(make: Make) -> None:
+    shrunk, real = before_and_after(make)
+    ratio = real / shrunk
     assert np.all(np.abs(ratio / np.median(ratio) - 1.0) < 0.15)
 
 
@@ -225,7 +228,7 @@ def test_the_imagined_bonus_is_near_where_the_width_is_no_inverse(make: Make) ->
     "policy", [SpectralUCB(GRAPH, 3, items=ARMS), COFIBA(GRAPH, 3, items=ARMS)], ids=lambda policy: type(policy).__name__
 )
 def test_without_a_common_form_a_decision_tells_about_its_own_arm(policy: Policy) -> None:
-    before, after = policy.scores(2, ARMS).bonus, imagined_scores(policy, 2, ARMS, ARMS[[3, 3]]).bonus
+    before, after = policy.scores(2, ARMS).bonus, scores_given_pending(policy, 2, ARMS, ARMS[[3, 3]]).bonus
     others = np.arange(12) != 3
     assert np.array_equal(after[others], before[others])
     assert np.isclose(after[3], before[3] / np.sqrt(1.0 + 2.0 * (before[3] / policy.bonus_scale(2)) ** 2))
@@ -234,88 +237,90 @@ def test_without_a_common_form_a_decision_tells_about_its_own_arm(policy: Policy
 def test_chances_of_an_optimist_a_sampler_and_a_mixture() -> None:
     shown, none = ARMS[[3, 7]], np.empty((1, 0))
     optimist = LinUCB(GRAPH, 3)
-    values = np.add(*imagined_scores(optimist, 0, ARMS, shown))
-    chances = imagined_chances(optimist, 0, ARMS, shown, none)
+    values = np.add(*scores_given_pending(optimist, 0, ARMS, shown))
+    chances = probabilities_given_pending(optimist, 0, ARMS, shown, none)
     assert np.flatnonzero(chances).tolist() == np.flatnonzero(values == values.max()).tolist()
-    mixed = imagined_chances(Stochastic(optimist, epsilon=0.3), 0, ARMS, shown, np.zeros((1, 2)))
+    mixed = probabilities_given_pending(Stochastic(optimist, epsilon=0.3), 0, ARMS, shown, np.zeros((1, 2)))
     assert np.allclose(mixed, 0.7 * chances + 0.3 / 12)
-    soft = imagined_chances(Stochastic(optimist, temperature=0.01), 0, ARMS, shown, np.zeros((1, 2)))
+    soft = probabilities_given_pending(Stochastic(optimist, temperature=0.01), 0, ARMS, shown, np.zeros((1, 2)))
     assert np.allclose(np.log(soft / soft[0]), (values - values[0]) / 0.01)
     # A draw after `shown` is a draw of a sampler that has seen it with the rewards that it expected: none, at the start.
     noise = np.random.default_rng(0).standard_normal((20_000, 3))
     sampler = LinTS(GRAPH, 3)
     sampler.update_many([0, 0], shown, [0.0, 0.0])
     assert np.allclose(
-        imagined_chances(LinTS(GRAPH, 3), 0, ARMS, shown, noise), sampler.propensities(0, ARMS, draws=20_000), atol=0.02
+        probabilities_given_pending(LinTS(GRAPH, 3), 0, ARMS, shown, noise),
+        sampler.propensities(0, ARMS, draws=20_000),
+        atol=0.02,
     )
 
 
 @pytest.mark.parametrize("policy", [HordeEpochGreedy(GRAPH, 3), Random(GRAPH, 3), LinUCB(GRAPH, 3, exploration=0.0)], ids=repr)
 def test_without_a_bonus_nothing_is_shrunk(policy: Policy) -> None:
-    desk = Pending(policy)
-    assert {desk.recommend(0, ARMS).arm for _ in range(200)} == set(range(12))  # all tie
+    pending = Pending(policy)
+    assert {pending.recommend(0, ARMS).arm for _ in range(200)} == set(range(12))  # all tie
 
 
-def test_a_desk_spreads_over_the_arms() -> None:
-    desk, plain = Pending(LinUCB(GRAPH, 3, norm=1.0)), Pending(LinUCB(GRAPH, 3, norm=1.0), condition=False)
-    for one in (desk, plain):
+def test_pending_decisions_spread_over_the_arms() -> None:
+    pending, plain = Pending(LinUCB(GRAPH, 3, norm=1.0)), Pending(LinUCB(GRAPH, 3, norm=1.0), condition=False)
+    for one in (pending, plain):
         one.policy.update(0, ARMS[0], 0.0)
-    counts = [np.bincount([one.recommend(0, ARMS).arm for _ in range(40)], minlength=12) for one in (desk, plain)]
+    counts = [np.bincount([one.recommend(0, ARMS).arm for _ in range(40)], minlength=12) for one in (pending, plain)]
     assert counts[1].max() == 40  # deterministic: always the same
     assert counts[0].max() <= 20 and np.count_nonzero(counts[0]) >= 3
-    assert len(desk) == 40 and len(desk.shown(0)) == 40 and len(desk.shown(1)) == 0
-    assert np.array_equal(desk.policy.theta, plain.policy.theta)  # deciding has taught nothing
+    assert len(pending) == 40 and len(pending.shown(0)) == 40 and len(pending.shown(1)) == 0
+    assert np.array_equal(pending.policy.theta, plain.policy.theta)  # deciding has taught nothing
 
 
 def test_rewards_late_twice_unknown_and_given_up() -> None:
-    desk = Pending(LinUCB(GRAPH, 3))
-    first, second, third = desk.recommend(0, ARMS), desk.recommend(1, ARMS, id="b"), desk.recommend(0, ARMS)
-    assert (first.id, second.id, third.id) == (0, "b", 2) and desk.ids == [0, "b", 2]
+    pending = Pending(LinUCB(GRAPH, 3))
+    first, second, third = pending.recommend(0, ARMS), pending.recommend(1, ARMS, id="b"), pending.recommend(0, ARMS)
+    assert (first.id, second.id, third.id) == (0, "b", 2) and pending.ids == [0, "b", 2]
     with pytest.raises(ValueError, match="reward must be finite"):
-        desk.reward("b", float("nan"))
-    assert "b" in desk
-    assert desk.reward("b", 1.0) == "learned" and desk.reward("b", 5.0) == "duplicate"
-    assert desk.expire(0) is True and desk.expire(0) is False and desk.reward(0, 1.0) == "expired"
-    with pytest.raises(ValueError, match="id must be that of a decision of this desk, but 17 is none"):
-        desk.reward(17, 1.0)
+        pending.reward("b", float("nan"))
+    assert "b" in pending
+    assert pending.reward("b", 1.0) == "learned" and pending.reward("b", 5.0) == "duplicate"
+    assert pending.expire(0) is True and pending.expire(0) is False and pending.reward(0, 1.0) == "expired"
+    with pytest.raises(ValueError, match="id must be that of a decision made here, but 17 is none"):
+        pending.reward(17, 1.0)
     with pytest.raises(ValueError, match="id must be new, but 'b' is that of an earlier decision"):
-        desk.recommend(0, ARMS, id="b")
+        pending.recommend(0, ARMS, id="b")
     with pytest.raises(ValueError, match="id must be a string or an integer"):
-        desk.recommend(0, ARMS, id=1.5)  # type: ignore[arg-type]
+        pending.recommend(0, ARMS, id=1.5)  # type: ignore[arg-type]
     twin = LinUCB(GRAPH, 3)
     twin.update(1, ARMS[second.arm], 1.0)
-    assert np.array_equal(desk.policy.theta, twin.theta) and len(desk) == 1
+    assert np.array_equal(pending.policy.theta, twin.theta) and len(pending) == 1
 
 
 def test_a_batch_of_rewards() -> None:
-    desk = Pending(LinUCB(GRAPH, 3))
-    made = [desk.recommend(user, ARMS) for user in (0, 1, 2, 0)]
-    desk.expire(2)
+    pending = Pending(LinUCB(GRAPH, 3))
+    made = [pending.recommend(user, ARMS) for user in (0, 1, 2, 0)]
+    pending.expire(2)
     with pytest.raises(ValueError, match="id must be that of a decision"):
-        desk.reward_many([0, 99], [1.0, 1.0])
+        pending.reward_many([0, 99], [1.0, 1.0])
     with pytest.raises(ValueError, match=r"rewards\[1\] must be finite"):
-        desk.reward_many([0, 1], [1.0, np.nan])
+        pending.reward_many([0, 1], [1.0, np.nan])
     with pytest.raises(ValueError, match="values must have one reward for each of 2 ids"):
-        desk.reward_many([0, 1], [1.0])
-    assert not desk.policy.theta.any() and len(desk) == 3
-    assert desk.reward_many([3, 0, 2, 3], [1.0, 2.0, 3.0, 4.0]) == ["learned", "learned", "expired", "duplicate"]
+        pending.reward_many([0, 1], [1.0])
+    assert not pending.policy.theta.any() and len(pending) == 3
+    assert pending.reward_many([3, 0, 2, 3], [1.0, 2.0, 3.0, 4.0]) == ["learned", "learned", "expired", "duplicate"]
     twin = LinUCB(GRAPH, 3)
     twin.update(0, ARMS[made[3].arm], 1.0)
     twin.update(0, ARMS[made[0].arm], 2.0)
-    assert np.array_equal(desk.policy.theta, twin.theta) and desk.ids == [1]
+    assert np.array_equal(pending.policy.theta, twin.theta) and pending.ids == [1]
 
 
 def test_the_old_are_given_up() -> None:
-    desk = Pending(LinUCB(GRAPH, 3), max_age=3)
+    pending = Pending(LinUCB(GRAPH, 3), max_age=3)
     for _ in range(10):
-        desk.recommend(0, ARMS)
-        assert len(desk) <= 4
-    assert desk.ids == [6, 7, 8, 9] and desk.reward(5, 1.0) == "expired" and desk.reward(6, 1.0) == "learned"
+        pending.recommend(0, ARMS)
+        assert len(pending) <= 4
+    assert pending.ids == [6, 7, 8, 9] and pending.reward(5, 1.0) == "expired" and pending.reward(6, 1.0) == "learned"
     with pytest.raises(ValueError, match="max_age must be an integer of at least 1"):
         Pending(LinUCB(GRAPH, 3), max_age=0)
 
 
-def test_only_policies_that_can_be_imagined() -> None:
+def test_only_policies_that_decide_by_kernels() -> None:
     class Own(LinUCB):
         def recommend(self, user: int, arms: Any, **_: Any) -> Any:
             return 0
@@ -330,24 +335,24 @@ def test_only_policies_that_can_be_imagined() -> None:
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 7), st.integers(0, 30)), max_size=60))
 def test_whatever_happens_the_policy_knows_what_was_answered(events: list[tuple[int, int, int]]) -> None:
-    desk, twin = Pending(LinUCB(GRAPH, 3)), LinUCB(GRAPH, 3)
+    pending, twin = Pending(LinUCB(GRAPH, 3)), LinUCB(GRAPH, 3)
     made: dict[Any, Any] = {}
     for kind, user, pick in events:
-        waiting = desk.ids
+        waiting = pending.ids
         if kind <= 1 or not waiting:
-            decision = desk.recommend(user, ARMS)
+            decision = pending.recommend(user, ARMS)
             made[decision.id] = decision
         elif kind == 2:
             decision = made[waiting[pick % len(waiting)]]
-            assert desk.reward(decision.id, float(pick)) == "learned"
-            assert desk.reward(decision.id, -1.0) == "duplicate"
+            assert pending.reward(decision.id, float(pick)) == "learned"
+            assert pending.reward(decision.id, -1.0) == "duplicate"
             twin.update(decision.user, ARMS[decision.arm], float(pick))
         else:
-            assert desk.expire(waiting[pick % len(waiting)])
-    assert np.array_equal(desk.policy.theta, twin.theta)
+            assert pending.expire(waiting[pick % len(waiting)])
+    assert np.array_equal(pending.policy.theta, twin.theta)
     for user in range(8):
         assert np.array_equal(
-            desk.shown(user), [ARMS[made[i].arm] for i in desk.ids if made[i].user == user] or np.empty((0, 3))
+            pending.shown(user), [ARMS[made[i].arm] for i in pending.ids if made[i].user == user] or np.empty((0, 3))
         )
 
 
@@ -356,20 +361,20 @@ def test_whatever_happens_the_policy_knows_what_was_answered(events: list[tuple[
     [lambda: LinUCB(GRAPH, 3, norm=1.0), lambda: LinTS(GRAPH, 3), lambda: Stochastic(LinUCB(GRAPH, 3), epsilon=0.2)],
     ids=["LinUCB", "LinTS", "Stochastic"],
 )
-def test_a_saved_desk_continues_bit_for_bit(make: Make, tmp_path: Path) -> None:
-    desk = Pending(make(), max_age=30)
+def test_saved_decisions_continue_bit_for_bit(make: Make, tmp_path: Path) -> None:
+    pending = Pending(make(), max_age=30)
     for t in range(40):
-        desk.recommend(t % 8, ARMS, id=f"d{t}" if t % 2 else None)
-    desk.reward("d39", 0.3)
-    desk.expire("d37")
-    desk.save(tmp_path / "desk.npz")
-    loaded = Pending.load(tmp_path / "desk.npz")
-    assert loaded.ids == desk.ids and loaded.reward("d39", 1.0) == "duplicate" and loaded.reward("d37", 1.0) == "expired"
+        pending.recommend(t % 8, ARMS, id=f"d{t}" if t % 2 else None)
+    pending.reward("d39", 0.3)
+    pending.expire("d37")
+    pending.save(tmp_path / "pending.npz")
+    loaded = Pending.load(tmp_path / "pending.npz")
+    assert loaded.ids == pending.ids and loaded.reward("d39", 1.0) == "duplicate" and loaded.reward("d37", 1.0) == "expired"
     for t in range(40):
-        one, two = desk.recommend(t % 8, ARMS, propensity=True), loaded.recommend(t % 8, ARMS, propensity=True)
+        one, two = pending.recommend(t % 8, ARMS, propensity=True), loaded.recommend(t % 8, ARMS, propensity=True)
         assert one == two and one.propensity is not None and 0 < one.propensity <= 1
-        assert desk.reward(one.id, 1.0) == loaded.reward(two.id, 1.0)
-    assert np.array_equal(desk.policy.theta, loaded.policy.theta)
+        assert pending.reward(one.id, 1.0) == loaded.reward(two.id, 1.0)
+    assert np.array_equal(pending.policy.theta, loaded.policy.theta)
 
 
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:

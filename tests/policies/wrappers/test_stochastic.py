@@ -1,4 +1,6 @@
-"""Propensities: as often as they say, right on average in inverse propensity scoring, and for the asking."""
+"""Propensities: as often as they say, right on average in inverse propensity scoring, and for the
+asking.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ from graphbandit import (
 )
 from graphbandit.checks import check_policy
 from graphbandit.compute.arrays import Floats
-from graphbandit.experiments.keep import place
+from graphbandit.experiments.kept_runs import place
 from graphbandit.policies import Policy
 from graphbandit.policies.core import kernels
 from graphbandit.policies.linucb import LinUCBState
@@ -55,7 +57,9 @@ def frequencies(policy: Any, user: int, arms: Floats = ARMS) -> Floats:
 
 
 def agree(found: Floats, expected: Floats, draws: float = np.inf) -> bool:
-    """Within four standard errors of both, for every arm; an arm of probability 0 must not have come up."""
+    """Within four standard errors of both, for every arm; an arm of probability 0 must not have
+    come up.
+    """
     error = np.sqrt(np.maximum(expected * (1 - expected), 0) * (1 / CALLS + 1 / draws))
     return bool(np.all(np.abs(found - expected) <= 4 * error + 1e-12))
 
@@ -123,7 +127,9 @@ def test_by_hand() -> None:
 
 @pytest.mark.parametrize("make", [*EXACT.values(), *SAMPLING.values(), lambda: Stochastic(LinTS(GRAPH, 3), epsilon=0.3)])
 def test_asking_changes_nothing(make: Callable[[], Policy]) -> None:
-    """Same arms, same state, same generator as a policy that was never asked; and a second question has the same answer."""
+    """Same arms, same state, same generator as a policy that was never asked; and a second question
+    has the same answer.
+    """
     policy = trained(make())
     twin = copy.deepcopy(policy)
     for user in range(5):
@@ -140,7 +146,9 @@ def test_asking_changes_nothing(make: Callable[[], Policy]) -> None:
 
 @pytest.mark.compiled
 def test_weights_are_right_on_average(monkeypatch: pytest.MonkeyPatch) -> None:
-    """E[1{a chosen} / propensity] = 1 - (1 - p)^(draws + 1), and with an epsilon it is 1, however few the draws."""
+    """E[1{a chosen} / propensity] = 1 - (1 - p)^(draws + 1), and with an epsilon it is 1, however
+    few the draws.
+    """
     monkeypatch.setattr("graphbandit.policies.core.policy.PROPENSITY_DRAWS", 4)
     policy = trained(LinTS(GRAPH, 3, scale=0.5), rounds=8)
     arms = ARMS[:4]
@@ -257,8 +265,8 @@ def test_runs_that_are_kept_know_the_settings(tmp_path: Path) -> None:
     ("call", "message"),
     [
         (lambda: Stochastic("linucb"), "policy must be a Policy, but it is a str"),  # type: ignore[arg-type]
-        (lambda: Stochastic(LinUCB(GRAPH, 3), epsilon=-0.1), "epsilon must be zero or a positive number"),
-        (lambda: Stochastic(LinUCB(GRAPH, 3), epsilon=1.1), "epsilon must lie between 0 and 1, but it is 1.1"),
+        (lambda: Stochastic(LinUCB(GRAPH, 3), epsilon=-0.1), "epsilon must be a share from 0 to 1, but it is -0.1"),
+        (lambda: Stochastic(LinUCB(GRAPH, 3), epsilon=1.1), "epsilon must be a share from 0 to 1, but it is 1.1"),
         (lambda: Stochastic(LinUCB(GRAPH, 3), temperature=0.0), "temperature must be a positive number"),
         (lambda: LinTS(GRAPH, 3).propensities(0, ARMS, draws=0), "draws must be an integer of at least 1"),
         (lambda: LinTS(GRAPH, 3).propensities(9, ARMS), "user"),

@@ -1,4 +1,4 @@
-"""The exact joint posterior of all users under several models of the graph, for some hundred rows: a stack of dense solvers."""
+"""The exact joint posterior of all users under the graph models, for some hundred rows."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ...compute.linalg import CANCELLATION, dot, invert_positive, quadratic_form
 from ...compute.observations import Observations
 from ...graph import UserGraph
 from ...solvers.dense import Dense, component_inverse, dense, marginal, observe_dense, rebuild
-from .relaxed import View
+from .graph_models import Moments, Neighbourhood, Shared, Shown, register
 
 
 class Joint(NamedTuple):
-    """Dense solvers that share their layout: one component of all users, a full prior each."""
+    """A `Dense` solver for each model; the layout is shared, since every prior is a full matrix."""
 
     theta: Floats  # (models, n, d)
     joint_inverse: Floats  # (models, (n d)²)
@@ -34,9 +34,10 @@ class Joint(NamedTuple):
     updates: Ints  # (models, 1)
 
 
-def joint(graph: UserGraph, dim: int, *, strengths: Floats, rhos: Floats) -> Joint:
-    """Before the first observation: a model for every ρ and strength τ. In u_i = sqrt(D_i) θ_i the prior precision is
-    τ (I - ρ P_sym) / σ², P_sym = D^-½ W D^-½.
+def joint_models(graph: UserGraph, dim: int, *, strengths: Floats, rhos: Floats) -> Joint:
+    """Before the first observation: a model for every ρ and strength τ.
+
+    In u_i = sqrt(D_i) θ_i the prior precision is τ (I - ρ P_sym) / σ², P_sym = D^-½ W D^-½.
     """
     n = graph.n_users
     root = np.sqrt(graph.weights)
@@ -48,29 +49,15 @@ def joint(graph: UserGraph, dim: int, *, strengths: Floats, rhos: Floats) -> Joi
             ((prior + prior.T).ravel() / 2, np.tile(np.arange(n), n), np.arange(0, n * n + 1, n)), shape=(n, n)
         )
         stack.append(dense(full, root, dim))
-    one = stack[0]
-    return Joint(
-        theta=np.stack([s.theta for s in stack]),
-        joint_inverse=np.stack([s.joint_inverse for s in stack]),
-        prior=np.stack([s.prior for s in stack]),
-        scale=one.scale,
-        offset=one.offset,
-        first=one.first,
-        members=one.members,
-        component=one.component,
-        position=one.position,
-        start=one.start,
-        neighbour=one.neighbour,
-        updates=np.stack([s.updates for s in stack]),
-    )
+    of_each = {name: np.stack([getattr(one, name) for one in stack]) for name in ("theta", "joint_inverse", "prior", "updates")}
+    return Joint(**stack[0]._asdict() | of_each)
 
 
-def rejoined(fresh: Joint, seen: Observations) -> Joint:
-    """Let solvers without observations take in those that `seen` counts."""
+def rebuild_joint(solver: Joint, seen: Observations) -> None:
+    """Compute every model afresh from the statistics."""
     if seen.visits.any():
-        for model in range(len(fresh.theta)):
-            rebuild(dense_of(fresh, model), seen, 0)
-    return fresh
+        for model in range(len(solver.theta)):
+            rebuild(dense_of(solver, model), seen, 0)
 
 
 @compiled
@@ -93,34 +80,89 @@ def dense_of(solver: Joint, model: int) -> Dense:
 
 
 @compiled
-def forget_dense(solver: Dense, seen: Observations, user: int, keep: float) -> None:
-    """Let inverse and θ follow statistics of a user that `seen` has already multiplied by `keep`.
+def average_neighbours(solver: Joint, seen: Observations, user: int, wanted: Floats, neighbours: Neighbourhood) -> None:
+    """Nothing to do: the joint inverse contains the neighbours."""
 
-    The block (i, i) of the system has lost E = (1 - keep) A_i, so with G the inverse, G += G_:i M G_i:, where
-    M = (I - E G_ii)⁻¹ E = E + E (G_ii⁻¹ - E)⁻¹ E.
+
+@compiled
+def predict(
+    solver: Joint, user: int, k: int, rho: Floats, shown: Shown, neighbours: Neighbourhood, mean: Floats, growth: Floats
+) -> None:
+    """Write xᵀθ_i and the growth 1 + xᵀ C_i x for every slack."""
+    n_strengths = solver.theta.shape[0] // rho.shape[0]
+    for slack in range(rho.shape[0]):
+        model = slack * n_strengths + k
+        mean[slack] = dot(shown.x, solver.theta[model, user])
+        growth[slack] = 1.0 + max(0.0, quadratic_form(marginal(dense_of(solver, model), user), shown.x))
+
+
+@compiled
+def write_around(solver: Joint, shared: Shared, neighbours: Neighbourhood) -> None:
+    """Nothing to do: the joint inverse contains the neighbours."""
+
+
+@compiled
+def write_moments(
+    solver: Joint, user: int, model: int, rho: float, shared: Shared, neighbours: Neighbourhood, moments: Moments
+) -> None:
+    """Write mean and covariance / σ² of the user: a block of the joint posterior."""
+    block = marginal(dense_of(solver, model), user)
+    for i in range(block.shape[0]):
+        moments.mean[i] = solver.theta[model, user, i]
+        for j in range(block.shape[0]):
+            moments.covariance[i, j] = block[i, j]
+
+
+@compiled
+def learn(solver: Joint, seen: Observations, user: int, model: int, x: Floats, reward: float, theta: Floats) -> None:
+    """Take in an observation that `seen` already counts."""
+    observe_dense(dense_of(solver, model), seen, user, x, reward)
+
+
+@compiled
+def discount(solver: Joint, seen: Observations, user: int, keep: float) -> None:
+    """Follow statistics of a user that `seen` has already multiplied by `keep`, in every model."""
+    for model in range(solver.theta.shape[0]):
+        discount_dense(dense_of(solver, model), seen, user, keep)
+
+
+@compiled
+def discount_dense(solver: Dense, seen: Observations, user: int, keep: float) -> None:
+    """Follow statistics of a user that `seen` has already multiplied by `keep`.
+
+    The block (i, i) of the system has lost E = (1 - keep) A_i, so with G the inverse, G += G_:i M
+    G_i:, where M = (I - E G_ii)⁻¹ E.
     """
     dim = solver.theta.shape[1]
     c = solver.component[user]
     inverse = component_inverse(solver, c)
-    size, row = inverse.shape[0], solver.position[user] * dim
-    lost, system = np.empty((dim, dim)), np.zeros((dim, dim))
+    row = solver.position[user] * dim
+    lost, largest = np.empty((dim, dim)), 0.0
     for i in range(dim):
         for j in range(dim):
             lost[i, j] = seen.gram[user, i, j] * (1.0 - keep) / keep
-    largest = 0.0
-    for i in range(dim):
         largest = max(largest, lost[i, i] * inverse[row + i, row + i])
-    if largest > CANCELLATION:  # in exact arithmetic E G_ii is below 1 - keep; digits are lost, so begin afresh
+    if largest > CANCELLATION:  # in exact arithmetic E G_ii is below 1 - keep: too many digits are lost
         rebuild(solver, seen, c)
         return
-    marginal_precision, rest, trace = np.empty((dim, dim)), np.empty((dim, dim)), 0.0
-    invert_positive(inverse[row : row + dim, row : row + dim], 0.0, marginal_precision)
+    middle = np.empty((dim, dim))
+    write_downdate(inverse[row : row + dim, row : row + dim], lost, middle)
+    add_outer_block(inverse, row, middle)
+    solve_means(solver, seen, c)
+
+
+@compiled
+def write_downdate(block: Floats, lost: Floats, middle: Floats) -> None:
+    """Write M = (I - E G_ii)⁻¹ E = E + E (G_ii⁻¹ - E)⁻¹ E for the `block` G_ii and E = `lost`."""
+    dim, trace = lost.shape[0], 0.0
+    precision, system, rest, half = np.empty((dim, dim)), np.zeros((dim, dim)), np.empty((dim, dim)), np.zeros((dim, dim))
+    invert_positive(block, 0.0, precision)
     for i in range(dim):
-        trace += marginal_precision[i, i]
+        trace += precision[i, i]
         for j in range(dim):
-            system[i, j] = marginal_precision[i, j] - lost[i, j]
+            system[i, j] = precision[i, j] - lost[i, j]
+            middle[i, j] = lost[i, j]
     invert_positive(system, 1e-12 * trace, rest)  # the shift only keeps rounding from a pivot of 0
-    half, middle = np.zeros((dim, dim)), lost.copy()
     for i in range(dim):
         for k in range(dim):
             for j in range(dim):
@@ -129,6 +171,12 @@ def forget_dense(solver: Dense, seen: Observations, user: int, keep: float) -> N
         for k in range(dim):
             for j in range(dim):
                 middle[i, j] += half[i, k] * lost[k, j]
+
+
+@compiled
+def add_outer_block(inverse: Floats, row: int, middle: Floats) -> None:
+    """G += G_:i M G_i:, in place, with M = `middle` made symmetric and G_i: from `row` on."""
+    dim, size = middle.shape[0], inverse.shape[0]
     rows, scaled = np.empty((dim, size)), np.zeros((dim, size))
     for i in range(dim):
         for j in range(size):
@@ -141,79 +189,28 @@ def forget_dense(solver: Dense, seen: Observations, user: int, keep: float) -> N
         for k in range(dim):
             for j in range(size):
                 inverse[i, j] += rows[k, i] * scaled[k, j]
-    target = np.empty(size)
-    for place in range(size // dim):
-        member = solver.members[solver.first[c] + place]
+
+
+@compiled
+def solve_means(solver: Dense, seen: Observations, c: int) -> None:
+    """Compute θ of all users of component c from the inverse and the statistics."""
+    inverse, dim = component_inverse(solver, c), solver.theta.shape[1]
+    users = solver.members[solver.first[c] : solver.first[c + 1]]
+    target = np.empty(inverse.shape[0])
+    for place in range(users.shape[0]):
         for k in range(dim):
-            target[place * dim + k] = solver.scale[member] * seen.bias[member, k]
-    for place in range(size // dim):
-        member = solver.members[solver.first[c] + place]
+            target[place * dim + k] = solver.scale[users[place]] * seen.bias[users[place], k]
+    for place in range(users.shape[0]):
         for k in range(dim):
-            solver.theta[member, k] = dot(inverse[place * dim + k], target) / solver.scale[member]
+            solver.theta[users[place], k] = dot(inverse[place * dim + k], target) / solver.scale[users[place]]
 
 
-@compiled
-def joint_look(solver: Joint, seen: Observations, user: int, wanted: Floats, view: View) -> None:
-    """Nothing to look at: the joint inverse knows the neighbours."""
-
-
-@compiled
-def joint_predict(
-    solver: Joint,
-    user: int,
-    k: int,
-    tau: float,
-    rho: Floats,
-    x: Floats,
-    z: Floats,
-    own: Floats,
-    view: View,
-    predicted: Floats,
-    growth: Floats,
-) -> None:
-    """Write xᵀθ_i and the growth 1 + xᵀ C_i x for every slack."""
-    n_strengths = solver.theta.shape[0] // rho.shape[0]
-    for slack in range(rho.shape[0]):
-        model = slack * n_strengths + k
-        predicted[slack] = dot(x, solver.theta[model, user])
-        growth[slack] = 1.0 + max(0.0, quadratic_form(marginal(dense_of(solver, model), user), x))
-
-
-@compiled
-def joint_surround(solver: Joint, tau: float, view: View, around: Floats) -> None:
-    """Nothing to prepare: the joint inverse holds the covariance."""
-
-
-@compiled
-def joint_moments(
-    solver: Joint,
-    user: int,
-    model: int,
-    tau: float,
-    rho: float,
-    inverse: Floats,
-    own: Floats,
-    view: View,
-    around: Floats,
-    theta: Floats,
-    covariance: Floats,
-) -> None:
-    """Write mean and covariance / σ² of the user: a block of the joint posterior."""
-    block = marginal(dense_of(solver, model), user)
-    for i in range(theta.shape[0]):
-        theta[i] = solver.theta[model, user, i]
-        for j in range(theta.shape[0]):
-            covariance[i, j] = block[i, j]
-
-
-@compiled
-def joint_learn(solver: Joint, seen: Observations, user: int, model: int, x: Floats, reward: float, theta: Floats) -> None:
-    """Take in an observation that `seen` already counts."""
-    observe_dense(dense_of(solver, model), seen, user, x, reward)
-
-
-@compiled
-def joint_forget(solver: Joint, seen: Observations, user: int, keep: float) -> None:
-    """Follow statistics of a user that `seen` has already multiplied by `keep`."""
-    for model in range(solver.theta.shape[0]):
-        forget_dense(dense_of(solver, model), seen, user, keep)
+register(
+    Joint,
+    average_neighbours=average_neighbours,
+    predict=predict,
+    write_around=write_around,
+    write_moments=write_moments,
+    learn=learn,
+    discount=discount,
+)

@@ -1,4 +1,4 @@
-"""CLUB: users start as one cluster and edges between those who turn out different are cut."""
+"""CLUB: users start as one cluster, and edges between those who turn out different are cut."""
 
 from __future__ import annotations
 
@@ -11,16 +11,33 @@ from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled
 from ...compute.linalg import log_determinant
 from ...graph import UserGraph
-from ...graphs import complete, erdos_renyi
+from ...validate import NOT_NEGATIVE, one_of
 from ..core.graph_changes import Changes
 from ..core.kernels import register
-from ..core.policy import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive, check_probability
-from ..core.schedules import RADII, THEORY, Radius, practical
-from .pools import Pools, observe_pooled, pool_scores, pools, solve_pool, transfer
-from .shrinking import Shrinking, cut, shrinking, split_part
+from ..core.policy import Policy, Seed
+from ..core.schedules import RADII, Radius
+from .clusters import (
+    ClusterModels,
+    cluster_bonus_scale,
+    cluster_count,
+    cluster_labels,
+    cluster_models,
+    cluster_vectors,
+    move_users,
+    observe_in_cluster,
+    score_by_cluster,
+    theoretical_radius,
+)
+from .decremental_graph import (
+    STARTS,
+    DecrementalGraph,
+    check_start_is_not_graph,
+    cut_edge,
+    decremental_graph,
+    starting_graph,
+)
+from .separation import distance, width
 
-STARTS = ("auto", "complete", "random", "graph")
-COMPLETE_USERS = 200  # a complete graph has n² edges to store and to test
 DELETIONS = ("practice", "theory", "released")
 PRACTICE, THEORY_WIDTH, RELEASED = range(3)
 
@@ -28,9 +45,9 @@ PRACTICE, THEORY_WIDTH, RELEASED = range(3)
 class CLUBState(NamedTuple):
     """Clusters are the connected components of a graph that loses edges."""
 
-    pools: Pools
-    edges: Shrinking
-    clusters: Ints  # (1,), slots in use, none of them empty
+    models: ClusterModels
+    edges: DecrementalGraph
+    n_clusters: Ints  # (1,), slots in use, none of them empty
     rounds: Ints  # (1,), observations so far
     schedule: int
     deletion: int
@@ -38,36 +55,27 @@ class CLUBState(NamedTuple):
     sigma: float
     delta: float
     exploration: float
-    before: bool
+    tests_before: bool  # edges are tested before the update, not after it
     spare_unseen: bool
 
 
 @compiled
-def radius(state: CLUBState, cluster: int) -> float:
-    """exploration · sqrt(log(1 + t)), as in practice; or sigma sqrt(2 log(2 det V / delta)) + 1, as in theory."""
-    if state.schedule != THEORY:
-        return state.exploration * practical(state.schedule, state.rounds[0])
-    gram = state.pools.pooled.gram[cluster]
-    log_det = log_determinant(gram, state.pools.ridge, np.empty(gram.shape))
-    return state.exploration * (state.sigma * sqrt(2.0 * (log(2.0 / state.delta) + log_det)) + 1.0)
-
-
-@compiled
-def score(state: CLUBState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """LinUCB with the pooled data of the user's cluster."""
-    c = state.pools.cluster[user]
-    pool_scores(state.pools, c, radius(state, c), arms, mean, bonus)
+def theory_radius(state: CLUBState, cluster: int) -> float:
+    """sigma sqrt(2 log(2 det V / delta)) + 1."""
+    gram = state.models.pooled.gram[cluster]
+    log_det = log_determinant(gram, state.models.ridge, np.empty(gram.shape))
+    return state.sigma * sqrt(2.0 * (log(2.0 / state.delta) + log_det)) + 1.0
 
 
 @compiled
 def deletion_width(state: CLUBState, user: int) -> float:
-    """How far a user's vector may be from the truth: the edge test compares a distance with the sum of two of these."""
-    count = state.pools.seen.visits[user]
+    """How far a user's vector may be from the truth; an edge is cut by the sum of two of these."""
+    count = state.models.seen.visits[user]
     if state.deletion == PRACTICE:
-        return state.alpha2 * sqrt((1.0 + log(1.0 + count)) / (1.0 + count))
+        return state.alpha2 * width(count)
     if state.deletion == RELEASED:  # a misplaced parenthesis: tends to alpha2, not to 0 (errata, the released code)
         return state.alpha2 * sqrt(1.0 + log(1.0 + count) / (1.0 + count))
-    n, dim = state.pools.theta.shape
+    n, dim = state.models.theta.shape
     spread = log((count + 3.0) * 2.0 * n * dim / state.delta)
     growth = max(0.0, count / (4.0 * dim) - 8.0 * spread - 2.0 * sqrt(count * spread))  # least eigenvalue 1/d assumed
     noise = state.sigma * sqrt(2.0 * dim * log(max(1.0, state.rounds[0])) + 2.0 * log(2.0 / state.delta))
@@ -76,58 +84,47 @@ def deletion_width(state: CLUBState, user: int) -> float:
 
 @compiled
 def update(state: CLUBState, user: int, x: Floats, reward: float) -> None:
-    """Learn in the user and in its cluster, then cut the edges to users that are now known to differ."""
-    if state.before:
+    """Learn in the user and in its cluster, and cut the edges to users that are known to differ."""
+    if state.tests_before:
         cut_edges(state, user)
-    observe_pooled(state.pools, user, x, reward)
+    observe_in_cluster(state.models, user, x, reward)
     state.rounds[0] += 1
-    if not state.before:
+    if not state.tests_before:
         cut_edges(state, user)
 
 
 @compiled
 def cut_edges(state: CLUBState, user: int) -> None:
     """Delete every remaining edge (user, l) with ‖w - w_l‖ > width + width_l, for good."""
-    edges, pools = state.edges, state.pools
-    theta, width = pools.theta[user], deletion_width(state, user)
+    edges, models = state.edges, state.models
+    theta, own_width = models.theta[user], deletion_width(state, user)
     for edge in range(edges.start[user], edges.start[user + 1]):
         other = edges.neighbour[edge]
-        if not edges.alive[edge] or (state.spare_unseen and pools.seen.visits[other] == 0):
+        if not edges.alive[edge] or (state.spare_unseen and models.seen.visits[other] == 0):
             continue
-        distance = 0.0
-        for k in range(theta.shape[0]):
-            distance += (theta[k] - pools.theta[other, k]) ** 2
-        if sqrt(distance) > width + deletion_width(state, other):
-            cut(edges, edge)
-            side, size = split_part(edges, user, other)
-            if size > 0:
-                move(state, edges.found[side, :size])
-
-
-@compiled
-def move(state: CLUBState, part: Ints) -> None:
-    """Take these users, statistics and all, out of their cluster into a new one."""
-    old, new = state.pools.cluster[part[0]], state.clusters[0]
-    state.clusters[0] += 1
-    for k in range(part.shape[0]):
-        transfer(state.pools, part[k], new)
-    solve_pool(state.pools, old)
-    solve_pool(state.pools, new)
+        if distance(theta, models.theta[other]) > own_width + deletion_width(state, other):
+            part = cut_edge(edges, user, edge)
+            if part.shape[0] > 0:
+                move_users(models, part, state.n_clusters[0])
+                state.n_clusters[0] += 1
 
 
 class CLUB(Policy):
-    """Clustering of bandits: a user is served with the pooled data of its cluster, a connected component of a graph that loses
-    the edge (u, v) for good as soon as ‖w_u - w_v‖ exceeds the sum of two widths.
+    """Clustering of bandits: a user is served with the pooled data of its cluster.
+
+    Clusters are the connected components of a graph. It loses the edge (u, v) for good as soon as
+    ‖w_u - w_v‖ exceeds the sum of two widths, w_u being the user's own ridge regression.
 
     Parameters
     ----------
     start : {"auto", "complete", "random", "graph"}
-        The graph to begin with: all pairs; an Erdős-Rényi graph with p = 3 log n / n, which scales; or the user graph that was
-        given. `auto` is `complete` up to 200 users and `random` above.
+        The graph to begin with: all pairs; an Erdős-Rényi graph with p = 3 log n / n, which scales;
+        or the user graph that was given. `auto` is `complete` up to 200 users and `random` above.
     deletion : {"practice", "theory", "released"}
-        Width of a user with T observations: `alpha2 sqrt((1 + log(1 + T)) / (1 + T))`; the article's theoretical one times
-        alpha2, which cuts nothing for tens of thousands of rounds a user; or that of the GraphUCB authors' code, whose
-        misplaced parenthesis makes it tend to alpha2.
+        Width of a user with T observations: `alpha2 sqrt((1 + log(1 + T)) / (1 + T))`; the
+        article's theoretical one times alpha2, which cuts nothing for tens of thousands of rounds a
+        user; or that of the GraphUCB authors' code, whose misplaced parenthesis makes it tend to
+        alpha2.
     alpha2 : float
         Multiplies the width. 0 cuts every served user off; a very large one never cuts.
     ridge : float
@@ -137,9 +134,11 @@ class CLUB(Policy):
     exploration : float
         Multiplies the radius; 0 is the greedy control. 0.1 in the GraphUCB authors' code.
     test : {"after", "before"}
-        Whether edges are tested after the update, as most codes do, or before it, as in the article.
+        Whether edges are tested after the update, as most codes do, or before it, as in the
+        article.
     spare_unseen : bool
-        Keep edges to users that were never served. The article does not: their vector is 0 and their width alpha2.
+        Keep edges to users that were never served. The article does not: their vector is 0 and
+        their width alpha2.
     preset : {"paper", "released"}
         Sets `deletion` to "practice" or "released" unless it is given.
     seed
@@ -159,6 +158,17 @@ class CLUB(Policy):
     """
 
     State = CLUBState
+    theta = property(cluster_vectors)
+    clusters = property(cluster_labels)
+    n_clusters = property(cluster_count)
+    bonus_scale = cluster_bonus_scale
+    ranges = Policy.ranges | {
+        "alpha2": NOT_NEGATIVE,
+        "start": one_of(STARTS),
+        "deletion": one_of(DELETIONS),
+        "test": one_of(("after", "before")),
+        "preset": one_of(("paper", "released")),
+    }
 
     def __init__(
         self,
@@ -178,69 +188,23 @@ class CLUB(Policy):
         preset: Literal["paper", "released"] = "paper",
         seed: Seed = 0,
     ) -> None:
-        dim, n = check_dim(graph, dim), graph.n_users
-        check_positive(ridge=ridge)
-        check_not_negative(alpha2=alpha2, sigma=sigma, exploration=exploration)
-        check_probability(delta=delta)
-        check_choice("preset", preset, ("paper", "released"))
         deletion = deletion or ("released" if preset == "released" else "practice")
-        rng = np.random.default_rng(seed)
-        edges = starting_graph(graph, start, rng)
+        super().__init__(graph, dim, locals())
+        edges = starting_graph(graph, start, self.rng)
         labels = edges.components
-        state = CLUBState(
-            pools=pools(labels, dim, n, ridge),
-            edges=shrinking(edges),
-            clusters=np.array([labels.max() + 1], dtype=np.int64),
+        self.state = self.build_state(
+            models=cluster_models(labels, self.dim, graph.n_users, ridge),
+            edges=decremental_graph(edges),
+            n_clusters=np.array([labels.max() + 1], dtype=np.int64),
             rounds=np.zeros(1, dtype=np.int64),
-            schedule=check_choice("radius", radius, RADII),
-            deletion=check_choice("deletion", deletion, DELETIONS),
-            alpha2=float(alpha2),
-            sigma=float(sigma),
-            delta=float(delta),
-            exploration=float(exploration),
-            before=check_choice("test", test, ("after", "before")) == 1,
-            spare_unseen=bool(spare_unseen),
+            schedule=RADII.index(radius),
+            deletion=DELETIONS.index(deletion),
+            tests_before=test == "before",
         )
-        params = dict(
-            alpha2=alpha2, ridge=ridge, start=start, deletion=deletion, radius=radius, exploration=exploration, sigma=sigma
-        )
-        super().__init__(
-            graph, dim, state, dict(**params, delta=delta, test=test, spare_unseen=spare_unseen, preset=preset), rng
-        )
-
-    def bonus_scale(self, user: int) -> float:
-        """The radius, as bonus per width."""
-        return float(radius(self.state, self.state.pools.cluster[self.check_user(user)]))
-
-    @property
-    def theta(self) -> Floats:
-        """(n_users, dim) the vector of every user's cluster, as a copy."""
-        return np.asarray(self.state.pools.centre[self.state.pools.cluster])
-
-    @property
-    def clusters(self) -> Ints:
-        """(n_users,) the cluster that each user belongs to now, as a copy."""
-        return self.state.pools.cluster.copy()  # type: ignore[no-any-return]
-
-    @property
-    def n_clusters(self) -> int:
-        """Number of clusters now."""
-        return int(self.state.clusters[0])
 
     def follow_graph(self, users: Ints, changes: Changes) -> None:
-        if self.params["start"] == "graph":
-            raise ValueError("CLUB cannot follow changes of the graph that it started from: it has cut edges of it for good.")
+        check_start_is_not_graph(self)
 
 
-def starting_graph(graph: UserGraph, start: str, rng: np.random.Generator) -> UserGraph:
-    """The graph whose components are the first clusters."""
-    check_choice("start", start, STARTS)
-    n = graph.n_users
-    if start == "auto":
-        start = "complete" if n <= COMPLETE_USERS else "random"
-    if start == "complete":
-        return complete(n)
-    return graph if start == "graph" else erdos_renyi(n, min(1.0, 3 * log(n) / n) if n > 1 else 0.0, seed=rng)
-
-
-register(CLUBState, score=score, update=update)
+theoretical_radius.register(CLUBState, theory_radius)
+register(CLUBState, score=score_by_cluster, update=update)

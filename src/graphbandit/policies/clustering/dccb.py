@@ -1,4 +1,4 @@
-"""DCCB and DCB: agents without a centre, who gossip about what they have seen and drop those who turn out different."""
+"""DCCB and DCB: agents without a centre gossip about what they have seen. DCB has no clusters."""
 
 from __future__ import annotations
 
@@ -10,21 +10,14 @@ import numpy as np
 from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled
 from ...compute.growable import growable_zeros
-from ...compute.linalg import dot, follow_gram, invert_positive, multiply, quadratic_form
+from ...compute.linalg import follow_gram, invert_positive, multiply
 from ...graph import UserGraph
+from ...validate import NOT_NEGATIVE_OR_INFINITE, count, optional
 from ..core.kernels import register
-from ..core.policy import (
-    Policy,
-    Seed,
-    check_choice,
-    check_count,
-    check_dim,
-    check_not_negative,
-    check_positive,
-    check_probability,
-)
+from ..core.policy import Policy, Seed
+from ..core.ridge import optimistic_scores
 from ..core.schedules import RADII, THEORY, Radius, practical
-from .gossip import Network, gossip, network, observe, used_at_once
+from .gossip import Network, gossip, has_no_lag, network, observe
 
 
 class DCCBState(NamedTuple):
@@ -42,7 +35,10 @@ class DCCBState(NamedTuple):
 
 @compiled
 def radius(state: DCCBState, agent: int) -> float:
-    """exploration · sqrt(log(1 + t)), or · 1; or sigma sqrt(d log(1 + m T / (d ridge)) + log 1/delta) + sqrt(ridge)."""
+    """exploration · sqrt(log(1 + t)) or 1; or, as in theory,
+
+    sigma sqrt(d log(1 + m T / (d ridge)) + log 1/delta) + sqrt(ridge).
+    """
     if state.schedule != THEORY:
         return state.exploration * practical(state.schedule, state.rounds[0])
     net, dim = state.network, state.theta.shape[1]
@@ -51,28 +47,31 @@ def radius(state: DCCBState, agent: int) -> float:
 
 
 @compiled
+def bonus_factor(state: DCCBState, agent: int) -> float:
+    """The radius over sqrt(m): (m A~ + ridge I)⁻¹ is the stored inverse over m."""
+    return radius(state, agent) / sqrt(state.network.size[agent])
+
+
+@compiled
 def score(state: DCCBState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
     """LinUCB with m A~ and m b~: averages times the number of agents are sums."""
-    beta = radius(state, user) / sqrt(state.network.size[user])  # (m A~ + ridge I)⁻¹ is the stored inverse over m
-    for a in range(arms.shape[0]):
-        mean[a] = dot(arms[a], state.theta[user])
-        bonus[a] = beta * sqrt(max(0.0, quadratic_form(state.inverse[user], arms[a])))
+    optimistic_scores(state.theta[user], state.inverse[user], bonus_factor(state, user), arms, mean, bonus)
 
 
 @compiled
 def update(state: DCCBState, user: int, x: Floats, reward: float) -> None:
-    """Tell the network; act on it at once if there is no lag."""
+    """Record the observation in the network; use it at once if there is no lag."""
     net = state.network
     observe(net, user, x, reward)
     state.rounds[0] += 1
-    if used_at_once(net):
+    if has_no_lag(net):
         follow_gram(state.inverse[user], net.active.gram[user], net.ridge / net.size[user], x, net.active.visits[user])
         multiply(state.inverse[user], net.active.bias[user], state.theta[user])
 
 
 @compiled
 def end_epoch(state: DCCBState, peer: Ints) -> None:
-    """Gossip; what came into use changes every agent's estimate."""
+    """Gossip, and solve every agent's estimate afresh from what is in use now."""
     net = state.network
     gossip(net, peer)
     for agent in range(peer.shape[0]):
@@ -80,37 +79,77 @@ def end_epoch(state: DCCBState, peer: Ints) -> None:
         multiply(state.inverse[agent], net.active.bias[agent], state.theta[agent])
 
 
-class DCCB(Policy):
-    """Distributed clustering of confidence-ball bandits: every user is an agent that learns by gossip with random peers.
+# What DCCB and DCB share
 
-    An epoch is n rounds. What an agent sees in an epoch is one entry of its buffer, a pair (Σ x xᵀ, Σ y x), zero if it did
-    not act. At the end of the epoch a random permutation gives every agent a peer. If both believe in the same cluster, the
-    agent's buffer becomes the mean of the two, entry by entry. If their own vectors are too far apart,
+RANGES = Policy.ranges | {"lag": optional(count(0)), "max_lag": count(0)}
+
+
+def state_parts(policy: Policy, alpha2: float, *, clustered: bool) -> dict[str, Any]:
+    """The parts of a state in which nobody has seen anything yet."""
+    n, dim, settings = policy.n_users, policy.dim, policy.params
+    lags = {"lag": settings["lag"], "max_lag": settings["max_lag"]}
+    return dict(
+        network=network(n, dim, **lags, alpha2=alpha2, ridge=settings["ridge"], clustered=clustered),
+        inverse=np.tile(np.eye(dim) * (n / settings["ridge"]), (n, 1, 1)),
+        theta=growable_zeros(n, dim),
+        rounds=np.zeros(1, dtype=np.int64),
+        schedule=RADII.index(settings["radius"]),
+    )
+
+
+def epoch_length(policy: Policy) -> int:
+    """Rounds of an epoch."""
+    return policy.n_users
+
+
+def gossip_once(policy: Policy) -> None:
+    """Gossip at the end of an epoch, with peers from a random permutation."""
+    end_epoch(policy.state, policy.rng.permutation(policy.n_users))
+
+
+def gossip_bonus_scale(policy: Policy, user: int) -> float:
+    """The radius over the root of the cluster's size.
+
+    An agent's observation counts for all agents of its cluster until they gossip.
+    """
+    return float(bonus_factor(policy.state, policy.check_user(user)))
+
+
+class DCCB(Policy):
+    """Distributed clustering of confidence-ball bandits: users are agents that learn by gossip.
+
+    An epoch is n rounds. What an agent sees in an epoch is one entry of its buffer, a pair
+    (Σ x xᵀ, Σ y x), zero if it did not act. At the end of the epoch a random permutation gives
+    every agent a peer. If both believe in the same cluster, the agent's buffer becomes the mean of
+    the two, entry by entry. If their own vectors are too far apart,
 
         ‖w_i - w_j‖ > alpha2 (width_i + width_j),  width = sqrt((1 + log(1 + T)) / (1 + T)),
 
-    each strikes the other off its cluster and starts over from its own data. An entry that went through `lag` epochs' gossip
-    is added to (A~, b~), and the agent acts as LinUCB on (m A~ + ridge I, m b~), m being the size of its cluster: entries are
-    close to the network's averages by then, and m times an average is a sum.
+    each strikes the other off its cluster and starts over from its own data. An entry that went
+    through `lag` epochs' gossip is added to (A~, b~), and the agent acts as LinUCB on
+    (m A~ + ridge I, m b~), m being the size of its cluster: entries are close to the network's
+    averages by then, and m times an average is a sum.
 
     Parameters
     ----------
     graph, dim
         Only the number of users is taken from the graph.
     alpha2 : float
-        Multiplies the width by which agents part. `inf` never parts: `DCB`.
+        Multiplies the width by which agents part. With `inf` they never part, as in `DCB`.
     lag : int, optional
-        Epochs that an entry is averaged for. By default as in the article, ceil(4 log2 epoch), but at most `max_lag`. With 0
-        an observation is used at once, by the agent that made it and by nobody else; so it is, by default, in the first epoch.
+        Epochs that an entry is averaged for. By default as in the article, ceil(4 log2 epoch), but
+        at most `max_lag`. With 0 an observation is used at once, by the agent that made it and by
+        nobody else; so it is, by default, in the first epoch.
     max_lag : int
-        Bounds the default lag and so the buffers, (max_lag + 1) n d (d + 1) numbers. After 40 exchanges the averages of 20
-        agents are within 2e-5 of each other. Not used when `lag` is given.
+        Bounds the default lag and so the buffers, (max_lag + 1) n d (d + 1) numbers. After 40
+        exchanges the averages of 20 agents are within 2e-5 of each other. Not used when `lag` is
+        given.
     ridge : float
         Regulariser of the agents' own vectors and of the pooled ones.
     radius : {"log", "theory", "constant"}
         beta / exploration: `sqrt(log(1 + t))` in round t of all agents; or
-        `sigma sqrt(d log(1 + m T / (d ridge)) + log 1/delta) + sqrt(ridge)`, T being the agent's own rounds and 1 the bound on
-        ‖θ‖; or 1.
+        `sigma sqrt(d log(1 + m T / (d ridge)) + log 1/delta) + sqrt(ridge)`, T being the agent's
+        own rounds and 1 the bound on ‖θ‖; or 1.
     exploration : float
         Multiplies the radius; 0 is greedy.
     seed
@@ -118,15 +157,17 @@ class DCCB(Policy):
 
     Notes
     -----
-    In the article all agents act at the same time. Here one user appears in a round, so agents have clocks of their own,
-    gossip takes place every n rounds, and the lag counts epochs. There is no public code. Reconstructed, and still to be
-    compared with the article, are: the reset after a parting; the factor m, also on an agent's own data after a reset; the
-    radius. Ours are: CLUB's practical width in place of the theoretical one, which parts nobody for tens of thousands of
-    rounds; that agents can part only while they believe in each other, and when both have seen d rounds; and that all
-    meetings of an epoch are decided by the beliefs before it.
+    In the article all agents act at the same time. Here one user appears in a round, so agents have
+    clocks of their own, gossip takes place every n rounds, and the lag counts epochs. There is no
+    public code. Reconstructed, and still to be compared with the article, are: the reset after a
+    parting; the factor m, also on an agent's own data after a reset; the radius. Ours are: CLUB's
+    practical width in place of the theoretical one, which parts nobody for tens of thousands of
+    rounds; that agents can part only while they believe in each other, and when both have seen d
+    rounds; and that all meetings of an epoch are decided by the beliefs before it.
 
-    Averaging along a permutation keeps the total weight of every observation: exactly while nobody has parted, and on average
-    afterwards, since an agent whose peer is of another cluster keeps all of its buffer although a third may take half of it.
+    Averaging along a permutation keeps the total weight of every observation: exactly while nobody
+    has parted, and on average afterwards, since an agent whose peer is of another cluster keeps all
+    of its buffer although a third may take half of it.
 
     References
     ----------
@@ -144,6 +185,10 @@ class DCCB(Policy):
     """
 
     State = DCCBState
+    ranges = RANGES | {"alpha2": NOT_NEGATIVE_OR_INFINITE}
+    period = property(epoch_length)
+    refresh = gossip_once
+    bonus_scale = gossip_bonus_scale
 
     def __init__(
         self,
@@ -160,47 +205,29 @@ class DCCB(Policy):
         delta: float = 0.01,
         seed: Seed = 0,
     ) -> None:
-        params: dict[str, Any] = dict(alpha2=alpha2, lag=lag, max_lag=max_lag, ridge=ridge, radius=radius)
-        params |= dict(exploration=exploration, sigma=sigma, delta=delta)
-        super().__init__(graph, dim, starting_state(graph, dim, clustered=True, **params), params, seed)
-
-    @property
-    def period(self) -> int:
-        """Rounds of an epoch."""
-        return self.n_users
-
-    def refresh(self) -> None:
-        """The gossip at the end of an epoch."""
-        end_epoch(self.state, self.rng.permutation(self.n_users))
-
-    def bonus_scale(self, user: int) -> float:
-        """The radius over the root of the cluster's size: an agent's observation counts for all of them until they gossip."""
-        user = self.check_user(user)
-        return float(radius(self.state, user) / sqrt(self.state.network.size[user]))
-
-    @property
-    def theta(self) -> Floats:
-        """(n_users, dim) the vector that each agent acts on, as a copy."""
-        return self.state.theta.copy()  # type: ignore[no-any-return]
+        super().__init__(graph, dim, locals())
+        self.state = self.build_state(**state_parts(self, alpha2, clustered=True))
 
     @property
     def clusters(self) -> Ints:
-        """(n_users,) agents with the same number believe in the same cluster."""
+        """(n_users,) a number for each agent, the same if they believe in the same cluster."""
         return np.unique(self.state.network.believed, axis=0, return_inverse=True)[1].ravel().astype(np.int64)
 
     @property
     def n_clusters(self) -> int:
-        """How many different clusters are believed in."""
+        """Number of different clusters that agents believe in."""
         return int(self.clusters.max()) + 1
 
 
 class DCB(Policy):
-    """Distributed confidence ball: `DCCB` for users who are all alike, without clusters and without their memory.
+    """Distributed confidence ball: `DCCB` for users who are all alike.
+
+    There is one cluster, for good, so that believed clusters take no memory.
 
     Parameters
     ----------
     lag, max_lag, ridge, radius, exploration, sigma, delta, seed
-        As in `DCCB`, where the rest is written too.
+        As in `DCCB`, which also describes the algorithm.
 
     References
     ----------
@@ -219,6 +246,10 @@ class DCB(Policy):
     """
 
     State = DCCBState
+    ranges = RANGES
+    period = property(epoch_length)
+    refresh = gossip_once
+    bonus_scale = gossip_bonus_scale
 
     def __init__(
         self,
@@ -234,60 +265,8 @@ class DCB(Policy):
         delta: float = 0.01,
         seed: Seed = 0,
     ) -> None:
-        params: dict[str, Any] = dict(lag=lag, max_lag=max_lag, ridge=ridge, radius=radius)
-        params |= dict(exploration=exploration, sigma=sigma, delta=delta)
-        super().__init__(graph, dim, starting_state(graph, dim, clustered=False, alpha2=inf, **params), params, seed)
-
-    @property
-    def period(self) -> int:
-        """Rounds of an epoch."""
-        return self.n_users
-
-    def refresh(self) -> None:
-        """The gossip at the end of an epoch."""
-        end_epoch(self.state, self.rng.permutation(self.n_users))
-
-    def bonus_scale(self, user: int) -> float:
-        """The radius over the root of the cluster's size: an agent's observation counts for all of them until they gossip."""
-        user = self.check_user(user)
-        return float(radius(self.state, user) / sqrt(self.state.network.size[user]))
-
-    @property
-    def theta(self) -> Floats:
-        """(n_users, dim) the vector that each agent acts on, as a copy."""
-        return self.state.theta.copy()  # type: ignore[no-any-return]
-
-
-def starting_state(
-    graph: UserGraph,
-    dim: int,
-    *,
-    radius: Radius,
-    exploration: float,
-    sigma: float,
-    delta: float,
-    lag: int | None,
-    max_lag: int,
-    alpha2: float,
-    ridge: float,
-    clustered: bool,
-) -> DCCBState:
-    """Check the settings that DCCB and DCB share, and begin."""
-    dim, n = check_dim(graph, dim), graph.n_users
-    check_not_negative(alpha2=0.0 if alpha2 == inf else alpha2, sigma=sigma, exploration=exploration)
-    check_count(0, max_lag=max_lag, lag=0 if lag is None else lag)
-    check_positive(ridge=ridge)
-    check_probability(delta=delta)
-    return DCCBState(
-        network=network(n, dim, lag=lag, max_lag=max_lag, alpha2=alpha2, ridge=ridge, clustered=clustered),
-        inverse=np.tile(np.eye(dim) * (n / ridge), (n, 1, 1)),
-        theta=growable_zeros(n, dim),
-        rounds=np.zeros(1, dtype=np.int64),
-        schedule=check_choice("radius", radius, RADII),
-        sigma=float(sigma),
-        delta=float(delta),
-        exploration=float(exploration),
-    )
+        super().__init__(graph, dim, locals())
+        self.state = self.build_state(**state_parts(self, inf, clustered=False))
 
 
 register(DCCBState, score=score, update=update)

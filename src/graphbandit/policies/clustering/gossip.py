@@ -1,13 +1,15 @@
-"""Agents without a centre, who meet in pairs and average what they have seen: the state of a gossiping network.
+"""A gossiping network: agents without a centre, who meet in pairs and average what they have seen.
 
-Every user is an agent, and an epoch is n rounds. What an agent sees in an epoch is one entry of its buffer, Σ x (x, y)ᵀ, zero
-if it did not act. At the end of the epoch agent i meets peer[i], given by a permutation, so that every agent's entry is taken
-over as often as it is given up. One that went through enough epochs is close to the network's mean and comes into use.
+Every user is an agent, and an epoch is n rounds. What an agent sees in an epoch is one entry of its
+buffer, Σ x (x, y)ᵀ, zero if it did not act. At the end of the epoch agent i meets peer[i] and takes
+over half of its entries. `peer` is a permutation, so that every agent's entries are taken over as
+often as it takes over others'. An entry that went through enough epochs is close to the network's
+mean and comes into use.
 """
 
 from __future__ import annotations
 
-from math import ceil, log, log2, sqrt
+from math import ceil, log2
 from typing import NamedTuple
 
 import numpy as np
@@ -17,18 +19,19 @@ from ...compute.compiler import compiled
 from ...compute.growable import growable_zeros
 from ...compute.linalg import cholesky, solve_cholesky
 from ...compute.observations import Observations, no_observations, record
+from .separation import distance, width
 
 ARTICLE = -1  # the lag 4 log2(epoch)
-MEMORY_LIMIT = 8 * 2**30  # bytes of buffers and believed sets above which we refuse
+MEMORY_LIMIT = 8 * 2**30  # bytes; larger buffers and believed clusters are refused
 
 
 class Network(NamedTuple):
-    """What the agents know; buffers are rings with one entry for each epoch that is not in use yet."""
+    """What the agents know. A buffer is circular, with an entry for each epoch not in use yet."""
 
-    seen: Observations  # by the agents themselves, never shared: A_loc, b_loc
-    active: Observations  # in use: A~, b~
+    seen: Observations  # what each agent has observed itself, never shared: A_loc, b_loc
+    active: Observations  # what each agent acts on: A~, b~
     waiting: Floats  # (n, slots, d, d + 1), the buffers; epoch e is in slot e modulo slots
-    believed: Flags  # (n, n), who is in whose cluster; (0, 0) if everybody is, for good
+    believed: Flags  # (n, n), row i: whom agent i believes in its cluster; (0, 0) if everybody for good
     size: Ints  # (n,), m, the size of the believed cluster
     epoch: Ints  # (1,), the current one, from 1
     oldest: Ints  # (1,), the first epoch not in use yet; epoch + 1 when observations are used at once
@@ -38,7 +41,7 @@ class Network(NamedTuple):
 
 
 def network(n: int, dim: int, *, lag: int | None, max_lag: int, alpha2: float, ridge: float, clustered: bool) -> Network:
-    """Nothing seen, everybody in everybody's cluster."""
+    """A network that has seen nothing, with everybody in everybody's cluster."""
     slots = (max_lag if lag is None else lag) + 1
     needed = 8 * n * slots * dim * (dim + 1) + (n * n if clustered else 0)
     if needed > MEMORY_LIMIT:
@@ -61,19 +64,19 @@ def network(n: int, dim: int, *, lag: int | None, max_lag: int, alpha2: float, r
 
 
 @compiled
-def used_at_once(state: Network) -> bool:
+def has_no_lag(net: Network) -> bool:
     """Whether the lag of the current epoch is 0."""
-    return bool(state.oldest[0] > state.epoch[0])
+    return bool(net.oldest[0] > net.epoch[0])
 
 
 @compiled
-def observe(state: Network, agent: int, x: Floats, reward: float) -> None:
-    """Remember for good, and put into the buffer, or into use if there is no lag."""
-    record(state.seen, agent, x, reward)
-    if used_at_once(state):
-        record(state.active, agent, x, reward)
+def observe(net: Network, agent: int, x: Floats, reward: float) -> None:
+    """Record an observation as the agent's own, and in its buffer, or in use if there is no lag."""
+    record(net.seen, agent, x, reward)
+    if has_no_lag(net):
+        record(net.active, agent, x, reward)
         return
-    entry = state.waiting[agent, state.epoch[0] % state.waiting.shape[1]]
+    entry = net.waiting[agent, net.epoch[0] % net.waiting.shape[1]]
     for i in range(x.shape[0]):
         for j in range(x.shape[0]):
             entry[i, j] += x[i] * x[j]
@@ -81,137 +84,134 @@ def observe(state: Network, agent: int, x: Floats, reward: float) -> None:
 
 
 @compiled
-def gossip(state: Network, peer: Ints) -> None:
-    """The end of an epoch: agent i meets peer[i], all at the same time; then the oldest entries come into use."""
-    meet(state, peer)
-    state.epoch[0] += 1
-    while state.oldest[0] <= state.epoch[0] - lag(state):
-        mature(state)
-        state.oldest[0] += 1
+def gossip(net: Network, peer: Ints) -> None:
+    """End an epoch: every agent i meets peer[i], then the oldest entries come into use."""
+    meet(net, peer)
+    net.epoch[0] += 1
+    while net.oldest[0] <= net.epoch[0] - current_lag(net):
+        mature(net)
+        net.oldest[0] += 1
 
 
 @compiled
-def lag(state: Network) -> int:
-    """How many epochs' gossip an entry must have gone through."""
-    if state.lag != ARTICLE:
-        return state.lag
-    return int(min(state.waiting.shape[1] - 1, ceil(4.0 * log2(state.epoch[0]))))
+def current_lag(net: Network) -> int:
+    """How many epochs' gossip an entry must have gone through before it comes into use."""
+    if net.lag != ARTICLE:
+        return net.lag
+    return int(min(net.waiting.shape[1] - 1, ceil(4.0 * log2(net.epoch[0]))))
 
 
 @compiled
-def meet(state: Network, peer: Ints) -> None:
-    """Decide from how things were before the meetings; then average, then part."""
+def meet(net: Network, peer: Ints) -> None:
+    """Decide all meetings by the beliefs before them; then average, then part those who differ."""
     n = peer.shape[0]
-    clustered = state.believed.shape[0] > 0
+    clustered = net.believed.shape[0] > 0
     alike, apart = np.ones(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
     if clustered:
-        local = local_vectors(state)
+        local = local_vectors(net)
         for i in range(n):
-            apart[i] = differ(state, local, i, peer[i])
-            alike[i] = not apart[i] and same_beliefs(state, i, peer[i])
-    average(state, peer, alike)
+            apart[i] = differ(net, local, i, peer[i])
+            alike[i] = not apart[i] and same_beliefs(net, i, peer[i])
+    average(net, peer, alike)
     for i in range(n):
-        if apart[i] and state.believed[i, peer[i]]:  # not if the peer, too, met this agent, and they have parted
-            state.believed[i, peer[i]] = False
-            state.believed[peer[i], i] = False
-            state.size[i] -= 1
-            state.size[peer[i]] -= 1
+        if apart[i] and net.believed[i, peer[i]]:  # False if the peer met this agent too, and they have parted
+            net.believed[i, peer[i]] = False
+            net.believed[peer[i], i] = False
+            net.size[i] -= 1
+            net.size[peer[i]] -= 1
     for i in range(n):
         if apart[i]:
-            start_over(state, i)
-            start_over(state, peer[i])
+            start_over(net, i)
+            start_over(net, peer[i])
 
 
 @compiled
-def local_vectors(state: Network) -> Floats:
-    """(n, d) every agent's ridge regression on what it has seen itself."""
-    local = state.seen.bias.copy()
-    factor = np.empty(state.seen.gram[0].shape)
+def local_vectors(net: Network) -> Floats:
+    """(n, d) every agent's ridge regression on what it has observed itself."""
+    local = net.seen.bias.copy()
+    factor = np.empty(net.seen.gram[0].shape)
     for agent in range(local.shape[0]):
-        cholesky(state.seen.gram[agent], state.ridge, factor)
+        cholesky(net.seen.gram[agent], net.ridge, factor)
         solve_cholesky(factor, local[agent])
     return local
 
 
 @compiled
-def differ(state: Network, local: Floats, i: int, j: int) -> bool:
-    """Whether two agents who believe to be alike are not: ‖w_i - w_j‖ > width_i + width_j, once both have seen d rounds."""
-    seen = state.seen.visits
-    if not state.believed[i, j] or min(seen[i], seen[j]) < local.shape[1]:
+def differ(net: Network, local: Floats, i: int, j: int) -> bool:
+    """Whether agents who believe in each other differ: ‖w_i - w_j‖ > alpha2 (width_i + width_j).
+
+    False until both have seen d rounds.
+    """
+    seen = net.seen.visits
+    if not net.believed[i, j] or min(seen[i], seen[j]) < local.shape[1]:
         return False
-    distance = 0.0
-    for k in range(local.shape[1]):
-        distance += (local[i, k] - local[j, k]) ** 2
-    return bool(sqrt(distance) > state.alpha2 * (shrinking_width(seen[i]) + shrinking_width(seen[j])))
+    return bool(distance(local[i], local[j]) > net.alpha2 * (width(seen[i]) + width(seen[j])))
 
 
 @compiled
-def shrinking_width(count: int) -> float:
-    """CLUB's width after so many rounds of an agent: sqrt((1 + log(1 + T)) / (1 + T))."""
-    return sqrt((1.0 + log(1.0 + count)) / (1.0 + count))
-
-
-@compiled
-def same_beliefs(state: Network, i: int, j: int) -> bool:
+def same_beliefs(net: Network, i: int, j: int) -> bool:
     """Whether two agents believe in the same cluster."""
-    if state.size[i] != state.size[j]:
+    if net.size[i] != net.size[j]:
         return False
-    k, n = 0, state.size.shape[0]
-    while k < n and state.believed[i, k] == state.believed[j, k]:
+    k, n = 0, net.size.shape[0]
+    while k < n and net.believed[i, k] == net.believed[j, k]:
         k += 1
     return bool(k == n)
 
 
 @compiled
-def average(state: Network, peer: Ints, alike: Flags) -> None:
-    """B_i = (B_i + B_peer) / 2 for all at once. Along a cycle of the permutation only the first buffer is needed again."""
+def average(net: Network, peer: Ints, alike: Flags) -> None:
+    """B_i = (B_i + B_peer) / 2 for all agents that are alike, from the buffers before.
+
+    Along a cycle of the permutation only the first buffer is read after it was overwritten.
+    """
     done = np.zeros(peer.shape[0], dtype=np.bool_)
     for start in range(peer.shape[0]):
         if done[start]:
             continue
-        first = state.waiting[start].copy()
+        first = net.waiting[start].copy()
         i = start
         while not done[i]:
             done[i] = True
             if alike[i]:
-                average_entries(state, i, first if peer[i] == start else state.waiting[peer[i]])
+                average_entries(net, i, first if peer[i] == start else net.waiting[peer[i]])
             i = peer[i]
 
 
 @compiled
-def average_entries(state: Network, agent: int, other: Floats) -> None:
-    """The agent's buffer becomes its mean with another, entry by entry, that is epoch by epoch."""
-    for epoch in range(state.oldest[0], state.epoch[0] + 1):
-        slot = epoch % state.waiting.shape[1]
-        mine, theirs = state.waiting[agent, slot], other[slot]
+def average_entries(net: Network, agent: int, other: Floats) -> None:
+    """Replace the agent's buffer by its mean with another, epoch by epoch."""
+    for epoch in range(net.oldest[0], net.epoch[0] + 1):
+        slot = epoch % net.waiting.shape[1]
+        mine, theirs = net.waiting[agent, slot], other[slot]
         for i in range(mine.shape[0]):
             for j in range(mine.shape[1]):
                 mine[i, j] = 0.5 * (mine[i, j] + theirs[i, j])
 
 
 @compiled
-def start_over(state: Network, agent: int) -> None:
-    """After a parting: in use is what the agent has seen itself, and the buffer is empty."""
-    dim = state.seen.bias.shape[1]
+def start_over(net: Network, agent: int) -> None:
+    """After a parting: put into use what the agent has observed itself, and empty its buffer."""
+    dim = net.seen.bias.shape[1]
     for i in range(dim):
-        state.active.bias[agent, i] = state.seen.bias[agent, i]
+        net.active.bias[agent, i] = net.seen.bias[agent, i]
         for j in range(dim):
-            state.active.gram[agent, i, j] = state.seen.gram[agent, i, j]
-    for slot in range(state.waiting.shape[1]):
+            net.active.gram[agent, i, j] = net.seen.gram[agent, i, j]
+    for slot in range(net.waiting.shape[1]):
         for i in range(dim):
             for j in range(dim + 1):
-                state.waiting[agent, slot, i, j] = 0.0
+                net.waiting[agent, slot, i, j] = 0.0
 
 
 @compiled
-def mature(state: Network) -> None:
-    """Every agent's oldest entry leaves its buffer and comes into use."""
-    slot, dim = state.oldest[0] % state.waiting.shape[1], state.seen.bias.shape[1]
-    for agent in range(state.seen.bias.shape[0]):
-        entry = state.waiting[agent, slot]
+def mature(net: Network) -> None:
+    """Move every agent's oldest entry from its buffer into use."""
+    slot, dim = net.oldest[0] % net.waiting.shape[1], net.seen.bias.shape[1]
+    for agent in range(net.seen.bias.shape[0]):
+        entry = net.waiting[agent, slot]
         for i in range(dim):
             for j in range(dim):
-                state.active.gram[agent, i, j] += entry[i, j]
+                net.active.gram[agent, i, j] += entry[i, j]
                 entry[i, j] = 0.0
-            state.active.bias[agent, i] += entry[i, dim]
+            net.active.bias[agent, i] += entry[i, dim]
             entry[i, dim] = 0.0

@@ -1,4 +1,4 @@
-"""SCLUB: clusters are sets; a user that differs from its cluster leaves it alone, and clusters that turn out alike merge."""
+"""SCLUB: a user who differs from its cluster leaves it, and clusters that turn out alike merge."""
 
 from __future__ import annotations
 
@@ -11,20 +11,36 @@ from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled
 from ...compute.growable import growable_zeros
 from ...graph import UserGraph
+from ...validate import NOT_NEGATIVE_OR_INFINITE
 from ..core.kernels import register
-from ..core.policy import Policy, Seed, check_choice, check_dim, check_not_negative, check_positive
-from ..core.schedules import RADII, THEORY, Radius, practical
-from .pools import Pools, observe_pooled, pool, pool_scores, pools, repool, solve_pool, transfer
-from .rings import Rings, count_visit, find_range, join, leave, one_ring
+from ..core.policy import Policy, Seed
+from ..core.schedules import RADII, Radius
+from .clusters import (
+    ClusterModels,
+    add_statistics,
+    cluster_bonus_scale,
+    cluster_count,
+    cluster_labels,
+    cluster_models,
+    cluster_vectors,
+    move_user,
+    observe_in_cluster,
+    rebuild_clusters,
+    score_by_cluster,
+    solve_cluster,
+    theoretical_radius,
+)
+from .member_lists import MemberLists, count_visit, find_range, join, single_list, split_off
+from .separation import distance, width
 
 
 class SCLUBState(NamedTuple):
-    """Clusters live in slots; those that merged away leave spare ones."""
+    """Clusters live in slots; one that merged into another leaves a spare slot."""
 
-    pools: Pools
-    rings: Rings
+    models: ClusterModels
+    lists: MemberLists
     pivot: Floats  # (slots, d), a cluster's vector when the phase began
-    pivot_visits: Ints  # (slots,), and its T
+    pivot_visits: Ints  # (slots,), its number of observations then
     checked: Ints  # (n,), the phase in which a user was last served
     unchecked: Ints  # (slots,), members not yet served in this phase
     ready: Ints  # (slots,), the checked clusters: ready[:n_ready]
@@ -41,100 +57,78 @@ class SCLUBState(NamedTuple):
 
 
 @compiled
-def radius(state: SCLUBState, cluster: int) -> float:
-    """exploration · sqrt(log(1 + t)) or 1; or sqrt(d log(1 + T/d) + 4 log t + log 2) + 1, as in theory."""
-    if state.schedule != THEORY:
-        return state.exploration * practical(state.schedule, state.rounds[0])
-    dim, visits = state.pivot.shape[1], state.pools.pooled.visits[cluster]
+def theory_radius(state: SCLUBState, cluster: int) -> float:
+    """sqrt(d log(1 + T/d) + 4 log t + log 2) + 1."""
+    dim, visits = state.pivot.shape[1], state.models.pooled.visits[cluster]
     growth = dim * log(1.0 + visits / dim) + 4.0 * log(1.0 + state.rounds[0]) + log(2.0)
-    return state.exploration * (sqrt(growth) + 1.0)
-
-
-@compiled
-def score(state: SCLUBState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """LinUCB with the pooled data of the user's cluster."""
-    c = state.pools.cluster[user]
-    pool_scores(state.pools, c, radius(state, c), arms, mean, bonus)
-
-
-@compiled
-def width(visits: int) -> float:
-    """F(T) = sqrt((1 + log(1 + T)) / (1 + T)): how far a vector learnt from T observations may be off."""
-    return sqrt((1.0 + log(1.0 + visits)) / (1.0 + visits))
-
-
-@compiled
-def distance(a: Floats, b: Floats) -> float:
-    """‖a - b‖."""
-    total = 0.0
-    for k in range(a.shape[0]):
-        total += (a[k] - b[k]) ** 2
-    return sqrt(total)
+    return sqrt(growth) + 1.0
 
 
 @compiled
 def update(state: SCLUBState, user: int, x: Floats, reward: float) -> None:
-    """Learn in the user and in its cluster, split the user off if it differs, merge what has become checked."""
+    """Learn; split the user off if it differs from its cluster; merge checked clusters."""
     if (state.rounds[0] + 2) & (state.rounds[0] + 1) == 0:  # phases of 2, 4, 8, ... rounds begin after 0, 2, 6, 14, ...
         begin_phase(state)
-    observe_pooled(state.pools, user, x, reward)
+    observe_in_cluster(state.models, user, x, reward)
     state.rounds[0] += 1
-    c, complete = state.pools.cluster[user], False
-    count_visit(state.rings, c, user, state.pools.seen.visits, state.pools.members[c])
+    c, complete = state.models.cluster[user], False
+    count_visit(state.lists, c, user, state.models.seen.visits, state.models.members[c])
     if state.checked[user] != state.phase[0]:
         state.checked[user] = state.phase[0]
         state.unchecked[c] -= 1
         complete = state.unchecked[c] == 0
     if complete:
         make_ready(state, c)
-    if state.pools.members[c] > 1 and differs(state, user):
+    if state.models.members[c] > 1 and differs(state, user):
         split(state, user)
-        make_ready(state, state.pools.cluster[user])
-        merge(state, state.pools.cluster[user])
-    if complete and state.pools.members[c] > 0:  # else it has just merged into another
+        make_ready(state, state.models.cluster[user])
+        merge(state, state.models.cluster[user])
+    if complete and state.models.members[c] > 0:  # else it has just merged into another
         merge(state, c)
 
 
 @compiled
 def begin_phase(state: SCLUBState) -> None:
-    """Freeze the pivots, uncheck everybody. Phases double, so work for all users is a constant for each round."""
+    """Freeze the pivots and uncheck everybody: O(n) a phase, and phases double in length."""
     state.phase[0] += 1
     state.n_ready[0] = 0
-    repool(state.pools, state.used[0])
+    rebuild_clusters(state.models, state.used[0])
     for c in range(state.used[0]):
-        state.unchecked[c] = state.pools.members[c]
+        state.unchecked[c] = state.models.members[c]
         freeze(state, c)
 
 
 @compiled
 def freeze(state: SCLUBState, cluster: int) -> None:
     """Take the cluster's present vector and number of observations as its pivot."""
-    state.pivot_visits[cluster] = state.pools.pooled.visits[cluster]
+    state.pivot_visits[cluster] = state.models.pooled.visits[cluster]
     for k in range(state.pivot.shape[1]):
-        state.pivot[cluster, k] = state.pools.centre[cluster, k]
+        state.pivot[cluster, k] = state.models.centre[cluster, k]
 
 
 @compiled
 def differs(state: SCLUBState, user: int) -> bool:
-    """‖w_i - pivot‖ > alpha_theta (F(T_i) + F(T~)), or |T_i - T_u| / t > 2 alpha_p F(t) for some member u."""
-    c, visits, t = state.pools.cluster[user], state.pools.seen.visits[user], state.rounds[0]
+    """Whether a user must leave its cluster, because of its vector or of how often it comes:
+
+    ‖w_i - w~‖ > alpha_theta (F(T_i) + F(T~)), or |T_i - T_u| / t > 2 alpha_p F(t) for a member u.
+    """
+    c, visits, t = state.models.cluster[user], state.models.seen.visits[user], state.rounds[0]
     allowed = state.alpha_theta * (width(visits) + width(state.pivot_visits[c]))
-    if distance(state.pools.theta[user], state.pivot[c]) > allowed:
+    if distance(state.models.theta[user], state.pivot[c]) > allowed:
         return True
-    gap = max(visits - state.rings.least[c], state.rings.most[c] - visits)
+    gap = max(visits - state.lists.least_visits[c], state.lists.most_visits[c] - visits)
     return bool(gap / t > 2.0 * state.alpha_p * width(t))
 
 
 @compiled
 def split(state: SCLUBState, user: int) -> None:
     """Move a user into a new cluster of its own."""
-    pools = state.pools
-    old, new = pools.cluster[user], take_slot(state)
-    transfer(pools, user, new)
-    leave(state.rings, user, old, new)
+    models = state.models
+    old, new = models.cluster[user], take_slot(state)
+    move_user(models, user, new)
+    split_off(state.lists, user, old, new)
     for c in (old, new):
-        solve_pool(pools, c)
-        find_range(state.rings, c, pools.seen.visits, pools.members[c])
+        find_range(state.lists, c, models.seen.visits, models.members[c])
     state.unchecked[new] = 0
     freeze(state, new)
 
@@ -151,18 +145,18 @@ def take_slot(state: SCLUBState) -> int:
 
 @compiled
 def make_ready(state: SCLUBState, cluster: int) -> None:
-    """Enter a cluster whose members have all been served in this phase among those that may merge."""
+    """Add a cluster whose members have all been served in this phase to those that may merge."""
     state.ready[state.n_ready[0]] = cluster
     state.n_ready[0] += 1
 
 
 @compiled
 def merge(state: SCLUBState, cluster: int) -> None:
-    """Merge a checked cluster with the nearest checked one that is alike, and what results with the next."""
+    """Merge a checked cluster with the nearest checked one that is alike; go on with the result."""
     place = nearest_alike(state, cluster)
     while place >= 0:
         other = state.ready[place]
-        if state.pools.members[other] > state.pools.members[cluster]:
+        if state.models.members[other] > state.models.members[cluster]:
             cluster, other = other, cluster
         absorb(state, cluster, other)
         place = nearest_alike(state, cluster)
@@ -170,19 +164,20 @@ def merge(state: SCLUBState, cluster: int) -> None:
 
 @compiled
 def nearest_alike(state: SCLUBState, cluster: int) -> int:
-    """Where in `ready` the nearest cluster b is that passes both tests, or -1:
+    """The place in `ready` of the nearest cluster b that passes both tests, or -1:
 
-    ‖w_a - w_b‖ < alpha_theta / 2 (F(T_a) + F(T_b)) and |p_a - p_b| < alpha_p F(t), p = T / (members · t).
+    ‖w_a - w_b‖ < alpha_theta / 2 (F(T_a) + F(T_b)) and |p_a - p_b| < alpha_p F(t),
+    with p = T / (members · t).
     """
-    pools, t = state.pools, state.rounds[0]
-    visits, members = pools.pooled.visits, pools.members
+    models, t = state.models, state.rounds[0]
+    visits, members = models.pooled.visits, models.members
     mine, often = width(visits[cluster]), visits[cluster] / members[cluster]
     allowed, best, nearest = state.alpha_p * width(t) * t, np.inf, -1
     for k in range(state.n_ready[0]):
         c = state.ready[k]
         if c == cluster or not abs(often - visits[c] / members[c]) < allowed:
             continue
-        apart = distance(pools.centre[cluster], pools.centre[c])
+        apart = distance(models.centre[cluster], models.centre[c])
         if apart < 0.5 * state.alpha_theta * (mine + width(visits[c])) and apart < best:
             best, nearest = apart, k
     return nearest
@@ -191,17 +186,17 @@ def nearest_alike(state: SCLUBState, cluster: int) -> int:
 @compiled
 def absorb(state: SCLUBState, cluster: int, other: int) -> None:
     """Put all members of `other`, the smaller one, into `cluster`; its slot becomes spare."""
-    pools = state.pools
-    user = state.rings.first[other]
-    for _ in range(pools.members[other]):
-        pools.cluster[user] = cluster
-        user = state.rings.after[user]
-    join(state.rings, cluster, other)
-    pool(pools.pooled, cluster, pools.pooled, other, 1.0)
-    pools.members[cluster] += pools.members[other]
-    pools.members[other] = 0
-    solve_pool(pools, cluster)
-    solve_pool(pools, other)
+    models = state.models
+    user = state.lists.first[other]
+    for _ in range(models.members[other]):
+        models.cluster[user] = cluster
+        user = state.lists.after[user]
+    join(state.lists, cluster, other)
+    add_statistics(models.pooled, cluster, models.pooled, other, 1.0)
+    models.members[cluster] += models.members[other]
+    models.members[other] = 0
+    solve_cluster(models, cluster)
+    solve_cluster(models, other)
     freeze(state, cluster)
     state.spare[state.n_spare[0]] = other
     state.n_spare[0] += 1
@@ -216,35 +211,41 @@ class SCLUB(Policy):
     """Set-based clustering of bandits: users may leave their cluster, and clusters may merge again.
 
     All users start in one cluster and are served with its pooled ridge regression. With
-    F(T) = sqrt((1 + log(1 + T)) / (1 + T)), the served user i leaves its cluster j for a new one of its own if
+    F(T) = sqrt((1 + log(1 + T)) / (1 + T)), the served user i leaves its cluster j for a new one of
+    its own if
 
-        ‖w_i - w~_j‖ > alpha_theta (F(T_i) + F(T~_j))   or   |T_i - T_u| / t > 2 alpha_p F(t) for a member u,
+        ‖w_i - w~_j‖ > alpha_theta (F(T_i) + F(T~_j))   or
+        |T_i - T_u| / t > 2 alpha_p F(t) for a member u,
 
-    where the pivot w~_j, T~_j is the cluster's vector and number of observations at the start of the phase; phase s has 2^s
-    rounds. A cluster all of whose members were served in the phase is checked, and checked clusters merge if
+    where the pivot w~_j, T~_j is the cluster's vector and number of observations at the start of
+    the phase; phase s has 2^s rounds. A cluster is checked once all of its members were served in
+    the phase, and checked clusters merge if
 
-        ‖w_a - w_b‖ < alpha_theta / 2 (F(T_a) + F(T_b))   and   |p_a - p_b| < alpha_p F(t),   p = T / (members · t).
+        ‖w_a - w_b‖ < alpha_theta / 2 (F(T_a) + F(T_b))   and
+        |p_a - p_b| < alpha_p F(t),   p = T / (members · t).
 
     Parameters
     ----------
     alpha_theta : float
-        Scale of the test of vectors: 0 splits every served user off, `inf` none. 1 in the public code.
+        Scale of the test of vectors: 0 splits every served user off, `inf` none. 1 in public code.
     alpha_p : float
-        Scale of the test of frequencies, which matters if some users come far more often than others; `inf` leaves it out.
-        Public code: 1, or sqrt(2) with a threshold of half this size.
+        Scale of the test of frequencies, which matters if some users come far more often than
+        others; `inf` leaves it out. Public code: 1, or sqrt(2) with a threshold of half this size.
     ridge : float
         Regulariser of every block; 1 in the article. In low noise a smaller one is much better.
     radius : {"log", "theory", "constant"}
-        beta / exploration: `sqrt(log(1 + t))`, `sqrt(d log(1 + T_j / d) + 4 log t + log 2) + 1`, or 1.
+        beta / exploration: `sqrt(log(1 + t))`, `sqrt(d log(1 + T_j / d) + 4 log t + log 2) + 1`,
+        or 1.
     exploration : float
         Multiplies the radius; 0 is the greedy control.
 
     Notes
     -----
-    The article lets any two checked clusters merge in every round and does not say in which order. Here a cluster is compared
-    with the others when it becomes checked, because its last member was served or because a user has just left it or formed it;
-    of several that are alike the nearest is merged first, then the result is compared again. A merged cluster takes its pooled
-    values as its new pivot, as a split-off user does. So nothing depends on the numbers of users or clusters.
+    The article lets any two checked clusters merge in every round and does not say in which order.
+    Here a cluster is compared with the others when it becomes checked: because its last member was
+    served, or because a user has just left it or formed it. Of several that are alike the nearest
+    is merged first, then the result is compared again. A merged cluster takes its pooled values as
+    its new pivot, as a split-off user does. So nothing depends on the numbers of users or clusters.
 
     References
     ----------
@@ -260,6 +261,11 @@ class SCLUB(Policy):
     """
 
     State = SCLUBState
+    theta = property(cluster_vectors)
+    clusters = property(cluster_labels)
+    n_clusters = property(cluster_count)
+    bonus_scale = cluster_bonus_scale
+    ranges = Policy.ranges | {"alpha_theta": NOT_NEGATIVE_OR_INFINITE, "alpha_p": NOT_NEGATIVE_OR_INFINITE}
 
     def __init__(
         self,
@@ -273,44 +279,20 @@ class SCLUB(Policy):
         exploration: float = 0.1,
         seed: Seed = 0,
     ) -> None:
-        dim, n = check_dim(graph, dim), graph.n_users
-        check_positive(ridge=ridge)
-        thresholds = dict(alpha_theta=alpha_theta, alpha_p=alpha_p)
-        check_not_negative(exploration=exploration, **{name: a for name, a in thresholds.items() if a != np.inf})
-        one = {name: np.zeros(1, dtype=np.int64) for name in ("n_ready", "n_spare", "phase", "rounds")}
+        super().__init__(graph, dim, locals())
+        n = graph.n_users
+        counters = {name: np.zeros(1, dtype=np.int64) for name in ("n_ready", "n_spare", "phase", "rounds")}
         slots = {name: np.zeros(n, dtype=np.int64) for name in ("pivot_visits", "checked", "unchecked", "ready", "spare")}
-        state = SCLUBState(
-            pools=pools(np.zeros(n, dtype=np.int64), dim, n, ridge),
-            rings=one_ring(n),
-            pivot=growable_zeros(n, dim),
+        self.state = self.build_state(
+            models=cluster_models(np.zeros(n, dtype=np.int64), self.dim, n, ridge),
+            lists=single_list(n),
+            pivot=growable_zeros(n, self.dim),
             used=np.ones(1, dtype=np.int64),
-            **one,
+            **counters,
             **slots,
-            schedule=check_choice("radius", radius, RADII),
-            alpha_theta=float(alpha_theta),
-            alpha_p=float(alpha_p),
-            exploration=float(exploration),
+            schedule=RADII.index(radius),
         )
-        super().__init__(graph, dim, state, dict(**thresholds, ridge=ridge, radius=radius, exploration=exploration), seed)
-
-    def bonus_scale(self, user: int) -> float:
-        """The radius, as bonus per width."""
-        return float(radius(self.state, self.state.pools.cluster[self.check_user(user)]))
-
-    @property
-    def theta(self) -> Floats:
-        """(n_users, dim) the vector of every user's cluster, as a copy."""
-        return np.asarray(self.state.pools.centre[self.state.pools.cluster])
-
-    @property
-    def clusters(self) -> Ints:
-        """(n_users,) the cluster that each user belongs to now, numbered from 0 without gaps."""
-        return np.unique(self.state.pools.cluster, return_inverse=True)[1].astype(np.int64)
-
-    @property
-    def n_clusters(self) -> int:
-        """Number of clusters now."""
-        return int(self.state.used[0] - self.state.n_spare[0])
 
 
-register(SCLUBState, score=score, update=update)
+theoretical_radius.register(SCLUBState, theory_radius)
+register(SCLUBState, score=score_by_cluster, update=update)

@@ -1,0 +1,16 @@
+"""What every policy is built from. Nothing here knows of a single policy.
+
+| module | what is in it |
+|---|---|
+| `policy` | `Policy`, the Python shell around the compiled kernels: decisions, learning, saving |
+| `kernels` | the generic compiled kernels: score, sample, update, decide, learn, rank |
+| `decisions` | what is asked of a policy and what it answers |
+| `hyperparameters` | declared once: signature, ranges, collected settings |
+| `propensity` | how probable a choice is under a policy that samples |
+| `graph_changes` | users and edges that come and go while a policy runs |
+| `policy_file` | a policy as header and arrays of a file, and fields renamed since 0.1.0 |
+| `ridge` | ridge regression by rank-one updates, and optimistic scores |
+| `confidence` | the single-user confidence region of GraphUCB: metric and radius |
+| `schedules` | how the radius of confidence grows: theory, log, constant |
+| `catalogue` | which item of a fixed catalogue an offered arm is |
+"""

@@ -1,7 +1,8 @@
 """A fixed catalogue of items, and which of them an offered arm is.
 
-Policies that learn about items (COFIBA clusters them, SpectralUCB knows their graph) must recognise an arm by its features. A
-row of the catalogue is found by a hash of its bytes in O(d); any other vector counts as the nearest item, in O(N d).
+Policies that learn about items (COFIBA clusters them, SpectralUCB knows their graph) must recognise
+an arm by its features. An item of the catalogue is found by a hash of its bytes, in O(d). Any other
+vector counts as the nearest item, found in O(N d).
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import numpy.typing as npt
 
 from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled
+from ...compute.linalg import squared_distance
 
-START, LEFT, RIGHT, AGAIN = np.uint64(0x9E3779B97F4A7C15), np.uint64(13), np.uint64(7), np.uint64(17)
+HASH_SEED = np.uint64(0x9E3779B97F4A7C15)
+SHIFTS = (np.uint64(13), np.uint64(7), np.uint64(17))  # of Marsaglia's 64-bit xorshift
 FOLDS = (np.uint64(32), np.uint64(16), np.uint64(8))
 EMPTY = -1
 
@@ -39,60 +42,58 @@ def catalogue(items: npt.ArrayLike | None, dim: int) -> Catalogue:
         )
     table = np.full(1 << int(2 * len(features)).bit_length(), EMPTY, dtype=np.int64)
     made = Catalogue(features, features.view(np.uint64), table)
-    fill(made)
+    fill_table(made)
     return made
 
 
 def digest(items: Catalogue) -> str:
-    """A short name of the contents, for a policy's settings."""
+    """Number of items and a hash of their features: what a policy keeps among its settings."""
     return f"{len(items.features)} items, {hashlib.sha256(items.features.tobytes()).hexdigest()[:12]}"
 
 
 @compiled
-def place_of(items: Catalogue, bits: npt.NDArray[np.uint64]) -> int:
-    """Where in the table an item with these bytes is, or would be."""
-    code = START
-    for k in range(bits.shape[0]):  # Marsaglia's xorshift after every word
+def slot_of(items: Catalogue, bits: npt.NDArray[np.uint64]) -> int:
+    """The slot of the table where an item with these bytes is or, if it is not there, would be."""
+    code = HASH_SEED
+    for k in range(bits.shape[0]):  # one step of xorshift after every word
         code ^= bits[k]
-        code ^= code << LEFT
-        code ^= code >> RIGHT
-        code ^= code << AGAIN
-    # Round numbers differ in their high bits only: fold all of them into the low ones, which give the place.
+        code ^= code << SHIFTS[0]
+        code ^= code >> SHIFTS[1]
+        code ^= code << SHIFTS[2]
+    # Round numbers differ in high bits only: fold these into the low ones, which are the slot.
     code ^= code >> FOLDS[0]
     code ^= code >> FOLDS[1]
     code ^= code >> FOLDS[2]
     mask = items.table.shape[0] - 1
-    place = np.int64(code & np.uint64(mask))
-    while items.table[place] != EMPTY:
-        item, same = items.table[place], True
+    slot = np.int64(code & np.uint64(mask))
+    while items.table[slot] != EMPTY:
+        item, same = items.table[slot], True
         for k in range(bits.shape[0]):
             same &= items.bits[item, k] == bits[k]
         if same:
             break
-        place = (place + 1) & mask
-    return int(place)
+        slot = (slot + 1) & mask
+    return int(slot)
 
 
 @compiled
-def fill(items: Catalogue) -> None:
+def fill_table(items: Catalogue) -> None:
     """Enter every item into the table."""
     for item in range(items.features.shape[0]):
-        place = place_of(items, items.bits[item])
-        if items.table[place] == EMPTY:
-            items.table[place] = item
+        slot = slot_of(items, items.bits[item])
+        if items.table[slot] == EMPTY:
+            items.table[slot] = item
 
 
 @compiled
 def item_of(items: Catalogue, x: Floats) -> int:
     """The item with exactly these features, or the nearest one."""
-    item = items.table[place_of(items, x.view(np.uint64))]
+    item = items.table[slot_of(items, x.view(np.uint64))]
     if item != EMPTY:
         return int(item)
     nearest, least = 0, np.inf
     for candidate in range(items.features.shape[0]):
-        distance = 0.0
-        for k in range(x.shape[0]):
-            distance += (x[k] - items.features[candidate, k]) ** 2
+        distance = squared_distance(x, items.features[candidate])
         if distance < least:
             nearest, least = candidate, distance
     return nearest

@@ -1,4 +1,6 @@
-"""The single-user confidence region of GraphUCB and GraphUCB-Local, eqs. (8), (10) and (11), in its published forms.
+"""The confidence region of a user in GraphUCB and GraphUCB-Local: metric Λ_i, radius beta_i.
+
+Eqs. (8), (10) and (11) of the paper, in all published forms.
 
 | symbol | here | meaning |
 |---|---|---|
@@ -10,14 +12,15 @@
 | Δ_i | `roughness` | Σ_j R'_ij z_j: how far user i is from its neighbours |
 | beta_i | `radius` | sigma sqrt(log det V_i - d log alpha + 2 log 1/delta) + sqrt(alpha) ‖Δ_i‖ |
 
-Metrics: `paper` has c_ij = R'_ij² for all j; `released` leaves out j = i; `exact` has R'_ji², the diagonal block of the
-true precision MᵀA⁻¹M (errata E16, E17, E18); `ridge` takes Λ_i = V_i, which only shrinks with data (E20).
+Metrics: `paper` has c_ij = R'_ij² for all j; `released` leaves out j = i; `exact` has R'_ji², the
+diagonal block of the true precision MᵀA⁻¹M (errata E16, E17, E18); `ridge` takes Λ_i = V_i, which
+only shrinks with data (E20).
 """
 
 from __future__ import annotations
 
 from math import log, sqrt
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -25,21 +28,28 @@ from ...compute.adjacency import Links
 from ...compute.arrays import Floats
 from ...compute.compiler import compiled
 from ...compute.growable import growable_rows, growable_zeros
-from ...compute.linalg import cholesky, dot, follow_gram, invert_lower, log_determinant, lower_norm, multiply
+from ...compute.linalg import cholesky, dot, euclidean_norm, follow_gram, invert_lower, log_determinant, lower_norm, multiply
 from ...compute.observations import Observations
-from ...graph import UserGraph
-from .policy import check_choice, check_not_negative, check_positive, check_probability
+from ...validate import NOT_NEGATIVE, POSITIVE, Range, one_of, optional
 from .schedules import self_normalised
 
 METRICS = ("paper", "released", "exact", "ridge")
 PAPER, RELEASED, EXACT, RIDGE = range(4)
 
-# What the published forms of the region set (errata, the released code); a policy adds its own settings.
+Preset = Literal["paper", "released", "recommended"]
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": {"ridge": 0.01, "laplacian_ridge": 0.0, "metric": "paper"},
     "released": {"ridge": 0.1, "laplacian_ridge": 0.01, "metric": "released"},
     "recommended": {"ridge": 0.01, "laplacian_ridge": 0.0, "metric": "ridge"},
 }
+"""Settings of the published forms of the region; a policy adds its own."""
+REGION_RANGES: dict[str, Range] = {
+    "preset": one_of(PRESETS),
+    "ridge": optional(POSITIVE),
+    "metric": optional(one_of(METRICS)),
+    "laplacian_ridge": optional(NOT_NEGATIVE),
+}
+"""Allowed values of the settings of the region; None stands for the value of the preset."""
 
 
 class Confidence(NamedTuple):
@@ -57,30 +67,26 @@ class Confidence(NamedTuple):
     exploration: float
 
 
-def chosen(preset: str, presets: dict[str, dict[str, Any]], **given: Any) -> dict[str, Any]:
-    """The settings of a preset, overridden by those that were given (are not None)."""
-    check_choice("preset", preset, tuple(presets))
-    return {name: presets[preset][name] if value is None else value for name, value in given.items()}
+def preset_settings(params: dict[str, Any], presets: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The settings that are None in `params`, with the values of the preset named there."""
+    return {name: value for name, value in presets[params["preset"]].items() if params[name] is None}
 
 
-def confidence(graph: UserGraph, dim: int, preset: str, settings: dict[str, Any]) -> Confidence:
+def confidence(n_users: int, dim: int, params: dict[str, Any]) -> Confidence:
     """The region before the first observation."""
-    s = settings
-    check_positive(alpha=s["alpha"], ridge=s["ridge"])
-    check_not_negative(laplacian_ridge=s["laplacian_ridge"], sigma=s["sigma"], exploration=s["exploration"])
-    check_probability(delta=s["delta"])
+    alpha, ridge = float(params["alpha"]), float(params["ridge"])
     return Confidence(
-        inverse=growable_rows(np.eye(dim) / s["ridge"], graph.n_users),
-        least_squares=growable_zeros(graph.n_users, dim),
-        alpha=float(s["alpha"]),
-        ridge=float(s["ridge"]),
-        laplacian_ridge=float(s["laplacian_ridge"]),
-        # The released class leaves its Gram regulariser out of V_i (errata E45).
-        radius_shift=float(s["alpha"] if preset == "released" else s["alpha"] + s["ridge"]),
-        sigma=float(s["sigma"]),
-        delta=float(s["delta"]),
-        metric=check_choice("metric", s["metric"], METRICS),
-        exploration=float(s["exploration"]),
+        inverse=growable_rows(np.eye(dim) / ridge, n_users),
+        least_squares=growable_zeros(n_users, dim),
+        alpha=alpha,
+        ridge=ridge,
+        laplacian_ridge=float(params["laplacian_ridge"]),
+        # The released class leaves the ridge of its Gram matrices out of V_i (errata E45).
+        radius_shift=alpha if params["preset"] == "released" else alpha + ridge,
+        sigma=float(params["sigma"]),
+        delta=float(params["delta"]),
+        metric=METRICS.index(params["metric"]),
+        exploration=float(params["exploration"]),
     )
 
 
@@ -90,23 +96,24 @@ def region_rows(name: str, region: Confidence) -> dict[str, Any]:
 
 
 @compiled
-def follow(region: Confidence, seen: Observations, user: int, x: Floats) -> None:
-    """Take in an observation that `seen` already counts."""
+def update_region(region: Confidence, seen: Observations, user: int, x: Floats) -> None:
+    """Learn an observation that `seen` already counts."""
     follow_gram(region.inverse[user], seen.gram[user], region.ridge, x, seen.visits[user])
     multiply(region.inverse[user], seen.bias[user], region.least_squares[user])
 
 
 @compiled
-def user_precision(region: Confidence, links: Links, seen: Observations, user: int, out: Floats) -> None:
-    """Write Λ_i, eq. (10), in the region's metric."""
-    dim = out.shape[0]
+def user_precision(region: Confidence, links: Links, seen: Observations, user: int) -> Floats:
+    """(d, d) Λ_i, eq. (10), in the region's metric."""
+    dim = seen.gram.shape[1]
+    out = np.empty((dim, dim))
     own = 1.0 + region.laplacian_ridge  # R'_ii
     graph_part = region.metric != RIDGE
     copy_into(seen.gram[user], out)
     for k in range(dim):
         out[k, k] += region.ridge + 2.0 * region.alpha * own if graph_part else region.radius_shift
     if not graph_part:
-        return
+        return out
     square = region.alpha * region.alpha
     if region.metric != RELEASED:
         add_scaled(out, square * own * own, region.inverse[user])
@@ -114,6 +121,7 @@ def user_precision(region: Confidence, links: Links, seen: Observations, user: i
         other = links.neighbour[edge]
         share = links.weight[edge] / links.degree[other if region.metric == EXACT else user]  # P_ji or P_ij
         add_scaled(out, square * share * share, region.inverse[other])
+    return out
 
 
 @compiled
@@ -153,36 +161,30 @@ def roughness(region: Confidence, links: Links, values: Floats, user: int, out: 
 
 @compiled
 def radius(region: Confidence, links: Links, seen: Observations, values: Floats, user: int) -> float:
-    """beta_i, eq. (11), with Δ_i taken from `values`, times `exploration`."""
+    """The confidence radius beta_i, eq. (11), times `exploration`; `values` are the z_j in Δ_i."""
     dim = values.shape[1]
     log_ratio = log_determinant(seen.gram[user], region.radius_shift, np.empty((dim, dim))) - dim * log(region.alpha)
     delta = np.empty(dim)
     roughness(region, links, values, user, delta)
     noise = self_normalised(log_ratio, region.sigma, region.delta)
-    return region.exploration * (noise + sqrt(region.alpha) * sqrt(dot(delta, delta)))
+    return region.exploration * (noise + sqrt(region.alpha) * euclidean_norm(delta))
 
 
 @compiled
-def optimism(
-    region: Confidence,
-    links: Links,
-    seen: Observations,
-    user: int,
-    theta: Floats,
-    values: Floats,
-    arms: Floats,
-    mean: Floats,
-    bonus: Floats,
-) -> None:
-    """Write xᵀθ and beta ‖x‖ in the metric Λ⁻¹ for every arm, the two terms of eq. (12)."""
-    dim = arms.shape[1]
-    beta = radius(region, links, seen, values, user)
-    precision, factor = np.empty((dim, dim)), np.empty((dim, dim))
-    user_precision(region, links, seen, user, precision)
-    for k in range(dim):
-        precision[k, k] -= region.ridge  # handed over as the shift, a floor for the pivots
+def width_factor(region: Confidence, links: Links, seen: Observations, user: int) -> Floats:
+    """(d, d) L⁻¹, where Λ_i = L Lᵀ: the width of an arm, ‖x‖ in the metric Λ_i⁻¹, is ‖L⁻¹ x‖."""
+    precision = user_precision(region, links, seen, user)
+    factor = np.empty(precision.shape)
+    for k in range(precision.shape[0]):
+        precision[k, k] -= region.ridge  # `cholesky` adds it again, and uses it as a floor for the pivots
     cholesky(precision, region.ridge, factor)
     invert_lower(factor)
+    return factor
+
+
+@compiled
+def region_scores(theta: Floats, factor: Floats, beta: float, arms: Floats, mean: Floats, bonus: Floats) -> None:
+    """Write xᵀθ_i and beta_i times the width for every arm, the two terms of eq. (12)."""
     for a in range(arms.shape[0]):
         mean[a] = dot(arms[a], theta)
         bonus[a] = beta * lower_norm(factor, arms[a])

@@ -14,7 +14,7 @@ Python and from compiled code. Kernels never draw random numbers: the caller han
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled
 from ...compute.dispatch import generic
 from ...validate import LARGEST_FEATURE, LARGEST_REWARD
+from .decisions import Rankings, Requests
 
 Kernel = Callable[..., None]
 
@@ -118,25 +119,6 @@ def learn_many(state: Any, users: Ints, features: Floats, rewards: Floats) -> No
     """Learn one observation after the other; the caller has checked that each is usable."""
     for row in range(users.shape[0]):
         learn(state, users[row], features[row], rewards[row])  # not `update`, which would be compiled a second time
-
-
-class Requests(NamedTuple):
-    """Decisions to be made about many users: user i is offered the arms `table[rows[start[i] : start[i + 1]]]`."""
-
-    users: Ints  # (n,)
-    table: Floats  # (m, d), features of all arms
-    rows: Ints  # (candidates,), of all users one after the other
-    start: Ints  # (n + 1,), where the candidates of each user begin
-    places: Ints  # (n,), how many are to be ranked
-
-
-class Rankings(NamedTuple):
-    """Decisions about many users with everything that a log of them needs; candidates as in `Requests.rows`."""
-
-    order: Ints  # (candidates,), for each user the positions of its candidates, best first, as many as there are places
-    mean: Floats  # (candidates,)
-    bonus: Floats  # (candidates,)
-    propensity: Floats  # (n,), probability that the first arm is first
 
 
 @compiled

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import copy
-import inspect
 import os
 import sys
-from collections.abc import Hashable, Iterator, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple, Self, overload
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,46 +16,24 @@ from ...graph import UserGraph
 from ...live_graph import Edges, LiveGraph
 from ...storage import archive
 from ...validate import (
-    NOT_NEGATIVE,
-    POSITIVE,
-    PROBABILITY,
     Range,
     as_floats,
     check,
-    check_all,
     check_features,
     check_observation,
     check_observations,
     check_places,
     count,
     is_number,
-    one_of,
-    optional,
 )
-from . import graph_changes, kernels, policy_file
+from . import graph_changes, hyperparameters, kernels, policy_file
+from .decisions import Choice, Rankings, Requests, Scores
 from .graph_changes import Changes, Removal
-from .kernels import Rankings, Requests
-from .schedules import RADII
+from .hyperparameters import COMMON_RANGES
+from .propensity import PROPENSITY_DRAWS, other_normals, rank_each
 
 Seed = int | np.random.Generator | np.random.SeedSequence | None
 NO_NORMALS = np.empty(0)
-PROPENSITY_DRAWS = 1000
-"""Further decisions that are drawn to find how probable the one taken was."""
-NOT_SETTINGS = ("self", "graph", "dim", "seed")
-
-
-class Scores(NamedTuple):
-    """What a policy thinks of each arm: its estimate, and the bonus that exploration adds."""
-
-    mean: Floats
-    bonus: Floats
-
-
-class Choice(NamedTuple):
-    """The chosen arm and the probability of that choice: a line of a log for off-policy evaluation."""
-
-    arm: int
-    propensity: float
 
 
 class Policy:
@@ -69,16 +45,7 @@ class Policy:
     """
 
     State: ClassVar[type]
-    ranges: ClassVar[dict[str, Range]] = {
-        "ridge": POSITIVE,
-        "alpha": POSITIVE,
-        "sigma": NOT_NEGATIVE,
-        "delta": PROBABILITY,
-        "norm": optional(NOT_NEGATIVE),
-        "exploration": NOT_NEGATIVE,
-        "scale": optional(NOT_NEGATIVE),
-        "radius": one_of(RADII),
-    }
+    ranges: ClassVar[dict[str, Range]] = COMMON_RANGES
     """Allowed values of the settings, by name. A policy with further ones adds them: `ranges = Policy.ranges | {…}`."""
     has_quadratic_bonus: ClassVar[bool] = True
     """True if bonus² is one quadratic form in the features; pending decisions then shrink every arm's bonus."""
@@ -86,19 +53,9 @@ class Policy:
     state: Any
     params: dict[str, Any]
 
-    def __init__(self, graph: UserGraph, dim: int, given: Any, params: Any = None, seed: Seed = 0, noise: int = 0) -> None:
+    def __init__(self, graph: UserGraph, dim: int, given: Mapping[str, Any]) -> None:
         """Check the arguments in `given`, the `locals()` of the subclass's `__init__`, and collect its settings in `params`."""
-        if params is not None:  # SHIM: policies that are not converted yet
-            self.live_graph, self.dim, self.params, self.state = LiveGraph(graph), dim, params, given
-            self.rng, self._since_refresh, self._old_normals = np.random.default_rng(seed), 0, noise
-            return
-        if not isinstance(graph, UserGraph):
-            raise ValueError(f"graph must be a UserGraph (see graphbandit.graphs), but it is a {type(graph).__name__}.")
-        if not count().holds(dim):
-            raise ValueError(f"dim must be a positive integer, but it is {dim!r}.")
-        names = inspect.signature(type(self)).parameters
-        self.params = {name: given[name] for name in names if name not in NOT_SETTINGS}
-        check_all(self.params, self.ranges)
+        self.params = hyperparameters.collect(type(self), {**given, "graph": graph, "dim": dim}, self.ranges)
         self.live_graph = LiveGraph(graph)
         self.dim = int(dim)
         self.rng = np.random.default_rng(given.get("seed", 0))
@@ -148,7 +105,7 @@ class Policy:
         one more: a weight 1/propensity then is right on average, and never above 1001 (docs/policies.md, "Propensities").
         """
         user, features = self.check_user(user), check_features(arms, self.dim)
-        others = self.other_normals(PROPENSITY_DRAWS) if propensity else None  # before the decision advances the generator
+        others = other_normals(self, PROPENSITY_DRAWS) if propensity else None  # before the generator moves
         normals = self.draw_normals()
         arm = int(kernels.decide(self.state, user, features, normals, self.rng.random()))
         if others is None:
@@ -169,7 +126,7 @@ class Policy:
         check("draws", draws, count())
         if not self.is_sampling:
             return self.choice_probabilities(user, features, np.zeros((1, self.n_normals)))
-        chances = self.choice_probabilities(user, features, self.other_normals(draws))
+        chances = self.choice_probabilities(user, features, other_normals(self, draws))
         return np.asarray((draws * chances + 1.0 / len(features)) / (draws + 1))
 
     def rank(self, user: int, arms: npt.ArrayLike, k: int) -> Ints:
@@ -200,20 +157,13 @@ class Policy:
         >>> LinUCB(graphs.empty(1), 2).decide_many(requests, np.random.default_rng(0)).propensity.tolist()
         [0.5]
         """
-        start, offered = requests.start, len(requests.rows)
+        offered = len(requests.rows)
         luck = rng.random(offered)
         ranked = Rankings(np.zeros(offered, np.int64), np.empty(offered), np.empty(offered), np.empty(len(requests.users)))
         if self.is_optimistic:
             kernels.rank_many(self.state, requests, luck, ranked)
-            return ranked
-        for i, user in enumerate(requests.users.tolist()):
-            own = slice(start[i], start[i + 1])
-            arms, values = requests.table[requests.rows[own]], np.empty(start[i + 1] - start[i])
-            ranked.mean[own], ranked.bonus[own] = self.scores(user, arms)
-            normals = rng.standard_normal((1 + PROPENSITY_DRAWS if self.is_sampling else 1, self.n_normals))
-            kernels.sample(self.state, user, arms, normals[0], values)
-            ranked.order[own] = np.lexsort((luck[own], -values))
-            ranked.propensity[i] = self.choice_probabilities(user, arms, normals)[ranked.order[start[i]]]
+        else:
+            rank_each(self, requests, rng, luck, ranked)
         return ranked
 
     # Learning
@@ -319,13 +269,6 @@ class Policy:
         """Replace all edges at once; what has been learned of the users stays.
 
         It may have more users than before, at the end, and not fewer. Costs as much as there are users and edges.
-
-        >>> from graphbandit import GraphUCB, graphs
-        >>> policy = GraphUCB(graphs.empty(3), 1)
-        >>> policy.update(0, [1.0], 1.0)
-        >>> policy.set_graph(graphs.from_edges([(0, 1)], n_users=3))
-        >>> policy.theta.round(3).ravel().tolist()
-        [0.98, 0.971, 0.0]
         """
         graph_changes.set_graph(self, graph)
 
@@ -342,13 +285,7 @@ class Policy:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The policy that `save` wrote; it continues bit for bit where the saved one stopped."""
-        header, arrays = archive.read(path, "policy")
-        if header["policy"] != cls.__name__:
-            raise archive.ArchiveError(f"{path} holds a {header['policy']}, not a {cls.__name__}.")
-        try:
-            return cls.unpack(header, arrays)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise archive.ArchiveError(f"{path} is damaged: it lacks a part of a {cls.__name__} ({error!r}).") from None
+        return policy_file.load(cls, path)
 
     def pack(self) -> tuple[dict[str, Any], archive.Arrays]:
         """Header and arrays of the file."""
@@ -367,14 +304,13 @@ class Policy:
         self.live_graph, self.dim, self.params = LiveGraph(graph), header["dim"], header["params"]
         self.rng = policy_file.generator(header["generator"])
         self._since_refresh = header["since"]
-        self._old_normals = header["noise"]  # SHIM
 
     # What a policy may override
 
     @property
     def n_normals(self) -> int:
         """Standard normal draws that a decision needs; 0 unless the policy samples."""
-        return getattr(self, "_old_normals", 0)  # SHIM
+        return 0
 
     @property
     def is_optimistic(self) -> bool:
@@ -442,16 +378,14 @@ class Policy:
 
     def build_state(self, **arrays: Any) -> Any:
         """A `State` of these arrays; numbers that are not given are the settings of the same name, NaN for None."""
-        numbers = policy_file.number_fields(self.State)
-        settings = {name: kind(_or_nan(self.params[name])) for name, kind in numbers.items() if name not in arrays}
-        return self.State(**arrays, **settings)
+        return hyperparameters.build_state(self.State, self.params, arrays)
 
     def check_user(self, user: object) -> int:
         """Return `user` as an int, or raise a ValueError that names it."""
         return self.live_graph.check_user(user)
 
-    def block(self, user: int) -> int:
-        """The model of a user: its own index, or 0 if all users share one."""
+    def model_row(self, user: int) -> int:
+        """The row of a user's model: its own index, or 0 if all users share one."""
         user = self.check_user(user)
         return 0 if self.params.get("shared") else user
 
@@ -459,63 +393,8 @@ class Policy:
         """(n_normals,) the draws of one decision."""
         return self.rng.standard_normal(self.n_normals) if self.n_normals else NO_NORMALS
 
-    def other_normals(self, draws: int) -> Floats:
-        """(draws, n_normals) the draws of other decisions; none if one decides it all. The generator does not move."""
-        if not self.is_sampling:
-            return np.empty((0, self.n_normals))
-        ahead = copy.deepcopy(self.rng).integers(2**63, size=4)  # hashed into a seed, which makes an unrelated stream
-        return np.random.default_rng(ahead).standard_normal((draws, self.n_normals))
-
     def choice_probabilities(self, user: int, arms: Floats, normals: Floats) -> Floats:
         """(m,) the probability of each arm, on average over the rows of `normals`: the best under a row share its part."""
         chances = np.zeros(len(arms))
         kernels.count_wins(self.state, user, arms, normals, chances)
         return chances / len(normals)
-
-
-def _or_nan(value: Any) -> Any:
-    return float("nan") if value is None else value
-
-
-# SHIM: to be removed when every policy declares its ranges
-
-
-def check_positive(**values: float) -> None:
-    """SHIM."""
-    for name, value in values.items():
-        check(name, value, POSITIVE)
-
-
-def check_not_negative(**values: float) -> None:
-    """SHIM."""
-    for name, value in values.items():
-        check(name, value, NOT_NEGATIVE)
-
-
-def check_probability(**values: float) -> None:
-    """SHIM."""
-    for name, value in values.items():
-        check(name, value, PROBABILITY)
-
-
-def check_count(least: int = 1, **values: int) -> None:
-    """SHIM."""
-    for name, value in values.items():
-        check(name, value, count(least))
-
-
-def check_choice(name: str, value: str, choices: tuple[str, ...]) -> int:
-    """SHIM."""
-    return choices.index(check(name, value, one_of(choices)))
-
-
-def check_dim(graph: UserGraph, dim: int) -> int:
-    """SHIM."""
-    if not isinstance(graph, UserGraph):
-        raise ValueError(f"graph must be a UserGraph (see graphbandit.graphs), but it is a {type(graph).__name__}.")
-    if not count().holds(dim):
-        raise ValueError(f"dim must be a positive integer, but it is {dim!r}.")
-    return int(dim)
-
-
-from .policy_file import generator as read_generator  # noqa: E402, F401

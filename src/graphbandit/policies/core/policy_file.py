@@ -6,9 +6,10 @@ arrays among the arrays, numbers in the header, and for a nested tuple the name 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Iterator, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
 import numpy as np
 from scipy import sparse
@@ -16,17 +17,38 @@ from scipy import sparse
 from ...compute.arrays import Floats
 from ...compute.observations import Observations
 from ...graph import UserGraph
+from ...storage import archive
 from ...storage.archive import Arrays
 
 if TYPE_CHECKING:
     from .policy import Policy
+
+P = TypeVar("P", bound="Policy")
 
 GENERATORS: dict[str, Any] = {name: getattr(np.random, name) for name in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")}
 GRAPH_PARTS = ("data", "indices", "indptr")
 RIDGE = {part: f"model.{part}" for part in ("seen", "inverse", "theta", "log_ratio", "ridge")}
 RENAMED_FIELDS: dict[str, dict[str, str]] = {
     "LinUCB": RIDGE,
+    "AdaptiveGraphUCB": {"evidence.heft": "evidence.precision"},
     "OFUL": {f"current.{name}": name for name in ("shared", "sigma", "delta", "norm", "exploration")},
+    "CLUB": {"pools": "models", "clusters": "n_clusters", "before": "tests_before"},
+    "SCLUB": {
+        "pools": "models",
+        "rings.least": "lists.least_visits",
+        "rings.at_least": "lists.n_least",
+        "rings.most": "lists.most_visits",
+        "rings": "lists",
+    },
+    "DynUCB": {"pools": "models", "mean": "compares_means", "first": "opens_clusters"},
+    "CommunityUCB": {"pools": "models"},
+    "COFIBA": {
+        "pools": "models",
+        "item_clusters": "n_item_clusters",
+        "user_clusters": "n_user_clusters",
+        "reach": "width_floor",
+        "first": "first_cluster",
+    },
 }
 """Policy → field of its state in files of 0.1.0 → the same field now. What is in a renamed field moves with it."""
 
@@ -55,6 +77,17 @@ def unpack(name: str, kind: type, header: dict[str, Any], arrays: Arrays) -> tup
     if any(gram.shape[1:] != (header["dim"], header["dim"]) for gram in grams(state)):
         raise ValueError(f"its arrays are not those of dimension {header['dim']}")
     return graph, state
+
+
+def load(kind: type[P], path: str | os.PathLike[str]) -> P:
+    """The policy of class `kind` in this file, or an `ArchiveError`."""
+    header, arrays = archive.read(path, "policy")
+    if header["policy"] != kind.__name__:
+        raise archive.ArchiveError(f"{path} holds a {header['policy']}, not a {kind.__name__}.")
+    try:
+        return kind.unpack(header, arrays)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise archive.ArchiveError(f"{path} is damaged: it lacks a part of a {kind.__name__} ({error!r}).") from None
 
 
 def pack_graph(graph: UserGraph, prefix: str) -> Arrays:

@@ -23,22 +23,22 @@ from ...compute.observations import Observations, no_observations, observation_r
 
 
 class Ridge(NamedTuple):
-    """One block per model: n blocks, or a single one that all users share."""
+    """One row per model: n of them, or a single one that all users share."""
 
     seen: Observations
-    inverse: Floats  # (blocks, d, d)
-    theta: Floats  # (blocks, d)
-    log_ratio: Floats  # (blocks,)
+    inverse: Floats  # (n_models, d, d)
+    theta: Floats  # (n_models, d)
+    log_ratio: Floats  # (n_models,)
     ridge: float
 
 
-def ridge_models(blocks: int, dim: int, ridge: float) -> Ridge:
+def ridge_models(n_models: int, dim: int, ridge: float) -> Ridge:
     """The models before the first observation."""
     return Ridge(
-        seen=no_observations(blocks, dim),
-        inverse=growable_rows(np.eye(dim) / ridge, blocks),
-        theta=growable_zeros(blocks, dim),
-        log_ratio=growable_zeros(blocks),
+        seen=no_observations(n_models, dim),
+        inverse=growable_rows(np.eye(dim) / ridge, n_models),
+        theta=growable_zeros(n_models, dim),
+        log_ratio=growable_zeros(n_models),
         ridge=float(ridge),
     )
 
@@ -50,17 +50,17 @@ def ridge_rows(name: str, model: Ridge) -> dict[str, Any]:
 
 
 @compiled
-def observe(model: Ridge, block: int, x: Floats, reward: float) -> None:
+def observe(model: Ridge, row: int, x: Floats, reward: float) -> None:
     """V += x xᵀ, b += y x, θ = V⁻¹ b."""
-    gram, inverse = model.seen.gram[block], model.inverse[block]
+    gram, inverse = model.seen.gram[row], model.inverse[row]
     growth = 1.0 + quadratic_form(inverse, x)  # det(V + x xᵀ) / det V
-    record(model.seen, block, x, reward)
-    follow_gram(inverse, gram, model.ridge, x, model.seen.visits[block])
-    multiply(inverse, model.seen.bias[block], model.theta[block])
-    model.log_ratio[block] += log(growth)
-    if model.seen.visits[block] % REFRESH_PERIOD == 0:  # the sum drifts
+    record(model.seen, row, x, reward)
+    follow_gram(inverse, gram, model.ridge, x, model.seen.visits[row])
+    multiply(inverse, model.seen.bias[row], model.theta[row])
+    model.log_ratio[row] += log(growth)
+    if model.seen.visits[row] % REFRESH_PERIOD == 0:  # the sum drifts
         prior = x.shape[0] * log(model.ridge)
-        model.log_ratio[block] = log_determinant(gram, model.ridge, np.empty(gram.shape)) - prior
+        model.log_ratio[row] = log_determinant(gram, model.ridge, np.empty(gram.shape)) - prior
 
 
 @compiled

@@ -1,17 +1,20 @@
-"""Who resembles whom, as far as the data can tell: a graph of users learned from their rewards.
+"""The graph that GraphLearner learns: users are joined if their rewards say that they are alike.
 
-Everybody is taken as a deviation from a common vector, θ_i ~ N(μ, s² I), with noise σ². The strength τ = σ²/s² is the one with
-the most evidence and μ its posterior mean, so nothing is set by hand. User i then has the posterior mean m_i and the variances
-C_i,kk, and the data have told the share a_ik = 1 - C_i,kk / s² of what there is to know about its coordinate k.
+All users deviate from a common vector, θ_i ~ N(μ, s² I), with noise σ². Empirical Bayes sets the
+prior: the strength τ = σ²/s² is the one with the most evidence, and μ is its posterior mean. User i
+then has the posterior mean m_i and the variances C_i,kk, and its data have told the share
+a_ik = 1 - C_i,kk / s² of what there is to know about coordinate k.
 
-Two users are *alike* if their deviations correlate by r in every coordinate, *strangers* if they are independent. With
-u = (m_i - μ) / s and v = (m_j - μ) / s the Bayes factor of alike against strangers is, for each coordinate,
+Two users are *alike* if their deviations correlate by r in every coordinate, *strangers* if they
+are independent. With u = (m_i - μ) / s and v = (m_j - μ) / s the Bayes factor of alike against
+strangers is, for each coordinate,
 
     log B = -½ log(1 - R²) - ½ [R² (u²/a_i + v²/a_j) - 2 r u v] / (1 - R²),   R² = r² a_i a_j,
 
-coordinates taken one by one (correlations within C_i are left out). Without data B = 1: everybody is alike. Of two well-known
-users B is large if they are close and tiny if they are not; a user of whom little is known has a B near 1 with everyone. An
-edge weighs B^(1/d), the geometric mean over coordinates, and is there if B >= 1: where the data do not speak against it.
+coordinates taken one by one (correlations within C_i are left out). Without data B = 1. For two
+users with much data B is large if they are close and tiny if they are not. For a user with little
+data B is near 1 with everyone. An edge weighs B^(1/d), the geometric mean over coordinates, and
+exists if B >= 1, that is, unless the data count against it.
 """
 
 from __future__ import annotations
@@ -31,33 +34,39 @@ from ...graph import UserGraph
 CORRELATION = 0.9  # r: between users who are alike
 STRENGTHS = np.geomspace(1e-6, 100.0, 17)  # τ, in units of the mean squared norm of the features
 LOOSENESS = 0.3  # μ ~ N(0, s² / LOOSENESS I), as in AdaptiveGraphUCB
-SAMPLE = 1000  # users that τ and μ are found from, if there are more
-EXACT = 2000  # users up to which everybody is compared with everybody
-DIRECTIONS, STRETCH = 6, 2.0  # of the search above that: coordinates, and how much farther than the nearest a neighbour may be
-FEW = 64  # users up to whom everybody is everybody; of more, a sample stands for all
+SAMPLE = 1000  # users; if there are more, the prior is fitted to a sample of this size
+EXACT = 2000  # users; up to this number every pair is compared
+DIRECTIONS, STRETCH = 6, 2.0  # of the approximate search: coordinates, and the `eps` of the k-d tree
+JOIN_ALL = 64  # users; up to this number a user without data is joined with all others, else with `k` at random
 FAINT = 1e-3  # weight of the edges of users without data
 
 
-class Common(NamedTuple):
-    """What all users have in common."""
+class UserPrior(NamedTuple):
+    """The distribution of the users' vectors, N(μ, s² I), and the noise."""
 
     strength: float  # τ = σ² / s²
     mean: Floats  # (d,), μ
-    noise: float  # σ²
+    noise_variance: float  # σ²
 
 
-class Tastes(NamedTuple):
-    """What the data tell about each user, in units of s."""
+class Posteriors(NamedTuple):
+    """The posteriors of the users who have data, in units of s."""
 
-    users: Ints  # (m,), who has data
+    users: Ints  # (m,)
     deviation: Floats  # (m, d), (m_i - μ) / s
     known: Floats  # (m, d), a_ik
 
 
-def common_part(seen: Observations, rewards: Floats, rng: np.random.Generator) -> Common:
-    """τ, μ and σ² by evidence, σ integrated out, from at most `SAMPLE` users; `rewards` is (n, 2), Σ 1 and Σ y².
+def no_posteriors(dim: int) -> Posteriors:
+    """Before the first observation: nobody has data."""
+    return Posteriors(np.empty(0, np.int64), np.empty((0, dim)), np.empty((0, dim)))
 
-    With V_i = A_i + τ I the model leaves the squares Σ (Σ y² - b_iᵀ V_i⁻¹ b_i) - hᵀP⁻¹h (`solvers/hierarchy.py`).
+
+def fit_prior(seen: Observations, rewards: Floats, rng: np.random.Generator) -> UserPrior:
+    """τ, μ and σ² of most evidence, σ integrated out; `rewards` is (n, 2), Σ 1 and Σ y².
+
+    With V_i = A_i + τ I the residual sum of squares is Σ (Σ y² - b_iᵀ V_i⁻¹ b_i) - hᵀP⁻¹h
+    (`adaptive/hierarchy.py`).
     """
     users = np.flatnonzero(seen.visits)
     if len(users) > SAMPLE:
@@ -67,8 +76,8 @@ def common_part(seen: Observations, rewards: Floats, rng: np.random.Generator) -
     gram, bias, eye = seen.gram[users], seen.bias[users], np.eye(dim)
     size = float(np.trace(gram.sum(axis=0))) / max(rounds, 1.0)
     if size == 0.0 or total == 0.0:  # no data, or only zeros
-        return Common(1.0, np.zeros(dim), 1.0)
-    best, found = -np.inf, Common(1.0, np.zeros(dim), 1.0)
+        return UserPrior(1.0, np.zeros(dim), 1.0)
+    best, found = -np.inf, UserPrior(1.0, np.zeros(dim), 1.0)
     for tau in size * STRENGTHS:
         precision = gram + tau * eye
         inverse = np.linalg.inv(precision)
@@ -81,20 +90,20 @@ def common_part(seen: Observations, rewards: Floats, rng: np.random.Generator) -
         growth += np.linalg.slogdet(information)[1] - dim * log(LOOSENESS * tau)
         fit = -0.5 * rounds * log(left) - 0.5 * growth
         if fit > best:
-            best, found = fit, Common(float(tau), mean, left / rounds)
+            best, found = fit, UserPrior(float(tau), mean, left / rounds)
     return found
 
 
-def tastes(seen: Observations, common: Common) -> Tastes:
-    """Mean and variance of every user who has data."""
+def user_posteriors(seen: Observations, prior: UserPrior) -> Posteriors:
+    """The posterior of every user who has data."""
     users = np.flatnonzero(seen.visits)
-    deviation, known = np.empty((len(users), len(common.mean))), np.empty((len(users), len(common.mean)))
-    _posteriors(seen, users, common.strength, common.mean, deviation, known)
-    return Tastes(users, deviation / np.sqrt(common.noise / common.strength), known)
+    deviation, known = np.empty((len(users), len(prior.mean))), np.empty((len(users), len(prior.mean)))
+    _write_posteriors(seen, users, prior.strength, prior.mean, deviation, known)
+    return Posteriors(users, deviation / np.sqrt(prior.noise_variance / prior.strength), known)
 
 
 @compiled
-def _posteriors(seen: Observations, users: Ints, tau: float, mean: Floats, deviation: Floats, known: Floats) -> None:
+def _write_posteriors(seen: Observations, users: Ints, tau: float, mean: Floats, deviation: Floats, known: Floats) -> None:
     """Write m_i - μ = V_i⁻¹ (b_i - A_i μ) and a_i = 1 - τ diag V_i⁻¹."""
     dim = mean.shape[0]
     inverse, target = np.empty((dim, dim)), np.empty(dim)
@@ -111,7 +120,7 @@ def _posteriors(seen: Observations, users: Ints, tau: float, mean: Floats, devia
 
 @compiled
 def log_bayes_factor(u: Floats, known_u: Floats, v: Floats, known_v: Floats, r: float) -> float:
-    """log B of two users, alike against strangers."""
+    """log B of two users: alike against strangers."""
     product, exponent = 1.0, 0.0
     for k in range(u.shape[0]):
         a, b = known_u[k], known_v[k]
@@ -123,9 +132,9 @@ def log_bayes_factor(u: Floats, known_u: Floats, v: Floats, known_v: Floats, r: 
 
 
 @compiled
-def strongest(deviation: Floats, known: Floats, candidates: Indices, r: float, ties: Indices, strength: Floats) -> None:
-    """Write each user's k candidates with the largest log B, best first; rows of which there are too few end with -1."""
-    k = ties.shape[1]
+def find_nearest(posteriors: Posteriors, candidates: Indices, r: float, nearest: Indices, strength: Floats) -> None:
+    """Write each user's k candidates of the largest log B, best first; -1 if there are fewer."""
+    deviation, known, k = posteriors.deviation, posteriors.known, nearest.shape[1]
     for i in range(candidates.shape[0]):
         count = 0
         for c in range(candidates.shape[1]):
@@ -138,19 +147,19 @@ def strongest(deviation: Floats, known: Floats, candidates: Indices, r: float, t
                 count = min(count + 1, k)
                 while place > 0 and strength[i, place - 1] < value:
                     strength[i, place] = strength[i, place - 1]
-                    ties[i, place] = ties[i, place - 1]
+                    nearest[i, place] = nearest[i, place - 1]
                     place -= 1
                 strength[i, place] = value
-                ties[i, place] = j
+                nearest[i, place] = j
         for place in range(count, k):
-            ties[i, place] = -1
+            nearest[i, place] = -1
 
 
 def candidates(deviation: Floats, k: int) -> Indices:
-    """(m, c) whom each user is compared with: everybody, or in a large crowd 2k users who are nearest, nearly.
+    """(m, c) whom each user is compared with: everybody or, of many, about the 2k nearest.
 
-    The search runs in the directions in which users differ most, with an approximate k-d tree: its cost a user does not
-    grow with the number of features, and hardly with that of users.
+    The search uses an approximate k-d tree in the directions in which users differ most: its cost
+    per user does not grow with the number of features, and hardly with the number of users.
     """
     m, dim = deviation.shape
     if m <= EXACT:
@@ -160,37 +169,40 @@ def candidates(deviation: Floats, k: int) -> Indices:
     if dim > DIRECTIONS:
         deviation = deviation @ np.linalg.eigh(deviation.T @ deviation)[1][:, -DIRECTIONS:]
     tree, nearest = KDTree(deviation), np.empty((m, min(2 * k + 1, m)), dtype=np.int32)
-    order = tree.indices  # neighbours ask one after the other: what they need is still in the cache
+    order = tree.indices  # neighbours one after the other: what they need is still in the cache
     nearest[order] = tree.query(deviation[order], k=nearest.shape[1], eps=STRETCH)[1]
     return nearest
 
 
-def similar_users(found: Tastes, n_users: int, k: int, rng: np.random.Generator, r: float = CORRELATION) -> UserGraph:
-    """Join every user with the `k` most probably alike (an edge if either is among the other's).
+def similarity_graph(
+    posteriors: Posteriors, n_users: int, k: int, rng: np.random.Generator, r: float = CORRELATION
+) -> UserGraph:
+    """Every user joined with the `k` most probably alike; an edge if either chose the other.
 
-    Users without data are alike with everybody: they are joined, by edges too weak to matter to the others, with `k` who have
-    data, drawn at random; or, before anybody has, with `k` others.
+    Users without data are alike with everybody. They are joined with `k` random users who have data
+    or, before anybody has, with `k` random others, by edges too weak to matter to these.
     """
-    m, dim = found.deviation.shape
+    m, dim = posteriors.deviation.shape
     few = min(k, m - 1)
-    one_way = _at_random(np.delete(np.arange(n_users), found.users), found.users if m else np.arange(n_users), k, rng, n_users)
+    unknown, others = np.delete(np.arange(n_users), posteriors.users), posteriors.users if m else np.arange(n_users)
+    one_way = _random_edges(unknown, others, k, rng, n_users)
     if few > 0:
-        ties, strength = np.empty((m, few), dtype=np.int32), np.empty((m, few))
-        strongest(found.deviation, found.known, candidates(found.deviation, few), r, ties, strength)
-        row, place = np.nonzero((ties >= 0) & (strength >= 0.0))
-        ends = (found.users[row], found.users[ties[row, place]])
+        nearest, strength = np.empty((m, few), dtype=np.int32), np.empty((m, few))
+        find_nearest(posteriors, candidates(posteriors.deviation, few), r, nearest, strength)
+        row, place = np.nonzero((nearest >= 0) & (strength >= 0.0))
+        ends = (posteriors.users[row], posteriors.users[nearest[row, place]])
         weight = np.exp(strength[row, place] / dim)
         one_way = one_way + sparse.csr_array((weight, ends), shape=(n_users, n_users))
     return UserGraph(one_way.maximum(one_way.T))
 
 
-def _at_random(users: Ints, others: Ints, k: int, rng: np.random.Generator, n_users: int) -> sparse.csr_array:
-    """Faint edges from each of `users` to `k` of `others`, or to all of them if they are few."""
-    if len(others) <= max(k + 1, FEW):
+def _random_edges(users: Ints, others: Ints, k: int, rng: np.random.Generator, n_users: int) -> sparse.csr_array:
+    """Faint edges from each of `users` to `k` random `others`, or to all if they are few."""
+    if len(others) <= max(k + 1, JOIN_ALL):
         rows, columns = np.repeat(users, len(others)), np.tile(others, len(users))
     else:
         rows, columns = np.repeat(users, k), others[rng.integers(len(others), size=k * len(users))]
     apart = rows != columns
     edges = sparse.csr_array((np.ones(apart.sum()), (rows[apart], columns[apart])), shape=(n_users, n_users))
-    edges.data[:] = FAINT  # a user who was drawn twice counts once
+    edges.data[:] = FAINT  # whoever was drawn twice counts once
     return edges

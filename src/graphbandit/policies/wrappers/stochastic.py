@@ -1,9 +1,9 @@
-"""Stochastic: a known amount of chance over any policy, so that its log can tell what other policies would have earned."""
+"""Stochastic: adds randomness of known probability to any policy, for off-policy evaluation."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from math import erfc, exp, sqrt
+from math import exp
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -11,27 +11,28 @@ import numpy.typing as npt
 
 from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled
+from ...compute.linalg import normal_cdf
 from ...graph import UserGraph
 from ...live_graph import Edges
 from ...storage import archive
-from ...validate import check_features, check_places
-from ..core import kernels
+from ...validate import POSITIVE, SHARE, check_features, check_places, optional
+from ..core import kernels, policy_file
 from ..core.graph_changes import Removal
-from ..core.policy import Policy, Seed, check_not_negative, check_positive
-from ..core.policy_file import generator as read_generator
+from ..core.policy import Policy, Seed
+from .inner_policy import prefixed_params, reseed_inner, unpack_policy
 
 
 class StochasticState(NamedTuple):
-    """The state of the policy inside, and how much chance is added."""
+    """The state of the policy inside, and how much randomness is added."""
 
     inner: Any  # the policy's own state
     epsilon: float
-    temperature: float  # 0: the policy's own choice
+    temperature: float  # 0: no softmax, but the policy's own choice
 
 
 @compiled
 def score(state: StochasticState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """What the policy inside thinks."""
+    """The scores of the policy inside."""
     kernels.score(state.inner, user, arms, mean, bonus)
 
 
@@ -42,17 +43,18 @@ def update(state: StochasticState, user: int, x: Floats, reward: float) -> None:
 
 
 @compiled
-def sample(state: StochasticState, user: int, arms: Floats, noise: Floats, values: Floats) -> None:
-    """All arms alike, with probability epsilon; else 1 for the arm drawn from the softmax; or else the policy's own values.
+def sample(state: StochasticState, user: int, arms: Floats, normals: Floats, values: Floats) -> None:
+    """Equal values, with probability epsilon; else an arm by softmax, or the policy's values.
 
-    The first normal decides about epsilon, the second draws from the softmax, the others are the policy's own.
+    The first normal decides about epsilon, the second draws from the softmax, the others are the
+    policy's own.
     """
-    if uniform(noise[0]) < state.epsilon:
+    if normal_cdf(normals[0]) < state.epsilon:
         for a in range(values.shape[0]):
             values[a] = 0.0
     elif state.temperature > 0.0:
         softmax(state, user, arms, values)
-        left, drawn = uniform(noise[1]), -1
+        left, drawn = normal_cdf(normals[1]), -1
         for a in range(values.shape[0]):
             if left >= 0.0 and values[a] > 0.0:
                 drawn = a
@@ -60,7 +62,7 @@ def sample(state: StochasticState, user: int, arms: Floats, noise: Floats, value
         for a in range(values.shape[0]):
             values[a] = 1.0 if a == drawn else 0.0
     else:
-        kernels.sample(state.inner, user, arms, noise[2:], values)
+        kernels.sample(state.inner, user, arms, normals[2:], values)
 
 
 @compiled
@@ -79,31 +81,27 @@ def softmax(state: StochasticState, user: int, arms: Floats, chances: Floats) ->
         chances[a] /= total
 
 
-@compiled
-def uniform(normal: float) -> float:
-    """Φ: uniform on (0, 1) for a standard normal."""
-    return 0.5 * erfc(-normal / sqrt(2.0))
-
-
 class Stochastic(Policy):
-    """Any policy with chance added: (1 - epsilon) P + epsilon / m over m arms.
+    """Any policy with randomness added: P(a) = (1 - epsilon) Q(a) + epsilon / m for m arms.
 
-    P is softmax((mean + bonus) / temperature) of the policy's scores, or without a temperature its own choice. Every arm then
-    has a probability that is known, and with `epsilon` none is below epsilon / m: what inverse propensity scoring needs.
+    Q is softmax((mean + bonus) / temperature) of the policy's scores or, without a temperature, the
+    policy's own choice. Every arm then has a known probability of at least epsilon / m, which
+    inverse propensity scoring needs.
 
     Parameters
     ----------
     policy : Policy
-        Learns and judges; from now on through this one only.
+        Learns, and scores the arms. From now on it must be used through this wrapper only.
     epsilon : float
         Share of decisions that are uniform.
     temperature : float, optional
-        In units of reward. The smaller, the more often the best is chosen; the sampling of a Thompson policy is replaced.
+        In units of reward. The smaller it is, the more often the best arm is chosen. Replaces the
+        sampling of a Thompson policy.
 
     Notes
     -----
-    `propensities` is exact, except without a temperature for a policy that samples. `rank` fills one place after the other,
-    each by a decision among the arms that are left.
+    `propensities` is exact, unless the policy samples and there is no temperature. `rank` fills one
+    place after the other, each by a decision among the arms that are left.
 
     Examples
     --------
@@ -115,6 +113,8 @@ class Stochastic(Policy):
     ([0.9, 0.1], Choice(arm=0, propensity=0.9))
     """
 
+    ranges = Policy.ranges | {"epsilon": SHARE, "temperature": optional(POSITIVE)}
+
     def __init__(self, policy: Policy, *, epsilon: float = 0.0, temperature: float | None = None, seed: Seed = 0) -> None:
         if not isinstance(policy, Policy):
             raise ValueError(f"policy must be a Policy, but it is a {type(policy).__name__}.")
@@ -122,16 +122,11 @@ class Stochastic(Policy):
             raise ValueError(
                 f"policy must decide and learn by its kernels, but {type(policy).__name__} has methods of its own."
             )
-        check_not_negative(epsilon=epsilon)
-        if epsilon > 1:
-            raise ValueError(f"epsilon must lie between 0 and 1, but it is {epsilon!r}.")
-        check_positive(temperature=1.0 if temperature is None else temperature)
-        state = StochasticState(policy.state, float(epsilon), 0.0 if temperature is None else float(temperature))
-        params = {f"policy.{name}": value for name, value in policy.params.items()}
-        params |= dict(epsilon=epsilon, temperature=temperature)
-        super().__init__(policy.graph, policy.dim, state, params, seed, noise=2 + policy.n_normals)
+        super().__init__(policy.graph, policy.dim, locals())
+        self.params = prefixed_params(policy) | {"epsilon": epsilon, "temperature": temperature}
         self.policy = policy
         self.live_graph = policy.live_graph
+        self.state = StochasticState(policy.state, float(epsilon), 0.0 if temperature is None else float(temperature))
 
     def __repr__(self) -> str:
         return f"Stochastic({self.policy!r}, epsilon={self.params['epsilon']!r}, temperature={self.params['temperature']!r})"
@@ -142,49 +137,49 @@ class Stochastic(Policy):
         return self.policy.theta
 
     def bonus_scale(self, user: int) -> float:
-        """That of the policy inside."""
+        """β of the policy inside."""
         return self.policy.bonus_scale(user)
 
     def rank(self, user: int, arms: npt.ArrayLike, k: int) -> Ints:
-        """`k` rows of `arms` for `user`, each the decision among those that are left."""
+        """`k` rows of `arms` for `user`, each by a decision among those that are left."""
         user, features = self.check_user(user), check_features(arms, self.dim)
         check_places(k, len(features))
         left = list(range(len(features)))
         return np.array([left.pop(self.recommend(user, features[left])) for _ in range(k)], dtype=np.int64)
 
     def reseed(self, seed: Seed) -> None:
-        """Replace the generator of the decisions and, by a number from it, the policy's own, which some need to refresh."""
+        """Replace the generator of the decisions; it seeds that of the policy inside."""
         super().reseed(seed)
-        self.policy.reseed(int(self.rng.integers(2**62)))
+        reseed_inner(self, self.policy)
 
     def count_rounds(self, rounds: int) -> None:
         """Let the policy inside refresh when it is time."""
         self.policy.count_rounds(rounds)
-        self._keep_up()
+        self._follow_inner()
 
     def add_user(self, edges: Edges = (), *, id: Hashable | None = None) -> int:
         """Take in a new user, see `Policy.add_user`."""
         user = self.policy.add_user(edges, id=id)
-        self._keep_up()
+        self._follow_inner()
         return user
 
     def remove_user(self, user: int) -> Removal:
         """Remove a user's data and edges, see `Policy.remove_user`."""
         removal = self.policy.remove_user(user)
-        self._keep_up()
+        self._follow_inner()
         return removal
 
     def set_graph(self, graph: UserGraph) -> None:
         """Replace all edges at once, see `Policy.set_graph`."""
         self.policy.set_graph(graph)
-        self._keep_up()
+        self._follow_inner()
 
     def change_edges(self, changes: Sequence[tuple[int, int, float]], users: Sequence[int] = ()) -> None:
         self.policy.change_edges(changes, users)
-        self._keep_up()
+        self._follow_inner()
 
-    def _keep_up(self) -> None:
-        """Look at what the policy inside has now."""
+    def _follow_inner(self) -> None:
+        """Take over graph and state of the policy inside, which replaces them as they change."""
         self.live_graph = self.policy.live_graph
         self.state = self.state._replace(inner=self.policy.state)
 
@@ -195,16 +190,16 @@ class Stochastic(Policy):
 
     @property
     def n_normals(self) -> int:
-        """One normal decides about epsilon, one draws from the softmax, the others are the policy's own."""
+        """One decides about epsilon, one draws from the softmax, the others are the policy's own."""
         return 2 + self.policy.n_normals
 
     @property
     def is_sampling(self) -> bool:
         return self.params["temperature"] is None and self.policy.is_sampling
 
-    def choice_probabilities(self, user: int, arms: Floats, noise: Floats) -> Floats:
+    def choice_probabilities(self, user: int, arms: Floats, normals: Floats) -> Floats:
         if self.params["temperature"] is None:
-            chances = self.policy.choice_probabilities(user, arms, np.ascontiguousarray(noise[:, 2:]))
+            chances = self.policy.choice_probabilities(user, arms, np.ascontiguousarray(normals[:, 2:]))
         else:
             chances = np.empty(len(arms))
             softmax(self.state, user, arms, chances)
@@ -218,18 +213,10 @@ class Stochastic(Policy):
 
     @classmethod
     def unpack(cls, header: dict[str, Any], arrays: archive.Arrays) -> Self:
-        inner = _kinds(Policy)[header["inner"]["policy"]].unpack(header["inner"], arrays)
+        inner = unpack_policy(header["inner"], arrays)
         policy = cls(inner, epsilon=header["epsilon"], temperature=header["temperature"])
-        policy.rng = read_generator(header["generator"])
+        policy.rng = policy_file.generator(header["generator"])
         return policy
-
-
-def _kinds(base: type[Policy]) -> dict[str, type[Policy]]:
-    """Every policy by its name, a user's own too."""
-    found = {base.__name__: base}
-    for kind in base.__subclasses__():
-        found |= _kinds(kind)
-    return found
 
 
 kernels.register(StochasticState, score=score, update=update, sample=sample)

@@ -1,0 +1,65 @@
+"""What all commands share: common options, errors without a traceback, Ctrl-C, and the progress
+bar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress bar.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Workers = Annotated[int, typer.Option(min=1, help="Number of processes; results do not depend on it.")]
+DataFolder = Annotated[Path | None, typer.Option(help="Folder with the archives of the public data sets.", show_default=False)]
+EDGES = "The graph: .csv, .csv.gz or .parquet with the columns user, friend and, optionally, weight."
+"""Help for an option that names a file of edges."""
+
+ShowProgress = Callable[[int, int, str], None]
+"""`show(done, total, note)`: the note says what is being done."""
+
+
+@contextmanager
+def guarded(kept: Callable[[], str] = lambda: "nothing was written") -> Iterator[None]:
+    """Print errors about bad input without a traceback, and exit with code 2.
+
+    On Ctrl-C, print what is `kept` and exit with code 130.
+    """
+    try:
+        yield
+    except ValueError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
+    except OSError as error:
+        typer.echo(f"error: {error.filename or ''}: {error.strerror or error}.", err=True)
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        typer.echo(f"interrupted: {kept()}.", err=True)
+        raise typer.Exit(130) from None
+
+
+@contextmanager
+def progress_bar(title: str, quiet: bool) -> Iterator[ShowProgress]:
+    """A progress bar on standard error with an estimate of the time left; none if `quiet`."""
+    if quiet:
+        yield lambda done, total, note: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    counts = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(TextColumn(title), *counts, TextColumn("{task.description}"), console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total, note: bar.update(task, description=note, completed=done, total=total)
+
+
+def split_names(words: list[str] | None) -> list[str]:
+    """The names given to an option that may be repeated, and whose values may be lists.
+
+    >>> split_names(["er,ba", "ws"])
+    ['er', 'ba', 'ws']
+    """
+    return [name for word in words or [] for name in word.split(",") if name]

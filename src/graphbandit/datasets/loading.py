@@ -1,0 +1,117 @@
+"""`load`, `find` and `fetch` a data set by its name; a parsed copy is kept in the cache."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from ..graph import UserGraph
+from ..storage import archive
+from .dataset_files import Files
+from .download import ByteProgress, download
+from .official_sources import describe
+from .ratings import Ratings
+from .source import MissingDataset, Source, cache_folder, places
+
+PARSER_VERSION = 1
+"""Raise it when a loader changes what it returns: parsed copies of other versions are not used."""
+
+
+def load(name: str, data: str | os.PathLike[str] | None = None) -> Ratings:
+    """The data set with this name.
+
+    Parameters
+    ----------
+    name : str
+        A key of `DATASETS`.
+    data : path, optional
+        The official archive, the unpacked archive, or a folder that holds either. If the data set
+        is not there, it is looked for where the environment variable GRAPHBANDIT_DATA says, and
+        then in the cache, where `fetch` puts archives.
+
+    Raises
+    ------
+    DatasetError
+        A ValueError that names the file and, if a row is malformed, the line. If no file is found,
+        it is a `MissingDataset`, which says how to get the data set.
+    """
+    source = describe(name)
+    path = find(name, data)
+    if path is None:
+        looked = ", ".join(str(place) for place in places(data))
+        raise MissingDataset(f"{name} is not in {looked}. {source.how_to_get()}")
+    return read_cached(source, path)
+
+
+def find(name: str, data: str | os.PathLike[str] | None = None) -> Path | None:
+    """The archive or folder that `load` would read, or None."""
+    source = describe(name)
+    return next((path for path in map(source.find, places(data)) if path is not None), None)
+
+
+def fetch(name: str, to: str | os.PathLike[str] | None = None, *, progress: ByteProgress | None = None) -> Path:
+    """Download the official archive into the folder `to`, by default the cache, and return its
+    path.
+
+    An interrupted download is resumed. `progress(done, total)` gets numbers of bytes; total is None
+    if the server does not say it.
+    """
+    return download(describe(name), cache_folder() if to is None else Path(to).expanduser(), progress=progress)
+
+
+def read_cached(source: Source, path: Path) -> Ratings:
+    """The data set at `path`, from the parsed copy in the cache if the files are still the same."""
+    files = Files(path)
+    stats = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files.sources()]
+    origin = hashlib.sha256(repr((PARSER_VERSION, source.name, stats)).encode()).hexdigest()
+    where = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
+    copy = cache_folder() / "parsed" / f"{source.name}-{where}.npz"
+    try:
+        return unpack(copy, origin)
+    except (OSError, ValueError):  # missing, damaged, or made from other files
+        ratings = source.load(files)
+    try:
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        pack(copy, origin, ratings)
+    except OSError:
+        pass  # without a writable cache the files are parsed every time
+    return ratings
+
+
+def pack(path: Path, origin: str, ratings: Ratings) -> None:
+    """Write ratings to one file; `origin` is a digest of the files that they were parsed from."""
+    arrays = {name: getattr(ratings, name) for name in ("user", "item", "value", "user_ids", "item_ids")}
+    friends = None if ratings.graph is None else ratings.graph.adjacency
+    for name, matrix in (("graph", friends), ("tags", ratings.item_tags)):
+        if matrix is not None:
+            parts = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr, "shape": np.array(matrix.shape)}
+            arrays |= {f"{name}.{part}": array for part, array in parts.items()}
+    archive.write(path, "ratings", {"origin": origin}, arrays)
+
+
+def unpack(path: Path, origin: str) -> Ratings:
+    """The ratings that `pack` wrote, or a ValueError if they were parsed from other files."""
+    header, arrays = archive.read(path, "ratings")
+    if header["origin"] != origin:
+        raise ValueError(f"{path} was made from other files.")
+    graph, tags = (
+        sparse.csr_array(
+            (arrays[f"{name}.data"], arrays[f"{name}.indices"], arrays[f"{name}.indptr"]), shape=arrays[f"{name}.shape"]
+        )
+        if f"{name}.data" in arrays
+        else None
+        for name in ("graph", "tags")
+    )
+    return Ratings(
+        arrays["user"],
+        arrays["item"],
+        arrays["value"],
+        user_ids=arrays["user_ids"],
+        item_ids=arrays["item_ids"],
+        graph=None if graph is None else UserGraph(graph, arrays["user_ids"].tolist()),
+        item_tags=tags,
+    )

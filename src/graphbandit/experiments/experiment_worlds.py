@@ -1,0 +1,192 @@
+"""What the tables of an experiment file stand for: worlds and configured policies."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from .. import environments, graphs, signals
+from ..compute.arrays import Floats
+from ..graph import UserGraph
+from ..policies import POLICIES, Policy
+from .table_checks import SpecError, check_keys, check_type, required_of, settings_of
+
+GRAPHS: dict[str, Callable[..., UserGraph]] = {
+    "erdos-renyi": graphs.erdos_renyi,
+    "barabasi-albert": graphs.barabasi_albert,
+    "watts-strogatz": graphs.watts_strogatz,
+    "rbf": graphs.rbf,
+    "complete": graphs.complete,
+    "empty": graphs.empty,
+}
+CONTROLS: dict[str, Callable[[UserGraph], UserGraph]] = {
+    "true": lambda graph: graph,
+    "empty": lambda graph: graphs.empty(graph.n_users),
+    "complete": lambda graph: graphs.complete(graph.n_users),
+    "shuffled": lambda graph: graphs.shuffled(graph, seed=0),
+}
+
+
+@dataclass(frozen=True)
+class LinearWorld:
+    """Smooth users on a random graph. Called with a seed, it makes an `environments.Linear`.
+
+    Graph, users and arms come from streams of their own, so that changing one leaves the others as
+    they were. An `rbf` graph is that of standard normal vectors of length `dim`, independent of the
+    users' parameters, as in the published code.
+
+    >>> LinearWorld({"kind": "erdos-renyi", "p": 0.4}, n_arms=100)(seed=0)
+    Linear(UserGraph(n_users=20, n_edges=78), 100 arms, dim=5, sigma=0.01, pool=50)
+    """
+
+    graph: Mapping[str, Any]
+    n_users: int = 20
+    dim: int = 5
+    gamma: float = 7.0
+    sigma: float = 0.01
+    n_arms: int = 500
+    pool: int | Literal["all"] = 50
+
+    counts: ClassVar[tuple[str, ...]] = ("n_users", "dim", "n_arms")
+
+    def __post_init__(self) -> None:
+        hints = typing.get_type_hints(type(self))
+        for key in (part.name for part in fields(self) if part.name != "graph"):
+            check_type("[environment]", key, getattr(self, key), hints[key])
+        for key in self.counts:
+            if getattr(self, key) < 1:
+                raise SpecError(f"[environment] {key} must be at least 1, but it is {getattr(self, key)}.")
+        where = "[environment] graph"
+        if not isinstance(self.graph, Mapping) or "kind" not in self.graph:
+            raise SpecError(f"{where} must be a table with the key 'kind', one of {', '.join(GRAPHS)}.")
+        check_type(where, "kind", self.graph["kind"], Literal[tuple(GRAPHS)])
+        build = GRAPHS[self.graph["kind"]]
+        allowed = {key: kind for key, kind in settings_of(build).items() if key != "seed"}
+        check_keys(f"{where} of kind {self.graph['kind']!r}", self.graph, ["kind", *allowed], required=required_of(build))
+        for key, kind in allowed.items():
+            if key in self.graph:
+                check_type(where, key, self.graph[key], kind)
+
+    def __call__(self, seed: int) -> environments.Linear | environments.Drifting:
+        graph, theta, arms = environments.streams(seed, "graph", "theta", "arms")
+        parameters = {key: value for key, value in self.graph.items() if key != "kind"}
+        kind = self.graph["kind"]
+        try:
+            if kind == "rbf":
+                users = graphs.rbf(graph.standard_normal((self.n_users, self.dim)), **parameters)
+            elif kind in ("complete", "empty"):
+                users = GRAPHS[kind](self.n_users)
+            else:
+                users = GRAPHS[kind](self.n_users, **parameters, seed=graph)
+            return self.build_environment(users, theta, signals.unit_arms(self.n_arms, self.dim, seed=arms))
+        except ValueError as error:
+            raise SpecError(f"[environment] {error}") from error
+
+    def build_environment(
+        self, users: UserGraph, theta: np.random.Generator, arms: Floats
+    ) -> environments.Linear | environments.Drifting:
+        """The environment on this graph; `theta` draws the users' parameters."""
+        return environments.Linear(users, self.draw_parameters(users, theta), arms, sigma=self.sigma, pool=self.pool_size)
+
+    def draw_parameters(self, users: UserGraph, theta: np.random.Generator) -> Floats:
+        """(n_users, dim) parameters that are smooth on the graph."""
+        return signals.smooth(users, self.dim, gamma=self.gamma, seed=theta)
+
+    @property
+    def pool_size(self) -> int | None:
+        """`pool` as environments take it: None means all arms."""
+        return None if self.pool == "all" else self.pool
+
+
+@dataclass(frozen=True)
+class DriftingWorld(LinearWorld):
+    """A `LinearWorld` whose users change. Called with a seed, it makes an `environments.Drifting`.
+
+    Its first phase has the users of the `LinearWorld`.
+
+    >>> DriftingWorld({"kind": "complete"}, n_arms=100, period=300)(seed=0)
+    Drifting(UserGraph(n_users=20, n_edges=190), 100 arms, dim=5, sigma=0.01, pool=50, 4 phases, period=300, change='drift')
+    """
+
+    phases: int = 4
+    period: int = 1000
+    change: Literal["drift", "jump"] = "drift"
+
+    counts: ClassVar[tuple[str, ...]] = (*LinearWorld.counts, "phases", "period")
+
+    def build_environment(
+        self, users: UserGraph, theta: np.random.Generator, arms: Floats
+    ) -> environments.Linear | environments.Drifting:
+        """The environment on this graph; `theta` draws the users' parameters, phase by phase."""
+        phases = np.stack([self.draw_parameters(users, theta) for _ in range(self.phases)])
+        return environments.Drifting(
+            users, phases, arms, sigma=self.sigma, pool=self.pool_size, period=self.period, change=self.change
+        )
+
+
+ENVIRONMENTS: dict[str, type[LinearWorld]] = {"linear": LinearWorld, "drifting": DriftingWorld}
+
+
+@dataclass(frozen=True)
+class ConfiguredPolicy:
+    """A policy with its settings: called with a graph and a dimension, it makes a fresh one.
+
+    >>> ConfiguredPolicy("no graph", "graphucb", {"alpha": 0.5}, graph="empty")(graphs.complete(3), 2).graph.n_edges
+    0
+    """
+
+    label: str
+    policy: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    graph: str = "true"
+
+    def __post_init__(self) -> None:
+        where = f"[[policy]] {self.label!r}"
+        check_type(where, "policy", self.policy, Literal[tuple(POLICIES)])
+        check_type(where, "graph", self.graph, Literal[tuple(CONTROLS)])
+        allowed = settings_of(POLICIES[self.policy])
+        check_keys(where, self.settings, allowed)
+        for key, value in self.settings.items():
+            check_type(where, key, value, allowed[key])
+
+    def __call__(self, graph: UserGraph, dim: int, *, items: Any = None, seed: Any = 0, **changed: Any) -> Policy:
+        make: Any = POLICIES[self.policy]
+        if "items" in inspect.signature(make).parameters:
+            changed["items"] = items
+        try:
+            made: Policy = make(CONTROLS[self.graph](graph), dim, **{"seed": seed, **self.settings, **changed})
+        except ValueError as error:
+            raise SpecError(f"[[policy]] {self.label!r}: {error}") from error
+        return made
+
+
+class GridPoint(NamedTuple):
+    """One combination of the grid: the values, and the world and policies that have them."""
+
+    point: dict[str, Any]  # key of [grid] → value
+    environment: LinearWorld
+    policies: dict[str, ConfiguredPolicy]
+
+
+def configured_policy(label: str, table: Any) -> ConfiguredPolicy:
+    """The policy of one `[[policy]]` table."""
+    where = f"[[policy]] {label!r}"
+    if not isinstance(table, Mapping) or "policy" not in table:
+        raise SpecError(f"{where} needs the key 'policy', one of {', '.join(POLICIES)}.")
+    settings = {key: value for key, value in table.items() if key not in ("policy", "graph")}
+    return ConfiguredPolicy(label, table["policy"], settings, table.get("graph", "true"))
+
+
+def world_of(table: Any) -> LinearWorld:
+    """The world of the `[environment]` table."""
+    if not isinstance(table, Mapping) or "kind" not in table:
+        raise SpecError(f"[environment] needs the key 'kind', one of {', '.join(ENVIRONMENTS)}.")
+    check_type("[environment]", "kind", table["kind"], Literal[tuple(ENVIRONMENTS)])
+    kind = ENVIRONMENTS[table["kind"]]
+    check_keys("[environment]", table, ["kind", *(part.name for part in fields(kind))], required=["graph"])
+    return kind(**{key: value for key, value in table.items() if key != "kind"})

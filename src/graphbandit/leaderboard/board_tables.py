@@ -1,0 +1,238 @@
+"""The board as plain values and as Markdown: ranks, intervals, mean ranks."""
+
+from __future__ import annotations
+
+import math
+import platform
+import time
+from typing import Any
+
+import numpy as np
+
+from ..compute.arrays import Floats
+from ..experiments.kept_runs import versions
+from ..experiments.result import interval
+from ..experiments.tune import TUNING_SEEDS, describe
+from .board import Board, Cell
+from .worlds import World
+
+
+def summary(board: Board) -> dict[str, Any]:
+    """The content of `leaderboard.json`."""
+    entries = {world.name: world_entries(board, world) for world in board.worlds}
+    names = list(dict.fromkeys(policy for policy, _ in board.cells))
+    policies = [
+        overall(name, [entry for rows in entries.values() for entry in rows if entry["policy"] == name]) for name in names
+    ]
+    policies.sort(key=lambda row: (row["mean_rank"] is None, row["mean_rank"]))
+    return {
+        "seeds": list(range(board.settings.seeds)),
+        "quick": board.settings.quick,
+        "worlds": [world_facts(world) | {"policies": entries[world.name]} for world in board.worlds],
+        "missing": board.missing,
+        "policies": policies,
+        "grids": {name: {"tuned": dict(grid.tuned), "fixed": dict(grid.fixed)} for name, grid in board.grids.items()},
+        "versions": versions(),
+        "python": platform.python_version(),
+        "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def world_facts(world: World) -> dict[str, Any]:
+    """Description, scale and measure of a world."""
+    return {
+        "world": world.name,
+        "about": world.about,
+        "rounds": world.horizon,
+        "tuning_rounds": world.tuning_horizon,
+        "tuning_seeds": list(TUNING_SEEDS[: world.tuning_seeds]),
+        "measure": "share of hits" if world.hits else "regret",
+    }
+
+
+def world_entries(board: Board, world: World) -> list[dict[str, Any]]:
+    """The policies of one world, best first; those that could not run share the last places."""
+    cells = [cell for (_, name), cell in board.cells.items() if name == world.name]
+    ran = [cell for cell in cells if not cell.reason]
+    placed = ranks([float(cell.regret.mean()) for cell in ran])
+    best = min(ran, key=lambda cell: float(cell.regret.mean()), default=None)
+    rows = [entry(cell, world) | {"rank": rank, "level": level(cell, best)} for cell, rank in zip(ran, placed, strict=True)]
+    rows.sort(key=lambda row: row["rank"])
+    last = (len(ran) + 1 + len(cells)) / 2
+    return rows + [{"policy": cell.policy, "does_not_fit": cell.reason, "counts_as": last} for cell in cells if cell.reason]
+
+
+def entry(cell: Cell, world: World) -> dict[str, Any]:
+    """One policy that ran, as plain values."""
+    shown = {"regret": estimate(cell.regret)}
+    if world.hits:  # a round without a hit costs 1
+        shown["hits"] = estimate(1 - cell.regret / world.horizon)
+    measured = {"micros": round(cell.micros, 2), "bytes": cell.bytes, "settings": cell.settings, "at_edge": cell.edge}
+    return {"policy": cell.policy, **shown, **measured}
+
+
+def ranks(values: list[float]) -> list[float]:
+    """1 for the least; equal values share the mean of their places.
+
+    >>> ranks([3.0, 1.0, 3.0])
+    [2.5, 1.0, 2.5]
+    """
+    return [sum(other < value for other in values) + (sum(other == value for other in values) + 1) / 2 for value in values]
+
+
+def level(cell: Cell, best: Cell | None) -> bool:
+    """Whether the 95 % interval of the difference from the best, paired over seeds, contains 0."""
+    if best is None or cell is best:
+        return True
+    mean, half = interval(cell.regret - best.regret)
+    return bool(mean <= half)
+
+
+def overall(name: str, entries: list[dict[str, Any]]) -> dict[str, Any]:
+    """One policy over all worlds."""
+    ran = [entry for entry in entries if "rank" in entry]
+    places = [float(entry["rank"] if "rank" in entry else entry["counts_as"]) for entry in entries]
+    return {
+        "policy": name,
+        "mean_rank": round(float(np.mean(places)), 3) if ran else None,
+        "ran": len(ran),
+        "worlds": len(entries),
+        "level_with_best": sum(entry["level"] for entry in ran),
+        "micros": round(float(np.median([entry["micros"] for entry in ran])), 2) if ran else None,
+        "bytes": [min(entry["bytes"] for entry in ran), max(entry["bytes"] for entry in ran)] if ran else None,
+    }
+
+
+def estimate(values: Floats) -> dict[str, float | None]:
+    """Mean and 95 % interval as JSON, which has no NaN."""
+    mean, half = interval(values)
+    parts = {"mean": float(mean), "low": float(mean - half), "high": float(mean + half)}
+    return {name: None if math.isnan(value) else round(value, 6) for name, value in parts.items()}
+
+
+def markdown(content: dict[str, Any]) -> str:
+    """The content of `leaderboard.md`: mean ranks, ranks by world, then each world in full."""
+    names = [world["world"] for world in content["worlds"]]
+    parts = [lead(content), overview(content)]
+    if names:
+        parts += ["### Ranks by world", rank_table(content), footnotes(content)]
+    for world in content["worlds"]:
+        parts += [f"### {world['world']}", f"{world['about']}. {scale(world)}.", world_table(world)]
+    if content["missing"]:
+        parts += ["### Left out", *(f"- {name}: {sentence}" for name, sentence in content["missing"].items())]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def lead(content: dict[str, Any]) -> str:
+    """The first paragraph: what was run, and how to read the ranks."""
+    quick = " **A quick look: short runs, few seeds, little tuning; no ground for conclusions.**" if content["quick"] else ""
+    size = f"{len(content['policies'])} policies in {len(content['worlds'])} worlds, {len(content['seeds'])} seeds each"
+    return (
+        f"{size}, every policy "
+        f'tuned in every world on other seeds.{quick} Ranks: 1 is best; "level" counts the worlds where the difference from '
+        "the best is within its paired 95 % interval."
+    )
+
+
+def overview(content: dict[str, Any]) -> str:
+    """A table of all policies: mean rank, time and memory."""
+    rows = ["| policy | mean rank | worlds | level with the best | µs a round | memory |", "|---|---:|---:|---:|---:|---:|"]
+    for row in content["policies"]:
+        if row["mean_rank"] is None:
+            rows.append(f"| {row['policy']} | – | 0 of {row['worlds']} | – | – | – |")
+            continue
+        memory = memory_range(row["bytes"])
+        cells = [row["policy"], f"{row['mean_rank']:.1f}", f"{row['ran']} of {row['worlds']}", row["level_with_best"]]
+        rows.append(f"| {' | '.join(map(str, cells))} | {row['micros']:.1f} | {memory} |")
+    return "\n".join(rows)
+
+
+def rank_table(content: dict[str, Any]) -> str:
+    """A table of ranks, policies by worlds; bold means level with the best."""
+    worlds = content["worlds"]
+    rows = [f"| policy | {' | '.join(world['world'] for world in worlds)} |", "|---|" + "---:|" * len(worlds)]
+    for row in content["policies"]:
+        cells = []
+        for world in worlds:
+            found = next(entry for entry in world["policies"] if entry["policy"] == row["policy"])
+            cells.append(note(content, found["does_not_fit"]) if "does_not_fit" in found else _rank(found))
+        rows.append(f"| {row['policy']} | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def reasons(content: dict[str, Any]) -> list[str]:
+    """The reasons why policies did not fit, each once."""
+    entries = [entry for world in content["worlds"] for entry in world["policies"]]
+    return list(dict.fromkeys(entry["does_not_fit"] for entry in entries if "does_not_fit" in entry))
+
+
+def note(content: dict[str, Any], reason: str) -> str:
+    """The mark of a policy that did not fit, with the number of its footnote."""
+    return f"does not fit ({reasons(content).index(reason) + 1})"
+
+
+def footnotes(content: dict[str, Any]) -> str:
+    """The reasons, numbered."""
+    return "\n".join(f"{k}. Does not fit: {reason}" for k, reason in enumerate(reasons(content), start=1))
+
+
+def edge(entry: dict[str, Any]) -> str:
+    """A remark on settings whose best value is the first or last that was tried."""
+    return f" (at the edge: {', '.join(entry['at_edge'])})" if entry["at_edge"] else ""
+
+
+def world_table(world: dict[str, Any]) -> str:
+    """A table of all policies in one world."""
+    rows = [
+        f"| rank | policy | {world['measure']} | 95 % interval | µs a round | memory | settings |",
+        "|---:|---|---:|---:|---:|---:|---|",
+    ]
+    for entry in world["policies"]:
+        if "does_not_fit" in entry:
+            rows.append(f"| – | {entry['policy']} | does not fit | | | | |")
+            continue
+        mean, low, high = numbers(entry)
+        cells = [f"{entry['micros']:.1f}", memory(entry["bytes"]), f"`{describe(entry['settings'])}`{edge(entry)}"]
+        rows.append(f"| {_rank(entry)} | {entry['policy']} | {mean} | {low} – {high} | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def scale(world: dict[str, Any]) -> str:
+    """Rounds, and seeds and rounds of tuning, in words."""
+    tuning = f"tuned on {len(world['tuning_seeds'])} other seeds"
+    if world["tuning_rounds"] != world["rounds"]:
+        tuning += f" of {world['tuning_rounds']:,} rounds"
+    return f"{world['rounds']:,} rounds, {tuning}"
+
+
+def numbers(entry: dict[str, Any]) -> tuple[str, str, str]:
+    """Mean, low and high as text: hits in per cent where there are hits."""
+    found = entry.get("hits") or entry["regret"]
+    texts = [
+        ("–" if v is None else f"{v:.2%}" if "hits" in entry else f"{v:.1f}")
+        for v in (found["mean"], found["low"], found["high"])
+    ]
+    return texts[0], texts[1], texts[2]
+
+
+def memory(size: float) -> str:
+    """A number of bytes as text.
+
+    >>> memory(20_480), memory(3_500_000)
+    ('20 kB', '3.5 MB')
+    """
+    for factor, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size >= factor:
+            return f"{size / factor:.1f} {name}" if size < 10 * factor else f"{size / factor:.0f} {name}"
+    return f"{size:.0f} B"
+
+
+def memory_range(sizes: list[int]) -> str:
+    """The least and the largest memory over worlds, as text."""
+    low, high = map(memory, sizes)
+    return low if low == high else f"{low} – {high}"
+
+
+def _rank(entry: dict[str, Any]) -> str:
+    text = f"{entry['rank']:g}"
+    return f"**{text}**" if entry["level"] else text

@@ -1,0 +1,44 @@
+"""The table of all figures, in the order of the paper and of the report."""
+
+from __future__ import annotations
+
+from . import (
+    controls,
+    coverage,
+    delays,
+    estimation,
+    learned_graphs,
+    newcomers,
+    real_data,
+    regret_curves,
+    sweeps,
+    theory,
+)
+from .figure_parts import Figure
+
+FIGURES: dict[str, Figure] = {
+    figure.name: figure
+    for figure in (
+        theory.DELTA_SMOOTHNESS_FIGURE,
+        theory.PSI_TIME_FIGURE,
+        *regret_curves.FAMILY_FIGURES,
+        *sweeps.SWEEP_FIGURES,
+        sweeps.SMOOTHNESS_GRAPHS_FIGURE,
+        estimation.APPROXIMATION_FIGURE,
+        estimation.NOISE_TERM_FIGURE,
+        sweeps.GRAPHS_FIGURE,
+        *real_data.RATINGS_FIGURES,
+        real_data.HISTOGRAMS_FIGURE,
+        coverage.COVERAGE_FIGURE,
+        regret_curves.FIXED_ARMS_FIGURE,
+        controls.ALPHA_FIGURE,
+        controls.CONTROLS_FIGURE,
+        delays.DELAYS_FIGURE,
+        theory.BOUND_FIGURE,
+        real_data.LASTFM_FIGURE,
+        newcomers.NEWCOMERS_FIGURE,
+        newcomers.NEWCOMERS_LASTFM_FIGURE,
+        learned_graphs.LEARNED_GRAPH_FIGURE,
+        learned_graphs.LEARNED_GRAPH_LASTFM_FIGURE,
+    )
+}

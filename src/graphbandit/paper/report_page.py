@@ -1,0 +1,169 @@
+"""The report as one self-contained page: verdicts first, then interactive figures."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import platform
+import time
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.resources import files as package_files
+from pathlib import Path
+from typing import Any
+
+from ..storage.atomic import write_text
+from .chart import Chart, as_json
+from .figure_parts import Claim, Data, Figure, ReproduceSettings
+
+
+@dataclass
+class FigureOutcome:
+    """A figure with data, claims and pictures, or with a sentence on the missing data set."""
+
+    figure: Figure
+    data: Data | None
+    claims: list[Claim]
+    pictures: dict[str, bytes]  # suffix → content
+    seconds: float
+    missing: str = ""
+    chart: Chart | None = None
+
+
+def write_report(path: Path, entries: list[FigureOutcome], settings: ReproduceSettings) -> None:
+    """Fill the template and write it."""
+    page = package_files(__package__) / "page"
+    parts = {
+        "style": (page / "page.css").read_text(encoding="utf-8"),
+        "script": (page / "page.js").read_text(encoding="utf-8"),
+        "summary": summary(entries, settings),
+        "verdicts": "\n".join(verdict_rows(entries)),
+        "figures": "\n".join(section(entry, settings) for entry in entries),
+        "about": about(entries, settings),
+        "charts": json.dumps({e.figure.name: as_json(e.chart) for e in entries if e.chart}, separators=(",", ":")).replace(
+            "</", "<\\/"
+        ),
+    }
+    text = (page / "template.html").read_text(encoding="utf-8")
+    for name, part in parts.items():
+        text = text.replace(f"{{{{{name}}}}}", part)
+    write_text(path, text)
+
+
+def summary(entries: list[FigureOutcome], settings: ReproduceSettings) -> str:
+    """How many claims of the paper were reproduced, and how many statements beyond it hold."""
+    sentences = []
+    for beyond, text in (
+        (False, "Of {total} claims of the paper, <b>{held} were reproduced</b> and {rest} were not."),
+        (True, "Beyond the paper, {held} of {total} statements hold."),
+    ):
+        verdicts = [c.holds for e in entries if e.figure.beyond == beyond for c in e.claims]
+        if verdicts:
+            sentences.append(text.format(total=len(verdicts), held=sum(verdicts), rest=len(verdicts) - sum(verdicts)))
+    if settings.quick or settings.runs < 10:
+        few = f"This is a quick look with {settings.runs} runs: many differences are smaller than their intervals."
+        sentences.append(f"<b>{few}</b>")
+    return " ".join(sentences)
+
+
+def verdict_rows(entries: list[FigureOutcome]) -> list[str]:
+    """One table row for each claim, with a link to its figure."""
+    rows = []
+    for entry in entries:
+        for claim in entry.claims:
+            rows.append(
+                f'<tr><td><a href="#{entry.figure.name}">{entry.figure.name}</a></td><td>{html.escape(claim.claim)}</td>'
+                f"<td>{verdict(entry, claim)}</td></tr>"
+            )
+    return rows
+
+
+def verdict(entry: FigureOutcome, claim: Claim) -> str:
+    """The verdict in words: only a claim of the paper can be "reproduced"."""
+    words = ("does not hold", "holds") if entry.figure.beyond else ("not reproduced", "reproduced")
+    return f'<span class="{"yes" if claim.holds else "no"}">{words[claim.holds]}</span>'
+
+
+def section(entry: FigureOutcome, settings: ReproduceSettings) -> str:
+    """A figure with its caption, downloads and claims."""
+    figure = entry.figure
+    head = (
+        f'<section id="{figure.name}"><h2>{html.escape(figure.title)}</h2><p class="caption">{html.escape(figure.caption)}</p>'
+    )
+    if entry.missing:
+        return f'{head}<p class="missing">{html.escape(entry.missing)}</p></section>'
+    inline = {
+        suffix: f"data:{kind};base64,{base64.b64encode(entry.pictures[suffix]).decode()}"
+        for suffix, kind in (("png", "image/png"), ("pdf", "application/pdf"))
+    }
+    links = " ".join(f'<a download="{figure.name}.{end}" href="{uri}">{end.upper()}</a>' for end, uri in inline.items())
+    picture = f'<img alt="{html.escape(figure.title)}" src="{inline["png"]}">'
+    drawing = f'<div class="chart" data-chart="{figure.name}"><noscript>{picture}</noscript></div>'
+    tools = f'<p class="tools">{links} <span>{entry.seconds:.1f} s</span> <code>{command(figure, settings)}</code></p>'
+    return f"{head}{drawing}{tools}{tuned(entry)}{''.join(claim_box(entry, claim) for claim in entry.claims)}</section>"
+
+
+def command(figure: Figure, settings: ReproduceSettings) -> str:
+    """The command that makes this figure with these settings."""
+    words = ["graphbandit reproduce", figure.name]
+    words += ["--quick"] * settings.quick + [f"--preset {settings.preset}"] * (settings.preset != "paper")
+    words += [f"--runs {settings.runs}"] * (settings.runs != (3 if settings.quick else 20)) + ["--data DIR"] * bool(
+        figure.sources
+    )
+    return " ".join(words)
+
+
+def tuned(entry: FigureOutcome) -> str:
+    """The values that tuning chose."""
+    values = (entry.data or {}).get("tuned")
+    if not values:
+        return ""
+    chosen = ", ".join(f"{name}: {'λ' if name == 'Gob.Lin' else 'α₂'} = {value}" for name, value in values.items())
+    return f'<p class="tuned">Tuned on separate seeds: {html.escape(chosen)}.</p>'
+
+
+def claim_box(entry: FigureOutcome, claim: Claim) -> str:
+    """Verdict, sentence, reason, and the numbers on request."""
+    reason = f"<p>{html.escape(claim.reason)}</p>" if claim.reason and not claim.holds else ""
+    return (
+        f'<details class="claim"><summary>{verdict(entry, claim)} {html.escape(claim.claim)}</summary>'
+        f"{reason}{evidence(claim.evidence)}</details>"
+    )
+
+
+def evidence(numbers: dict[str, Any]) -> str:
+    """The numbers behind a verdict as a small table; means with their intervals on one line."""
+    rows = "".join(
+        f"<tr><th>{html.escape(str(name))}</th><td>{html.escape(plain(value))}</td></tr>" for name, value in numbers.items()
+    )
+    return f'<table class="evidence">{rows}</table>'
+
+
+def plain(value: Any) -> str:
+    """A value as text."""
+    if isinstance(value, dict) and set(value) == {"mean", "low", "high"}:
+        return f"{value['mean']:g} ({value['low']:g} to {value['high']:g})"
+    if isinstance(value, dict):
+        return "; ".join(f"{name}: {plain(part)}" for name, part in value.items())
+    if isinstance(value, list):
+        return ", ".join(plain(part) for part in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def about(entries: list[FigureOutcome], settings: ReproduceSettings) -> str:
+    """Parameters, seeds, versions, time."""
+    rows = {
+        "algorithms": f"{settings.preset} form (paper: the printed formulas; released: what the published code computes)",
+        "scale": f"{settings.runs} runs, {settings.horizon} rounds"
+        + (", quick look: fewer values in sweeps and tuning" if settings.quick else ""),
+        "seeds": f"0 to {settings.runs - 1} reported; from 10000 on for tuning only ({2 if settings.quick else 10} of them)",
+        "worlds": "20 users, 5 features, 50 of 500 unit arms, γ = 7, σ = δ = 0.01, α = 1, unless a figure says otherwise",
+        "regret": "summed over users; the paper shows it per user, which is this divided by 20",
+        "intervals": "95 %, Student's t over runs; comparisons are paired over seeds; a claim holds when the interval says so",
+        "time": f"{sum(e.seconds for e in entries):.0f} s of computation for the figures",
+        "versions": ", ".join(f"{n} {version(n)}" for n in ("graphbandit", "numpy", "scipy", "numba", "matplotlib"))
+        + f", Python {platform.python_version()}",
+        "made": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+    }
+    return "".join(f"<tr><th>{name}</th><td>{html.escape(text)}</td></tr>" for name, text in rows.items())

@@ -1,0 +1,217 @@
+"""An update of AdaptiveGraphUCB: count every model's prediction error, then let all learn."""
+
+from __future__ import annotations
+
+from math import exp, log, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+from ...compute.arrays import Floats
+from ...compute.compiler import compiled
+from ...compute.linalg import cholesky, dot, invert_positive, multiply, quadratic_form, solve_cholesky
+from ...compute.observations import record
+from ..core.kernels import register
+from .evidence import (
+    ALONE,
+    EVERYONE,
+    GRAPH,
+    count_error,
+    fade_evidence,
+    log_evidence,
+    noise_variance,
+    write_log_evidence,
+    write_weights,
+)
+from .graph_models import Neighbourhood, Shown, average_neighbours, discount, empty_neighbourhood, learn, predict
+from .hierarchy import observe_hierarchy, replace_user
+from .mixture import AdaptiveState, sample, score
+
+LEVELS = (0.5, 0.9, 0.99)
+QUANTILES = (0.6744897501960817, 1.6448536269514722, 2.5758293035489004)  # of |N(0, 1)|, at these levels
+LARGEST_LOSS = 4.0  # nats; the most that one round can count against the graph in a user's gain
+
+
+class OwnSolutions(NamedTuple):
+    """What a user's own data say at every strength τ, with V = A_i + τ I."""
+
+    factor: Floats  # (k, d, d), Cholesky factor of V
+    z: Floats  # (k, d), V⁻¹x for the features x of the observation
+    own: Floats  # (k, d), V⁻¹b
+
+
+class Predictions(NamedTuple):
+    """What every model expects of one reward."""
+
+    mean: Floats  # (kinds, k)
+    growth: Floats  # (kinds, k), variance / σ²
+
+
+@compiled
+def update(state: AdaptiveState, user: int, x: Floats, reward: float) -> None:
+    """Count the prediction errors of all models, then let all of them learn."""
+    dim, n_strengths = x.shape[0], state.strength.shape[0]
+    neighbours = empty_neighbourhood(state.rho.shape[0] * n_strengths, dim)
+    average_neighbours(state.solver, state.seen, user, np.ones(neighbours.theta.shape[0]), neighbours)
+    solved = OwnSolutions(np.empty((n_strengths, dim, dim)), np.empty((n_strengths, dim)), np.empty((n_strengths, dim)))
+    solve_own(state, user, x, solved)
+    count_round(state, user, x, reward, neighbours, solved)
+    if state.keep < 1.0 and state.seen.visits[user] > 0:
+        discount_user(state, user)
+        solve_own(state, user, x, solved)
+    record(state.seen, user, x, reward)
+    state.common.updates[0] += 1
+    theta = np.empty(dim)
+    for k in range(n_strengths):
+        tau, z, own, q = state.strength[k], solved.z[k], solved.own[k], 1.0 + dot(x, solved.z[k])
+        if state.common.mean.shape[0] > 0:
+            observe_hierarchy(state.common, k, tau, z, q, reward - dot(x, own))
+        for slack in range(state.rho.shape[0]):
+            model = slack * n_strengths + k
+            for i in range(dim):
+                theta[i] = neighbours.theta[model, i]
+            solve_cholesky(solved.factor[k], theta)
+            for i in range(dim):  # V⁻¹(b + τ ρ Σ_j P_ij θ_j), and then with the new observation, by rank one
+                theta[i] = own[i] + tau * state.rho[slack] * theta[i]
+            surprise = (reward - dot(x, theta)) / q
+            for i in range(dim):
+                theta[i] += surprise * z[i]
+            learn(state.solver, state.seen, user, model, x, reward, theta)
+    state.rounds[0] += 1
+
+
+@compiled
+def solve_own(state: AdaptiveState, user: int, x: Floats, solved: OwnSolutions) -> None:
+    """Write, for every strength, the Cholesky factor of V = A_i + τ I, V⁻¹x and V⁻¹b."""
+    for k in range(state.strength.shape[0]):
+        cholesky(state.seen.gram[user], state.strength[k], solved.factor[k])
+        for i in range(x.shape[0]):
+            solved.z[k, i], solved.own[k, i] = x[i], state.seen.bias[user, i]
+        solve_cholesky(solved.factor[k], solved.z[k])
+        solve_cholesky(solved.factor[k], solved.own[k])
+
+
+@compiled
+def count_round(
+    state: AdaptiveState, user: int, x: Floats, reward: float, neighbours: Neighbourhood, solved: OwnSolutions
+) -> None:
+    """Add one round to the evidence of every model, the user's gain, the coverage and the trail."""
+    weight, fit = np.empty_like(state.evidence.squares), np.empty_like(state.evidence.squares)
+    write_log_evidence(state.evidence, fit)
+    write_weights(state.evidence, fit, state.best_only, weight)
+    predictions = Predictions(np.zeros_like(weight), np.ones_like(weight))
+    predict_all(state, user, x, neighbours, solved, predictions)
+    count_coverage(state, weight, predictions, reward)
+    with_graph, single = best_model(fit, GRAPH, weight.shape[0] - 1), best_model(fit, ALONE, ALONE)
+    before = fit[with_graph] - fit[single]
+    fade_evidence(state.evidence)
+    for kind in range(weight.shape[0]):
+        for k in range(weight.shape[1]):
+            count_error(state.evidence, kind, k, reward - predictions.mean[kind, k], predictions.growth[kind, k])
+    # While the noise level is hardly known, one error can shift the evidence of all earlier rounds.
+    # Cap the loss, so that an early shift is not attributed to one user.
+    after = log_evidence(state.evidence, *with_graph) - log_evidence(state.evidence, *single)
+    state.gain[user] += max(after - before, -LARGEST_LOSS)
+    record_trail(state, weight)
+
+
+@compiled
+def predict_all(
+    state: AdaptiveState, user: int, x: Floats, neighbours: Neighbourhood, solved: OwnSolutions, predictions: Predictions
+) -> None:
+    """Write what every model expects of the reward of x."""
+    mean, growth = predictions.mean, predictions.growth
+    for k in range(state.strength.shape[0]):
+        tau, z, own = state.strength[k], solved.z[k], solved.own[k]
+        mean[ALONE, k] = dot(x, own)
+        growth[ALONE, k] = 1.0 + dot(x, z)
+        if state.common.mean.shape[0] > 0:
+            mean[EVERYONE, k] = mean[ALONE, k] + tau * dot(z, state.common.mean[k])
+            growth[EVERYONE, k] = growth[ALONE, k] + tau * tau * max(0.0, quadratic_form(state.common.inverse[k], z))
+        shown = Shown(tau, x, z, own)
+        predict(state.solver, user, k, state.rho, shown, neighbours, mean[GRAPH:, k], growth[GRAPH:, k])
+
+
+@compiled
+def count_coverage(state: AdaptiveState, weight: Floats, predictions: Predictions, reward: float) -> None:
+    """Count the levels whose central interval under the mixture contains the reward."""
+    mean, square = 0.0, 0.0
+    for kind in range(weight.shape[0]):
+        for k in range(weight.shape[1]):
+            predicted = predictions.mean[kind, k]
+            variance = noise_variance(state.evidence, kind, k) * predictions.growth[kind, k]
+            mean += weight[kind, k] * predicted
+            square += weight[kind, k] * (variance + predicted**2)
+    deviation = abs(reward - mean) / sqrt(max(square - mean * mean, 1e-300))
+    for level in range(len(QUANTILES)):
+        state.inside[level] += deviation <= QUANTILES[level]
+
+
+@compiled
+def best_model(fit: Floats, first: int, last: int) -> tuple[int, int]:
+    """Kind and strength of the model with the most evidence, of kinds `first` to `last`."""
+    chosen = (first, 0)
+    for kind in range(first, last + 1):
+        for k in range(fit.shape[1]):
+            if fit[kind, k] > fit[chosen]:
+                chosen = (kind, k)
+    return chosen
+
+
+@compiled
+def record_trail(state: AdaptiveState, weight: Floats) -> None:
+    """At rounds 1, 2, 4, … record the weights and the effective strength, exp Σ weight · log τ."""
+    now, place = state.rounds[0] + 1, 0
+    while now > 1 and now % 2 == 0:
+        now //= 2
+        place += 1
+    if now != 1 or place >= state.trail.shape[0]:
+        return
+    log_strength = 0.0
+    state.trail[place, 2:] = 0.0
+    for kind in range(weight.shape[0]):
+        state.trail[place, 2 + min(kind, GRAPH)] += weight[kind].sum()
+        for k in range(weight.shape[1]):
+            log_strength += weight[kind, k] * log(state.strength[k])
+    state.trail[place, 0] = state.rounds[0] + 1
+    state.trail[place, 1] = exp(log_strength)
+
+
+@compiled
+def discount_user(state: AdaptiveState, user: int) -> None:
+    """Multiply the user's statistics by `keep`, and update all that is computed from them."""
+    gram, bias = state.seen.gram[user], state.seen.bias[user]
+    dim, n_common = bias.shape[0], state.common.mean.shape[0]
+    before = np.empty((n_common, dim, dim))
+    after, old, new = np.empty((dim, dim)), np.empty((n_common, dim)), np.empty(dim)
+    for k in range(n_common):
+        invert_positive(gram, state.strength[k], before[k])
+        multiply(before[k], bias, old[k])
+    for i in range(dim):
+        bias[i] *= state.keep
+        for j in range(dim):
+            gram[i, j] *= state.keep
+    for k in range(n_common):
+        invert_positive(gram, state.strength[k], after)
+        multiply(after, bias, new)
+        replace_user(state.common, k, state.strength[k], before[k], after, old[k], new)
+    discount(state.solver, state.seen, user, state.keep)
+
+
+@compiled
+def remove_from_common(state: AdaptiveState, user: int) -> None:
+    """Take a user's data out of the common vectors."""
+    gram, bias = state.seen.gram[user], state.seen.bias[user]
+    dim = bias.shape[0]
+    before, after, old, new = np.empty((dim, dim)), np.empty((dim, dim)), np.empty(dim), np.zeros(dim)
+    for k in range(state.common.mean.shape[0]):
+        tau = state.strength[k]
+        invert_positive(gram, tau, before)
+        multiply(before, bias, old)
+        for i in range(dim):
+            for j in range(dim):
+                after[i, j] = 1.0 / tau if i == j else 0.0
+        replace_user(state.common, k, tau, before, after, old, new)
+
+
+register(AdaptiveState, score=score, update=update, sample=sample)

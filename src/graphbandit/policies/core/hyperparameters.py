@@ -1,0 +1,48 @@
+"""Hyper-parameters are declared once: the signature of a policy names them, `ranges` limits them, `params` collects them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from ...graph import UserGraph
+from ...validate import NOT_NEGATIVE, POSITIVE, PROBABILITY, Range, check_all, count, one_of, optional
+from .policy_file import number_fields
+from .schedules import RADII
+
+NOT_HYPERPARAMETERS = ("self", "graph", "dim", "seed")
+COMMON_RANGES: dict[str, Range] = {
+    "ridge": POSITIVE,
+    "alpha": POSITIVE,
+    "sigma": NOT_NEGATIVE,
+    "delta": PROBABILITY,
+    "norm": optional(NOT_NEGATIVE),
+    "exploration": NOT_NEGATIVE,
+    "scale": optional(NOT_NEGATIVE),
+    "radius": one_of(RADII),
+}
+"""What means the same in every policy that has it."""
+
+
+def collect(policy: type, given: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str, Any]:
+    """The hyper-parameters of a policy, in the order of its signature, or a ValueError for one outside its range.
+
+    `given` holds the arguments of its `__init__`, graph and dim among them, as `locals()` gives them.
+    """
+    graph, dim = given["graph"], given["dim"]
+    if not isinstance(graph, UserGraph):
+        raise ValueError(f"graph must be a UserGraph (see graphbandit.graphs), but it is a {type(graph).__name__}.")
+    if not count().holds(dim):
+        raise ValueError(f"dim must be a positive integer, but it is {dim!r}.")
+    declared = given.get("__class__", policy)  # whose `__init__` it is: a class derived from it may have another one
+    params = {name: given[name] for name in inspect.signature(declared).parameters if name not in NOT_HYPERPARAMETERS}
+    check_all(params, ranges)
+    return params
+
+
+def build_state(kind: type, params: Mapping[str, Any], arrays: Mapping[str, Any]) -> Any:
+    """A state of these arrays; numbers that are not among them are the hyper-parameters of the same name, NaN for None."""
+    numbers = {name: number for name, number in number_fields(kind).items() if name not in arrays}
+    values = {name: float("nan") if params[name] is None else number(params[name]) for name, number in numbers.items()}
+    return kind(**arrays, **values)

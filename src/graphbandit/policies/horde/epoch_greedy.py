@@ -1,0 +1,162 @@
+"""Horde of bandits, epoch-greedy: the best posterior mean or, ever more rarely, any arm."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...compute.arrays import Floats, Ints
+from ...compute.compiler import compiled
+from ...compute.linalg import dot, normal_cdf
+from ...compute.observations import Observations, no_observations, record
+from ...graph import UserGraph
+from ...solvers.cg import CG
+from ...solvers.dense import Dense
+from ...solvers.selection import observe
+from ...storage import archive
+from ...validate import NOT_NEGATIVE
+from ..core.graph_changes import Changes
+from ..core.kernels import register
+from ..core.policy import Policy, Seed
+from . import random_field
+from .random_field import RANGES, FieldSolver
+
+
+class HordeEGState(NamedTuple):
+    """The posterior mean, and a clock for exploration."""
+
+    seen: Observations
+    solver: Dense | CG
+    rounds: Ints  # (1,), observations so far
+    rate: float
+
+
+@compiled
+def score(state: HordeEGState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
+    """The posterior mean; exploration does not depend on the arm."""
+    for a in range(arms.shape[0]):
+        mean[a] = dot(arms[a], state.solver.theta[user])
+        bonus[a] = 0.0
+
+
+@compiled
+def sample(state: HordeEGState, user: int, arms: Floats, normals: Floats, values: Floats) -> None:
+    """The means; if Φ(normal) is below the rate, 0 for all: the tie break then draws an arm."""
+    exploring = normal_cdf(normals[0]) < exploration_rate(state)
+    for a in range(arms.shape[0]):
+        values[a] = 0.0 if exploring else dot(arms[a], state.solver.theta[user])
+
+
+@compiled
+def exploration_rate(state: HordeEGState) -> float:
+    """min(1, rate t^-⅓) in round t."""
+    return float(min(1.0, state.rate * (1.0 + state.rounds[0]) ** (-1.0 / 3.0)))
+
+
+@compiled
+def update(state: HordeEGState, user: int, x: Floats, reward: float) -> None:
+    """A_i += x xᵀ, b_i += y x."""
+    record(state.seen, user, x, reward)
+    observe(state.solver, state.seen, user, x, reward)
+    state.rounds[0] += 1
+
+
+class HordeEpochGreedy(Policy):
+    """Epoch-greedy on a Gaussian Markov random field.
+
+    Chooses the arm with the best posterior mean or, with probability min(1, rate t^-⅓), any arm.
+    The estimate is that of `HordeTS`.
+
+    Parameters
+    ----------
+    strength, sigma
+        As in `HordeTS`; only strength sigma² matters.
+    rate : float
+        Multiplies the probability of exploring; 0 is greedy. The exponent is from the regret bound,
+        the constant is ours.
+    solver : {"auto", "dense", "cg"}
+        As in `HordeTS`: the mean of every round, or one for every `period` observations, solved
+        to 1e-8.
+    period : int, optional
+        For `cg`; n_users / 10 by default.
+
+    References
+    ----------
+    Vaswani, Schmidt & Lakshmanan 2017, "Horde of bandits using Gaussian Markov random fields".
+
+    Examples
+    --------
+    >>> from graphbandit import graphs
+    >>> policy = HordeEpochGreedy(graphs.from_edges([(0, 1)], n_users=3), 1, sigma=1.0, rate=0.0)
+    >>> policy.update(0, [1.0], 1.0)
+    >>> policy.recommend(1, [[-1.0], [1.0]])
+    1
+    """
+
+    State = HordeEGState
+    ranges = RANGES | {"rate": NOT_NEGATIVE}
+    edges_changed = False  # since K of the `cg` solver was computed
+
+    def __init__(
+        self,
+        graph: UserGraph,
+        dim: int,
+        *,
+        strength: float = 1.0,
+        sigma: float = 0.1,
+        rate: float = 1.0,
+        solver: FieldSolver = "auto",
+        period: int | None = None,
+        seed: Seed = 0,
+    ) -> None:
+        super().__init__(graph, dim, locals())
+        self.params["period"] = random_field.default_period(graph.n_users) if period is None else int(period)
+        self.state = self.build_state(
+            seen=no_observations(graph.n_users, self.dim),
+            solver=random_field.field_solver(self),
+            rounds=np.zeros(1, dtype=np.int64),
+        )
+
+    @property
+    def n_normals(self) -> int:
+        return 1
+
+    @property
+    def is_sampling(self) -> bool:
+        """False: the draw is a coin of known probability."""
+        return False
+
+    def choice_probabilities(self, user: int, arms: Floats, normals: Floats) -> Floats:
+        """(1 - ε) for the greedy choice, ε shared by all arms."""
+        rate = exploration_rate(self.state)
+        greedy = super().choice_probabilities(user, arms, np.full((1, 1), np.inf))
+        return (1.0 - rate) * greedy + rate / len(arms)
+
+    @property
+    def theta(self) -> Floats:
+        """(n_users, dim) the posterior mean, as a copy; with "cg" as of the last refresh."""
+        return np.array(self.state.solver.theta)
+
+    @property
+    def period(self) -> int:
+        return random_field.refresh_period(self)
+
+    def refresh(self) -> None:
+        random_field.solve_mean(self)
+
+    def user_rows(self) -> dict[str, Any]:
+        return random_field.field_rows(self)
+
+    def follow_graph(self, users: Ints, changes: Changes) -> None:
+        random_field.follow_graph(self, users, changes)
+
+    def estimates(self, users: Ints) -> Floats:
+        return np.asarray(self.state.solver.theta[users])
+
+    def pack(self) -> tuple[dict[str, Any], archive.Arrays]:
+        random_field.update_prior(self)
+        return super().pack()
+
+
+register(HordeEGState, score=score, update=update, sample=sample)

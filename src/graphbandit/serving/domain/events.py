@@ -1,0 +1,125 @@
+"""What can happen to a recommender. The state is a function of the events, and of nothing else
+(event sourcing).
+
+Bodies are JSON, so that the log can be read without this package. A user is a row, numbered in the
+order in which users were added. The features of an arm are a *version*: a row that never changes,
+so that a late reward is learned with the features that were shown.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from pydantic_core import from_json, to_json
+
+
+class EventKind(IntEnum):
+    """The number is what the store keeps."""
+
+    DECIDED = 1
+    REWARDED = 2
+    USER_PUT = 3
+    USER_DELETED = 4
+    EDGE_PUT = 5
+    EDGE_DELETED = 6
+    ARM_PUT = 7
+    ARM_DELETED = 8
+
+
+class Draft(NamedTuple):
+    """An event that is not in the log yet."""
+
+    kind: EventKind
+    at: int  # microseconds since 1970
+    body: str  # JSON
+    key: str | None = None  # unique in the log, so that a retry finds the event that it repeats
+    user: int | None = None  # row of the one user that it is about
+    items: int = 1  # decisions in the body; 1 for all other kinds
+
+
+class Event(NamedTuple):
+    """An event of the log."""
+
+    seq: int
+    kind: EventKind
+    at: int
+    body: str
+    key: str | None = None
+    user: int | None = None
+    items: int = 1
+    previous: int | None = None  # the user's event before this one: a linked list, so that a history needs no index
+
+
+class DecisionRecord(NamedTuple):
+    """One decision in the body of DECIDED, which is a list of these. Its id is the event's number
+    and its item in the list."""
+
+    user: int
+    candidates: list[int] | None  # versions; None if all arms were candidates
+    arms: list[int]  # versions that were shown, best first
+    mean: list[float]
+    bonus: list[float]
+    propensity: float  # probability that the first arm came first
+    best: float  # the largest mean among the candidates
+
+
+class RewardRecord(NamedTuple):
+    """The body of REWARDED. Repeats user and version of its decision, so that learning needs no
+    look-up."""
+
+    decision: int  # number of the event
+    item: int
+    place: int  # of the rewarded arm among the arms of the decision
+    value: float
+    user: int
+    version: int
+
+
+def encode(body: object) -> str:
+    """JSON of a body; every float is read back bit for bit."""
+    return to_json(body).decode()
+
+
+def decisions_in(body: str) -> list[DecisionRecord]:
+    """The body of DECIDED."""
+    return [DecisionRecord(*entry) for entry in from_json(body)]
+
+
+def reward_in(body: str) -> RewardRecord:
+    """The body of REWARDED."""
+    return RewardRecord(*from_json(body))
+
+
+def table_in(body: str) -> dict[str, Any]:
+    """The body of any other event."""
+    table: dict[str, Any] = from_json(body)
+    return table
+
+
+def decision_id(seq: int, item: int) -> str:
+    """The id of a decision in the API.
+
+    >>> decision_id(17, 0), parse_decision_id("17.0"), parse_decision_id("17.x")
+    ('17.0', (17, 0), None)
+    """
+    return f"{seq}.{item}"
+
+
+def parse_decision_id(text: str) -> tuple[int, int] | None:
+    """Number of the event and item in its list; None if no decision can have this id."""
+    seq, dot, index = text.partition(".")
+    if not dot or not (seq.isascii() and seq.isdecimal() and index.isascii() and index.isdecimal()):
+        return None
+    pair = int(seq[:20]), int(index[:20])
+    return pair if pair[0] < 2**63 and decision_id(*pair) == text else None
+
+
+def reward_key(seq: int, item: int, place: int) -> str:
+    """Key of a reward: every arm that was shown has at most one."""
+    return f"r{seq}.{item}.{place}"
+
+
+def request_key(key: str) -> str:
+    """Key of a request for recommendations, from its idempotency key."""
+    return f"k{key}"

@@ -1,0 +1,150 @@
+"""Explains recommendations: a user's own data, what its neighbours contribute, and what is
+uncertain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...compute.arrays import Floats
+from ...policies import AdaptiveGraphUCB, Policy, Stochastic
+from ...policies.adaptive.evidence import EVERYONE
+from ...policies.adaptive.graph_report import model_weights
+from .recommender import Recommender
+
+MOST_NEIGHBOURS = 50
+MOST_ARMS = 10
+
+
+def explanation(recommender: Recommender, user: str) -> dict[str, Any]:
+    """A user's own data, its neighbours' share of the estimate, and what is uncertain."""
+    row = recommender.row(user)
+    policy = learning_policy(recommender.policy)
+    table: dict[str, Any] = {"user": user, "own": {"rewards": learned_rewards(policy, row)}}
+    table["arms"] = best_arms(recommender, row)
+    table["neighbours"] = neighbours(recommender, row)
+    if isinstance(policy, AdaptiveGraphUCB):
+        theta, covariance = policy.moments(row)
+        table["estimate"] = theta.tolist()
+        table["shares"] = shares(policy, row, theta)
+        spread = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        table["uncertain"] = {
+            "overall": float(np.sqrt(np.mean(spread**2))),
+            "features": [{"feature": int(k), "sd": float(spread[k])} for k in np.argsort(-spread, kind="stable")[:5]],
+            "arms": most_uncertain(table["arms"]),
+        }
+    else:
+        table["uncertain"] = {"arms": most_uncertain(table["arms"])}
+    table["arms"] = table["arms"][:MOST_ARMS]
+    return table
+
+
+def learning_policy(policy: Policy) -> Policy:
+    """The policy that learns, without the wrapper that randomises its decisions."""
+    return policy.policy if isinstance(policy, Stochastic) else policy
+
+
+def learned_rewards(policy: Policy, row: int) -> int | None:
+    """How many rewards of a user have been learned; None for a policy that does not keep users
+    apart."""
+    try:
+        visits = policy.observations.visits
+    except AttributeError:  # it keeps no observations
+        return None
+    return int(visits[row]) if len(visits) >= policy.n_users else None
+
+
+def best_arms(recommender: Recommender, row: int) -> list[dict[str, Any]]:
+    """All arms, in the order in which the user would be shown them now."""
+    return [{"arm": arm, "mean": mean, "bonus": bonus} for arm, mean, bonus in recommender.ranked(row)]
+
+
+def most_uncertain(arms: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The arms with the largest bonus."""
+    return sorted(arms, key=lambda arm: -arm["bonus"])[:5]
+
+
+def shares(policy: AdaptiveGraphUCB, row: int, theta: Floats) -> dict[str, float]:
+    """Shares of the estimate that are due to the user's own data, to its neighbours and to all
+    users.
+
+    Every model's mean is V⁻¹(b + τ g): V⁻¹b comes from the user's own data, τV⁻¹g from the prior
+    mean g, which is that of its neighbours or of all users. The shares are the lengths of the three
+    parts, scaled to add up to 1; all are 0 before the first reward.
+    """
+    state = policy.state
+    weight = model_weights(state)
+    own, everyone = np.zeros(policy.dim), np.zeros(policy.dim)
+    for k, tau in enumerate(state.strength):
+        inverse = np.linalg.inv(state.seen.gram[row] + tau * np.eye(policy.dim))
+        own += weight[:, k].sum() * inverse @ state.seen.bias[row]
+        if len(state.common.mean):  # not every policy keeps models of this kind
+            everyone += weight[EVERYONE, k] * tau * inverse @ state.common.mean[k]
+    lengths = [float(np.linalg.norm(part)) for part in (own, theta - own - everyone, everyone)]
+    total = sum(lengths) or 1.0
+    return {name: length / total for name, length in zip(("own", "neighbours", "everyone"), lengths, strict=True)}
+
+
+def uncertainty(policy: Policy, row: int) -> float | None:
+    """Root mean square of the standard deviations of a user's estimate."""
+    policy = learning_policy(policy)
+    if not isinstance(policy, AdaptiveGraphUCB):
+        return None
+    covariance = policy.moments(row)[1]
+    return float(np.sqrt(max(0.0, np.trace(covariance) / policy.dim)))
+
+
+def neighbours(recommender: Recommender, row: int) -> list[dict[str, Any]]:
+    """The user's neighbours, largest weight first."""
+    policy = learning_policy(recommender.policy)
+    near = recommender.edges(row)
+    total = sum(weight for _, weight in near) or 1.0
+    return [
+        {
+            "user": recommender.names[other],
+            "weight": weight,
+            "share": weight / total,
+            "rewards": learned_rewards(policy, other),
+            "uncertainty": uncertainty(policy, other),
+        }
+        for other, weight in sorted(near, key=lambda edge: (-edge[1], edge[0]))[:MOST_NEIGHBOURS]
+    ]
+
+
+def neighbourhood(recommender: Recommender, user: str) -> dict[str, Any]:
+    """A user, its neighbours, and the edges among them, as nodes and edges of a drawing."""
+    row = recommender.row(user)
+    near = neighbours(recommender, row)
+    policy = learning_policy(recommender.policy)
+    own: dict[str, Any] = dict(user=user, rewards=learned_rewards(policy, row), uncertainty=uncertainty(policy, row))
+    nodes = [own, *({name: node[name] for name in own} for node in near)]
+    rows = {recommender.rows[node["user"]]: node["user"] for node in nodes}
+    edges = [
+        {"a": name, "b": rows[other], "weight": weight}
+        for one, name in rows.items()
+        for other, weight in recommender.edges(one)
+        if other in rows and one < other
+    ]
+    return {"user": user, "nodes": nodes, "edges": edges}
+
+
+def summary(recommender: Recommender) -> dict[str, Any]:
+    """Size of the state, and the evidence for and against the graph."""
+    policy = learning_policy(recommender.policy)
+    table: dict[str, Any] = {
+        "policy": type(policy).__name__,
+        "users": len(recommender.rows),
+        "arms": len(recommender.arms),
+        "edges": recommender.policy.graph.n_edges,
+        "events": recommender.seq,
+        "total_decisions": recommender.decisions,
+        "total_rewards": recommender.rewards,
+        "example": next(iter(recommender.rows), None),  # an id to look at, for someone who knows none
+        "evidence": None,
+    }
+    if isinstance(policy, AdaptiveGraphUCB):
+        report = policy.report().as_table()
+        misled = [entry | {"user": recommender.names[entry["user"]]} for entry in report["misled"][:20]]
+        table["evidence"] = report | {"misled": misled}
+    return table

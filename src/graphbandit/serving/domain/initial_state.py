@@ -1,0 +1,87 @@
+"""Initial graph, arms and policy, stored with the log so that it can be replayed alone."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ...compute.arrays import Floats
+from ...graph import UserGraph
+from ...policies import POLICIES, Policy, Stochastic
+from ...storage import archive
+from ...validate import LARGEST_FEATURE, check, one_of
+
+Attributes = Mapping[str, str]
+ARCHIVE_KIND = "beginning"  # part of the file format since 0.1.0
+
+
+@dataclass(frozen=True, eq=False)
+class InitialState:
+    """What a log starts from. Users are the ids of the graph; an arm has a name, a row of features,
+    and attributes."""
+
+    graph: UserGraph
+    arms: Sequence[str]
+    features: Floats  # (arms, dim)
+    attributes: Sequence[Attributes]  # of each arm, to filter by
+    policy: str = "adaptive"
+    params: Mapping[str, Any] = field(default_factory=dict)
+    epsilon: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check("policy", self.policy, one_of(POLICIES))
+        if "items" in inspect.signature(POLICIES[self.policy]).parameters:
+            raise ValueError(f"policy {self.policy!r} needs a fixed catalogue of items, but a service's arms change.")
+        if len(set(self.arms)) != len(self.arms):
+            raise ValueError("arms must have distinct names, but at least one occurs twice.")
+        if self.features.ndim != 2 or self.features.shape[1] == 0 or len(self.features) != len(self.arms):
+            raise ValueError(
+                f"features must have one row for each of {len(self.arms)} arms, but its shape is {self.features.shape}."
+            )
+        if not (np.abs(self.features) <= LARGEST_FEATURE).all():
+            raise ValueError(f"features must be finite and at most {LARGEST_FEATURE:g} in size.")
+
+    @property
+    def dim(self) -> int:
+        """Number of features."""
+        return int(self.features.shape[1])
+
+    @property
+    def users(self) -> list[str]:
+        """The ids of the graph's users, as strings."""
+        return [str(name) for name in self.graph.ids or range(self.graph.n_users)]
+
+    @property
+    def policy_class(self) -> type[Policy]:
+        """The class of the policy that `make_policy` returns."""
+        return Stochastic if self.epsilon else POLICIES[self.policy]
+
+    def make_policy(self) -> Policy:
+        """The policy before the first event. It knows users by row; the recommender knows their
+        names."""
+        inner: Any = POLICIES[self.policy]
+        policy: Policy = inner(UserGraph(self.graph.adjacency), self.dim, seed=self.seed, **self.params)
+        return Stochastic(policy, epsilon=self.epsilon, seed=self.seed) if self.epsilon else policy
+
+    def to_bytes(self) -> bytes:
+        """The archive that the store keeps."""
+        header = dict(policy=self.policy, params=dict(self.params), epsilon=self.epsilon, seed=self.seed)
+        header |= dict(users=self.users, arms=list(self.arms), attributes=[dict(entry) for entry in self.attributes])
+        matrix = self.graph.adjacency
+        arrays = {"features": self.features, "data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
+        return archive.to_bytes(ARCHIVE_KIND, header, arrays)
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> InitialState:
+        """Read what `to_bytes` wrote."""
+        header, arrays = archive.from_bytes(content, ARCHIVE_KIND, "the initial state of the log")
+        n = len(header["users"])
+        matrix = sparse.csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(n, n))
+        fields = {name: header[name] for name in ("arms", "attributes", "policy", "params", "epsilon", "seed")}
+        return cls(UserGraph(matrix, header["users"]), features=arrays["features"], **fields)

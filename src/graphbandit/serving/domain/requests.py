@@ -1,0 +1,72 @@
+"""What clients ask for: recommendations, as they arrive and resolved to rows, and rewards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+Filter = Mapping[str, Sequence[str]]
+"""Attribute: the values that make an arm eligible."""
+
+
+class AnyRequest(Protocol):
+    """What the recommender reads of a request; the body of an HTTP request has these fields as
+    well."""
+
+    @property
+    def user(self) -> str:
+        """Id of the user."""
+
+    @property
+    def candidates(self) -> Sequence[str] | None:
+        """Arms to choose from; None for all."""
+
+    @property
+    def where(self) -> Filter | None:
+        """Attributes that an arm must have."""
+
+    @property
+    def k(self) -> int:
+        """How many arms to show."""
+
+
+class Request(NamedTuple):
+    """A request in plain Python."""
+
+    user: str
+    candidates: Sequence[str] | None = None
+    where: Filter | None = None
+    k: int = 1
+
+
+class ResolvedRequest(NamedTuple):
+    """A request whose names have been looked up: user row and eligible arm versions."""
+
+    user: int  # row
+    versions: list[int]
+    k: int  # at most the number of versions
+    is_all: bool  # whether the versions are simply all arms
+
+
+class AnyReward(Protocol):
+    """What is read of a reward; the body of an HTTP request has these fields as well."""
+
+    @property
+    def decision(self) -> str:
+        """Id of the decision."""
+
+    @property
+    def value(self) -> float:
+        """What it earned."""
+
+    @property
+    def arm(self) -> str | None:
+        """Which of the arms shown; None for the first."""
+
+
+class Reward(NamedTuple):
+    """A reward in plain Python."""
+
+    decision: str
+    value: float
+    arm: str | None = None

@@ -1,0 +1,12 @@
+"""The HTTP interface and the page.
+
+| module | what is in it |
+|---|---|
+| `app` | the FastAPI application: every route |
+| `schemas` | bodies of requests and responses; their limits are part of the OpenAPI document |
+| `batching` | recommendations and rewards that arrive together are decided and written together |
+| `fast_path` | a protocol below ASGI that takes recommendations and rewards straight from the connection |
+| `guard` | host, token, rate and size of every request; counts and logs it afterwards |
+| `responses` | responses as bytes, and errors in one form |
+| `dashboard` | serves the files of `page/`, with their Content-Security-Policy |
+"""

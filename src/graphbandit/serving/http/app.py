@@ -1,0 +1,305 @@
+"""The HTTP interface, as a FastAPI application around a runtime."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, Literal
+
+from fastapi import FastAPI, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from fastapi.routing import APIRoute
+from pydantic_core import to_json
+
+from ... import __version__
+from ..domain import explain, proposals, recommender
+from ..domain.errors import InvalidRequest, UnknownName
+from ..domain.history import history
+from ..domain.proposals import ProposedChange
+from ..operations import export
+from ..operations.runtime import Runtime
+from .batching import Batcher
+from .dashboard import add_page
+from .responses import EXPECTED, Handler, HttpResponse, error_response, handler
+from .schemas import (
+    ArmBody,
+    BatchAnswer,
+    BatchRequest,
+    ChangeAnswer,
+    DecisionAnswer,
+    EdgeBody,
+    PathId,
+    Problems,
+    RewardAnswer,
+    Rewards,
+    SingleRequest,
+    UserBody,
+)
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    401: {"model": Problems, "description": "No token, or a wrong one."},
+    404: {"model": Problems, "description": "A user, arm, edge or decision that does not exist."},
+    413: {"model": Problems, "description": "The body is too large."},
+    415: {"model": Problems, "description": "The body is not JSON."},
+    422: {"model": Problems, "description": "Something is wrong with a field, which is named."},
+    429: {"model": Problems, "description": "Too many requests."},
+    503: {"model": Problems, "description": "The store cannot be used now, or the service is starting; try again."},
+}
+
+
+def create_app(runtime: Callable[[], Runtime], on_failure: Callable[[], None] = lambda: None) -> FastAPI:
+    """The application; `runtime` is called once the event loop runs."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.runtime = runtime()
+        starting = asyncio.create_task(app.state.runtime.run(on_failure))
+        yield
+        await asyncio.gather(starting, return_exceptions=True)
+        await app.state.runtime.stop()
+
+    app = FastAPI(
+        title="graphbandit",
+        version=__version__,
+        summary="Recommendations to users who are joined by a graph.",
+        lifespan=lifespan,
+        separate_input_output_schemas=False,
+    )
+    add_errors(app)
+    add_decisions(app)
+    add_changes(app)
+    add_views(app)
+    add_health(app)
+    add_export(app)
+    add_page(app)
+    return app
+
+
+def add_errors(app: FastAPI) -> None:
+    """Give all errors one form."""
+
+    async def respond(_: Request, error: Exception) -> Response:
+        return as_response(error_response(error))
+
+    for kind in EXPECTED:
+        app.add_exception_handler(kind, respond)
+
+
+def as_response(response: HttpResponse) -> Response:
+    """A response in the framework's form."""
+    return Response(response.body, response.status, dict(response.headers), media_type="application/json")
+
+
+FAST_PATHS = ("/v1/recommendations", "/v1/rewards")
+"""POST requests to these paths may be taken below the framework, which would take longer than the
+decision."""
+
+
+def fast_handlers(app: FastAPI) -> dict[str, Handler]:
+    """Path: the handler of a POST request to it."""
+    return {path: app.state.handlers[path] for path in FAST_PATHS}
+
+
+def add_decisions(app: FastAPI) -> None:
+    """Recommendation and reward endpoints. Their handlers also serve the fast path."""
+    batcher = Batcher(lambda: app.state.runtime)
+    app.state.handlers = {
+        "/v1/recommendations": handler(SingleRequest, batcher.recommend),
+        "/v1/recommendations/batch": handler(BatchRequest, batcher.recommend_batch),
+        "/v1/rewards": handler(Rewards, batcher.reward),
+    }
+
+    # What follows describes the endpoints in the OpenAPI document; `HandlerRoute` calls the
+    # handlers above instead.
+
+    async def recommend(body: SingleRequest) -> None:
+        """Choose arms for a user. The decision is in the log when the answer arrives."""
+
+    async def recommend_batch(body: BatchRequest) -> None:
+        """Choose arms for many users at once."""
+
+    async def reward(body: Rewards) -> None:
+        """Say what decisions earned: one reward, or a list. Repeating it is harmless, and there is
+        no deadline."""
+
+    settings: dict[str, Any] = dict(route_class_override=HandlerRoute, methods=["POST"], responses=ERRORS)
+    router = app.router
+    router.add_api_route("/v1/recommendations", recommend, response_model=DecisionAnswer, **settings)
+    router.add_api_route("/v1/recommendations/batch", recommend_batch, response_model=BatchAnswer, **settings)
+    router.add_api_route("/v1/rewards", reward, response_model=RewardAnswer, **settings)
+
+
+class HandlerRoute(APIRoute):
+    """A route whose signature is for the documentation only: the handler of its path takes the
+    request."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The function that answers a request."""
+
+        async def respond(request: Request) -> Response:
+            handle: Handler = request.app.state.handlers[self.path]
+            content_type, body = request.headers.get("content-type", "").encode(), await request.body()
+            answered: asyncio.Future[HttpResponse] = asyncio.get_running_loop().create_future()
+            handle(content_type, body, lambda response: None if answered.done() else answered.set_result(response))
+            return as_response(await answered)
+
+        return respond
+
+
+def add_changes(app: FastAPI) -> None:
+    """Endpoints that change users, edges and arms while the service runs."""
+
+    def state() -> recommender.Recommender:
+        found: recommender.Recommender = app.state.runtime.service.recommender
+        return found
+
+    async def change(proposal: ProposedChange) -> ChangeAnswer:
+        runtime: Runtime = app.state.runtime
+        [result] = await runtime.commit([proposal])
+        if isinstance(result, InvalidRequest):
+            raise result
+        return ChangeAnswer(event=result.seq)
+
+    @app.put("/v1/users/{user}", responses=ERRORS)
+    async def put_user(user: PathId, body: UserBody | None = None) -> ChangeAnswer:
+        """Add a user with its neighbours, or add neighbours of an existing user."""
+        return await change(proposals.put_user(state(), user, {} if body is None else body.edges))
+
+    @app.delete("/v1/users/{user}", responses=ERRORS)
+    async def delete_user(user: PathId) -> ChangeAnswer:
+        """Forget a user: its edges go, and what was learned from it."""
+        return await change(proposals.delete_user(state(), user))
+
+    @app.put("/v1/edges/{a}/{b}", responses=ERRORS)
+    async def put_edge(a: PathId, b: PathId, body: EdgeBody | None = None) -> ChangeAnswer:
+        """Connect two users, or change the weight of their edge."""
+        return await change(proposals.put_edge(state(), a, b, 1.0 if body is None else body.weight))
+
+    @app.delete("/v1/edges/{a}/{b}", responses=ERRORS)
+    async def delete_edge(a: PathId, b: PathId) -> ChangeAnswer:
+        """Remove the edge between two users."""
+        return await change(proposals.delete_edge(state(), a, b))
+
+    @app.put("/v1/arms/{arm}", responses=ERRORS)
+    async def put_arm(arm: PathId, body: ArmBody) -> ChangeAnswer:
+        """Add an arm, or replace its features and attributes. Rewards of earlier decisions are
+        learned with what was shown."""
+        return await change(proposals.put_arm(state(), arm, body.features, body.attributes))
+
+    @app.delete("/v1/arms/{arm}", responses=ERRORS)
+    async def delete_arm(arm: PathId) -> ChangeAnswer:
+        """Stop offering an arm. Rewards of earlier decisions are still learned."""
+        return await change(proposals.delete_arm(state(), arm))
+
+
+def add_views(app: FastAPI) -> None:
+    """Endpoints that read the state."""
+
+    @app.get("/v1/users/{user}", responses=ERRORS)
+    async def get_user(user: PathId) -> dict[str, Any]:
+        """A user, its neighbours, and how uncertain they are."""
+        return explain.neighbourhood(app.state.runtime.service.recommender, user)
+
+    @app.get("/v1/users/{user}/explanation", responses=ERRORS)
+    async def get_explanation(user: PathId) -> dict[str, Any]:
+        """A user's own data, its neighbours' share of the estimate, and what is uncertain."""
+        return explain.explanation(app.state.runtime.service.recommender, user)
+
+    @app.get("/v1/users/{user}/history", responses=ERRORS)
+    async def get_history(user: PathId, limit: Annotated[int, Query(ge=1, le=1000)] = 50) -> dict[str, Any]:
+        """The newest decisions and rewards of a user. A decision of a batch appears with its
+        reward."""
+        service = app.state.runtime.service
+        newest = int(service.recommender.latest[service.recommender.row(user)])
+        events = await asyncio.to_thread(service.store.history, newest, limit)
+        return {"user": user, "events": history(service.recommender, events)}
+
+    @app.get("/v1/arms/{arm}", responses=ERRORS)
+    async def get_arm(arm: PathId) -> dict[str, Any]:
+        """An arm as it is now."""
+        state = app.state.runtime.service.recommender
+        version = state.version(arm)
+        return {"arm": arm, "features": state.features[version].tolist(), "attributes": state.attributes[version]}
+
+    @app.get("/v1/edges/{a}/{b}", responses=ERRORS)
+    async def get_edge(a: PathId, b: PathId) -> dict[str, Any]:
+        """The weight of an edge."""
+        state = app.state.runtime.service.recommender
+        weight = state.weight(state.row(a, "a"), state.row(b, "b"))
+        if not weight:
+            raise UnknownName("b", f"there is no edge between {a!r} and {b!r}.")
+        return {"a": a, "b": b, "weight": weight}
+
+    @app.get("/v1/stats", responses=ERRORS)
+    async def stats(
+        series: Literal["seconds", "minutes"] | None = None, points: Annotated[int | None, Query(ge=10, le=1440)] = None
+    ) -> Response:
+        """What has happened since the start, and the evidence for the graph: what the page shows.
+
+        `series`: only this one; without it, both. `points`: merge steps of time until there are at
+        most so many.
+        """
+        runtime: Runtime = app.state.runtime
+        table = runtime.stats.table(series, points) | explain.summary(runtime.service.recommender)
+        return Response(to_json(table | {"trouble": runtime.trouble}), media_type="application/json")
+
+    @app.get("/v1/state", responses=ERRORS)
+    async def state() -> dict[str, Any]:
+        """Number of the last event and a hash of the whole state, which a replay of the log must
+        reproduce."""
+        runtime: Runtime = app.state.runtime
+        header, arrays = await runtime.copy_state(runtime.service)
+        return {"event": header["seq"], "sha256": await asyncio.to_thread(recommender.digest, header, arrays)}
+
+
+def add_export(app: FastAPI) -> None:
+    """Endpoints that export the log, for evaluation."""
+    parquet = "application/vnd.apache.parquet"
+    content: dict[int | str, dict[str, Any]] = {200: {"content": {parquet: {}}, "description": "A Parquet file."}}
+    settings: dict[str, Any] = dict(response_class=Response, responses=ERRORS | content)
+
+    @app.get("/v1/export/decisions.parquet", **settings)
+    async def decisions() -> Response:
+        """Every decision: user, arms, scores, propensity, candidates."""
+        return StreamingResponse(export.decisions(app.state.runtime.service), media_type=parquet)
+
+    @app.get("/v1/export/rewards.parquet", **settings)
+    async def rewards() -> Response:
+        """Every reward, with the features of what was shown: a log that `graphbandit diagnose`
+        reads."""
+        return StreamingResponse(export.rewards(app.state.runtime.service), media_type=parquet)
+
+    @app.get("/v1/export/arms.parquet", **settings)
+    async def arms() -> Response:
+        """Every version of every arm, by which decisions name their candidates, and the time in
+        which it was offered."""
+        service = app.state.runtime.service
+        columns = export.arm_columns(service.recommender)
+        content = await asyncio.to_thread(export.arm_table, service.store, columns, service.recommender.seq)
+        return Response(content, media_type=parquet)
+
+
+def add_health(app: FastAPI) -> None:
+    """Endpoints for monitoring."""
+
+    @app.get("/health")
+    async def health() -> dict[str, str]:
+        """The process runs."""
+        return {"status": "alive"}
+
+    @app.get("/ready", responses={503: ERRORS[503]})
+    async def ready() -> dict[str, str]:
+        """Requests would be answered."""
+        await app.state.runtime.check()
+        return {"status": "ready"}
+
+    @app.get("/metrics", response_class=Response)
+    async def metrics() -> Response:
+        """Counters for Prometheus."""
+        runtime: Runtime = app.state.runtime
+        if runtime.trouble is None:
+            state = runtime.service.recommender
+            runtime.stats.gauges |= {"users": len(state.rows), "arms": len(state.arms), "events": state.seq}
+        runtime.stats.gauges["ready"] = float(runtime.trouble is None)
+        return Response(runtime.stats.prometheus(), media_type="text/plain; version=0.0.4")

@@ -1,0 +1,15 @@
+"""What runs a service: settings, input files, the service itself, statistics, export, a client.
+
+| module | what is in it |
+|---|---|
+| `settings` | all settings, from flags, the environment and a TOML file |
+| `input_files` | graphs and arms from CSV and Parquet files |
+| `recommendation_service` | the service without HTTP: decide, log, apply, count; replay of the log |
+| `runtime` | the service inside an event loop: background start, group commit, snapshots |
+| `stats` | counters, time series and latencies, for the page and for Prometheus |
+| `json_logs` | logging as JSON lines |
+| `warmup` | compiles what later requests need |
+| `export` | the log as Parquet |
+| `client` | a client for Python programs |
+| `demo_population` | simulated users for `graphbandit serve --demo` |
+"""

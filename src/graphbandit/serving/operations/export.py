@@ -1,0 +1,173 @@
+"""The log as Parquet, streamed: each page of events is converted and sent before the next one is
+read."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ..domain.events import Event, EventKind, decision_id, decisions_in, reward_in, table_in
+from ..domain.recommender import Recommender
+from ..store.event_store import EventStore
+from .recommendation_service import RecommendationService
+
+Columns = dict[str, list[Any]]
+
+
+class Chunks(io.RawIOBase):
+    """A write-only file whose content can be taken out in pieces."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: list[bytes] = []
+
+    def writable(self) -> bool:
+        """True."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """Keep a copy of the data."""
+        self._parts.append(bytes(data))
+        return len(self._parts[-1])
+
+    def take(self) -> bytes:
+        """What was written since the last call."""
+        parts, self._parts = self._parts, []
+        return b"".join(parts)
+
+
+def decision_schema() -> Any:
+    """Columns of decisions.parquet."""
+    import pyarrow as pa
+
+    numbers = pa.list_(pa.float64())
+    return pa.schema(
+        [
+            ("decision", pa.string()),
+            ("time", pa.timestamp("us", tz="UTC")),
+            ("user", pa.string()),
+            ("arm", pa.string()),  # the first arm shown
+            ("propensity", pa.float64()),  # of the first arm
+            ("arms", pa.list_(pa.string())),
+            ("mean", numbers),
+            ("bonus", numbers),
+            ("version", pa.int64()),  # row of arms.parquet with the features of `arm`
+            ("candidates", pa.list_(pa.int64())),  # rows of arms.parquet; null if all arms were candidates
+        ]
+    )
+
+
+def decision_columns(state: Recommender, events: Sequence[Event]) -> Columns:
+    """One row for each decision."""
+    columns: Columns = {name: [] for name in decision_schema().names}
+    for event in events:
+        for index, decision in enumerate(decisions_in(event.body)):
+            arms = [state.versions[version] for version in decision.arms]
+            row = (decision_id(event.seq, index), event.at, state.names[decision.user], arms[0], decision.propensity)
+            row = (*row, arms, decision.mean, decision.bonus, decision.arms[0], decision.candidates)  # type: ignore[assignment]
+            for column, value in zip(columns.values(), row, strict=True):
+                column.append(value)
+    return columns
+
+
+def reward_schema(dim: int) -> Any:
+    """Columns of rewards.parquet, which `graphbandit diagnose` can read as a log."""
+    import pyarrow as pa
+
+    fields = [("decision", pa.string()), ("time", pa.timestamp("us", tz="UTC")), ("user", pa.string()), ("arm", pa.string())]
+    fields += [("place", pa.int64()), ("version", pa.int64()), ("reward", pa.float64())]
+    return pa.schema(fields + [(f"x{k}", pa.float64()) for k in range(dim)])
+
+
+def reward_columns(state: Recommender, events: Sequence[Event]) -> Columns:
+    """One row for each reward, with the features of what was shown."""
+    rewards = [reward_in(event.body) for event in events]
+    columns: Columns = {
+        "decision": [decision_id(reward.decision, reward.item) for reward in rewards],
+        "time": [event.at for event in events],
+        "user": [state.names[reward.user] for reward in rewards],
+        "arm": [state.versions[reward.version] for reward in rewards],
+        "place": [reward.place for reward in rewards],
+        "version": [reward.version for reward in rewards],
+        "reward": [reward.value for reward in rewards],
+    }
+    features = state.features[[reward.version for reward in rewards]]
+    return columns | {f"x{k}": features[:, k].tolist() for k in range(state.dim)}
+
+
+def arm_columns(state: Recommender) -> Columns:
+    """Every version of every arm, deleted ones included."""
+    newest = set(state.arms.values())
+    return {
+        "version": list(range(len(state.versions))),
+        "arm": list(state.versions),
+        "offered": [version in newest for version in range(len(state.versions))],
+        "features": state.features.tolist(),
+        "attributes": [list(entry.items()) for entry in state.attributes],
+    }
+
+
+def arm_spans(arms: Sequence[str], changes: Sequence[Event]) -> Columns:
+    """The time in which each version was offered, from the events that put and deleted arms; 1970
+    for the initial arms."""
+    first = len(arms) - sum(event.kind == EventKind.ARM_PUT for event in changes)  # version that an event put
+    since, until = [0] * first, list[int | None]([None] * len(arms))
+    newest = {arm: version for version, arm in enumerate(arms[:first])}
+    for event in changes:
+        before = newest.pop(table_in(event.body)["arm"], None)
+        if before is not None:
+            until[before] = event.at
+        if event.kind == EventKind.ARM_PUT:
+            newest[arms[len(since)]] = len(since)
+            since.append(event.at)
+    return {"since": since, "until": until}
+
+
+def arm_table(store: EventStore, columns: Columns, seq: int) -> bytes:
+    """arms.parquet: what `arm_columns` returned after event `seq`, with `since` and `until`; may be
+    called from any thread."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    changes = [event for page in store.read(until=seq, kinds=[EventKind.ARM_PUT, EventKind.ARM_DELETED]) for event in page]
+    moment = pa.timestamp("us", tz="UTC")
+    schema = pa.schema(
+        [
+            ("version", pa.int64()),
+            ("arm", pa.string()),
+            ("offered", pa.bool_()),
+            ("features", pa.list_(pa.float64())),
+            ("attributes", pa.map_(pa.string(), pa.string())),
+            ("since", moment),  # decisions that could choose it are not earlier,
+            ("until", moment),  # and earlier than this; null if it is still offered
+        ]
+    )
+    sink = io.BytesIO()
+    parquet.write_table(pa.table(columns | arm_spans(columns["arm"], changes), schema=schema), sink)
+    return sink.getvalue()
+
+
+def stream(
+    service: RecommendationService, kind: EventKind, schema: Any, columns: Callable[[Recommender, Sequence[Event]], Columns]
+) -> Iterator[bytes]:
+    """The events of one kind up to now, as the pieces of a Parquet file."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    sink = Chunks()
+    with parquet.ParquetWriter(pa.PythonFile(sink, mode="w"), schema) as writer:
+        for page in service.store.read(until=service.recommender.seq, kinds=[kind]):
+            writer.write_table(pa.table(columns(service.recommender, page), schema=schema))
+            yield sink.take()
+    yield sink.take()
+
+
+def decisions(service: RecommendationService) -> Iterator[bytes]:
+    """decisions.parquet."""
+    return stream(service, EventKind.DECIDED, decision_schema(), decision_columns)
+
+
+def rewards(service: RecommendationService) -> Iterator[bytes]:
+    """rewards.parquet."""
+    return stream(service, EventKind.REWARDED, reward_schema(service.recommender.dim), reward_columns)

@@ -1,0 +1,144 @@
+"""The service inside an event loop: started in the background, written to by group commit, saved in
+snapshots."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...storage.archive import Arrays
+from ..domain.errors import InvalidRequest
+from ..domain.proposals import Proposal
+from ..store.database import Unavailable
+from ..store.event_store import Receipt
+from ..store.group_commit import Callback, GroupCommit, result_of
+from .recommendation_service import Logged, RecommendationService
+from .stats import Stats
+
+logger = logging.getLogger("graphbandit.serving")
+NOT_RUNNING = "the service is starting or stopping"
+
+
+class Runtime:
+    """What the handlers of the HTTP interface call.
+
+    Parameters
+    ----------
+    start
+        Makes the service. Called in a thread, since compiling and replaying take time.
+    snapshot_every
+        Events between two snapshots.
+    when_ready
+        Called once requests are answered.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[], RecommendationService],
+        stats: Stats,
+        snapshot_every: int = 100_000,
+        when_ready: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.stats = stats
+        self.failed: BaseException | None = None  # why the service could not start
+        self._start, self._snapshot_every, self._when_ready = start, snapshot_every, when_ready
+        self._service: RecommendationService | None = None
+        self._group_commit: GroupCommit | None = None
+        self._saving: asyncio.Task[None] | None = None
+        self._copying = asyncio.Lock()
+
+    async def run(self, on_failure: Callable[[], None] = lambda: None) -> None:
+        """Start the service; `on_failure` is called if that fails."""
+        try:
+            self._service = await asyncio.to_thread(self._start)
+        except BaseException as error:
+            self.failed = error
+            on_failure()
+            raise
+        self._group_commit = GroupCommit(self._service.store, self._service, self._save_if_due)
+        gc.collect()
+        gc.freeze()  # names of users and compiled code live as long as the process: no collection needs to visit them again
+        gc.set_threshold(50_000, 20, 100)  # a batch makes thousands of objects, which reference counting alone frees
+        self._when_ready()
+
+    async def stop(self) -> None:
+        """Write what waits, write a snapshot, and leave the store."""
+        if self._service is None or self._group_commit is None:
+            return
+        service, self._service = self._service, None  # from here on requests are refused
+        await self._group_commit.stop()
+        if self._saving is not None:
+            await asyncio.gather(self._saving, return_exceptions=True)  # whatever it raised, the store is left
+        async with self._copying:  # events that were held for a copy have been applied
+            await asyncio.to_thread(service.close)
+
+    @property
+    def service(self) -> RecommendationService:
+        """The service; raises `Unavailable` unless it is running."""
+        if self._service is None:
+            raise Unavailable(NOT_RUNNING)
+        return self._service
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the service is not ready."""
+        if self._service is None or self._group_commit is None:
+            return NOT_RUNNING
+        return self._group_commit.trouble
+
+    def submit(self, made: Sequence[Proposal], done: Callback[list[Logged | InvalidRequest]]) -> None:
+        """Log, apply and count, as `RecommendationService.commit` does, together with everything
+        else that waits."""
+        service = self.service
+        if self._group_commit is None:
+            raise Unavailable(NOT_RUNNING)
+
+        def logged(receipts: list[Receipt] | Exception) -> None:
+            done(receipts if isinstance(receipts, Exception) else service.complete(made, receipts))
+
+        self._group_commit.submit([proposal.draft for proposal in made], logged)
+
+    async def commit(self, made: Sequence[Proposal]) -> list[Logged | InvalidRequest]:
+        """`submit`, for coroutines."""
+        return await result_of(lambda done: self.submit(made, done))
+
+    async def check(self) -> None:
+        """Raise `Unavailable` unless the store can be used. After trouble this tries to write, so
+        that a monitor ends it."""
+        await asyncio.to_thread(self.service.store.check)
+        if self.trouble is not None:
+            await self.commit([])
+
+    def _save_if_due(self) -> None:
+        service = self._service
+        if service is None:  # the last events, while the service stops
+            return
+        is_saving = self._saving is not None and not self._saving.done()
+        if service.recommender.seq - service.saved >= self._snapshot_every and not is_saving:
+            self._saving = asyncio.create_task(self._save(service))
+
+    async def copy_state(self, service: RecommendationService) -> tuple[dict[str, Any], Arrays]:
+        """A copy of the state, made in a thread. Meanwhile requests are answered, and what they
+        change is held back."""
+        async with self._copying:
+            group_commit = self._group_commit
+            assert group_commit is not None
+            group_commit.hold()
+            try:
+                return await asyncio.to_thread(service.recommender.pack)
+            finally:
+                await group_commit.release()
+
+    async def _save(self, service: RecommendationService) -> None:
+        header, arrays = await self.copy_state(service)
+        if not service.follows_log:
+            return
+        service.saved = header["seq"]
+        try:
+            await asyncio.to_thread(service.snapshots.write, header, arrays)
+            logger.info("snapshot written", extra={"events": header["seq"]})
+        except OSError as error:  # a full disk, for example; only the log has to be kept
+            logger.error("no snapshot could be written", extra={"reason": str(error)})

@@ -1,0 +1,233 @@
+"""Statistics since the start of the process: counters, time series and latencies, for the page and
+for Prometheus."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from ...compute.arrays import Floats, Ints
+
+BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
+"""Upper bounds of the latency histogram for Prometheus, in seconds."""
+BOUNDS = sorted({*BUCKETS, *np.geomspace(5e-5, 60.0, 78).tolist()})
+"""Upper bounds of our own histogram: each at most a fifth above the one before, and those of
+Prometheus among them."""
+WIDTHS = (1, 2, 5, 10, 30, 60, 120, 180, 300, 600, 1800, 3600, 7200, 14400, 28800)
+"""Seconds that one point of a curve may stand for."""
+RECENT_LATENCIES = 8192
+DECISIONS, REWARDS, TOTAL, SHORTFALL = range(4)
+Counts = npt.NDArray[np.int32]
+
+
+class TimeSeries:
+    """Sums and latency histograms of the last `size` steps of time, `step` seconds each, in a ring
+    buffer."""
+
+    def __init__(self, step: int, size: int) -> None:
+        self.step, self.size = step, size
+        self._sums = [[0.0] * 4 for _ in range(size)]
+        self._times = np.zeros((size, len(BOUNDS) + 1), dtype=np.int32)  # histogram of latencies
+        self._slot = [-1] * size  # which step of time a row is about
+
+    def at(self, moment: float) -> list[float]:
+        """The sums of the step that a moment lies in; add to them."""
+        slot = int(moment) // self.step
+        place = slot % self.size
+        if self._slot[place] != slot:
+            self._slot[place], self._sums[place] = slot, [0.0] * 4
+            self._times[place] = 0
+        return self._sums[place]
+
+    def add_latencies(self, moment: float, counts: Counts) -> None:
+        """Add a histogram to the step that a moment lies in; ignored if that step has left the
+        buffer."""
+        slot = int(moment) // self.step
+        place = slot % self.size
+        if self._slot[place] <= slot:
+            self.at(moment)
+            self._times[place] += counts
+
+    def steps(self, at: float) -> tuple[Ints, Floats, Counts]:
+        """The steps up to a moment, oldest first; their sums; their histograms."""
+        now = int(at) // self.step
+        held = np.array(self._slot)
+        slots = np.arange(max(now - self.size + 1, int(held[held >= 0].min(initial=now))), now + 1)
+        places = slots % self.size
+        there = (held[places] == slots)[:, None]
+        return slots, np.array(self._sums)[places] * there, self._times[places] * there
+
+    def table(self, at: float, points: int | None = None) -> dict[str, Any]:
+        """Columns, oldest step first; means and percentiles are None where nothing was counted.
+
+        With `points`, steps are merged until there are at most so many; incomplete ones are left
+        out.
+        """
+        (slots, sums, times), step = self.steps(at), self.step
+        if points is not None:
+            step = next((w for w in WIDTHS if w % step == 0 and len(slots) * step <= w * points), WIDTHS[-1])
+            slots, starts, sizes = np.unique(slots * self.step // step, return_index=True, return_counts=True)
+            whole = sizes * self.step == step
+            whole[-1] = len(slots) == 1  # it has not ended
+            slots, sums, times = slots[whole], np.add.reduceat(sums, starts)[whole], np.add.reduceat(times, starts)[whole]
+        counts = sums[:, REWARDS]
+        requests, (half, most) = times.sum(axis=1), percentiles(times, (50, 99)).round(3)
+        return {
+            "step": step,
+            "time": (slots * step).tolist(),
+            "decisions": sums[:, DECISIONS].astype(int).tolist(),
+            "rewards": counts.astype(int).tolist(),
+            "mean_reward": _known(sums[:, TOTAL] / np.maximum(counts, 1), counts),
+            "regret_proxy": _known(sums[:, SHORTFALL] / np.maximum(counts, 1), counts),
+            "latency_p50_ms": _known(half, requests),
+            "latency_p99_ms": _known(most, requests),
+        }
+
+
+def percentiles(counts: Counts, shares: Sequence[int]) -> Floats:
+    """(shares, rows) percentiles of the histogram in each row, in milliseconds, interpolated
+    between two bounds.
+
+    >>> counts = np.zeros((1, len(BOUNDS) + 1), dtype=np.int32)
+    >>> counts[0, BOUNDS.index(0.002)] = 10  # ten requests that took 1.9 to 2 ms
+    >>> percentiles(counts, (50, 100)).round(2)
+    array([[1.95],
+           [2.  ]])
+    """
+    below, rows = np.cumsum(counts, axis=1), np.arange(len(counts))
+    lows, highs = np.array([0.0, *BOUNDS]), np.array([*BOUNDS, BOUNDS[-1]])  # more than a minute counts as one
+    found = np.empty((len(shares), len(counts)))
+    for k, share in enumerate(shares):
+        rank = share * below[:, -1]  # in hundredths of a request: integers, which are compared exactly
+        place = (below < -(-rank // 100)[:, None]).sum(axis=1)
+        part = 1 - (below[rows, place] - rank / 100) / np.maximum(counts[rows, place], 1)
+        found[k] = 1e3 * (lows[place] + part * (highs[place] - lows[place]))
+    return found
+
+
+def _known(values: Floats, counts: npt.NDArray[Any]) -> list[float | None]:
+    """Values, and None where nothing was counted."""
+    return [value if n else None for value, n in zip(values.tolist(), counts.tolist(), strict=True)]
+
+
+class Stats(Collector):
+    """The statistics of a process. Only the event loop counts, so that there are no locks."""
+
+    def __init__(self) -> None:
+        self.started = time.time()
+        self.requests: Counter[tuple[str, int]] = Counter()  # (route, status)
+        self.decisions = self.rewards = self.duplicates = 0
+        self.total = self.shortfall = 0.0
+        self.seconds, self.minutes = TimeSeries(1, 600), TimeSeries(60, 1440)
+        self._latencies = np.zeros(RECENT_LATENCIES)
+        self._timed = 0
+        self._second = int(self.started)  # counted apart from the series, since this is done for every request
+        self._times = [0] * (len(BOUNDS) + 1)
+        self._answers = np.zeros(len(BOUNDS) + 1, dtype=np.int64)  # histogram of all other seconds
+        self._spent = 0.0
+        self.gauges: dict[str, float] = {}
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    def count_request(self, route: str, status: int, seconds: float) -> None:
+        """Count a request that has been answered."""
+        second = int(time.time())
+        if second != self._second:
+            self._next_second(second)
+        self.requests[route, status] += 1
+        self._latencies[self._timed % RECENT_LATENCIES] = seconds
+        self._timed += 1
+        self._times[bisect_left(BOUNDS, seconds)] += 1
+        self._spent += seconds
+
+    def _next_second(self, second: int) -> None:
+        """Add what was counted to the series, and go on with this second."""
+        counts = np.array(self._times, dtype=np.int32)
+        for series in (self.seconds, self.minutes):
+            series.add_latencies(self._second, counts)
+        self._answers += counts
+        self._second, self._times = second, [0] * len(counts)
+
+    def count_decisions(self, n: int) -> None:
+        """Count decisions that are new in the log."""
+        if not n:
+            return
+        self.decisions += n
+        now = time.time()
+        for series in (self.seconds, self.minutes):
+            series.at(now)[DECISIONS] += n
+
+    def count_rewards(self, rewards: Sequence[tuple[float, float]], duplicates: int = 0) -> None:
+        """Count rewards that are new in the log, and duplicates. A new one is given as its value
+        and the largest expected reward among the candidates of its decision."""
+        self.duplicates += duplicates
+        if not rewards:
+            return
+        total = sum(value for value, _ in rewards)
+        shortfall = sum(best for _, best in rewards) - total
+        self.rewards += len(rewards)
+        self.total += total
+        self.shortfall += shortfall
+        now = time.time()
+        for series in (self.seconds, self.minutes):
+            sums = series.at(now)
+            sums[REWARDS] += len(rewards)
+            sums[TOTAL] += total
+            sums[SHORTFALL] += shortfall
+
+    def latency(self) -> dict[str, float | None]:
+        """Percentiles of the most recent requests, in milliseconds."""
+        seen = self._latencies[: min(self._timed, RECENT_LATENCIES)]
+        names = {"p50": 50, "p95": 95, "p99": 99}
+        return {name: round(float(np.percentile(seen, q)) * 1e3, 3) if len(seen) else None for name, q in names.items()}
+
+    def table(self, series: str | None = None, points: int | None = None) -> dict[str, Any]:
+        """Everything as JSON values, with one series, "seconds" or "minutes", or both if `series`
+        is None."""
+        at = time.time()
+        self._next_second(int(at))
+        _, recent, _ = self.seconds.steps(at)
+        both = {"seconds": self.seconds, "minutes": self.minutes}
+        return {
+            "uptime": round(at - self.started, 1),
+            "decisions": self.decisions,
+            "rewards": self.rewards,
+            "duplicates": self.duplicates,
+            "mean_reward": self.total / self.rewards if self.rewards else None,
+            "regret_proxy": self.shortfall / self.rewards if self.rewards else None,
+            "decisions_per_second": float(np.mean(recent[-11:-1, DECISIONS])) if len(recent) > 1 else 0.0,
+            "latency_ms": self.latency(),
+        } | {name: held.table(at, points) for name, held in both.items() if series in (None, name)}
+
+    def collect(self) -> Iterable[Metric]:
+        """Metrics for Prometheus."""
+        requests = CounterMetricFamily("graphbandit_requests", "Requests answered.", labels=["route", "status"])
+        for (route, status), n in self.requests.items():
+            requests.add_metric([route, str(status)], n)
+        yield requests
+        for name, n, text in (
+            ("decisions", self.decisions, "Decisions in the log since the start."),
+            ("rewards", self.rewards, "Rewards learned since the start."),
+            ("duplicate_rewards", self.duplicates, "Rewards that the log had already."),
+        ):
+            yield CounterMetricFamily(f"graphbandit_{name}", text, value=n)
+        yield GaugeMetricFamily("graphbandit_reward_sum", "Sum of the rewards learned since the start.", value=self.total)
+        for name, value in self.gauges.items():
+            yield GaugeMetricFamily(f"graphbandit_{name}", name.replace("_", " ").capitalize() + ".", value=value)
+        self._next_second(int(time.time()))
+        counts = np.cumsum(self._answers)[[*(BOUNDS.index(bound) for bound in BUCKETS), -1]].tolist()
+        pairs = [(str(bound), n) for bound, n in zip((*BUCKETS, "+Inf"), counts, strict=True)]
+        yield HistogramMetricFamily("graphbandit_request_seconds", "Latency of requests.", buckets=pairs, sum_value=self._spent)
+
+    def prometheus(self) -> bytes:
+        """The metrics in the text format of Prometheus."""
+        return generate_latest(self._registry)

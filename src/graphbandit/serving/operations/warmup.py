@@ -1,0 +1,68 @@
+"""Warm-up: compiles what the first requests do not need, so that no later request waits for the
+compiler.
+
+Changes of users and edges have kernels of their own. A policy may also switch to another solver
+when it has many users. Kernels are compiled when they are first called, which would block the event
+loop for many seconds.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+
+import numpy as np
+
+from ... import graphs
+from ...compute.compiler import COMPILER
+from ...policies import Policy
+from ...policies.core.decisions import Requests
+from ...solvers import DENSE_ROWS, fits_dense
+from ..domain.initial_state import InitialState
+
+logger = logging.getLogger("graphbandit.serving")
+
+
+def warm_up(initial: InitialState) -> None:
+    """Exercise every mutation on a small and a large policy to trigger compilation."""
+    start = time.perf_counter()
+    many = DENSE_ROWS // initial.dim + 2
+    for n in (3, many) if fits_dense(initial.graph, initial.dim) else (many,):
+        path = graphs.from_edges([(user, user + 1) for user in range(n - 1)], n_users=n)
+        _exercise(replace(initial, graph=path).make_policy(), n)
+    logger.info("warm-up finished", extra={"seconds": round(time.perf_counter() - start, 3)})
+
+
+def warm_up_in_background(initial: InitialState) -> None:
+    """Start a thread that warms up. A failure is logged; then the first changes are slow."""
+
+    def work() -> None:
+        try:
+            warm_up(initial)
+        except Exception:
+            logger.exception("the warm-up failed: the first changes may take long")
+
+    threading.Thread(target=work, name=COMPILER, daemon=True).start()
+
+
+def _exercise(policy: Policy, n: int) -> None:
+    one, arm = np.ones(1, dtype=np.int64), np.ones((1, policy.dim))
+    policy.decide_many(Requests(0 * one, arm, 0 * one, np.arange(2), one), np.random.default_rng(0))
+    policy.update_many([0], arm, [1.0])
+    moments = getattr(policy, "moments", None)
+    if moments is not None:
+        moments(0)
+    changes: list[Callable[[], object]] = [
+        lambda: policy.add_user({0: 1.0}),
+        lambda: policy.add_edge(0, 2),
+        lambda: policy.set_weight(0, 2, 2.0),
+        lambda: policy.remove_edge(0, 2),
+        lambda: policy.remove_user(n),
+    ]
+    for change in changes:
+        with suppress(ValueError):  # the policy refuses this change, or refused one that it depends on
+            change()

@@ -1,0 +1,144 @@
+"""Builds everything from the settings, and runs the server."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+
+from ..compute.compiler import compiling_aside
+from .domain.initial_state import InitialState
+from .domain.recommender import Recommender
+from .http.app import create_app, fast_handlers
+from .http.fast_path import FastPathProtocol
+from .http.guard import Guard
+from .operations import json_logs
+from .operations.demo_population import DemoPopulation
+from .operations.input_files import read_arms, read_graph
+from .operations.recommendation_service import RecommendationService
+from .operations.runtime import Runtime
+from .operations.settings import ServiceSettings, is_loopback
+from .operations.stats import Stats
+from .operations.warmup import warm_up, warm_up_in_background
+from .store.database import sqlite_path
+from .store.event_store import EventStore
+
+logger = logging.getLogger("graphbandit.serving")
+
+
+def read_initial_state(settings: ServiceSettings) -> InitialState | None:
+    """The initial state from the input files; None without files, which a store that has a log does
+    not need."""
+    if settings.graph is None and settings.arms is None:
+        return None
+    if settings.graph is None or settings.arms is None:
+        raise ValueError(f"{'graph' if settings.graph is None else 'arms'} is missing: a new store needs both files.")
+    graph = read_graph(settings.graph)
+    names, features, attributes = read_arms(settings.arms)
+    chosen: dict[str, Any] = dict(policy=settings.policy, params=settings.params, epsilon=settings.epsilon, seed=settings.seed)
+    return InitialState(graph, names, features, attributes, **chosen)
+
+
+def snapshot_folder(settings: ServiceSettings) -> Path:
+    """The folder of the snapshots."""
+    path = sqlite_path(settings.store)
+    if settings.snapshots is not None or path is None:
+        return settings.snapshots or Path("graphbandit-snapshots")
+    return path.with_name(f"{path.name}.snapshots")
+
+
+def build_app(
+    settings: ServiceSettings,
+    initial: InitialState | None,
+    on_failure: Callable[[], None],
+    when_ready: Callable[[InitialState], None] = lambda _: None,
+) -> tuple[FastAPI, Guard]:
+    """The application and its guard. Opens the store; `on_failure` is called if the service cannot
+    start later."""
+    store = EventStore(settings.store)
+    found = store.open(initial)
+    if initial is not None and found.to_bytes() != initial.to_bytes():
+        logger.warning("the store has a log already: its own graph, arms and policy are used, not those given now")
+    stats = Stats()
+
+    def start() -> RecommendationService:
+        return RecommendationService.restore(store, snapshot_folder(settings), found, stats)
+
+    app = create_app(lambda: Runtime(start, stats, settings.snapshot_every, lambda: when_ready(found)), on_failure)
+    tokens = settings.tokens()
+    guard = Guard(
+        app,
+        stats,
+        fast_handlers(app),
+        tokens=tokens,
+        rate=settings.rate,
+        largest_body=settings.largest_body,
+        only_local=not tokens and is_loopback(settings.host),
+    )
+    return app, guard
+
+
+def server_config(guard: Guard, settings: ServiceSettings) -> uvicorn.Config:
+    """The configuration of the web server."""
+    limits: dict[str, Any] = dict(timeout_graceful_shutdown=10, proxy_headers=False, server_header=False)
+    parts: dict[str, Any] = dict(http=FastPathProtocol, ws="none", log_config=None, access_log=False)
+    return uvicorn.Config(guard, host=settings.host, port=settings.port, **parts, **limits)
+
+
+def serve(settings: ServiceSettings, demo: bool = False) -> None:
+    """Run until a signal ends the process; raises whatever kept the service from starting."""
+    json_logs.set_up_logging(settings.log_level)
+    # uvicorn shuts down and then raises the signal again, which would end the process before it has
+    # cleaned up.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    if not demo:
+        _run(settings, read_initial_state(settings), None)
+        return
+    with TemporaryDirectory(prefix="graphbandit-demo-") as folder:
+        population = DemoPopulation(settings.seed)
+        own = replace(settings, store=f"sqlite:///{folder}/demo.db")
+        initial = population.initial_state(settings.policy, settings.seed, settings.epsilon, settings.params)
+        with compiling_aside(lambda: compile_for(initial)):  # a newcomer should not wait for the compiler
+            _run(own, initial, population)
+
+
+def compile_for(initial: InitialState) -> None:
+    """Compile what a service with this initial state needs, by warming up a copy of it."""
+    start = time.perf_counter()
+    try:
+        Recommender.new(initial).warm_up()
+        warm_up(initial)
+        logger.info("compiled", extra={"seconds": round(time.perf_counter() - start, 3)})
+    except Exception:  # a full disk, for example
+        logger.exception("the policy could not be compiled: it goes on as plain Python, slowly")
+
+
+def _run(settings: ServiceSettings, initial: InitialState | None, population: DemoPopulation | None) -> None:
+    settings.tokens()  # raises, if the file is wrong, before the store is touched
+    logger.info("settings", extra=settings.public())
+    servers: list[uvicorn.Server] = []
+
+    def end() -> None:
+        for running in servers:
+            running.should_exit = True
+
+    app, guard = build_app(settings, initial, end, warm_up_in_background if population is None else lambda _: None)
+    sys.setswitchinterval(0.0005)  # seconds: a whole group of requests waits while the writer thread waits for its turn
+    server = uvicorn.Server(server_config(guard, settings))
+    servers.append(server)
+    if population is not None:
+        tokens = settings.tokens()
+        population.start(f"http://{settings.host}:{settings.port}", tokens[0] if tokens else None)
+    server.run()
+    runtime: Runtime | None = getattr(app.state, "runtime", None)
+    if runtime is not None and runtime.failed is not None:
+        raise runtime.failed

@@ -1,0 +1,10 @@
+"""The event log in SQLite or PostgreSQL, and snapshots of the state that it leads to.
+
+| module | what is in it |
+|---|---|
+| `database` | addresses, connections, the lock that makes this process the only writer; `Unavailable`, `Occupied` |
+| `schema` | the SQL tables and their migrations |
+| `event_store` | `EventStore`: appends events, each key once, and reads them |
+| `group_commit` | the writer thread: all events that wait are written in one transaction |
+| `snapshots` | the state in files, so that a start need not replay the whole log |
+"""

@@ -1,0 +1,202 @@
+"""Group commit: all events that wait are written in one transaction, so that requests share the
+cost of a disk sync."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from typing import NamedTuple, Protocol, TypeVar
+
+from ..domain.events import Draft, Event, EventKind
+from .database import Occupied, Unavailable
+from .event_store import Appended, Receipt
+
+logger = logging.getLogger("graphbandit.serving")
+LONGEST_QUEUE = 20_000
+"""Drafts that may wait. More are refused (back-pressure), so that memory and delay stay bounded
+when the disk is slow."""
+ACKNOWLEDGED_ONCE_DURABLE = (EventKind.DECIDED, EventKind.REWARDED)
+"""Kinds acknowledged once durable, before they are applied."""
+DIVERGED = "the state does not follow the log; the service has to be restarted"
+
+Result = TypeVar("Result")
+Callback = Callable[[Result | Exception], None]
+"""Called once, in the event loop, with the result or with what went wrong."""
+
+
+class Appender(Protocol):
+    """What the writer thread needs of the event store."""
+
+    def append(self, drafts: Sequence[Draft]) -> Appended:
+        """See `EventStore.append`."""
+
+
+class Applier(Protocol):
+    """What the event loop needs of the service, whose state follows the log."""
+
+    @property
+    def follows_log(self) -> bool:
+        """False once an event could not be applied."""
+
+    def apply(self, new: Sequence[Event]) -> None:
+        """Apply the next events of the log."""
+
+
+class Submission(NamedTuple):
+    """Drafts that are written in one transaction, and the callback for their receipts."""
+
+    drafts: Sequence[Draft]
+    done: Callback[list[Receipt]]
+
+
+class Group(NamedTuple):
+    """Submissions that were written together."""
+
+    submissions: list[Submission]
+    appended: Appended
+
+
+class GroupCommit:
+    """The writer thread. Everything but `_run` and `_write` belongs to the event loop, which
+    applies events in log order.
+
+    Parameters
+    ----------
+    on_applied
+        Called after each group that has been applied.
+    """
+
+    def __init__(self, log: Appender, state: Applier, on_applied: Callable[[], None] = lambda: None) -> None:
+        self.trouble: str | None = None  # why the last group could not be written or applied
+        self._log, self._state, self._on_applied = log, state, on_applied
+        self._loop = asyncio.get_running_loop()
+        self._queue: SimpleQueue[Submission | None] = SimpleQueue()
+        self._waiting = 0  # drafts
+        self._held: deque[Group] | None = None  # written and not applied; None: groups are applied at once
+        self._thread = threading.Thread(target=self._run, name="graphbandit-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, drafts: Sequence[Draft], done: Callback[list[Receipt]]) -> None:
+        """Write the drafts in one transaction with everything else that waits."""
+        if not self._state.follows_log:
+            raise Unavailable(DIVERGED)
+        if self._waiting + len(drafts) > LONGEST_QUEUE:
+            raise Unavailable("the store does not keep up: too many events wait to be written")
+        self._waiting += len(drafts)
+        self._queue.put(Submission(drafts, done))
+
+    def hold(self) -> None:
+        """Apply nothing until `release`, so that another thread can copy the state. Decisions and
+        rewards are still written and acknowledged; changes are acknowledged when they have been
+        applied."""
+        self._held = deque()
+
+    async def release(self) -> None:
+        """Apply the groups that were held, with pauses for requests. Each pause is followed by the
+        groups that arrived in it and one more, so that this ends even if groups arrive as fast as
+        they are applied."""
+        for left in reversed(range(len(self._held or ()))):
+            await asyncio.sleep(0)
+            while self._held and len(self._held) > left:
+                self._apply(self._held.popleft())
+        self._held = None
+
+    async def stop(self) -> None:
+        """Write what waits, and end the thread."""
+        self._queue.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        while (submission := self._queue.get()) is not None:
+            submissions, is_last = [submission], False
+            try:
+                while not is_last:
+                    more = self._queue.get_nowait()
+                    is_last = more is None
+                    if more is not None:
+                        submissions.append(more)
+            except Empty:
+                pass
+            self._write(submissions)
+            if is_last:
+                return
+
+    def _write(self, submissions: list[Submission]) -> None:
+        try:
+            appended = self._log.append([draft for submission in submissions for draft in submission.drafts])
+        except (Unavailable, Occupied) as error:
+            self._loop.call_soon_threadsafe(self._fail, submissions, str(error))
+        except Exception as error:  # a defect must not end the thread
+            logger.exception("writing failed")
+            self._loop.call_soon_threadsafe(self._fail, submissions, f"writing failed: {type(error).__name__}")
+        else:
+            self._loop.call_soon_threadsafe(self.deliver, Group(submissions, appended))
+
+    def deliver(self, group: Group) -> None:
+        """Apply and acknowledge a group that has been written; called by the thread through the
+        event loop."""
+        if self.trouble is not None and self._state.follows_log:
+            logger.info("the store can be used again")
+            self.trouble = None
+        self._waiting -= len(group.appended.receipts)
+        if self._held is None:
+            self._apply(group)
+        elif all(event.kind in ACKNOWLEDGED_ONCE_DURABLE for event in group.appended.new):
+            self._held.append(Group([], Appended(group.appended.new, [])))
+            _acknowledge(group)
+        else:
+            self._held.append(group)
+
+    def _apply(self, group: Group) -> None:
+        try:
+            self._state.apply(group.appended.new)
+        except Exception:  # a defect: the log is right, the state is not
+            logger.critical(DIVERGED, exc_info=True)
+            self._refuse(group.submissions, DIVERGED)
+        else:
+            _acknowledge(group)
+            self._on_applied()
+
+    def _fail(self, submissions: list[Submission], reason: str) -> None:
+        self._waiting -= sum(len(submission.drafts) for submission in submissions)
+        self._refuse(submissions, reason)
+
+    def _refuse(self, submissions: list[Submission], reason: str) -> None:
+        if self.trouble is None:
+            logger.error("the store cannot be used", extra={"reason": reason})
+        self.trouble = reason
+        for submission in submissions:
+            _call(submission.done, Unavailable(reason))
+
+
+def _acknowledge(group: Group) -> None:
+    start = 0
+    for submission in group.submissions:
+        end = start + len(submission.drafts)
+        _call(submission.done, group.appended.receipts[start:end])
+        start = end
+
+
+def _call(done: Callback[Result], result: Result | Exception) -> None:
+    """Call back. If that raises, which is a defect, the rest of the group is still answered."""
+    try:
+        done(result)
+    except Exception:
+        logger.exception("a callback failed")
+
+
+async def result_of(start: Callable[[Callback[Result]], None]) -> Result:
+    """Await the result that `start` calls back with; an exception is raised."""
+    future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+
+    def done(result: Result | Exception) -> None:
+        if future.done():  # cancelled: the client has gone
+            return
+        future.set_exception(result) if isinstance(result, Exception) else future.set_result(result)
+
+    start(done)
+    return await future

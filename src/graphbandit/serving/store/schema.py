@@ -1,0 +1,116 @@
+"""The SQL tables and their migrations, which are numbered; each is applied in one transaction
+together with its number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    String,
+    Table,
+    Text,
+    func,
+    insert,
+    inspect,
+    select,
+    text,
+    update,
+)
+
+metadata = MetaData()
+# SQLite stores a table in the order of its primary key only if the type is called INTEGER.
+Number = BigInteger().with_variant(Integer, "sqlite")
+
+versions = Table("graphbandit_schema", metadata, Column("version", Integer, primary_key=True))
+events = Table(
+    "graphbandit_events",
+    metadata,
+    Column("seq", Number, primary_key=True, autoincrement=False),
+    Column("kind", SmallInteger, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("key", String, nullable=True),
+    Column("who", Number, nullable=True, key="user"),
+    Column("items", Integer, nullable=False, server_default="1"),
+    Column("previous", Number, nullable=True),
+    Index("graphbandit_events_key", "key", unique=True),
+)
+"""Columns have the names and the order of the fields of `Event`."""
+initial_states = Table(
+    "graphbandit_beginning",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),  # always 1
+    Column("store", String, nullable=False),  # a random name, by which snapshots know their store
+    Column("content", LargeBinary, nullable=False),
+)
+
+
+def create_tables(connection: Connection) -> None:
+    """Version 1, with an index of each user's events. Written out, since the tables above go on
+    changing."""
+    old = MetaData()
+    Table(
+        "graphbandit_events",
+        old,
+        Column("seq", Number, primary_key=True, autoincrement=False),
+        Column("kind", SmallInteger, nullable=False),
+        Column("at", BigInteger, nullable=False),
+        Column("body", Text, nullable=False),
+        Column("key", String, nullable=True),
+        Column("who", Number, nullable=True),
+        Index("graphbandit_events_key", "key", unique=True),
+        Index("graphbandit_events_who", "who", "seq"),
+    )
+    initial_states.to_metadata(old)
+    old.create_all(connection)
+
+
+def link_events(connection: Connection) -> None:
+    """Version 2: an event names the user's event before it, in place of the index of users, which
+    took most of a write."""
+    connection.execute(text("ALTER TABLE graphbandit_events ADD COLUMN previous BIGINT"))
+    before = events.alias()
+    last = select(func.max(before.c.seq)).where(before.c.user == events.c.user, before.c.seq < events.c.seq)
+    connection.execute(update(events).values(previous=last.scalar_subquery()))
+    connection.execute(text("DROP INDEX graphbandit_events_who"))
+
+
+def count_items(connection: Connection) -> None:
+    """Version 3: an event says how many decisions it holds. Only those of a batch (kind 1, no one
+    user) hold more than one."""
+    connection.execute(text("ALTER TABLE graphbandit_events ADD COLUMN items INTEGER NOT NULL DEFAULT 1"))
+    body = "body" if connection.dialect.name == "sqlite" else "CAST(body AS json)"
+    counted = f"UPDATE graphbandit_events SET items = json_array_length({body}) WHERE kind = 1 AND who IS NULL"
+    connection.execute(text(counted))
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (create_tables, link_events, count_items)
+"""Migration number i + 1 leads from version i to i + 1. Never edit one that was released:
+append."""
+
+
+class TooNew(ValueError):
+    """The store was written by a later version of the package."""
+
+
+def migrate(connection: Connection, migrations: tuple[Callable[[Connection], None], ...] = MIGRATIONS) -> int:
+    """Apply the missing migrations inside the caller's transaction; returns how many there were."""
+    if not inspect(connection).has_table(versions.name):
+        versions.create(connection)
+    current: int = connection.execute(select(func.coalesce(func.max(versions.c.version), 0))).scalar_one()
+    if current > len(migrations):
+        raise TooNew(
+            f"the store has version {current} of the tables, but this package knows {len(migrations)}; upgrade graphbandit."
+        )
+    for number in range(current, len(migrations)):
+        migrations[number](connection)
+        connection.execute(insert(versions).values(version=number + 1))
+    return len(migrations) - current

@@ -1,0 +1,28 @@
+"""Prior precisions K over users, as sparse matrices: who is believed to be alike, how strongly."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from ..compute.arrays import Floats
+from ..graph import UserGraph
+
+
+def graphucb_prior(graph: UserGraph, *, alpha: float, ridge: float) -> tuple[sparse.csr_array, Floats]:
+    """GraphUCB's K = ridge I + alpha L_sym, and the scales D^½ of its users (see `dense`)."""
+    prior = ridge * sparse.eye_array(graph.n_users) + alpha * graph.laplacian("normalized")
+    return sparse.csr_array(prior), np.sqrt(graph.weights)
+
+
+def laplacian_prior(graph: UserGraph) -> sparse.csr_array:
+    """I + L with the combinatorial Laplacian: of Gob.Lin and, times a constant, of the Horde."""
+    return sparse.csr_array(sparse.eye_array(graph.n_users) + graph.laplacian("combinatorial"))
+
+
+def released_goblin_prior(graph: UserGraph) -> sparse.csr_array:
+    """BᵀB with B = (I + R)^½: the penalty that the features of the released Gob.Lin amount to."""
+    from scipy.linalg import sqrtm
+
+    root = np.real(sqrtm(np.eye(graph.n_users) + graph.laplacian("random-walk").toarray()))
+    return sparse.csr_array(root.T @ root)

@@ -1,0 +1,60 @@
+"""Atomic writes: write aside, fsync, rename. A reader finds the old file or the new one, never half
+of either.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+AnyPath = str | os.PathLike[str]
+PIECE = 2**20  # bytes that a throttled file writes at once
+
+
+class ThrottledFile(io.FileIO):
+    """Reaches the disk piece by piece, with pauses: flushing a large file at once would stall every
+    other writer.
+    """
+
+    def write(self, data: Any) -> int:
+        """Write, fsync, then sleep for the same time so that other writers progress."""
+        start = time.perf_counter()
+        written = super().write(memoryview(data)[:PIECE])
+        os.fsync(self.fileno())
+        time.sleep(min(0.1, time.perf_counter() - start))
+        return written
+
+
+@contextmanager
+def atomic_file(path: AnyPath, *, throttled: bool = False) -> Iterator[IO[bytes]]:
+    """A file to write to, which replaces the one at `path` when the block ends; after an error,
+    `path` is as it was.
+
+    `throttled` spreads a large file over time, for the sake of other writers on the same disk.
+    """
+    target = Path(path)
+    aside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with io.BufferedWriter(ThrottledFile(aside, "wb")) if throttled else aside.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(target)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def write_bytes(path: AnyPath, content: bytes) -> None:
+    """Replace the file at `path`."""
+    with atomic_file(path) as file:
+        file.write(content)
+
+
+def write_text(path: AnyPath, text: str) -> None:
+    """Replace the file at `path` by this text in UTF-8."""
+    write_bytes(path, text.encode())

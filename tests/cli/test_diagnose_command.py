@@ -1,0 +1,92 @@
+"""`graphbandit diagnose`: what it prints and writes, and its sentences about wrong files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from graphbandit import AdaptiveGraphUCB
+from graphbandit.cli import app
+from graphbandit.storage.tables import write_table
+from made_up_logs import RING, N, edge_columns, log_columns, made
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    write_table(tmp_path / "log.csv", log_columns(made("smooth", 700)))
+    write_table(tmp_path / "edges.csv", edge_columns(RING))
+    return tmp_path / "log.csv", tmp_path / "edges.csv"
+
+
+LOG, EDGES = "user,reward,x0,x1\nann,1,0.5,0.5\n", "user,friend\nann,bob\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "edges", "message"),
+    [
+        ("user,x0\nann,1\n", EDGES, "log.csv, line 1: the column reward is missing; there are user, x0."),
+        ("user,reward\nann,1\n", EDGES, "line 1: the column x0 is missing"),
+        ("user,reward,x0,x2\nann,1,1,1\n", EDGES, "line 1: the column x1 is missing"),
+        ("user,reward,x0,x0\nann,1,1,1\n", EDGES, "line 1: there are two columns x0"),
+        ("", EDGES, "line 1: the column user is missing; there are none."),
+        ("user,reward,x0\n", EDGES, "log.csv has no rows"),
+        (LOG + "bob,1,oops,2\n", EDGES, "log.csv, line 3, column x0: a number is needed, but it is 'oops'."),
+        (LOG + "\n\nbob,,1,2\n", EDGES, "line 5, column reward: a number is needed, but it is empty."),
+        (LOG + "bob,1,0,nan\n", EDGES, "line 3, column x1: it must be finite and at most 1e+06 in size, but it is nan."),
+        (LOG + "bob,inf,0,0\n", EDGES, "line 3, column reward: it must be finite"),
+        (LOG + "bob,1,0\n", EDGES, "log.csv, line 3: it has 3 columns, but the header has 4."),
+        (LOG + ",1,0,0\n", EDGES, "log.csv, line 3: user is empty."),
+        (LOG + '"bob,1,0,0\n', EDGES, "it is not valid CSV"),
+        (LOG, "user,pal\nann,bob\n", "edges.csv, line 1: the column friend is missing; there are user, pal."),
+        (LOG, EDGES + "eve,eve\n", "edges.csv, line 3: 'eve' is its own friend."),
+        (LOG, EDGES + "eve,\n", "edges.csv, line 3: friend is empty."),
+        (LOG, "user,friend,weight\nann,bob,-1\n", "edges.csv, line 2, column weight: it must be zero or a positive number"),
+        (LOG, "user,friend,weight\nann,bob,x\n", "edges.csv, line 2, column weight: a number is needed, but it is 'x'."),
+        (LOG, "user,friend,weight\nann,bob,1\nbob,ann,2\n", "line 3: 'bob' and 'ann' have weight 2 here, but 1 in line 2."),
+        (LOG, "user,friend\neve,bob\n", "none of its users is in the log, whose first is 'ann'"),
+    ],
+)
+def test_wrong_files(tmp_path: Path, log: str, edges: str, message: str) -> None:
+    (tmp_path / "log.csv").write_text(log)
+    (tmp_path / "edges.csv").write_text(edges)
+    words = ["diagnose", str(tmp_path / "log.csv"), "--graph", str(tmp_path / "edges.csv"), "--quiet"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2 and message in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert done.stdout == ""
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["diagnose", str(tmp_path / "no.csv"), "--graph", str(tmp_path / "no.csv"), "--quiet"])
+    assert done.exit_code == 2 and "no.csv: No such file or directory." in done.stderr
+
+
+def test_command(files: tuple[Path, Path], tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "out"
+    words = ["diagnose", str(files[0]), "--graph", str(files[1]), "--seed", "1"]
+    done = CliRunner().invoke(app, [*words, "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("Your graph helps: after 700 rounds") and "2800/2800" in done.stderr
+    for text in ("with the graph", "shuffled, 3 of 3", "without: everyone alone", "what decisions relied on", "misled"):
+        assert text in done.stdout, text
+    assert sorted(path.name for path in out.iterdir()) == ["diagnosis.json", "diagnosis.png"]
+    assert (out / "diagnosis.png").read_bytes().startswith(b"\x89PNG")
+    table = json.loads((out / "diagnosis.json").read_text())
+    quiet = CliRunner().invoke(app, [*words, "--json", "--quiet"])
+    assert json.loads(quiet.stdout) == table and quiet.stderr == ""
+    assert table["verdict"] == "helps" and table["users"] == N and table["edges"] == RING.n_edges
+    assert table["curves"]["difference"][-1] == table["report"]["difference"]
+    assert len(table["shuffled"]["difference"]) == 3
+
+
+def test_interrupted(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def interrupt(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(AdaptiveGraphUCB, "update_many", interrupt)
+    done = CliRunner().invoke(app, ["diagnose", str(files[0]), "--graph", str(files[1]), "--out", str(tmp_path / "out")])
+    assert done.exit_code == 130 and "interrupted: nothing was written." in done.stderr
+    assert not list((tmp_path / "out").iterdir())

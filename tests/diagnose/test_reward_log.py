@@ -1,0 +1,79 @@
+"""Logs of rewards: read from files, learned by policies."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphbandit import AdaptiveGraphUCB
+from graphbandit.diagnose import learn_log, read_log
+from graphbandit.storage.tables import write_table
+from made_up_logs import DIM, RING, log_columns, made
+
+
+def flat(state: Any) -> list[Any]:
+    return [part for value in state for part in (flat(value) if isinstance(value, tuple) else [value])]
+
+
+@pytest.mark.parametrize("settings", [{}, {"half_life": 20}, {"solver": "dense"}])
+def test_a_learned_log_equals_updates_row_by_row(settings: Any) -> None:
+    log = made("smooth", 60)
+    one, other = (AdaptiveGraphUCB(RING, DIM, **settings) for _ in range(2))
+    learn_log(one, log)
+    for user, x, reward in zip(log.user.tolist(), log.features, log.reward.tolist(), strict=True):
+        other.update(user, x, reward)
+    assert one._since_refresh == other._since_refresh
+    for mine, theirs in zip(flat(one.state), flat(other.state), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz", "log.parquet"])
+def test_read_log(tmp_path: Path, name: str) -> None:
+    log = made("smooth", 200)
+    write_table(tmp_path / name, log_columns(log))
+    read = read_log(tmp_path / name)
+    assert read.ids is not None and [read.ids[k] for k in read.user] == [f"user {user}" for user in log.user]
+    np.testing.assert_array_equal(read.features, log.features)
+    np.testing.assert_array_equal(read.reward, log.reward)
+
+
+LOG = "user,reward,x0,x1\nann,1,0.5,0.5\n"
+
+
+def test_unreadable_files(tmp_path: Path) -> None:
+    whole = gzip.compress((LOG + "ann,1,0.5,0.5\n" * 300).encode())
+    for name, content, message in (
+        ("log.txt", b"", "must be a .csv, a .csv.gz or a .parquet file"),
+        ("log.csv", b"user,reward,x0\n\xff\xfe,1,1\n", "is not UTF-8 text"),
+        ("log.csv.gz", b"plain", "is not a whole gzip file"),
+        ("log.csv.gz", whole[:-20], "is not a whole gzip file"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ValueError, match=message):
+            read_log(tmp_path / name)
+
+
+def test_parquet(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    tables: dict[str, dict[str, list[Any]]] = {
+        "good": dict(user=[7, 3, 7], x0=[1, 2, 3], day=["a", "b", "c"], reward=[0.5, 1.5, 2.5]),
+        "words": dict(user=[7], x0=["a"], reward=[1.0]),
+        "nan": dict(user=[7, 7], x0=[1.0, np.nan], reward=[1.0, 1.0]),
+        "empty": dict(user=[7, None], x0=[1.0, 1.0], reward=[1.0, 1.0]),
+    }
+    for name, columns in tables.items():
+        write_table(tmp_path / f"{name}.parquet", columns)
+    log = read_log(tmp_path / "good.parquet")
+    assert log.ids == ("7", "3") and log.user.tolist() == [0, 1, 0]
+    assert log.features.tolist() == [[1], [2], [3]] and log.reward.tolist() == [0.5, 1.5, 2.5]
+    for name, message in (
+        ("words", "must be numbers"),
+        ("nan", r"nan\.parquet, row 2, column x0: it must be finite"),
+        ("empty", "row 2: user is empty"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_log(tmp_path / f"{name}.parquet")

@@ -1,0 +1,214 @@
+"""Compiled code, runs and figures are made stale by what they depend on, and by nothing else."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import graphbandit
+from graphbandit.compute import staleness
+from graphbandit.compute.staleness import KERNEL_ROOMS, code_digest, source_digest
+from graphbandit.experiments.kept_runs import RUN_ROOMS
+from graphbandit.paper import FIGURES, ReproduceSettings
+from graphbandit.paper.reproduce import FIGURE_ROOMS, MEASUREMENT, PRESENTATION, run_key
+
+PACKAGE = Path(graphbandit.__file__).parent
+ELSEWHERE = ("cli/common.py", "serving/app.py", "paper/report_page.py")
+IGNORED = {
+    "storage": "it moves bytes to and from files",
+    "datasets": "what is made from a data set is compared by its contents",
+}
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A copy of the package, whose sources the digests now read."""
+    copy = tmp_path / "graphbandit"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(staleness, "PACKAGE", copy)
+    forget()
+    yield copy
+    monkeypatch.undo()
+    forget()
+
+
+def forget() -> None:
+    code_digest.cache_clear()
+    source_digest.cache_clear()
+
+
+def digests() -> tuple[str, str, str]:
+    """Of compiled code, of a run, of a figure."""
+    forget()
+    figure = run_key(FIGURES["psi-time"], ReproduceSettings())
+    return source_digest(*KERNEL_ROOMS), code_digest(*RUN_ROOMS), figure
+
+
+def reword(path: Path) -> None:
+    """Change the docstring of a module, and add a comment."""
+    text = path.read_text()
+    assert text.startswith('"""')
+    path.write_text(text.replace('"""', '"""Reworded. ', 1) + "# a remark\n")
+
+
+def add_code(path: Path) -> None:
+    with path.open("a") as file:
+        file.write("\nADDED = 1\n")
+
+
+@pytest.mark.parametrize("module", ELSEWHERE)
+def test_a_docstring_elsewhere_makes_nothing_stale(package: Path, module: str) -> None:
+    before = digests()
+    reword(package / module)
+    assert digests() == before
+
+
+@pytest.mark.parametrize("module", ["cli/common.py", "serving/app.py", "paper/report_page.py", "paper/chart.py"])
+def test_code_that_only_shows_or_serves_makes_nothing_stale(package: Path, module: str) -> None:
+    before = digests()
+    add_code(package / module)
+    assert digests() == before
+
+
+@pytest.mark.parametrize(
+    "module", ["policies/linucb.py", "environments/linear.py", "experiments/compare.py", "paper/theory.py"]
+)
+def test_a_docstring_keeps_runs_and_figures_everywhere(package: Path, module: str) -> None:
+    _, run, figure = digests()
+    reword(package / module)
+    assert digests()[1:] == (run, figure)
+
+
+@pytest.mark.parametrize(
+    ("module", "stale"),
+    [
+        ("policies/linucb.py", {"compiled", "runs", "figures"}),
+        ("solvers/dense.py", {"compiled", "runs", "figures"}),
+        ("environments/linear.py", {"runs", "figures"}),
+        ("experiments/simulate.py", {"runs", "figures"}),
+        ("experiments/testbeds.py", {"figures"}),
+        ("datasets/ratings.py", {"figures"}),
+        ("paper/theory.py", {"figures"}),
+        ("experiments/run_experiment.py", set()),
+        ("leaderboard/board_tables.py", set()),
+    ],
+)
+def test_code_makes_stale_what_depends_on_it(package: Path, module: str, stale: set[str]) -> None:
+    before = digests()
+    add_code(package / module)
+    changed = zip(("compiled", "runs", "figures"), before, digests(), strict=True)
+    assert {name for name, old, new in changed if old != new} == stale
+
+
+def test_all_that_a_simulation_imports_is_covered() -> None:
+    missing = [
+        module
+        for module in imported(Path("experiments/simulate.py"))
+        if not is_covered(module, RUN_ROOMS) and module.parts[0] not in IGNORED
+    ]
+    assert missing == []
+
+
+def test_every_module_of_the_paper_measures_or_presents() -> None:
+    assert sorted((*MEASUREMENT, *PRESENTATION)) == sorted(path.stem for path in (PACKAGE / "paper").glob("*.py"))
+    for room in FIGURE_ROOMS:
+        assert (PACKAGE / room).exists()
+
+
+def test_all_that_figures_import_is_covered() -> None:
+    """Besides what shows a figure, and what keeps and compares runs."""
+    allowed = {Path(f"paper/{module}.py") for module in PRESENTATION} | {Path("experiments/kept_runs.py")}
+    missing = [
+        module
+        for name in MEASUREMENT
+        for module in imported(Path(f"paper/{name}.py"))
+        if not is_covered(module, FIGURE_ROOMS) and module not in allowed and module.parts[0] != "storage"
+    ]
+    assert missing == []
+
+
+def is_covered(module: Path, rooms: tuple[str, ...]) -> bool:
+    return any(module.is_relative_to(room) for room in rooms)
+
+
+def imported(start: Path) -> list[Path]:
+    """The modules of the package that this one imports, directly or not."""
+    found, waiting = {start}, [start]
+    while waiting:
+        module = waiting.pop()
+        for node in ast.walk(ast.parse((PACKAGE / module).read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                folder = module.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+                for target in {source for alias in node.names for source in sources(folder, alias.name)} - found:
+                    found.add(target)
+                    waiting.append(target)
+    return sorted(path for path in found if path.name != "__init__.py")
+
+
+def sources(folder: Path, name: str) -> set[Path]:
+    """Where `from folder import name` finds the name: in a module, or through a package."""
+    for path in (folder.with_suffix(".py") if folder.name else folder, folder / f"{name}.py"):
+        if path.suffix and (PACKAGE / path).is_file():
+            return {path}
+    if (PACKAGE / folder / name / "__init__.py").is_file():
+        return {folder / name / "__init__.py"}
+    for node in ast.walk(ast.parse((PACKAGE / folder / "__init__.py").read_text())):
+        if isinstance(node, ast.ImportFrom) and any(name in (alias.name, alias.asname) for alias in node.names):
+            return sources(folder.joinpath(*(node.module or "").split(".")), name)
+    return set()
+
+
+def run_in(package: Path, script: str, **environment: str) -> str:
+    variables = os.environ | {"PYTHONPATH": str(package.parent)} | environment
+    done = subprocess.run([sys.executable, "-c", script], env=variables, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+COMPARE = """
+from graphbandit import LinUCB, compare, environments, graphs, signals
+def world(seed):
+    graph = graphs.erdos_renyi(5, 0.5, seed=seed)
+    return environments.Linear(graph, signals.smooth(graph, 2, gamma=1, seed=seed), signals.unit_arms(4, 2, seed=seed))
+print(compare({"LinUCB": LinUCB}, world, 10, seeds=range(2), keep="FOLDER").provenance["reused"])
+"""
+
+
+def test_kept_runs_survive_a_docstring_and_not_a_change_of_policies_or_environments(package: Path, tmp_path: Path) -> None:
+    def reused() -> str:
+        return run_in(package, COMPARE.replace("FOLDER", str(tmp_path / "runs")), NUMBA_DISABLE_JIT="1")
+
+    assert reused() == "0"
+    for module in (*ELSEWHERE, "policies/linucb.py"):
+        reword(package / module)
+    assert reused() == "2"
+    for module in ("policies/linucb.py", "environments/linear.py"):
+        add_code(package / module)
+        assert reused() == "0" and reused() == "2"
+
+
+KERNEL = """
+import numpy as np
+from graphbandit.compute.linalg import dot
+dot(np.ones(2), np.ones(2))
+print(sum(dot.stats.cache_hits.values()), sum(dot.stats.cache_misses.values()))
+"""
+
+
+@pytest.mark.compiled
+def test_a_docstring_elsewhere_recompiles_nothing(package: Path, tmp_path: Path) -> None:
+    def hits_and_misses() -> str:
+        return run_in(package, KERNEL, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
+
+    assert hits_and_misses() == "0 1"
+    for module in ELSEWHERE:
+        reword(package / module)
+    assert hits_and_misses() == "1 0"
+    add_code(package / "policies" / "linucb.py")
+    assert hits_and_misses() == "0 1"

@@ -1,0 +1,77 @@
+"""The exported Parquet files are the log."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from pyarrow import parquet
+
+from graphbandit.diagnose import read_log
+from graphbandit.evaluation import read_export
+from graphbandit.serving.store import event_store
+from serving_zoo import ARMS, recommend, reward, running, small_initial_state
+
+
+def test_the_export_is_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_store, "PAGE_SIZE", 4)
+    with running(tmp_path, small_initial_state()) as server:
+        whole = recommend(server, k=2)
+        some = server.http.post(
+            "/v1/recommendations/batch", json={"requests": [{"user": "bob", "candidates": ["tea", "50%"]}, {"user": "eve"}]}
+        ).json()["decisions"]
+        reward(server, rewards=[{"decision": entry["decision"], "value": 0.25} for entry in (whole, some[0])])
+        for _ in range(9):
+            reward(server, decision=recommend(server)["decision"], value=-1.0)
+        tables = {}
+        for name in ("decisions", "rewards", "arms"):
+            content = server.http.get(f"/v1/export/{name}.parquet").content
+            tables[name] = parquet.read_table(io.BytesIO(content)).to_pylist()
+            (tmp_path / f"{name}.parquet").write_bytes(content)
+    made = {entry["decision"]: entry for entry in tables["decisions"]}
+    assert len(made) == 12 and made[whole["decision"]]["candidates"] is None
+    assert made[whole["decision"]]["arms"] == [arm["arm"] for arm in whole["arms"]]
+    assert made[whole["decision"]]["mean"] == [arm["mean"] for arm in whole["arms"]]
+    offered = made[some[0]["decision"]]
+    assert [tables["arms"][version]["arm"] for version in offered["candidates"]] == ["tea", "50%"]
+    assert offered["propensity"] == some[0]["propensity"] and offered["user"] == "bob"
+    assert [entry["reward"] for entry in tables["rewards"]] == [0.25, 0.25, *[-1.0] * 9]
+    first = tables["rewards"][0]
+    assert [first["x0"], first["x1"]] == tables["arms"][first["version"]]["features"]
+    log = read_log(tmp_path / "rewards.parquet")  # `graphbandit diagnose` reads it
+    assert len(log) == 11 and log.dim == 2
+    assert all(entry["since"].timestamp() == 0 and entry["until"] is None for entry in tables["arms"])
+
+
+def test_the_export_tells_which_arms_there_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_store, "PAGE_SIZE", 4)
+    five = list(ARMS)
+    steps: list[tuple[str, str, list[float] | None, list[str]]] = [  # what happens to an arm, and which there are then
+        ("PUT", "cola", [9.0, 9.0], [*five, "cola"]),
+        ("DELETE", "tea", None, [*five[1:], "cola"]),
+        ("PUT", "cola", [0.5, -0.5], [*five[1:], "cola"]),
+        ("PUT", "tea", [1.0, 0.0], [*five[1:], "cola", "tea"]),
+        ("DELETE", "cola", None, [*five[1:], "tea"]),
+    ]
+    with running(tmp_path, small_initial_state()) as server:
+        for user in ("ann", "bob"):
+            reward(server, decision=recommend(server, user=user)["decision"], value=1.0)
+        for method, arm, features, _ in steps:
+            body = None if features is None else {"features": features}
+            server.http.request(method, f"/v1/arms/{arm}", json=body).raise_for_status()
+            reward(server, decision=recommend(server)["decision"], value=0.5)
+        for name in ("decisions", "rewards", "arms"):
+            (tmp_path / f"{name}.parquet").write_bytes(server.http.get(f"/v1/export/{name}.parquet").content)
+        now = {arm: server.http.get(f"/v1/arms/{quote(arm, safe='')}").json()["features"] for arm in [*five[1:], "tea"]}
+    arms = parquet.read_table(tmp_path / "arms.parquet").to_pylist()
+    assert [entry["arm"] for entry in arms] == [*five, "cola", "cola", "tea"]
+    assert [entry["until"] is None for entry in arms] == [entry["offered"] for entry in arms]
+    assert arms[5]["until"] == arms[6]["since"]  # the second version took the place of the first
+    log = read_export(tmp_path)
+    assert log.notes == () and len(log) == 7
+    offers = [[arms[version]["arm"] for version in log.offer(t)] for t in range(len(log))]
+    assert offers == [five, five, *(names for *_, names in steps)]
+    assert [log.arms[version].tolist() for version in log.offer(6)] == [now[arm] for arm in offers[6]]
+    assert 5 in log.offer(2) and 6 not in log.offer(2) and 6 in log.offer(4) and 5 not in log.offer(4)

@@ -1,0 +1,63 @@
+"""Graphs and arms from files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from graphbandit.serving.operations.input_files import read_arms, read_graph
+from serving_zoo import write_input_files
+
+
+def test_files_are_read_alike_as_csv_and_parquet(tmp_path: Path) -> None:
+    edges, arms = write_input_files(tmp_path)
+    graph = read_graph(edges)
+    names, features, attributes = read_arms(arms)
+    parquet.write_table(
+        pa.table({"user": ["ann", "bob"], "friend": ["bob", "é/e"], "weight": [1.5, 2.0]}), tmp_path / "e.parquet"
+    )
+    columns = {"arm": ["tea", "cola"], "x0": [1.0, 0.5], "x1": [0, -1000], "topic": ["hot", "cold"]}
+    parquet.write_table(pa.table(columns), tmp_path / "a.parquet")
+    same = read_graph(tmp_path / "e.parquet")
+    assert same.ids == graph.ids == ("ann", "bob", "é/e") and (same.adjacency != graph.adjacency).nnz == 0
+    others = read_arms(tmp_path / "a.parquet")
+    assert names == others[0] == ["tea", "cola"] and attributes == others[2] == [{"topic": "hot"}, {"topic": "cold"}]
+    assert np.array_equal(features, others[1])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("arm,x0\n", "has no arms"),
+        ("name,x0\na,1\n", "one column arm"),
+        ("arm,x1\na,1\n", "one column x0"),
+        ("arm,x0\na,one\n", "line 2: every one of x0 must be a number"),
+        ("arm,x0\na,nan\n", "line 2: features must be finite"),
+        ("arm,x0\n,1\n", "1 to 200 characters"),
+        ('arm,x0\n"a\tb",1\n', "control characters"),
+    ],
+)
+def test_wrong_arms_are_named(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "arms.csv").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_arms(tmp_path / "arms.csv")
+
+
+def test_wrong_parquet_is_named(tmp_path: Path) -> None:
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 no")
+    for reader in (read_graph, read_arms):
+        with pytest.raises(ValueError, match="cannot be read as Parquet"):
+            reader(tmp_path / "bad.parquet")
+    parquet.write_table(pa.table({"user": ["a"]}), tmp_path / "edges.parquet")
+    with pytest.raises(ValueError, match="column friend is missing"):
+        read_graph(tmp_path / "edges.parquet")
+    parquet.write_table(pa.table({"user": ["a"], "friend": ["b"], "weight": [1e-9]}), tmp_path / "edges.parquet")
+    with pytest.raises(ValueError, match="weight must lie between"):
+        read_graph(tmp_path / "edges.parquet")
+    parquet.write_table(pa.table({"user": ["a"], "friend": ["a"]}), tmp_path / "edges.parquet")
+    with pytest.raises(ValueError, match="two different users"):
+        read_graph(tmp_path / "edges.parquet")

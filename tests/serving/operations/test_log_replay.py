@@ -1,0 +1,162 @@
+"""Any interleaving of decisions, rewards, changes, retries, lost answers and restarts ends where a
+replay of the log ends."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphbandit.serving import (
+    EventStore,
+    InvalidRequest,
+    RecommendationService,
+    Request,
+    Reward,
+    Unavailable,
+    UnknownName,
+    replay_from_zero,
+)
+from graphbandit.serving.domain import proposals
+from graphbandit.serving.domain.events import DecisionRecord, EventKind, decision_id, decisions_in, reward_in
+from graphbandit.serving.domain.proposals import DecisionSummary, Proposal, RequestBatch
+from graphbandit.serving.domain.recommender import Recommender
+from graphbandit.serving.operations.recommendation_service import Logged
+from serving_zoo import ARMS, USERS, fingerprint, losing_acknowledgements, small_initial_state
+
+POLICIES: dict[str, dict[str, Any]] = {"linucb": {}, "adaptive": {"solver": "local"}}
+NEW_USERS, NEW_ARMS = ("new", "newer"), ("mate", "tea")
+users, arms = st.sampled_from(USERS + NEW_USERS), st.sampled_from(ARMS + NEW_ARMS)
+numbers = st.floats(-10, 10, allow_nan=False)
+steps = st.one_of(
+    st.tuples(st.just("decide"), users, st.integers(1, 3), st.none() | st.sampled_from("kl")),
+    st.tuples(st.just("batch"), st.lists(users, min_size=2, max_size=4)),
+    st.tuples(st.just("reward"), st.integers(0, 50), st.integers(0, 2), numbers),
+    st.tuples(st.just("reward"), st.integers(0, 50), st.integers(0, 2), numbers),  # twice as often
+    st.tuples(st.just("put_user"), users, st.dictionaries(users, st.floats(0.1, 3), max_size=3)),
+    st.tuples(st.just("delete_user"), users),
+    st.tuples(st.just("put_edge"), users, users, st.floats(0.1, 3)),
+    st.tuples(st.just("delete_edge"), users, users),
+    st.tuples(st.just("put_arm"), arms, st.lists(numbers, min_size=2, max_size=2)),
+    st.tuples(st.just("delete_arm"), arms),
+    st.tuples(st.sampled_from(["snapshot", "restart", "kill", "lost"])),
+)
+
+
+class History:
+    """A service that is used, and what it acknowledged."""
+
+    def __init__(self, folder: Path, policy: str) -> None:
+        self.folder, self.url = folder, f"sqlite:///{folder}/state.db"
+        initial = small_initial_state(policy, params=POLICIES[policy])
+        self.service = RecommendationService.open(EventStore(self.url), folder / "snapshots", initial)
+        self.decisions: list[tuple[str, DecisionRecord]] = []
+        self.rewarded: dict[tuple[str, int], float] = {}  # the first value that was acknowledged
+        self.lose_next = False
+
+    def commit(self, proposal: Proposal) -> Logged | None:
+        """None if the answer was lost on the way: nobody knows whether it was written. It was."""
+        if self.lose_next:
+            self.lose_next = False
+            with losing_acknowledgements(self.service.store), pytest.raises(Unavailable):
+                self.service.commit([proposal])
+            return None
+        [result] = self.service.commit([proposal])
+        if isinstance(result, InvalidRequest):
+            raise result
+        return result
+
+    def step(self, name: str, *given: Any) -> None:
+        action: Callable[..., None] | None = getattr(self, name, None)
+        try:
+            if action is not None:
+                action(*given)
+            else:
+                more: tuple[dict[str, str], ...] = ({},) if name == "put_arm" else ()
+                self.commit(getattr(proposals, name)(self.service.recommender, *given, *more))
+        except (UnknownName, InvalidRequest):
+            pass  # refused before anything changed
+
+    def propose(self, requests: list[Request], key: str | None = None) -> Logged | None:
+        [proposal] = self.service.propose([RequestBatch(requests, key)])
+        if isinstance(proposal, ValueError):
+            raise proposal
+        logged = self.commit(proposal)
+        if logged is not None:
+            self.decisions += zip(logged.ids, logged.decisions, strict=True)
+        return logged
+
+    def decide(self, user: str, k: int, key: str | None) -> None:
+        logged = self.propose([Request(user, k=k)], key)
+        if logged is not None:
+            found = self.service.store.find(logged.seq)
+            assert found is not None and decisions_in(found.body) == list(logged.decisions) and found.items == 1
+
+    def batch(self, names: list[str]) -> None:
+        logged = self.propose([Request(name, list(self.service.recommender.arms)[:2]) for name in names])
+        assert logged is None or (logged.is_new and len(logged.decisions) == len(names))
+
+    def reward(self, which: int, place: int, value: float) -> None:
+        if not self.decisions:
+            return
+        name, decision = self.decisions[which % len(self.decisions)]
+        shown = decision.arms[place % len(decision.arms)]
+        reward = Reward(name, value, self.service.recommender.versions[shown])
+        [proposal] = self.service.propose_rewards([reward], [DecisionSummary.of(decision)])
+        logged = self.commit(proposal)
+        if logged is not None:
+            found = self.service.store.find(logged.seq)
+            assert found is not None
+            kept = reward_in(found.body)
+            assert not logged.is_new or kept.value == value
+            assert self.rewarded.setdefault((name, kept.place), kept.value) == kept.value
+
+    def snapshot(self) -> None:
+        self.service.snapshot()
+
+    def restart(self) -> None:
+        self.service.commit([])  # what was lost is applied
+        before = fingerprint(self.service.recommender)
+        self.service.close()
+        self.service = RecommendationService.open(EventStore(self.url), self.folder / "snapshots")
+        assert fingerprint(self.service.recommender) == before
+
+    def kill(self) -> None:
+        self.service.store.close()  # no snapshot
+        self.service = RecommendationService.open(EventStore(self.url), self.folder / "snapshots")
+
+    def lost(self) -> None:
+        self.lose_next = True
+
+
+@pytest.mark.parametrize("policy", ["linucb", pytest.param("adaptive", marks=pytest.mark.compiled)])
+@settings(max_examples=30)
+@given(script=st.lists(steps, min_size=5, max_size=40))
+def test_state_is_what_the_log_says(policy: str, script: list[tuple[Any, ...]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        history = History(Path(folder), policy)
+        for step in script:
+            history.step(*step)
+        history.lose_next = False
+        service = history.service
+        service.commit([])
+        expected = fingerprint(service.recommender)
+        assert fingerprint(replay_from_zero(service.store)) == expected
+        log = [event for page in service.store.read() for event in page]
+        one_by_one = Recommender.new(service.store.initial_state())
+        for event in log:
+            one_by_one.apply([event])
+        assert fingerprint(one_by_one) == expected
+        kept = [reward_in(event.body) for event in log if event.kind == EventKind.REWARDED]
+        found = {(decision_id(reward.decision, reward.item), reward.place): reward.value for reward in kept}
+        assert len(found) == len(kept)  # none twice
+        assert history.rewarded.items() <= found.items()  # every acknowledged one, with its value
+        assert service.recommender.rewards == len(kept)
+        made = [len(decisions_in(event.body)) for event in log if event.kind == EventKind.DECIDED]
+        assert service.recommender.decisions == sum(made)
+        service.close()

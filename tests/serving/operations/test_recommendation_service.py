@@ -1,0 +1,119 @@
+"""The service without HTTP: restarts, snapshots, old decisions, refused changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphbandit.serving import (
+    EventStore,
+    InvalidRequest,
+    RecommendationService,
+    Request,
+    Reward,
+    UnknownName,
+    replay_from_zero,
+)
+from graphbandit.serving.domain import proposals
+from graphbandit.serving.domain import recommender as recommender_module
+from graphbandit.serving.domain.events import decision_id
+from serving_zoo import fingerprint, small_initial_state
+
+
+def opened(folder: Path, name: str = "state", snapshots: str = "snapshots") -> RecommendationService:
+    store = EventStore(f"sqlite:///{folder}/{name}.db")
+    return RecommendationService.open(store, folder / snapshots, small_initial_state())
+
+
+def test_each_change_that_a_policy_cannot_take_in_has_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = opened(tmp_path)
+    state = service.recommender
+
+    def refuse(a: int, b: int, weight: float) -> None:
+        raise ValueError(f"no edge between {a} and {b}.")
+
+    monkeypatch.setattr(state.policy, "add_edge", refuse)
+    results = service.commit([proposals.put_edge(state, "ann", "eve", 1.0), proposals.put_edge(state, "ann", "joe", 1.0)])
+    assert [str(result) for result in results] == ["no edge between 0 and 2.", "no edge between 0 and 3."]
+    assert list(state.refused.values()) == ["no edge between 0 and 2.", "no edge between 0 and 3."]
+    monkeypatch.setattr(recommender_module, "KEPT_REFUSALS", 1)
+    with pytest.raises(InvalidRequest, match="no edge between 1 and 3") as caught:
+        service.change(proposals.put_edge(state, "bob", "joe", 1.0))
+    assert caught.value.field == "policy" and list(state.refused)[-1] == state.seq and len(state.refused) == 2
+    service.close()
+
+
+def test_recommendations_and_rewards_are_logged_applied_and_counted(tmp_path: Path) -> None:
+    service = opened(tmp_path)
+    first = service.recommend([Request("ann", k=2), Request("bob", ["tea", "50%"])], "key")
+    assert first.ids == ["1.0", "1.1"] and first.is_new and service.recommender.decisions == 2
+    again = service.recommend([Request("ann"), Request("bob")], "key")
+    assert again == first._replace(is_new=False) and service.recommender.decisions == service.stats.decisions == 2
+    with pytest.raises(InvalidRequest, match="for other users"):
+        service.recommend([Request("eve")], "key")
+    with pytest.raises(UnknownName, match="nobody"):
+        service.recommend([Request("ann"), Request("nobody")])
+    rewards = [Reward("1.0", 1.0), Reward("1.1", 0.5), Reward("1.0", 2.0)]
+    assert service.reward(rewards) == (2, 1) and service.reward(rewards[:1]) == (0, 1)
+    with pytest.raises(UnknownName, match="there is no decision"):
+        service.reward([Reward("1.0", 1.0, service.recommender.versions[first.decisions[0].arms[1]]), Reward("9.0", 1.0)])
+    assert service.recommender.rewards == service.stats.rewards == 2 and service.stats.duplicates == 2
+    assert service.change(proposals.put_user(service.recommender, "new", {"ann": 1.0})).seq == service.recommender.seq == 4
+    service.close()
+
+
+def test_a_service_restarts_in_the_same_state(store_url: str, tmp_path: Path) -> None:
+    """From a snapshot, from an older one, from a damaged one, from none, and in the middle of the
+    log."""
+    folder = tmp_path / "snapshots"
+    service = RecommendationService.open(EventStore(store_url), folder, small_initial_state())
+    for number in range(12):
+        logged = service.recommend([Request("ann", k=2), Request("bob", ["tea", "50%"])])
+        service.reward([Reward(logged.ids[number % 2], 0.5 * number)])
+        if number in (3, 7):
+            service.snapshot()
+    state = service.recommender
+    changes = [proposals.put_arm(state, "mate", [1.0, 2.0], {}), proposals.delete_arm(state, "tea")]
+    service.commit([*changes, proposals.put_user(state, "new", {"bob": 2.0})])
+    expected = fingerprint(service.recommender)
+    assert fingerprint(replay_from_zero(service.store)) == expected
+    service.store.close()  # no snapshot of the end
+    for damage in (None, "truncate", "foreign", "remove"):
+        newest = sorted(folder.glob("snapshot-*"))[-1] if damage else None
+        if damage == "truncate" and newest:
+            newest.write_bytes(newest.read_bytes()[:1000])
+        elif damage == "remove":
+            for path in folder.glob("*"):
+                path.unlink()
+        again = RecommendationService.open(EventStore(store_url), folder)
+        assert fingerprint(again.recommender) == expected, damage
+        again.store.close()
+
+
+def test_a_snapshot_of_another_log_is_not_used(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        service = opened(tmp_path, name, "both")
+        service.change(proposals.put_arm(service.recommender, name, [1.0, 1.0], {}))
+        service.close()
+    again = RecommendationService.open(EventStore(f"sqlite:///{tmp_path}/one.db"), tmp_path / "both")
+    assert "one" in again.recommender.arms and "two" not in again.recommender.arms
+    again.close()
+
+
+def test_decisions_that_left_memory_are_read_from_the_store(store_url: str, tmp_path: Path) -> None:
+    store, folder = EventStore(store_url), tmp_path / "snapshots"
+    service = RecommendationService.open(store, folder, small_initial_state())
+    seq = service.recommend([Request("ann"), Request("bob")]).seq
+    service.close()
+    service = RecommendationService.open(EventStore(store_url), folder)
+    name = decision_id(seq, 1)
+    assert service.recent_decision(name) is None
+    found = service.stored_decision(name)
+    assert found is not None and service.recommender.names[found.user] == "bob"
+    for unknown in (decision_id(seq, 2), "1.x", "9.0"):
+        assert service.stored_decision(unknown) is None
+        with pytest.raises(UnknownName, match="there is no decision"):
+            service.reward([Reward(unknown, 1.0)])
+    assert service.reward([Reward(name, 1.0)]) == (1, 0)
+    service.close()

@@ -1,0 +1,117 @@
+"""The service in an event loop: requests during a snapshot, trouble with the store, shutting
+down."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphbandit.serving import EventStore, replay_from_zero
+from graphbandit.serving.domain.events import Event, EventKind
+from graphbandit.serving.domain.recommender import Recommender
+from graphbandit.serving.store import database, group_commit
+from graphbandit.storage.archive import Arrays
+from serving_zoo import fingerprint, recommend, reward, running, small_initial_state
+
+
+def test_requests_go_on_while_the_state_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, finish = threading.Event(), threading.Event()
+    pack = Recommender.pack
+
+    def slow(self: Recommender) -> tuple[dict[str, Any], Arrays]:
+        begun.set()
+        before = self.seq
+        finish.wait(30)
+        assert self.seq == before  # nothing is applied to what is copied
+        return pack(self)
+
+    with running(tmp_path, small_initial_state(), snapshot_every=4) as server:
+        monkeypatch.setattr(Recommender, "pack", slow)
+        while not begun.is_set():
+            server.http.post("/v1/recommendations", json={"user": "ann"})
+        seen = server.runtime.service.recommender.rewards
+        found = server.http.post("/v1/recommendations", json={"user": "bob"}).json()
+        told = {"decision": found["decision"], "value": 1.0}
+        assert server.http.post("/v1/rewards", json=told).json() == {"accepted": 1, "duplicates": 0}
+        assert server.http.post("/v1/rewards", json=told).json() == {"accepted": 0, "duplicates": 1}
+        assert server.runtime.service.recommender.rewards == seen
+        with ThreadPoolExecutor(1) as other:  # a change is answered for when it is in force
+            change = other.submit(lambda: server.http.put("/v1/users/new", json={"edges": {"ann": 1.0}}))
+            with pytest.raises(TimeoutError):
+                change.result(0.3)
+            finish.set()
+            assert change.result(30).status_code == 200
+        monkeypatch.setattr(Recommender, "pack", pack)
+        assert server.http.post("/v1/recommendations", json={"user": "new"}).status_code == 200
+        assert server.runtime.service.recommender.rewards == seen + 1
+    assert sorted(path.name for path in (tmp_path / "snapshots").iterdir())
+    store = EventStore(server.settings.store)
+    store.open()
+    whole = replay_from_zero(store)
+    store.close()
+    with running(tmp_path) as again:
+        assert fingerprint(again.runtime.service.recommender) == fingerprint(whole)
+
+
+def test_a_state_that_does_not_follow_the_log_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    apply = Recommender.apply
+
+    def fail(self: Recommender, events: Sequence[Event]) -> None:
+        if any(event.kind == EventKind.REWARDED for event in events):
+            raise RuntimeError("a defect")
+        apply(self, events)
+
+    with running(tmp_path, small_initial_state()) as server:
+        found = server.http.post("/v1/recommendations", json={"user": "ann"}).json()
+        monkeypatch.setattr(Recommender, "apply", fail)
+        told = {"decision": found["decision"], "value": 1.0}
+        assert server.http.post("/v1/rewards", json=told).status_code == 503
+        monkeypatch.setattr(Recommender, "apply", apply)
+        assert server.http.post("/v1/recommendations", json={"user": "ann"}).status_code == 503
+    with running(tmp_path) as again:
+        assert again.runtime.service.recommender.rewards == 1
+        assert again.http.post("/v1/rewards", json=told).json() == {"accepted": 0, "duplicates": 1}
+
+
+def test_trouble_with_the_store_is_503_and_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "LOCK_TIMEOUT", 0.05)
+    with running(tmp_path, small_initial_state()) as server:
+        name = recommend(server)["decision"]
+        other = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        status, answer = reward(server, decision=name, value=1.0)
+        assert status == 503 and "locked" in answer["detail"][0]["msg"]
+        assert server.http.get("/ready").status_code == 503 and "locked" in server.http.get("/v1/stats").json()["trouble"]
+        assert server.http.post("/v1/recommendations", json={"user": "ann"}).headers["retry-after"] == "1"
+        other.execute("ROLLBACK")
+        other.close()
+        assert reward(server, decision=name, value=1.0) == (200, {"accepted": 1, "duplicates": 0})
+        assert server.http.get("/ready").status_code == 200
+        monkeypatch.setattr(group_commit, "LONGEST_QUEUE", 0)
+        assert "too many" in server.http.post("/v1/recommendations", json={"user": "ann"}).text
+
+
+def test_a_state_that_does_not_follow_the_log_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running(tmp_path, small_initial_state()) as server:
+        monkeypatch.setattr(server.runtime.service.recommender, "apply", lambda events: 1 / 0)
+        for _ in range(2):
+            answer = server.http.post("/v1/recommendations", json={"user": "ann"})
+            assert answer.status_code == 503 and "restarted" in answer.text
+        assert server.http.get("/ready").status_code == 503
+    with running(tmp_path) as server:
+        assert server.http.get("/v1/state").json()["event"] == 1  # the log has what was written
+
+
+def test_what_waits_is_answered_on_the_way_out(tmp_path: Path) -> None:
+    with running(tmp_path, small_initial_state()) as server, ThreadPoolExecutor(8) as pool:
+        answers = [pool.submit(server.http.post, "/v1/recommendations", json={"user": "ann"}) for _ in range(40)]
+        statuses = [answer.result().status_code for answer in answers]
+    assert statuses == [200] * 40
+    with running(tmp_path) as server:
+        assert server.http.get("/v1/stats").json()["total_decisions"] == 40

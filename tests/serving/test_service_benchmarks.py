@@ -1,0 +1,49 @@
+"""Requests made from the OpenAPI document, and kills: small versions of benchmarks/fuzz.py and
+benchmarks/kill.py."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from serving_zoo import new_database, running, small_initial_state
+
+ROOT = Path(__file__).parents[2]
+
+
+def benchmark(name: str) -> Any:
+    """A module of the folder benchmarks."""
+    found = importlib.util.spec_from_file_location(f"benchmark_{name}", ROOT / "benchmarks" / f"{name}.py")
+    assert found is not None and found.loader is not None
+    module = sys.modules[found.name] = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+def test_no_request_ends_in_a_server_error(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the tool
+        with running(tmp_path, small_initial_state(), rate=0.0) as server:
+            statuses = benchmark("fuzz").fuzz(server, 10)
+            assert server.http.get("/ready").status_code == 200
+    assert sum(statuses.values()) > 150 and {200, 404, 422} <= statuses.keys() and max(statuses) < 500
+
+
+def test_killed_on_sqlite_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
+    seen = benchmark("kill").run(f"sqlite:///{tmp_path}/state.db", 2, policy="linucb")
+    assert seen["kills"] == 2 and seen["acknowledged"] > 0
+
+
+def test_killed_on_postgresql_nothing_acknowledged_is_lost(postgres: str) -> None:
+    seen = benchmark("kill").run(new_database(postgres), 1, policy="linucb")
+    assert seen["kills"] == 1 and seen["acknowledged"] > 0
+
+
+@pytest.mark.parametrize("name", ["load", "kill", "fuzz", "restart"])
+def test_benchmarks_of_the_service_can_be_read(name: str) -> None:
+    assert benchmark(name).main.__module__ == f"benchmark_{name}"

@@ -1,0 +1,115 @@
+"""From settings to a running server: the command, the demo, starts that fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import uvicorn
+from typer.testing import CliRunner
+
+from graphbandit.cli import app
+from graphbandit.serving import Client, InitialState, RecommendationService, ServiceSettings, start
+from graphbandit.serving.domain.recommender import Recommender
+from graphbandit.serving.start import build_app, read_initial_state, snapshot_folder
+from serving_zoo import free_port, small_initial_state, write_input_files
+
+
+def test_what_a_store_begins_with(tmp_path: Path) -> None:
+    edges, arms = write_input_files(tmp_path)
+    found = read_initial_state(
+        ServiceSettings(graph=edges, arms=arms, policy="graphucb", params={"alpha": 2.0}, epsilon=0.1, seed=5)
+    )
+    assert found is not None and found.make_policy().params["policy.alpha"] == 2.0
+    again = InitialState.from_bytes(found.to_bytes())
+    assert again.to_bytes() == found.to_bytes() and again.users == ["ann", "bob", "é/e"] and again.epsilon == 0.1
+    assert read_initial_state(ServiceSettings()) is None
+    with pytest.raises(ValueError, match="arms is missing"):
+        read_initial_state(ServiceSettings(graph=edges))
+    for policy, message in (("nope", "policy must be one of"), ("spectral-ucb", "fixed catalogue")):
+        with pytest.raises(ValueError, match=message):
+            read_initial_state(ServiceSettings(graph=edges, arms=arms, policy=policy))
+    assert snapshot_folder(ServiceSettings(store="sqlite:////x/state.db")) == Path("/x/state.db.snapshots")
+    assert snapshot_folder(ServiceSettings(store="postgresql://db/x")) == Path("graphbandit-snapshots")
+
+
+def test_the_command_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphbandit.serving.operations.json_logs.set_up_logging", lambda level: None)
+    runner = CliRunner()
+    for arguments, message in (
+        (["--store", f"sqlite:///{tmp_path}/new.db"], "needs a graph and arms"),
+        (["--host", "0.0.0.0"], "token_file is needed"),
+        (["--store", "mysql://x"], "store must be an address"),
+        (["--store", "postgresql://nobody@127.0.0.1:1/x"], "the store cannot be used now"),
+        (["--graph", str(tmp_path / "none.csv")], "arms is missing"),
+        (["--token-file", str(tmp_path / "none")], "No such file"),
+    ):
+        done = runner.invoke(app, ["serve", *arguments])
+        assert done.exit_code == 2 and message in done.stderr, (arguments, done.stderr)
+
+
+def test_the_command_runs_prints_its_settings_and_refuses_a_second_writer(tmp_path: Path) -> None:
+    edges, arms = write_input_files(tmp_path)
+    store, port = f"sqlite:///{tmp_path}/state.db", free_port()
+    command = [sys.executable, "-m", "graphbandit.cli", "serve", "--store", store, "--policy", "linucb", "--port", str(port)]
+    process = subprocess.Popen([*command, "--graph", str(edges), "--arms", str(arms)], stderr=subprocess.PIPE, text=True)
+    with Client(f"http://127.0.0.1:{port}", patience=120.0) as client:
+        client.wait()
+        client.reward(client.recommend("é/e")["decision"], 1.0)
+    second = subprocess.run([*command[:-1], str(free_port())], capture_output=True, text=True)
+    assert second.returncode == 2 and "a store has one writer" in second.stderr
+    process.send_signal(signal.SIGTERM)
+    _, lines = process.communicate()
+    assert process.returncode == 0
+    first = json.loads(lines.splitlines()[0])
+    assert first["message"] == "settings" and first["store"] == store and first["policy"] == "linucb"
+    assert list((tmp_path / "state.db.snapshots").glob("snapshot-*2.npz"))  # written on the way out
+
+
+def test_a_demo_that_cannot_be_compiled_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(recommender: Recommender) -> None:
+        raise OSError(28, "No space left on device")
+
+    lines: list[str] = []
+    monkeypatch.setattr(Recommender, "warm_up", full)
+    monkeypatch.setattr(start.logger, "exception", lines.append)
+    start.compile_for(small_initial_state())
+    assert lines == ["the policy could not be compiled: it goes on as plain Python, slowly"]
+
+
+def test_the_command_starts_a_demo_of_which_nothing_is_kept(tmp_path: Path) -> None:
+    port = free_port()
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", "graphbandit.cli", "serve", "--demo", "--policy", "linucb", "--port", str(port)]
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    with Client(f"http://127.0.0.1:{port}", patience=120.0) as client:
+        while not client.stats()["rewards"]:
+            time.sleep(0.05)
+        assert list(tmp_path.glob("graphbandit-demo-*"))
+    process.send_signal(signal.SIGINT)  # whether the compiler is at work or not
+    *lines, last = process.communicate()[1].splitlines()
+    assert process.returncode == 130 and last == "interrupted: nothing is kept of a demo."
+    assert not list(tmp_path.glob("graphbandit-demo-*"))
+    assert not [line for line in map(json.loads, lines) if line["level"] in ("warning", "error")]
+
+
+def test_a_start_that_fails_ends_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = ServiceSettings(store=f"sqlite:///{tmp_path}/s.db", port=free_port())
+    monkeypatch.setattr(RecommendationService, "restore", lambda *_: 1 / 0)
+
+    def end() -> None:
+        server.should_exit = True
+
+    application, guard = build_app(settings, small_initial_state(), end)
+    server = uvicorn.Server(uvicorn.Config(guard, port=free_port(), log_config=None))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    thread.join(timeout=60)
+    assert not thread.is_alive() and isinstance(application.state.runtime.failed, ZeroDivisionError)

@@ -1,0 +1,198 @@
+"""The house rules: rooms, names and who may touch what, checked on the sources themselves."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "graphbandit"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+NAMED_TUPLE = {"_asdict", "_fields", "_replace", "_make"}  # public in spite of their names
+CONVENTIONS = {"__init__", "__main__", "policy"}
+OBSCURE = {
+    "touched",
+    "unit",
+    "quadratic",
+    "heft",
+    "reach",
+    "surround",
+    "look",
+    "relaid",
+    "deaf",
+    "longer",
+    "GENTLE",
+    "PLAIN",
+    "AGAIN",
+    "OPEN",
+    "MOST",
+    "laid_out",
+    "rejoined",
+    "mixed",
+    "told",
+    "settled",
+    "desk",
+    "beginning",
+    "wire",
+    "rehearsal",
+}
+MOST_PARAMETERS = 8
+MOST_LINES = 400
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def named(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in ast.walk(tree(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def test_no_two_modules_have_the_same_name() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for path in MODULES:
+        if path.stem not in CONVENTIONS:
+            places[path.stem].append(named(path))
+    for folder in {path.parent for path in MODULES} - {PACKAGE}:
+        places[folder.name].append(f"{named(folder)}/")
+    # A command has the name of what it runs.
+    commands = {name for name in places if any(place.startswith("cli/") for place in places[name])}
+    for name in commands:
+        places[name] = [place for place in places[name] if not place.startswith("cli/")]
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_no_two_classes_have_the_same_name() -> None:
+    places: dict[str, list[str]] = defaultdict(list)
+    for path in MODULES:
+        for node in tree(path).body:
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(named(path))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+@pytest.mark.parametrize("folder", sorted({path.parent for path in MODULES}), ids=named)
+def test_every_package_lists_its_modules(folder: Path) -> None:
+    """The docstring of a package is a table of what is in it."""
+    text = ast.get_docstring(tree(folder / "__init__.py")) or ""
+    listed = set(re.findall(r"`(\w+)/?`", " ".join(line.split("|")[1] for line in text.splitlines() if line.startswith("| "))))
+    inside = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
+    assert inside - {"__init__", "__main__"} <= listed
+
+
+@pytest.mark.parametrize("path", MODULES, ids=named)
+def test_private_names_of_other_objects_are_not_touched(path: Path) -> None:
+    def is_own(node: ast.Attribute) -> bool:
+        return isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+
+    def is_private(name: str) -> bool:
+        return name.startswith("_") and not name.startswith("__") and name not in NAMED_TUPLE
+
+    touched = [
+        f"line {node.lineno}: {ast.unparse(node)}"
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Attribute) and is_private(node.attr) and not is_own(node)
+    ]
+    touched += [
+        f"line {node.lineno}: from {node.module} import {alias.name}"
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if is_private(alias.name)
+    ]
+    if path.name == "compiler.py":  # the box around Numba, whose cache has no public interface
+        touched = [line for line in touched if "dispatcher._" not in line and "index._" not in line]
+    touched = [line for line in touched if "os._exit" not in line]
+    own_class = {node.name for node in tree(path).body if isinstance(node, ast.ClassDef)}
+    made_here = re.compile(rf": ({'|'.join(MADE_HERE)})\._") if own_class else None
+    assert [line for line in touched if not (made_here and made_here.search(line))] == []
+
+
+MADE_HERE = ("policy", "pending", "recommender", "graph")
+"""A class method that builds an object of its own class may set what is private in it."""
+
+
+def test_only_one_module_touches_numba() -> None:
+    found = {
+        named(path)
+        for path in MODULES
+        for node in ast.walk(tree(path))
+        if (isinstance(node, ast.Import) and any(alias.name.split(".")[0] == "numba" for alias in node.names))
+        or (isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "numba")
+    }
+    assert found == {"compute/compiler.py"}
+
+
+def test_type_checks_of_numbers_are_written_in_one_place() -> None:
+    pattern = re.compile(r"isinstance\([^()]*np\.(integer|floating|number)")
+    assert {named(path) for path in MODULES if pattern.search(path.read_text())} <= {"validate.py"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=named)
+def test_functions_and_files_are_short(path: Path) -> None:
+    def count(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+        return len([a for a in (*node.args.posonlyargs, *node.args.args) if a.arg not in ("self", "cls")])
+
+    if path.parent.name != "cli":  # the options of a command are its parameters
+        assert {node.name: count(node) for node in functions(path) if count(node) > MOST_PARAMETERS} == {}
+    assert len(path.read_text().splitlines()) <= MOST_LINES
+
+
+def test_obscure_names_are_gone() -> None:
+    """HOUSE.md lists names that nobody could guess the meaning of."""
+    found = []
+    for path in MODULES:
+        for node in ast.walk(tree(path)):
+            names = []
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                names = [node.name, *(a.arg for a in (*node.args.args, *node.args.kwonlyargs))]
+            elif isinstance(node, ast.ClassDef):
+                names = [node.name]
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                names = [node.id]
+            found += [f"{named(path)}: {name}" for name in names if name in OBSCURE]
+    assert found == []
+
+
+VIOLATIONS = [
+    ("policies/linucb.py", "from ..environments import Linear", "a policy that sees the ground truth"),
+    ("policies/linucb.py", "from .lints import LinTS", "a policy that imports another one"),
+    ("policies/clustering/club.py", "from .sclub import SCLUB", "a policy that imports another one of its family"),
+    ("policies/core/ridge.py", "from ..linucb import LinUCB", "the core that knows a policy"),
+    ("compute/linalg.py", "from ..graph import UserGraph", "the bottom layer that looks up"),
+    ("storage/archive.py", "from ..diagnose import diagnose", "file reading that knows a command"),
+    ("serving/domain/recommender.py", "from ..store import schema", "the domain that knows SQL"),
+    ("serving/store/schema.py", "from ..http import app", "the store that knows HTTP"),
+    ("serving/operations/runtime.py", "from ..http import app", "operations that know HTTP"),
+]
+
+
+@pytest.mark.parametrize(("module", "line", "what"), VIOLATIONS, ids=lambda value: value if " " in str(value) else "")
+def test_a_planted_violation_breaks_a_contract(module: str, line: str, what: str, tmp_path: Path) -> None:
+    shutil.copytree(PACKAGE, tmp_path / "src" / "graphbandit", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+
+    def kept() -> bool:
+        command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
+        done = subprocess.run(command, cwd=tmp_path, env={"PYTHONPATH": "src"}, capture_output=True, text=True)
+        assert "Contracts:" in done.stdout, done.stdout + done.stderr
+        return done.returncode == 0
+
+    assert kept()
+    with (tmp_path / "src" / "graphbandit" / module).open("a") as file:
+        file.write(f"\n\n{line}\n")
+    assert not kept(), what
