@@ -43,7 +43,7 @@ leaderboard: .venv/base  ## every policy, tuned alike, in 18 worlds; ARGS='--qui
 test: .venv/test  ## the whole test suite
 	$(BIN)/python -m pytest -n 2
 
-KERNELS := $(foreach room,compute solvers policies,tests/$(room) src/graphbandit/$(room))
+KERNELS := tests/compute tests/solvers tests/policies
 NOJIT := NUMBA_DISABLE_JIT=1 $(BIN)/python -m
 test-nojit: .venv/test  ## the tests of the kernels as plain Python, without compilation; at most five minutes
 	$(NOJIT) pytest -n 2 -m 'not compiled' $(KERNELS)
