@@ -301,3 +301,11 @@ def test_an_outsiders_kernels_inside_are_not_cached() -> None:
         kernel.register(Foreign, kernel.implementation(LinUCBState))
     policy.state = Foreign(*policy.state)
     assert not _is_ours(Stochastic(policy).state)
+
+
+def test_whether_users_may_come_and_go_is_up_to_the_policy_inside() -> None:
+    """A service asks before it logs the change."""
+    assert Stochastic(LinUCB(GRAPH, 3), epsilon=0.1).user_rows().keys() == LinUCB(GRAPH, 3).user_rows().keys()
+    assert Stochastic(LinUCB(GRAPH, 3), epsilon=0.1).removable_rows()
+    with pytest.raises(ValueError, match="cannot remove a user's data from the one model that all users share"):
+        Stochastic(LinUCB(GRAPH, 3, shared=True), epsilon=0.1).removable_rows()

@@ -57,7 +57,6 @@ def add_user(policy: Policy, edges: Edges, user_id: Hashable | None) -> int:
 def remove_user(policy: Policy, user: int) -> Removal:
     """Reset a user's rows, remove its edges, and measure how far its neighbours' estimates move."""
     user = policy.check_user(user)
-    check_not_shared(policy, bool(policy.params.get("shared")))
     # Links are left: the edges are removed one by one below.
     rows = {name: row for name, row in policy.removable_rows().items() if "links." not in name}
     neighbours = np.array(policy.live_graph.neighbours(user), dtype=np.int64)
@@ -128,7 +127,7 @@ def _user_rows(policy: Policy) -> dict[str, Any]:
     return {} if policy.params.get("shared") else policy.user_rows()
 
 
-def check_not_shared(policy: Policy, shared: bool) -> None:
+def check_not_shared(policy: Policy) -> None:
     """Raise a ValueError if users share one model: a user's part in it cannot be found again."""
-    if shared:
+    if policy.params.get("shared"):
         raise ValueError(f"{type(policy).__name__} cannot remove a user's data from the one model that all users share.")

@@ -346,14 +346,12 @@ class Policy:
         return 1.0 if beta is None else float(beta(user))
 
     def user_rows(self) -> dict[str, Any]:
-        """Arrays of the state with a row for each user, by dotted name, and that row for a user without data or edges.
-
-        Not asked for if all users share one model.
-        """
+        """Arrays of the state with a row for each user, by dotted name, and that row for a user without data or edges."""
         raise ValueError(f"{type(self).__name__} cannot take in or remove users while it runs; make a new one.")
 
     def removable_rows(self) -> dict[str, Any]:
         """The rows to reset when a user is removed; a ValueError if its data cannot be told from others'."""
+        graph_changes.check_not_shared(self)
         return self.user_rows()
 
     def forget_user(self, user: int) -> None:

@@ -157,6 +157,12 @@ class Stochastic(Policy):
         self.policy.count_rounds(rounds)
         self._follow_inner()
 
+    def user_rows(self) -> dict[str, Any]:
+        return self.policy.user_rows()
+
+    def removable_rows(self) -> dict[str, Any]:
+        return self.policy.removable_rows()
+
     def add_user(self, edges: Edges = (), *, id: Hashable | None = None) -> int:
         """Take in a new user, see `Policy.add_user`."""
         user = self.policy.add_user(edges, id=id)
