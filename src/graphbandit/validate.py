@@ -1,4 +1,6 @@
-"""Range, shape and name checks. Every error is a sentence that names the argument: this is the only place they are written.
+"""Checks of arguments: type, range, shape, NaN. Every error is a sentence that names the argument.
+
+The check that refuses a NaN reward is `check_observation`; services and compiled code refuse it by the same limits.
 
 Allowed ranges are data, so that a class can declare them in a table:
 
@@ -21,7 +23,8 @@ from .compute.arrays import Floats, Ints
 from .compute.linalg import all_within
 
 LARGEST_FEATURE = 1e6
-"""Above, the square of a feature drowns a ridge of 0.01 in rounding, and one user's data those of a whole cluster."""
+"""The largest feature that is accepted. The square of a larger one would drown a ridge of 0.01 in rounding, and the data of
+a whole cluster in those of one user."""
 LARGEST_REWARD = 1e15
 
 

@@ -1,6 +1,6 @@
 """Digests of source files, which say when compiled code and kept runs are out of date.
 
-A digest covers *rooms*: folders or single modules of the package, by their paths below it.
+A digest covers *rooms*: folders or single modules of the package, given by their paths in it.
 """
 
 from __future__ import annotations

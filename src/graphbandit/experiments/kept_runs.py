@@ -1,4 +1,8 @@
-"""Finished runs on disk: one small file each, named by a digest of all that defines the run."""
+"""Finished runs on disk: one small file each, named by a digest of all that defines the run.
+
+A run is out of date when its policy, its environment or the code in `RUN_ROOMS` has changed: its digest is then another
+one, its file is not found, and the run is made again.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,11 @@ RUN_ROOMS = (
     "signals.py",
     "validate.py",
 )
-"""The code that a run depends on. What made the environment is left out: contents are compared."""
+"""Folders and modules of the package whose code the numbers of a run depend on.
+
+The code that made the world of a run, such as `datasets`, is not among them: the contents of the environment are part of
+the digest instead.
+"""
 PEEK = 100
 """Rounds that go into the digest of an environment."""
 LIBRARIES = ("numpy", "scipy", "numba")

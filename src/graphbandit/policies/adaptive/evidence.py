@@ -1,6 +1,8 @@
 """The evidence of AdaptiveGraphUCB: how well every model has predicted the rewards so far.
 
-Model k predicts y ~ N(p_k + c_k, σ² q_k). The constant c_k of the model is unknown, with a flat
+Before each reward y, model k predicts y ~ N(p_k + c_k, σ² q_k): p_k is the mean of the reward under
+its posterior, and σ² q_k its variance, q_k = 1 + xᵀ C_k x. (In the code a model is a pair of a kind
+and a strength.) The constant c_k of the model is unknown, with a flat
 prior: a constant is common to all arms and ranks none of them, so a model must not win because it
 knows the level of the rewards. With e = y - p_k,
 
@@ -11,7 +13,8 @@ is the sum of squared errors around their own level, and the log evidence is, up
     -½ S_k / σ² - ½ Σ log q_k - ½ log Σ 1/q_k,   or, with σ integrated out,
     -(a + (T - 1)/2) log(b + ½ S_k) - ½ Σ log q_k - ½ log Σ 1/q_k.
 
-Four sums per model are sufficient. Weights are proportional to exp(temper · log evidence), a power
+T is the number of rounds, and σ² has an inverse gamma prior with shape a and rate b. Four sums per
+model are sufficient. Weights are proportional to exp(temper · log evidence), a power
 posterior: no model is true, and a temper below 1 keeps several of them in play for longer, which
 keeps the credible regions honest.
 """
@@ -40,8 +43,8 @@ class Evidence(NamedTuple):
     errors: Floats  # (kinds, k), Σ (y - p) / q
     precision: Floats  # (kinds, k), Σ 1 / q
     mass: Floats  # (1,), rounds, discounted if old ones fade
-    usable: Floats  # (kinds,), 1 if models of the kind may act, else 0
-    kept: Floats  # (kinds,), 1 if the policy has models of the kind, else 0
+    usable: Floats  # (kinds,), 1 if decisions may use models of the kind (setting `models`), else 0
+    kept: Floats  # (kinds,), 1 if models of the kind are judged at all, usable or not, else 0
     sigma: float  # NaN: integrated out
     temper: float
     fade: float  # factor by which one round discounts all earlier ones

@@ -1,6 +1,6 @@
 """The confidence region of a user in GraphUCB and GraphUCB-Local: metric Λ_i, radius beta_i.
 
-Eqs. (8), (10) and (11) of the paper, in all published forms.
+Eqs. (8), (10) and (11) of the paper, as printed, as in the authors' released code, and corrected.
 
 | symbol | here | meaning |
 |---|---|---|
@@ -9,12 +9,12 @@ Eqs. (8), (10) and (11) of the paper, in all published forms.
 | R' = R + laplacian_ridge I | `links` | R_ij = -P_ij = -W_ij / D_i; R'_ii = 1 + laplacian_ridge |
 | Λ_i | `user_precision` | A_i + ridge I + 2 alpha R'_ii I + alpha² Σ_j c_ij (A_j + ridge I)⁻¹ |
 | V_i | A_i + radius_shift I | what the radius is measured with |
-| Δ_i | `roughness` | Σ_j R'_ij z_j: how far user i is from its neighbours |
+| Δ_i | `roughness` | Σ_j R'_ij z_j: how far user i is from its neighbours; z_j is θ_j, or the user's own least squares |
 | beta_i | `radius` | sigma sqrt(log det V_i - d log alpha + 2 log 1/delta) + sqrt(alpha) ‖Δ_i‖ |
 
 Metrics: `paper` has c_ij = R'_ij² for all j; `released` leaves out j = i; `exact` has R'_ji², the
-diagonal block of the true precision MᵀA⁻¹M (errata E16, E17, E18); `ridge` takes Λ_i = V_i, which
-only shrinks with data (E20).
+diagonal block of the true precision MᵀA⁻¹M; `ridge` takes Λ_i = V_i, which only grows with data,
+so that widths only shrink. `docs/errata.md` says why, under E16, E17, E18 and E20.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def confidence(n_users: int, dim: int, params: dict[str, Any]) -> Confidence:
         alpha=alpha,
         ridge=ridge,
         laplacian_ridge=float(params["laplacian_ridge"]),
-        # The released class leaves the ridge of its Gram matrices out of V_i (errata E45).
+        # The released class leaves the ridge of its Gram matrices out of V_i (docs/errata.md, "The released code").
         radius_shift=alpha if params["preset"] == "released" else alpha + ridge,
         sigma=float(params["sigma"]),
         delta=float(params["delta"]),

@@ -61,7 +61,9 @@ class Group(NamedTuple):
 
 
 class GroupCommit:
-    """The writer thread. Everything but `_run` and `_write` belongs to the event loop, which
+    """Writes events in groups, in a thread of its own.
+
+    Only `_run` and `_write` run in that thread; everything else belongs to the event loop, which
     applies events in log order.
 
     Parameters
@@ -96,9 +98,10 @@ class GroupCommit:
         self._held = deque()
 
     async def release(self) -> None:
-        """Apply the groups that were held, with pauses for requests. Each pause is followed by the
-        groups that arrived in it and one more, so that this ends even if groups arrive as fast as
-        they are applied."""
+        """Apply the groups that were held, with pauses for requests.
+
+        After each pause it applies as many groups as arrived in the pause, and one more. So it ends
+        even if groups arrive as fast as they are applied."""
         for left in reversed(range(len(self._held or ()))):
             await asyncio.sleep(0)
             while self._held and len(self._held) > left:

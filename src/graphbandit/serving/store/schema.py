@@ -54,8 +54,9 @@ initial_states = Table(
 
 
 def create_tables(connection: Connection) -> None:
-    """Version 1, with an index of each user's events. Written out, since the tables above go on
-    changing."""
+    """Create the tables of version 1, with an index of each user's events.
+
+    They are repeated here because the tables above are those of the newest version."""
     old = MetaData()
     Table(
         "graphbandit_events",
