@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.compiled  # it switches compilation off by itself, in processes of its own
 ROOT = Path(__file__).parents[2]
 PLACES = [
     "src/graphbandit/policies/popularity.py",
