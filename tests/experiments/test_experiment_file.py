@@ -146,7 +146,7 @@ def test_grid_of_graphs() -> None:
         ('{ kind = "erdos-renyi", p = 0.4 }', "3", r"graph must be a table with the key 'kind', one of erdos-renyi"),
         ('policy = "graphucb"\nalpha', "alpha", r"\[\[policy\]\] 'GraphUCB' needs the key 'policy', one of random, linucb"),
         ('"graphucb"', '"thompson"', r"\[\[policy\]\] 'GraphUCB' policy must be one of 'random', 'linucb'"),
-        ("alpha = 0.5", "alfa = 0.5", "'GraphUCB' has an unknown key 'alfa'; allowed are alpha, ridge, sigma"),
+        ("alpha = 0.5", "alfa = 0.5", "'GraphUCB' has an unknown key 'alfa'; allowed are preset, alpha, ridge"),
         ("alpha = 0.5", 'alpha = "big"', r"\[\[policy\]\] 'GraphUCB' alpha must be a number, but it is 'big'"),
         ("alpha = 0.5", "solver = 'fast'", "solver must be one of 'auto', 'dense', 'push', but it is 'fast'"),
         ("alpha = 0.5", "seed = 0.5", "seed must be an integer, but it is 0.5"),
@@ -186,7 +186,7 @@ def test_errors_name_table_and_key(old: str, new: str, message: str) -> None:
         ("[tune]\nGraphUCB = 3", r"\[tune\] 'GraphUCB' must be a table"),
         ("[tune]\nGraphUCB = { alpha = 3 }", r"\[tune\] 'GraphUCB' alpha must be a list of one or more values, but it is 3"),
         ("[tune]\nGraphUCB = { alpha = [3, true] }", "alpha must be a number, but it is True"),
-        ("[tune]\nGraphUCB = { beta = [3] }", r"\[tune\] 'GraphUCB' has an unknown key 'beta'; allowed are alpha"),
+        ("[tune]\nGraphUCB = { beta = [3] }", r"\[tune\] 'GraphUCB' has an unknown key 'beta'; allowed are preset, alpha"),
         ('[tune]\nGraphUCB = { graph = ["empty"] }', "unknown key 'graph'"),
     ],
 )
