@@ -255,7 +255,7 @@ class GraphLearner(Policy):
         policy = cls.__new__(cls)
         policy.learned = policy_file.unpack_graph(arrays, "learner.learned.", None)
         policy.policy = unpack_policy(header["inner"], arrays)
-        policy.restore(given, header | {"dim": policy.policy.dim, "noise": policy.policy.n_normals})
+        policy.restore(given, header | {"dim": policy.policy.dim})
         policy.state = policy._build_state(own, header["strength"], header["blends"])
         policy._count, policy._last = header["observed"], header["last"]
         return policy
