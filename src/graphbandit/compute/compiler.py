@@ -77,7 +77,8 @@ def specialise(function: Callable[..., Any], choose: Callable[[type], Callable[.
         call.__qualname__ = f"{function.__name__} by {source.__module__}.{source.__qualname__}"
         return call
 
-    overload(function, strict=False)(implementation)  # strict would compare the names of parameters
+    # Strict would compare the names of parameters. The stub is inlined: states have hundreds of fields to pass on.
+    overload(function, strict=False, jit_options={"forceinline": True})(implementation)
 
 
 COMPILER = "graphbandit-compiler"
