@@ -7,7 +7,8 @@
 | `decisions` | what is asked of a policy and what it answers |
 | `hyperparameters` | declared once: signature, ranges, collected settings |
 | `propensity` | how probable a choice is under a policy that samples |
-| `graph_changes` | users and edges that come and go while a policy runs |
+| `live_users` | `LiveUsers`, the part of `Policy` about users and edges that come and go |
+| `graph_changes` | how such a change is checked, made and taken back |
 | `policy_file` | a policy as header and arrays of a file, and fields renamed since 0.1.0 |
 | `ridge` | ridge regression by rank-one updates, and optimistic scores |
 | `confidence` | the single-user confidence region of GraphUCB: metric and radius |

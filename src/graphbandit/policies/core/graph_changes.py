@@ -17,7 +17,7 @@ from ...graph import UserGraph
 from ...live_graph import Edges, LiveGraph, check_weight
 
 if TYPE_CHECKING:
-    from .policy import Policy
+    from .live_users import LiveUsers
 
 Edge = tuple[int, int, float]
 Changes = Sequence[Edge] | None
@@ -37,7 +37,7 @@ class Removal(NamedTuple):
         return float(self.moved.max(initial=0.0))
 
 
-def add_user(policy: Policy, edges: Edges, user_id: Hashable | None) -> int:
+def add_user(policy: LiveUsers, edges: Edges, user_id: Hashable | None) -> int:
     """Append a user's rows and edges; nothing changes if the policy refuses."""
     graph = policy.live_graph
     weights = graph.check_edges(edges)
@@ -54,7 +54,7 @@ def add_user(policy: Policy, edges: Edges, user_id: Hashable | None) -> int:
     return user
 
 
-def remove_user(policy: Policy, user: int) -> Removal:
+def remove_user(policy: LiveUsers, user: int) -> Removal:
     """Reset a user's rows, remove its edges, and measure how far its neighbours' estimates move."""
     user = policy.check_user(user)
     # Links are left: the edges are removed one by one below.
@@ -68,7 +68,7 @@ def remove_user(policy: Policy, user: int) -> Removal:
     return Removal(observations, neighbours, moved)
 
 
-def set_graph(policy: Policy, graph: UserGraph) -> None:
+def set_graph(policy: LiveUsers, graph: UserGraph) -> None:
     """Replace all edges; nothing changes if the policy refuses."""
     if not isinstance(graph, UserGraph):
         raise ValueError(f"graph must be a UserGraph (see graphbandit.graphs), but it is a {type(graph).__name__}.")
@@ -86,7 +86,7 @@ def set_graph(policy: Policy, graph: UserGraph) -> None:
         raise
 
 
-def change_edges(policy: Policy, changes: Sequence[Edge], users: Sequence[int] = ()) -> None:
+def change_edges(policy: LiveUsers, changes: Sequence[Edge], users: Sequence[int] = ()) -> None:
     """Give edges new weights and let the estimate follow; `users` have changed besides. Nothing changes if it refuses."""
     graph = policy.live_graph
     before = [(i, j, graph.weight(i, j)) for i, j, _ in changes]
@@ -122,12 +122,12 @@ def removed_edge(graph: LiveGraph, i: object, j: object) -> Edge:
     return *changed_edge(graph, i, j, 1.0)[:2], 0.0
 
 
-def _user_rows(policy: Policy) -> dict[str, Any]:
+def _user_rows(policy: LiveUsers) -> dict[str, Any]:
     """What a new user adds to the state: nothing if all users share one model."""
     return {} if policy.params.get("shared") else policy.user_rows()
 
 
-def check_not_shared(policy: Policy) -> None:
+def check_not_shared(policy: LiveUsers) -> None:
     """Raise a ValueError if users share one model: a user's part in it cannot be found again."""
     if policy.params.get("shared"):
         raise ValueError(f"{type(policy).__name__} cannot remove a user's data from the one model that all users share.")

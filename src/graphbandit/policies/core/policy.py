@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from ...compute.arrays import Floats, Ints
-from ...compute.observations import Observations
 from ...graph import UserGraph
-from ...live_graph import Edges, LiveGraph
+from ...live_graph import LiveGraph
 from ...storage import archive
 from ...validate import (
     Range,
@@ -26,22 +25,22 @@ from ...validate import (
     count,
     is_number,
 )
-from . import graph_changes, hyperparameters, kernels, policy_file
+from . import hyperparameters, kernels, policy_file
 from .decisions import Choice, Rankings, Requests, Scores
-from .graph_changes import Changes, Removal
 from .hyperparameters import COMMON_RANGES
+from .live_users import LiveUsers
 from .propensity import PROPENSITY_DRAWS, other_normals, rank_each
 
 Seed = int | np.random.Generator | np.random.SeedSequence | None
 NO_NORMALS = np.empty(0)
 
 
-class Policy:
+class Policy(LiveUsers):
     """Recommends arms to the users of a graph and learns from their rewards. Not thread-safe: one writer per policy.
 
     A subclass declares its settings as keyword arguments of `__init__` and their ranges in `ranges`, sets `State` to the type
     of its compiled state, calls `super().__init__(graph, dim, locals())` and builds `self.state`. `linucb.py` is an example.
-    What else it may override is at the end of this class.
+    What else it may override is at the end of this class and of `LiveUsers`.
     """
 
     State: ClassVar[type]
@@ -49,9 +48,6 @@ class Policy:
     """Allowed values of the settings, by name. A policy with further ones adds them: `ranges = Policy.ranges | {…}`."""
     has_quadratic_bonus: ClassVar[bool] = True
     """True if bonus² is one quadratic form in the features; pending decisions then shrink every arm's bonus."""
-
-    state: Any
-    params: dict[str, Any]
 
     def __init__(self, graph: UserGraph, dim: int, given: Mapping[str, Any]) -> None:
         """Check the arguments in `given`, the `locals()` of the subclass's `__init__`, and collect its settings in `params`."""
@@ -64,27 +60,6 @@ class Policy:
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.params.items() if np.ndim(value) == 0)
         return f"{type(self).__name__}({self.graph!r}, {self.dim}, {settings})"
-
-    @property
-    def graph(self) -> UserGraph:
-        """The graph of the users as it is now; after changes it is rebuilt when it is asked for."""
-        return self.live_graph.frozen()
-
-    @property
-    def n_users(self) -> int:
-        """Number of users now."""
-        return self.live_graph.n_users
-
-    @property
-    def observations(self) -> Observations:
-        """The sufficient statistics of the users: in the state, or in a part of it called `model`."""
-        return getattr(self.state, "model", self.state).seen  # type: ignore[no-any-return]
-
-    @property
-    def theta(self) -> Floats:
-        """(n_users, dim) the current estimate for every user, as a copy."""
-        theta = getattr(self.state, "model", self.state).theta
-        return np.array(np.broadcast_to(theta, (self.n_users, self.dim)))
 
     def reseed(self, seed: Seed) -> None:
         """Replace the generator that breaks ties and draws samples."""
@@ -214,68 +189,6 @@ class Policy:
         """How many observations may follow before `refresh` is due."""
         return self.period - self._since_refresh if self.period else sys.maxsize
 
-    # Users and edges that come and go
-
-    def add_user(self, edges: Edges = (), *, id: Hashable | None = None) -> int:
-        """Take in a new user and return its index, which is the next one.
-
-        Parameters
-        ----------
-        edges : mapping {user: weight}, or iterable of users or of pairs (user, weight)
-            Whom it is joined with; 1 is the weight of an edge without one.
-        id : hashable
-            Its name, if the users of the graph have names.
-
-        Examples
-        --------
-        >>> from graphbandit import GraphUCB, graphs
-        >>> policy = GraphUCB(graphs.from_edges([(0, 1)]), 1)
-        >>> policy.update(0, [1.0], 1.0)
-        >>> policy.add_user({0: 1.0, 1: 0.5})
-        2
-        >>> policy.theta.round(3).ravel().tolist()  # it knows what its friends like
-        [0.976, 0.961, 0.961]
-        """
-        return graph_changes.add_user(self, edges, id)
-
-    def add_edge(self, i: int, j: int, weight: float = 1.0) -> None:
-        """Join two users who are not joined yet."""
-        self.change_edges([graph_changes.new_edge(self.live_graph, i, j, weight)])
-
-    def set_weight(self, i: int, j: int, weight: float) -> None:
-        """Change the weight of an edge."""
-        self.change_edges([graph_changes.changed_edge(self.live_graph, i, j, weight)])
-
-    def remove_edge(self, i: int, j: int) -> None:
-        """Part two users who are joined."""
-        self.change_edges([graph_changes.removed_edge(self.live_graph, i, j)])
-
-    def remove_user(self, user: int) -> Removal:
-        """Remove a user's data and edges, and return what they were to the others.
-
-        The index stays that of a user without data or edges, so that nobody else's changes.
-
-        >>> from graphbandit import GraphUCB, graphs
-        >>> policy = GraphUCB(graphs.from_edges([(0, 1)]), 1)
-        >>> policy.update(0, [1.0], 1.0)
-        >>> policy.remove_user(0).moved.round(3).tolist()
-        [0.971]
-        >>> policy.theta.tolist()
-        [[0.0], [0.0]]
-        """
-        return graph_changes.remove_user(self, user)
-
-    def set_graph(self, graph: UserGraph) -> None:
-        """Replace all edges at once; what has been learned of the users stays.
-
-        It may have more users than before, at the end, and not fewer. Costs as much as there are users and edges.
-        """
-        graph_changes.set_graph(self, graph)
-
-    def change_edges(self, changes: Sequence[graph_changes.Edge], users: Sequence[int] = ()) -> None:
-        """Give edges (i, j) new weights, 0 for none, and update the estimate; `users` have changed besides. Not checked."""
-        graph_changes.change_edges(self, changes, users)
-
     # Files
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -345,42 +258,11 @@ class Policy:
         beta = getattr(self, "beta", None)
         return 1.0 if beta is None else float(beta(user))
 
-    def user_rows(self) -> dict[str, Any]:
-        """Arrays of the state with a row for each user, by dotted name, and that row for a user without data or edges."""
-        raise ValueError(f"{type(self).__name__} cannot take in or remove users while it runs; make a new one.")
-
-    def removable_rows(self) -> dict[str, Any]:
-        """The rows to reset when a user is removed; a ValueError if its data cannot be told from others'."""
-        graph_changes.check_not_shared(self)
-        return self.user_rows()
-
-    def forget_user(self, user: int) -> None:
-        """Take a user out of what is summed over users, before its rows are reset."""
-        rounds = getattr(self.state, "rounds", None)
-        if rounds is not None:
-            rounds[0] -= self.n_observations(user)
-
-    def follow_graph(self, users: Ints, changes: Changes) -> None:
-        """Update the state after changes of edges, or of the data of `users`; a ValueError if the policy cannot."""
-
-    def n_observations(self, user: int) -> int:
-        """How many observations of a user there are."""
-        return int(self.observations.visits[user])
-
-    def estimates(self, users: Ints) -> Floats:
-        """(k, dim) the estimates of these users, if possible at no cost for the others."""
-        theta = getattr(getattr(self.state, "model", self.state), "theta", None)
-        return np.asarray(self.theta[users] if theta is None or len(theta) < self.n_users else theta[users])
-
     # What policies are built with
 
     def build_state(self, **arrays: Any) -> Any:
         """A `State` of these arrays; numbers that are not given are the settings of the same name, NaN for None."""
         return hyperparameters.build_state(self.State, self.params, arrays)
-
-    def check_user(self, user: object) -> int:
-        """Return `user` as an int, or raise a ValueError that names it."""
-        return self.live_graph.check_user(user)
 
     def model_row(self, user: int) -> int:
         """The row of a user's model: its own index, or 0 if all users share one."""
