@@ -26,6 +26,12 @@ LARGEST_FEATURE = 1e6
 """The largest feature that is accepted. The square of a larger one would drown a ridge of 0.01 in rounding, and the data of
 a whole cluster in those of one user."""
 LARGEST_REWARD = 1e15
+LARGEST_ITEM = 10**8 - 1
+"""The largest id of an item. Ids are rows of a table: a larger one is rather a number from a database than a count."""
+NOT_KNOWN = -1
+"""The id of an item that is not known."""
+NO_ITEMS: Ints = np.empty(0, dtype=np.int64)
+"""The ids of arms of which no item is known."""
 
 
 class Range(NamedTuple):
@@ -145,6 +151,41 @@ def check_features(arms: npt.ArrayLike, dim: int) -> Floats:
             f"but arms[{row}, {column}] is {features[row, column]}; scale the features."
         )
     return features
+
+
+def check_item(item: object) -> int:
+    """The id of an item, or -1 if it is not known, as an int; or a ValueError."""
+    if not is_integer(item) or not NOT_KNOWN <= item <= LARGEST_ITEM:  # type: ignore[operator]
+        raise ValueError(f"item must be {_ITEM}, but it is {item!r}; {_NUMBERING}.")
+    return int(item)  # type: ignore[call-overload, no-any-return]
+
+
+def check_items(items: npt.ArrayLike | None, n: int) -> Ints:
+    """The ids of `n` rows, `NO_ITEMS` if None are given, or a ValueError that names the first bad one.
+
+    >>> check_items([4, -1], 2)
+    array([ 4, -1])
+    >>> check_items([4, -2], 2)
+    Traceback (most recent call last):
+    ValueError: items[1] must be an integer from 0 to 99999999, or -1 if not known, but it is -2; number items 0, 1, 2, ….
+    """
+    if items is None:
+        return NO_ITEMS
+    ids = np.asarray(items)
+    if ids.shape != (n,):
+        raise ValueError(f"items must have one id for each of {n} rows, but its shape is {ids.shape}.")
+    if n == 0:
+        return NO_ITEMS
+    if ids.dtype.kind not in "iu":
+        raise ValueError(f"items must be integers, but they are of type {ids.dtype}; {_NUMBERING}.")
+    if ids.min() < NOT_KNOWN or ids.max() > LARGEST_ITEM:
+        row = int(np.flatnonzero((ids < NOT_KNOWN) | (ids > LARGEST_ITEM))[0])
+        raise ValueError(f"items[{row}] must be {_ITEM}, but it is {ids[row]}; {_NUMBERING}.")
+    return np.array(ids, dtype=np.int64)
+
+
+_ITEM = f"an integer from 0 to {LARGEST_ITEM}, or {NOT_KNOWN} if not known"
+_NUMBERING = "number items 0, 1, 2, …"
 
 
 def check_observation(x: npt.ArrayLike, reward: Any, dim: int) -> tuple[Floats, float]:

@@ -66,6 +66,8 @@ def specialise(function: Callable[..., Any], choose: Callable[[type], Callable[.
 
     def implementation(first: Any, *rest: Any) -> Any:
         kernel = choose(first.instance_class)
+        if python_function(kernel) is kernel:  # not compiled on its own: a few lines that call another kernel
+            return kernel
         if getattr(kernel, "is_compiling", False):  # a wrapper in a wrapper: code that calls itself cannot be cached
             return python_function(kernel)
 

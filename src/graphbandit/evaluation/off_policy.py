@@ -112,7 +112,8 @@ def evaluate(
 
 def train(policy: Policy, log: DecisionLog, user: Ints, rounds: int) -> Policy:
     """Let a policy learn the first rounds of a log, and return it; `user` are rows of its graph."""
-    policy.update_many(user[:rounds], log.arms[log.arm[:rounds]], log.reward[:rounds])
+    arm = log.arm[:rounds]
+    policy.update_many(user[:rounds], log.arms[arm], log.reward[:rounds], items=arm)
     return policy
 
 
@@ -137,7 +138,7 @@ def _judge(policy: Policy, log: DecisionLog, user: Ints, known: npt.NDArray[np.b
         # A frozen policy that is offered all arms has the same probabilities in every round of a
         # user.
         if log.offered is not None or who not in chances:
-            chances[who] = policy.propensities(who, log.arms[offer])
+            chances[who] = policy.propensities(who, log.arms[offer], items=offer)
         q = features[offer] @ model[t - first]
         shown = int(np.flatnonzero(offer == log.arm[t])[0])
         target[k], predicted[k], expected[k] = chances[who][shown], q[shown], chances[who] @ q

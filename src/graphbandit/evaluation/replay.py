@@ -75,8 +75,9 @@ def replay(
             break
         tried += 1
         offer = log.offer(t)
-        if offer[policy.recommend(user[t], log.arms[offer])] == arm[t] and lots[t] * log.propensity[t] < floor:
-            policy.update(user[t], log.arms[arm[t]], float(log.reward[t]))
+        choice = offer[policy.recommend(user[t], log.arms[offer], items=offer)]
+        if choice == arm[t] and lots[t] * log.propensity[t] < floor:
+            policy.update(user[t], log.arms[arm[t]], float(log.reward[t]), item=arm[t])
             accepted.append(t)
     weight, reward = np.maximum(1.0, floor / log.propensity[accepted]), log.reward[accepted]
     found, due = _weighted_mean(weight, reward), np.zeros(tried)

@@ -38,7 +38,7 @@ def predictors(log: DecisionLog, graph: UserGraph, user: Ints, first: int) -> Fl
     found, done = np.empty((len(log) - first, 1 + log.dim)), 0
     stops = np.linspace(first, len(log), min(RENEWALS, len(log) - first) + 1).round().astype(int).tolist()
     for begin, end in pairwise(stops):
-        model.update_many(user[done:begin], shown[done:begin], log.reward[done:begin])
+        model.update_many(user[done:begin], shown[done:begin], log.reward[done:begin], items=log.arm[done:begin])
         done = begin
         theta = {who: model.moments(who)[0] for who in np.unique(user[begin:end]).tolist()}
         for t in range(begin, end):

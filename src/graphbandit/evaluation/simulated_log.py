@@ -22,13 +22,14 @@ def record(policy: Policy, environment: Environment, horizon: int, seed: int = 0
     user, arm, propensity, reward, offered = [], [], [], [], []
     for rounds in environment.rounds(horizon, seed):
         for t, who in enumerate(rounds.user.tolist()):
-            features = environment.arms[rounds.pool[t]]
-            choice = policy.recommend(who, features, propensity=True)
+            pool = rounds.pool[t]
+            features = environment.arms[pool]
+            choice = policy.recommend(who, features, items=pool, propensity=True)
             earned = float(rounds.mean[t, choice.arm] + rounds.noise[t])
             if learn:
-                policy.update(who, features[choice.arm], earned)
+                policy.update(who, features[choice.arm], earned, item=int(pool[choice.arm]))
             user.append(who)
-            arm.append(int(rounds.pool[t, choice.arm]))
+            arm.append(int(pool[choice.arm]))
             propensity.append(choice.propensity)
             reward.append(earned)
         offered.append(rounds.pool.astype(np.int64))

@@ -96,7 +96,8 @@ def simulate_delayed(
     t = 0
     for rounds in environment.rounds(horizon, seed):
         for row, user in enumerate(rounds.user.tolist()):
-            choice = pending.recommend(user, environment.arms[rounds.pool[row]], id=t).arm
+            pool = rounds.pool[row]
+            choice = pending.recommend(user, environment.arms[pool], items=pool, id=t).arm
             expected = rounds.mean[row, choice]
             trace.user[t], trace.arm[t] = user, rounds.pool[row, choice]
             trace.reward[t] = expected + rounds.noise[row]

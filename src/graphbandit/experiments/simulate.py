@@ -39,7 +39,8 @@ def simulate(policy: Learner, environment: Environment, horizon: int, seed: int 
     """Let `policy` act and learn for `horizon` rounds.
 
     The trace equals, bit for bit, that of a Python loop of `recommend` and `update` over the same
-    rounds. `seed` is the environment's; the policy draws from its own generator.
+    rounds, with the rows of the catalogue as the ids of the items. `seed` is the environment's; the
+    policy draws from its own generator.
 
     >>> from graphbandit import GraphUCB, environments, graphs, signals
     >>> graph = graphs.erdos_renyi(20, 0.4, seed=0)
@@ -67,21 +68,23 @@ def simulate(policy: Learner, environment: Environment, horizon: int, seed: int 
 def play_compiled(state: Any, rng: np.random.Generator, n_normals: int, arms: Floats, rounds: Rounds, trace: Trace) -> None:
     """Play all `rounds`: draw, decide, reward, learn. `trace.regret` gets that of each round."""
     offered = np.empty((rounds.pool.shape[1], arms.shape[1]))
+    items = np.empty(rounds.pool.shape[1], np.int64)
     values = np.empty(rounds.pool.shape[1])
     normals = np.empty(n_normals)
     for t in range(rounds.user.shape[0]):
         user = np.int64(rounds.user[t])  # one integer type, or every kernel would be compiled twice
         best = rounds.mean[t, 0]
         for k in range(offered.shape[0]):
+            items[k] = rounds.pool[t, k]
             for j in range(arms.shape[1]):
                 offered[k, j] = arms[rounds.pool[t, k], j]
             best = max(best, rounds.mean[t, k])
         for k in range(n_normals):
             normals[k] = rng.standard_normal()
-        kernels.sample(state, user, offered, normals, values)
+        kernels.sample_items(state, user, offered, items, normals, values)
         choice = kernels.choose(values, rng.random())
         reward = rounds.mean[t, choice] + rounds.noise[t]
-        kernels.update(state, user, offered[choice], reward)
+        kernels.update_item(state, user, offered[choice], items[choice], reward)
         trace.arm[t] = rounds.pool[t, choice]
         trace.reward[t] = reward
         trace.regret[t] = best - rounds.mean[t, choice]
@@ -120,6 +123,7 @@ def _runs_by_kernels(policy: Learner) -> bool:
 
 def _play_by_kernels(policy: Any, arms: Floats, rounds: Rounds, trace: Trace) -> None:
     play = play_compiled if _is_ours(policy.state) else _play_uncached
+    policy.reserve_items(len(arms))
     for now in policy.blocks(len(rounds.user)):
         part = Rounds(rounds.user[now], rounds.pool[now], rounds.mean[now], rounds.noise[now])
         seen = Trace(trace.user[now], trace.arm[now], trace.reward[now], trace.regret[now])
@@ -128,10 +132,17 @@ def _play_by_kernels(policy: Any, arms: Floats, rounds: Rounds, trace: Trace) ->
 
 def _play_in_python(policy: Learner, arms: Floats, rounds: Rounds, trace: Trace) -> None:
     for t, user in enumerate(rounds.user.tolist()):
-        offered = arms[rounds.pool[t]]
-        choice = policy.recommend(user, offered)
+        items = rounds.pool[t]
+        offered = arms[items]
+        if isinstance(policy, Policy):
+            choice = policy.recommend(user, offered, items=items)
+        else:  # anyone else's need not know of items
+            choice = policy.recommend(user, offered)
         reward = rounds.mean[t, choice] + rounds.noise[t]
-        policy.update(user, offered[choice], reward)
-        trace.arm[t] = rounds.pool[t, choice]
+        if isinstance(policy, Policy):
+            policy.update(user, offered[choice], reward, item=int(items[choice]))
+        else:
+            policy.update(user, offered[choice], reward)
+        trace.arm[t] = items[choice]
         trace.reward[t] = reward
         trace.regret[t] = rounds.mean[t].max() - rounds.mean[t, choice]

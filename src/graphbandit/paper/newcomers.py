@@ -79,10 +79,11 @@ def first_hits(policy: Policy, env: Any, residents: Any, newcomers: Any, offered
         row[user] = policy.add_user({row[j]: weight for j, weight in friends if j in row} if joined else {})
     hits = np.zeros(len(offered.user))
     for t, user in enumerate(offered.user.tolist()):
-        arms = env.arms[offered.pool[t]]
-        choice = policy.recommend(row[user], arms)
+        arms, items = env.arms[offered.pool[t]], offered.pool[t]
+        choice = policy.recommend(row[user], arms, items=items)
         hits[t] = offered.mean[t, choice] == offered.mean[t].max()
-        policy.update(row[user], arms[choice], offered.mean[t, choice] + offered.noise[t])
+        reward = offered.mean[t, choice] + offered.noise[t]
+        policy.update(row[user], arms[choice], reward, item=int(items[choice]))
     return np.asarray(hits.reshape(FIRST, -1).mean(axis=1))
 
 

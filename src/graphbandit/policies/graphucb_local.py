@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from ..compute.adjacency import Links, change_links, link_rows, links_of
 from ..compute.arrays import Floats, Ints
 from ..compute.compiler import compiled
 from ..compute.growable import growable_rows, growable_zeros
-from ..compute.linalg import follow_gram, multiply
+from ..compute.linalg import dot, follow_gram, multiply, quadratic_form
 from ..compute.observations import Observations, no_observations, observation_rows, record
 from ..graph import UserGraph
 from ..validate import one_of, optional
@@ -31,6 +32,7 @@ from .core.confidence import (
     width_factor,
 )
 from .core.graph_changes import Changes
+from .core.item_effects import ItemEffects, add_item_effects, item_effect, no_items, observe_item
 from .core.kernels import register
 from .core.policy import Policy, Seed
 
@@ -52,6 +54,7 @@ class LocalState(NamedTuple):
     inverse: Floats  # (n, d, d), V_i⁻¹ with V_i = A_i + region.radius_shift I
     message: Floats  # (n, d), what neighbours average: V_i⁻¹ b_i (jacobi) or the last estimate (gauss-seidel)
     rule: int
+    items: ItemEffects
 
 
 @compiled
@@ -86,18 +89,35 @@ def all_estimates(state: LocalState, out: Floats) -> None:
 
 
 @compiled
-def score(state: LocalState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """Eq. (12) with the local estimate, evaluated now, from the newest neighbours (errata E14)."""
+def score_items(state: LocalState, user: int, arms: Floats, items: Ints, mean: Floats, bonus: Floats) -> None:
+    """Eq. (12) with the local estimate, evaluated now, from the newest neighbours (errata E14), and the items' effects."""
     theta = np.empty(arms.shape[1])
     estimate(state, user, theta)
     beta = radius(state.region, state.links, state.seen, messages(state), user)
     factor = width_factor(state.region, state.links, state.seen, user)
     region_scores(theta, factor, beta, arms, mean, bonus)
+    add_item_effects(state.items, items, beta, mean, bonus)
 
 
 @compiled
-def update(state: LocalState, user: int, x: Floats, reward: float) -> None:
-    """Learn, and update the message of this user only."""
+def update_item(state: LocalState, user: int, x: Floats, item: int, reward: float) -> None:
+    """Learn; of an item with an effect, what is not the effect's (`item_effects`)."""
+    effect, variance = item_effect(state.items, item)
+    if variance > 0.0:
+        theta = np.empty(x.shape[0])
+        estimate(state, user, theta)
+        residual = reward - dot(x, theta)
+        q = 1.0 + max(0.0, quadratic_form(state.inverse[user], x))
+        root = sqrt(1.0 / (1.0 + variance))
+        observe(state, user, root * x, root * (reward - effect))
+        observe_item(state.items, item, residual, q)
+    else:
+        observe(state, user, x, reward)
+
+
+@compiled
+def observe(state: LocalState, user: int, x: Floats, reward: float) -> None:
+    """Add one observation, and update the message of this user only."""
     record(state.seen, user, x, reward)
     update_region(state.region, state.seen, user, x)
     follow_gram(state.inverse[user], state.seen.gram[user], state.region.radius_shift, x, state.seen.visits[user])
@@ -139,6 +159,8 @@ class GraphUCBLocal(Policy):
         `gauss-seidel`.
     alpha, sigma, delta, exploration
         As in `GraphUCB`.
+    item_effects : bool
+        Whether to learn, of items whose ids are given, what each earns beyond its features.
 
     References
     ----------
@@ -171,6 +193,7 @@ class GraphUCBLocal(Policy):
         sigma: float = 0.01,
         delta: float = 0.01,
         exploration: float = 1.0,
+        item_effects: bool = False,
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())
@@ -183,6 +206,7 @@ class GraphUCBLocal(Policy):
             inverse=growable_rows(np.eye(self.dim) / region.radius_shift, graph.n_users),
             message=growable_zeros(graph.n_users, self.dim),
             rule=RULES.index(self.params["rule"]),
+            items=no_items(item_effects),
         )
 
     @property
@@ -222,4 +246,4 @@ class GraphUCBLocal(Policy):
         return out
 
 
-register(LocalState, score=score, update=update)
+register(LocalState, score_items=score_items, update_item=update_item)

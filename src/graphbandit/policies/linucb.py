@@ -9,8 +9,9 @@ import numpy as np
 
 from ..compute.arrays import Floats, Ints
 from ..compute.compiler import compiled
-from ..compute.linalg import euclidean_norm
+from ..compute.linalg import dot, euclidean_norm, quadratic_form
 from ..graph import UserGraph
+from .core.item_effects import ItemEffects, add_item_effects, item_effect, no_items, observe_item
 from .core.kernels import register
 from .core.policy import Policy, Seed
 from .core.ridge import Ridge, observe, optimistic_scores, ridge_models, ridge_rows
@@ -28,6 +29,7 @@ class LinUCBState(NamedTuple):
     delta: float
     norm: float  # bound on ‖θ_i‖, or NaN: use the estimate's own norm
     exploration: float
+    items: ItemEffects
 
 
 @compiled
@@ -41,16 +43,27 @@ def radius(state: LinUCBState, row: int) -> float:
 
 
 @compiled
-def score(state: LinUCBState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """Ridge estimate and its width, xᵀθ and beta ‖x‖ in the metric V⁻¹."""
+def score_items(state: LinUCBState, user: int, arms: Floats, items: Ints, mean: Floats, bonus: Floats) -> None:
+    """Ridge estimate and its width, xᵀθ and beta ‖x‖ in the metric V⁻¹, and what is known of the items."""
     row = 0 if state.shared else user
-    optimistic_scores(state.model.theta[row], state.model.inverse[row], radius(state, row), arms, mean, bonus)
+    beta = radius(state, row)
+    optimistic_scores(state.model.theta[row], state.model.inverse[row], beta, arms, mean, bonus)
+    add_item_effects(state.items, items, beta, mean, bonus)
 
 
 @compiled
-def update(state: LinUCBState, user: int, x: Floats, reward: float) -> None:
-    """V += x xᵀ, b += y x, θ = V⁻¹ b."""
-    observe(state.model, 0 if state.shared else user, x, reward)
+def update_item(state: LinUCBState, user: int, x: Floats, item: int, reward: float) -> None:
+    """V += x xᵀ, b += y x, θ = V⁻¹ b; for an item with an effect, what is not the effect's (`item_effects`)."""
+    row = 0 if state.shared else user
+    effect, variance = item_effect(state.items, item)
+    if variance > 0.0:
+        residual = reward - dot(x, state.model.theta[row])
+        q = 1.0 + max(0.0, quadratic_form(state.model.inverse[row], x))
+        root = sqrt(1.0 / (1.0 + variance))
+        observe(state.model, row, root * x, root * (reward - effect))
+        observe_item(state.items, item, residual, q)
+    else:
+        observe(state.model, row, x, reward)
     state.rounds[0] += 1
 
 
@@ -69,6 +82,8 @@ class LinUCB(Policy):
         Bound on ‖θ_i‖. By default the norm of the estimate, as in the paper's code; 0 at first, it costs coverage (errata E28).
     exploration : float
         Multiplies the radius; 0 is the greedy control.
+    item_effects : bool
+        Whether to learn, of items whose ids are given, what each earns beyond its features (`core/item_effects.py`).
 
     References
     ----------
@@ -98,11 +113,14 @@ class LinUCB(Policy):
         delta: float = 0.01,
         norm: float | None = None,
         exploration: float = 1.0,
+        item_effects: bool = False,
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())
         model = ridge_models(1 if shared else graph.n_users, self.dim, ridge)
-        self.state = self.build_state(model=model, rounds=np.zeros(1, np.int64), schedule=RADII.index(radius))
+        self.state = self.build_state(
+            model=model, rounds=np.zeros(1, np.int64), schedule=RADII.index(radius), items=no_items(item_effects)
+        )
 
     def user_precision(self, user: int) -> Floats:
         """V_i, the metric in which the confidence region of this user is a ball."""
@@ -116,4 +134,4 @@ class LinUCB(Policy):
         return ridge_rows("model", self.state.model)
 
 
-register(LinUCBState, score=score, update=update)
+register(LinUCBState, score_items=score_items, update_item=update_item)

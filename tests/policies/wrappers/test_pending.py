@@ -148,9 +148,9 @@ def test_a_batch_is_checked_as_a_whole() -> None:
 
 def test_a_policy_with_its_own_update_learns_a_batch_in_its_own_way() -> None:
     class Twice(LinUCB):
-        def update(self, user: int, x: Any, reward: float) -> None:
-            super().update(user, x, reward)
-            super().update(user, x, reward)
+        def update(self, user: int, x: Any, reward: float, **known: Any) -> None:
+            super().update(user, x, reward, **known)
+            super().update(user, x, reward, **known)
 
     policy = Twice(GRAPH, 3)
     policy.update_many([0, 1], ARMS[:2], [1.0, 1.0])

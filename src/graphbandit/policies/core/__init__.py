@@ -9,7 +9,8 @@
 | `propensity` | how probable a choice is under a policy that samples |
 | `live_users` | `LiveUsers`, the part of `Policy` about users and edges that come and go |
 | `graph_changes` | how such a change is checked, made and taken back |
-| `policy_file` | a policy as header and arrays of a file, and fields renamed since 0.1.0 |
+| `policy_file` | a policy as header and arrays of a file, and fields renamed or added since 0.1.0 |
+| `item_effects` | what an item earns beyond its features, for everybody |
 | `ridge` | ridge regression by rank-one updates, and optimistic scores |
 | `confidence` | the single-user confidence region of GraphUCB: metric and radius |
 | `schedules` | how the radius of confidence grows: theory, log, constant |

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...compute.arrays import Floats, Ints
+from ...validate import NO_ITEMS
 
 
 class Scores(NamedTuple):
@@ -29,6 +30,7 @@ class Requests(NamedTuple):
     rows: Ints  # (candidates,), of all users one after the other
     start: Ints  # (n + 1,), where the candidates of each user begin
     places: Ints  # (n,), how many are to be ranked
+    items: Ints = NO_ITEMS  # (m,), the id of each row of the table, -1 if it is not known; or (0,): none is known
 
 
 class Rankings(NamedTuple):

@@ -7,6 +7,9 @@ A policy is
 * optionally `sample(state, user, arms, normals, values)`: write the values to maximise, given standard normal draws
   (Thompson sampling). Without it they are mean + bonus.
 
+A policy that tells items apart has `score_items`, `update_item` and, if it samples, `sample_items` in their place. They are
+also given the ids of the items: `items` has one for each arm, -1 if it is not known, or is empty if none is known.
+
 `register` connects the functions with the type of the state. The generic kernels below then work on any registered state, from
 Python and from compiled code. Kernels never draw random numbers: the caller hands them over.
 """
@@ -33,8 +36,18 @@ def score(state: Any, user: int, arms: Floats, mean: Floats, bonus: Floats) -> N
 
 
 @generic
+def score_items(state: Any, user: int, arms: Floats, items: Ints, mean: Floats, bonus: Floats) -> None:
+    """Write the estimate and the exploration bonus of every arm, given their items."""
+
+
+@generic
 def update(state: Any, user: int, x: Floats, reward: float) -> None:
     """Learn from one observation, in place."""
+
+
+@generic
+def update_item(state: Any, user: int, x: Floats, item: int, reward: float) -> None:
+    """Learn from one observation of an item, in place."""
 
 
 @generic
@@ -42,21 +55,81 @@ def sample(state: Any, user: int, arms: Floats, normals: Floats, values: Floats)
     """Write the values that the policy maximises."""
 
 
+@generic
+def sample_items(state: Any, user: int, arms: Floats, items: Ints, normals: Floats, values: Floats) -> None:
+    """Write the values that the policy maximises, given the items of the arms."""
+
+
 @compiled
-def optimistic_values(state: Any, user: int, arms: Floats, normals: Floats, values: Floats) -> None:
+def optimistic_values(state: Any, user: int, arms: Floats, items: Ints, normals: Floats, values: Floats) -> None:
     """Optimism in the face of uncertainty, eq. (12): values = mean + bonus."""
     bonus = np.empty(arms.shape[0])
-    score(state, user, arms, values, bonus)
+    score_items(state, user, arms, items, values, bonus)
     for a in range(arms.shape[0]):
         values[a] += bonus[a]
 
 
-GENERIC = {"score": score, "update": update, "sample": sample}
+# One form of a kernel by the other. They are not compiled on their own but become part of their callers: passing on a state of
+# hundreds of fields takes time.
 
 
-def register(state: type, *, score: Kernel, update: Kernel, sample: Kernel = optimistic_values) -> None:
-    """Say which compiled functions belong to this type of state."""
-    for name, kernel in (("score", score), ("update", update), ("sample", sample)):
+def score_any_items(state: Any, user: int, arms: Floats, items: Ints, mean: Floats, bonus: Floats) -> None:
+    """`score_items` of a policy that does not tell items apart."""
+    score(state, user, arms, mean, bonus)
+
+
+def update_any_item(state: Any, user: int, x: Floats, item: int, reward: float) -> None:
+    """`update_item` of a policy that does not tell items apart."""
+    update(state, user, x, reward)
+
+
+def sample_any_items(state: Any, user: int, arms: Floats, items: Ints, normals: Floats, values: Floats) -> None:
+    """`sample_items` of a policy that does not tell items apart."""
+    sample(state, user, arms, normals, values)
+
+
+def score_no_items(state: Any, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
+    """`score` of a policy that tells items apart, if none is known."""
+    score_items(state, user, arms, np.empty(0, np.int64), mean, bonus)
+
+
+def update_no_item(state: Any, user: int, x: Floats, reward: float) -> None:
+    """`update` of a policy that tells items apart, if none is known."""
+    update_item(state, user, x, -1, reward)
+
+
+def sample_no_items(state: Any, user: int, arms: Floats, normals: Floats, values: Floats) -> None:
+    """`sample` of a policy that tells items apart, if none is known."""
+    sample_items(state, user, arms, np.empty(0, np.int64), normals, values)
+
+
+GENERIC = {
+    "score": score,
+    "score_items": score_items,
+    "update": update,
+    "update_item": update_item,
+    "sample": sample,
+    "sample_items": sample_items,
+}
+
+
+def register(
+    state: type,
+    *,
+    score: Kernel = score_no_items,
+    update: Kernel = update_no_item,
+    sample: Kernel = sample_no_items,
+    score_items: Kernel = score_any_items,
+    update_item: Kernel = update_any_item,
+    sample_items: Kernel | None = None,
+) -> None:
+    """Say which compiled functions belong to this type of state: one form of each is enough; without samples, none."""
+    kernels: dict[str, Kernel] = {"score": score, "score_items": score_items, "update": update, "update_item": update_item}
+    if (score, score_items) == (score_no_items, score_any_items) or (update, update_item) == (update_no_item, update_any_item):
+        raise ValueError(f"{state.__name__} must have kernels that score and update, but it lacks one of them.")
+    if sample_items is None:
+        sample_items = optimistic_values if sample is sample_no_items else sample_any_items
+    for name, kernel in {**kernels, "sample": sample, "sample_items": sample_items}.items():
         GENERIC[name].register(state, kernel)
 
 
@@ -79,19 +152,19 @@ def choose(values: Floats, tie: float) -> int:
 
 
 @compiled
-def decide(state: Any, user: int, arms: Floats, normals: Floats, tie: float) -> int:
+def decide(state: Any, user: int, arms: Floats, items: Ints, normals: Floats, tie: float) -> int:
     """One decision: the values of all arms, then the best."""
     values = np.empty(arms.shape[0])
-    sample(state, user, arms, normals, values)
+    sample_items(state, user, arms, items, normals, values)
     return choose(values, tie)
 
 
 @compiled
-def count_wins(state: Any, user: int, arms: Floats, normals: Floats, wins: Floats) -> None:
+def count_wins(state: Any, user: int, arms: Floats, items: Ints, normals: Floats, wins: Floats) -> None:
     """Add to `wins` one decision for every row of `normals`, in equal parts to the arms that `choose` would choose from."""
     values = np.empty(arms.shape[0])
     for draw in range(normals.shape[0]):
-        sample(state, user, arms, normals[draw], values)
+        sample_items(state, user, arms, items, normals[draw], values)
         best, ties = values[0], 0
         for a in range(values.shape[0]):
             best = max(best, values[a])
@@ -103,22 +176,23 @@ def count_wins(state: Any, user: int, arms: Floats, normals: Floats, wins: Float
 
 
 @compiled
-def learn(state: Any, user: int, x: Floats, reward: float) -> bool:
-    """`update` if the observation is finite and not too large; otherwise leave the state alone and return False."""
+def learn(state: Any, user: int, x: Floats, item: int, reward: float) -> bool:
+    """`update_item` if the observation is finite and not too large; otherwise leave the state alone and return False."""
     if not abs(reward) <= LARGEST_REWARD:  # NaN fails too
         return False
     for k in range(x.shape[0]):
         if not abs(x[k]) <= LARGEST_FEATURE:
             return False
-    update(state, user, x, reward)
+    update_item(state, user, x, item, reward)
     return True
 
 
 @compiled
-def learn_many(state: Any, users: Ints, features: Floats, rewards: Floats) -> None:
+def learn_many(state: Any, users: Ints, features: Floats, items: Ints, rewards: Floats) -> None:
     """Learn one observation after the other; the caller has checked that each is usable."""
     for row in range(users.shape[0]):
-        learn(state, users[row], features[row], rewards[row])  # not `update`, which would be compiled a second time
+        item = items[row] if items.shape[0] > 0 else -1
+        learn(state, users[row], features[row], item, rewards[row])  # not `update_item`: it would be compiled a second time
 
 
 @compiled
@@ -128,10 +202,13 @@ def rank_many(state: Any, requests: Requests, luck: Floats, rankings: Rankings) 
     for i in range(requests.users.shape[0]):
         first, end = requests.start[i], requests.start[i + 1]
         arms = np.empty((end - first, table.shape[1]))
+        items = np.empty(end - first if requests.items.shape[0] > 0 else 0, np.int64)
+        for a in range(items.shape[0]):
+            items[a] = requests.items[requests.rows[first + a]]
         for a in range(end - first):
             for j in range(table.shape[1]):
                 arms[a, j] = table[requests.rows[first + a], j]
-        score(state, requests.users[i], arms, mean[first:end], bonus[first:end])
+        score_items(state, requests.users[i], arms, items, mean[first:end], bonus[first:end])
         values = np.empty(end - first)
         for a in range(end - first):
             values[a] = mean[first + a] + bonus[first + a]

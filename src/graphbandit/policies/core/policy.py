@@ -15,10 +15,14 @@ from ...graph import UserGraph
 from ...live_graph import LiveGraph
 from ...storage import archive
 from ...validate import (
+    NO_ITEMS,
+    NOT_KNOWN,
     Range,
     as_floats,
     check,
     check_features,
+    check_item,
+    check_items,
     check_observation,
     check_observations,
     check_places,
@@ -28,6 +32,7 @@ from ...validate import (
 from . import hyperparameters, kernels, policy_file
 from .decisions import Choice, Rankings, Requests, Scores
 from .hyperparameters import COMMON_RANGES
+from .item_effects import ItemEffects, n_rows, reset_item, with_room
 from .live_users import LiveUsers
 from .propensity import PROPENSITY_DRAWS, other_normals, rank_each
 
@@ -68,26 +73,36 @@ class Policy(LiveUsers):
     # Decisions
 
     @overload
-    def recommend(self, user: int, arms: npt.ArrayLike, *, propensity: Literal[False] = False) -> int: ...
+    def recommend(
+        self, user: int, arms: npt.ArrayLike, *, items: npt.ArrayLike | None = None, propensity: Literal[False] = False
+    ) -> int: ...
 
     @overload
-    def recommend(self, user: int, arms: npt.ArrayLike, *, propensity: Literal[True]) -> Choice: ...
+    def recommend(
+        self, user: int, arms: npt.ArrayLike, *, items: npt.ArrayLike | None = None, propensity: Literal[True]
+    ) -> Choice: ...
 
-    def recommend(self, user: int, arms: npt.ArrayLike, *, propensity: bool = False) -> int | Choice:
+    def recommend(
+        self, user: int, arms: npt.ArrayLike, *, items: npt.ArrayLike | None = None, propensity: bool = False
+    ) -> int | Choice:
         """The row of `arms`, an (m, dim) array, to show to `user` now; with `propensity`, a `Choice` with its probability.
 
+        `items` are the ids of the arms, m integers from 0 on, -1 where one is not known (docs/policies.md, "Items").
         A policy that samples is asked what it would choose under 1000 further draws. The draw of the decision itself counts as
         one more: a weight 1/propensity then is right on average, and never above 1001 (docs/policies.md, "Propensities").
         """
         user, features = self.check_user(user), check_features(arms, self.dim)
+        ids = check_items(items, len(features))
         others = other_normals(self, PROPENSITY_DRAWS) if propensity else None  # before the generator moves
         normals = self.draw_normals()
-        arm = int(kernels.decide(self.state, user, features, normals, self.rng.random()))
+        arm = int(kernels.decide(self.state, user, features, ids, normals, self.rng.random()))
         if others is None:
             return arm
-        return Choice(arm, float(self.choice_probabilities(user, features, np.vstack([normals, others]))[arm]))
+        return Choice(arm, float(self.choice_probabilities(user, features, np.vstack([normals, others]), ids)[arm]))
 
-    def propensities(self, user: int, arms: npt.ArrayLike, draws: int = PROPENSITY_DRAWS) -> Floats:
+    def propensities(
+        self, user: int, arms: npt.ArrayLike, draws: int = PROPENSITY_DRAWS, *, items: npt.ArrayLike | None = None
+    ) -> Floats:
         """(m,) the probability with which `recommend` would choose each row of `arms` now; changes nothing.
 
         Exact, unless the policy samples: then from `draws` draws and one more that favours no arm, so that none has
@@ -98,26 +113,29 @@ class Policy(LiveUsers):
         [0.5, 0.5, 0.0]
         """
         user, features = self.check_user(user), check_features(arms, self.dim)
+        ids = check_items(items, len(features))
         check("draws", draws, count())
         if not self.is_sampling:
-            return self.choice_probabilities(user, features, np.zeros((1, self.n_normals)))
-        chances = self.choice_probabilities(user, features, other_normals(self, draws))
+            return self.choice_probabilities(user, features, np.zeros((1, self.n_normals)), ids)
+        chances = self.choice_probabilities(user, features, other_normals(self, draws), ids)
         return np.asarray((draws * chances + 1.0 / len(features)) / (draws + 1))
 
-    def rank(self, user: int, arms: npt.ArrayLike, k: int) -> Ints:
+    def rank(self, user: int, arms: npt.ArrayLike, k: int, *, items: npt.ArrayLike | None = None) -> Ints:
         """The `k` best rows of `arms` for `user`, best first; ties in random order."""
         user, features = self.check_user(user), check_features(arms, self.dim)
+        ids = check_items(items, len(features))
         check_places(k, len(features))
         values = np.empty(len(features))
-        kernels.sample(self.state, user, features, self.draw_normals(), values)
+        kernels.sample_items(self.state, user, features, ids, self.draw_normals(), values)
         dealt = self.rng.permutation(len(features))
         return dealt[np.argsort(-values[dealt], kind="stable")][:k]
 
-    def scores(self, user: int, arms: npt.ArrayLike) -> Scores:
+    def scores(self, user: int, arms: npt.ArrayLike, *, items: npt.ArrayLike | None = None) -> Scores:
         """Estimate and exploration bonus of every row of `arms`; changes nothing."""
         user, features = self.check_user(user), check_features(arms, self.dim)
+        ids = check_items(items, len(features))
         scores = Scores(np.empty(len(features)), np.empty(len(features)))
-        kernels.score(self.state, user, features, scores.mean, scores.bonus)
+        kernels.score_items(self.state, user, features, ids, scores.mean, scores.bonus)
         return scores
 
     def decide_many(self, requests: Requests, rng: np.random.Generator) -> Rankings:
@@ -143,15 +161,20 @@ class Policy(LiveUsers):
 
     # Learning
 
-    def update(self, user: int, x: npt.ArrayLike, reward: float) -> None:
-        """Learn that showing features `x` to `user` earned `reward`."""
-        user, features = self.check_user(user), as_floats(x, "x")
+    def update(self, user: int, x: npt.ArrayLike, reward: float, *, item: int = NOT_KNOWN) -> None:
+        """Learn that showing features `x`, those of `item`, to `user` earned `reward`."""
+        user, features, item = self.check_user(user), as_floats(x, "x"), check_item(item)
         usable = features.shape == (self.dim,) and is_number(reward)
-        if not usable or not kernels.learn(self.state, user, features, float(reward)):
+        if usable and item >= 0 and item >= self.item_room:
+            check_observation(x, reward, self.dim)  # before anything grows
+            self.reserve_items(item + 1)
+        if not usable or not kernels.learn(self.state, user, features, item, float(reward)):
             check_observation(x, reward, self.dim)  # raises: it refuses what the kernel does
         self.count_rounds(1)
 
-    def update_many(self, users: npt.ArrayLike, X: npt.ArrayLike, rewards: npt.ArrayLike) -> None:
+    def update_many(
+        self, users: npt.ArrayLike, X: npt.ArrayLike, rewards: npt.ArrayLike, *, items: npt.ArrayLike | None = None
+    ) -> None:
         """Learn a batch, row by row: the same numbers as calls of `update`, compiled. Nothing changes if one row is bad.
 
         >>> from graphbandit import LinUCB, graphs
@@ -161,12 +184,22 @@ class Policy(LiveUsers):
         [[0.5, 0.0], [0.0, 0.25]]
         """
         who, features, values = check_observations(users, X, rewards, self.dim, self.n_users, self.check_user)
+        ids = check_items(items, len(who))
         if not self.learns_by_kernels:
             for row, user in enumerate(who.tolist()):
-                self.update(user, features[row], float(values[row]))
+                known = {"item": int(ids[row])} if len(ids) else {}
+                self.update(user, features[row], float(values[row]), **known)
             return
+        self.reserve_items(int(ids.max(initial=NOT_KNOWN)) + 1)
         for block in self.blocks(len(who)):
-            kernels.learn_many(self.state, who[block], features[block], values[block])
+            kernels.learn_many(self.state, who[block], features[block], ids[block], values[block])
+
+    def remove_item(self, item: int) -> None:
+        """Forget the effect of an item, in O(1), so that its id is that of a new one. What users learned from it stays."""
+        check("item", item, count(0))
+        table = self._item_effects
+        if table is not None:
+            reset_item(table, int(item))
 
     def blocks(self, rounds: int) -> Iterator[slice]:
         """Divide so many rounds into slices between two calls of `refresh`; a slice is counted when the next is asked for."""
@@ -221,6 +254,23 @@ class Policy(LiveUsers):
     # What a policy may override
 
     @property
+    def item_room(self) -> int:
+        """Items with ids below this can be learned from; `sys.maxsize` if the state has no table of items."""
+        table = self._item_effects
+        return sys.maxsize if table is None else n_rows(table)
+
+    def reserve_items(self, n: int) -> None:
+        """Make room for items 0 to n - 1 in the state, which compiled code cannot do; amortised O(1) an item."""
+        if n > self.item_room:
+            self.state = self.state._replace(items=with_room(self.state.items, n))
+
+    @property
+    def _item_effects(self) -> ItemEffects | None:
+        """The table of items in the state, called `items`, if the policy learns their effects."""
+        table = getattr(self.state, "items", None)
+        return table if isinstance(table, ItemEffects) and table.enabled else None
+
+    @property
     def n_normals(self) -> int:
         """Standard normal draws that a decision needs; 0 unless the policy samples."""
         return 0
@@ -273,8 +323,8 @@ class Policy(LiveUsers):
         """(n_normals,) the draws of one decision."""
         return self.rng.standard_normal(self.n_normals) if self.n_normals else NO_NORMALS
 
-    def choice_probabilities(self, user: int, arms: Floats, normals: Floats) -> Floats:
+    def choice_probabilities(self, user: int, arms: Floats, normals: Floats, items: Ints = NO_ITEMS) -> Floats:
         """(m,) the probability of each arm, on average over the rows of `normals`: the best under a row share its part."""
         chances = np.zeros(len(arms))
-        kernels.count_wins(self.state, user, arms, normals, chances)
+        kernels.count_wins(self.state, user, arms, items, normals, chances)
         return chances / len(normals)

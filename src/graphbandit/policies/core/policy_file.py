@@ -7,7 +7,7 @@ arrays among the arrays, numbers in the header, and for a nested tuple the name 
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
@@ -19,6 +19,7 @@ from ...compute.observations import Observations
 from ...graph import UserGraph
 from ...storage import archive
 from ...storage.archive import Arrays
+from .item_effects import no_items
 
 if TYPE_CHECKING:
     from .policy import Policy
@@ -51,6 +52,11 @@ RENAMED_FIELDS: dict[str, dict[str, str]] = {
     },
 }
 """Policy → field of its state in files of 0.1.0 → the same field now. What is in a renamed field moves with it."""
+ADDED_FIELDS: dict[str, dict[str, Callable[[], Any]]] = {
+    "LinUCBState": {"items": no_items},
+    "LocalState": {"items": no_items},
+}
+"""Type of a state, or of a part of one → field that files of 0.1.0 do not have → function that makes its value."""
 
 
 def pack(policy: Policy, since_refresh: int) -> tuple[dict[str, Any], Arrays]:
@@ -139,9 +145,12 @@ def flatten(state: Any, prefix: str = "") -> tuple[Arrays, dict[str, Any]]:
 
 def unflatten(kind: type, arrays: Arrays, numbers: dict[str, Any], prefix: str = "") -> Any:
     """The state of type `kind` that `flatten` took apart."""
-    values = {}
+    values, added = {}, ADDED_FIELDS.get(kind.__name__, {})
     for name in kind._fields:  # type: ignore[attr-defined]
         key = f"{prefix}{name}"
+        if name in added and not any(stored == key or stored.startswith(f"{key}.") for stored in (*arrays, *numbers)):
+            values[name] = added[name]()
+            continue
         nested = _nested(kind, name, numbers.get(key))
         if nested:
             values[name] = unflatten(nested, arrays, numbers, f"{key}.")

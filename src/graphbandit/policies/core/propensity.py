@@ -32,8 +32,9 @@ def rank_each(policy: Policy, requests: Requests, rng: np.random.Generator, luck
     for i, user in enumerate(requests.users.tolist()):
         own = slice(start[i], start[i + 1])
         arms, values = requests.table[requests.rows[own]], np.empty(start[i + 1] - start[i])
-        ranked.mean[own], ranked.bonus[own] = policy.scores(user, arms)
+        items = requests.items[requests.rows[own]] if len(requests.items) else requests.items
+        kernels.score_items(policy.state, user, arms, items, ranked.mean[own], ranked.bonus[own])
         normals = rng.standard_normal((1 + PROPENSITY_DRAWS if policy.is_sampling else 1, policy.n_normals))
-        kernels.sample(policy.state, user, arms, normals[0], values)
+        kernels.sample_items(policy.state, user, arms, items, normals[0], values)
         ranked.order[own] = np.lexsort((luck[own], -values))
-        ranked.propensity[i] = policy.choice_probabilities(user, arms, normals)[ranked.order[start[i]]]
+        ranked.propensity[i] = policy.choice_probabilities(user, arms, normals, items)[ranked.order[start[i]]]

@@ -15,7 +15,7 @@ from ...solvers.cg import CG
 from ...solvers.dense import Dense
 from ...solvers.selection import observe
 from ...storage import archive
-from ...validate import NOT_NEGATIVE
+from ...validate import NO_ITEMS, NOT_NEGATIVE
 from ..core.graph_changes import Changes
 from ..core.kernels import register
 from ..core.policy import Policy, Seed
@@ -127,10 +127,10 @@ class HordeEpochGreedy(Policy):
         """False: the draw is a coin of known probability."""
         return False
 
-    def choice_probabilities(self, user: int, arms: Floats, normals: Floats) -> Floats:
+    def choice_probabilities(self, user: int, arms: Floats, normals: Floats, items: Ints = NO_ITEMS) -> Floats:
         """(1 - ε) for the greedy choice, ε shared by all arms."""
         rate = exploration_rate(self.state)
-        greedy = super().choice_probabilities(user, arms, np.full((1, 1), np.inf))
+        greedy = super().choice_probabilities(user, arms, np.full((1, 1), np.inf), items)
         return (1.0 - rate) * greedy + rate / len(arms)
 
     @property

@@ -181,6 +181,19 @@ class GraphLearner(Policy):
         """How many observations may follow before this policy or the one inside refreshes."""
         return min(super().until_refresh, self.policy.until_refresh)
 
+    @property
+    def item_room(self) -> int:
+        return self.policy.item_room
+
+    def reserve_items(self, n: int) -> None:
+        """Make room for items in the policy inside."""
+        self.policy.reserve_items(n)
+        self._follow_inner()
+
+    def remove_item(self, item: int) -> None:
+        """Forget the effect of an item, see `Policy.remove_item`."""
+        self.policy.remove_item(item)
+
     def reseed(self, seed: Seed) -> None:
         """Replace the generator, and that of the policy inside by one that it seeds."""
         super().reseed(seed)

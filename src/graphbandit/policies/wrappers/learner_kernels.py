@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...compute.adjacency import Links
-from ...compute.arrays import Floats
+from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled
 from ...compute.linalg import dot, invert_positive, multiply
 from ...compute.observations import Observations
@@ -38,25 +38,28 @@ class LearnerState(NamedTuple):
 
 
 @compiled
-def score(state: LearnerState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
+def score_items(state: LearnerState, user: int, arms: Floats, items: Ints, mean: Floats, bonus: Floats) -> None:
     """The scores of the policy inside."""
-    kernels.score(state.inner, user, arms, mean, bonus)
+    kernels.score_items(state.inner, user, arms, items, mean, bonus)
 
 
 @compiled
-def sample(state: LearnerState, user: int, arms: Floats, normals: Floats, values: Floats) -> None:
+def sample_items(state: LearnerState, user: int, arms: Floats, items: Ints, normals: Floats, values: Floats) -> None:
     """The values of the policy inside."""
-    kernels.sample(state.inner, user, arms, normals, values)
+    kernels.sample_items(state.inner, user, arms, items, normals, values)
 
 
 @compiled
-def update(state: LearnerState, user: int, x: Floats, reward: float) -> None:
-    """Count the prediction errors of both graphs, then let the policy inside learn."""
+def update_item(state: LearnerState, user: int, x: Floats, item: int, reward: float) -> None:
+    """Count the prediction errors of both graphs, then let the policy inside learn.
+
+    Effects of items are those of the policy inside: the comparison of the graphs does not know them.
+    """
     comparing = state.blends and state.strength > 0.0
     if comparing:
         count_errors(state, user, x, reward)
     before = matrix_trace(state.seen.gram[user])
-    kernels.update(state.inner, user, x, reward)
+    kernels.update_item(state.inner, user, x, item, reward)
     kept = 1.0  # the factor by which the policy inside has discounted the user's earlier rounds
     if before > 0.0:
         kept = min(max((matrix_trace(state.seen.gram[user]) - dot(x, x)) / before, 0.0), 1.0)
@@ -118,4 +121,4 @@ def given_share(state: LearnerState) -> float:
     return 1.0 / (1.0 + exp(min(odds, 700.0)))
 
 
-kernels.register(LearnerState, score=score, update=update, sample=sample)
+kernels.register(LearnerState, score_items=score_items, update_item=update_item, sample_items=sample_items)

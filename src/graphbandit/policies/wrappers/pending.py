@@ -9,13 +9,13 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from ...compute.arrays import Floats
+from ...compute.arrays import Floats, Ints
 from ...storage import archive
-from ...validate import check, check_features, check_observations, count, optional
+from ...validate import NOT_KNOWN, check, check_features, check_items, check_observations, count, optional
 from ..core.policy import Policy
 from ..core.propensity import PROPENSITY_DRAWS, other_normals
 from .inner_policy import unpack_policy
-from .pending_bonus import probabilities_given_pending
+from .pending_bonus import UNKNOWN_ITEMS, Items, probabilities_given_pending
 
 Id = int | str
 Outcome = Literal["learned", "duplicate", "expired"]
@@ -38,6 +38,7 @@ class _Shown(NamedTuple):
     user: int
     x: Floats  # (d,), the features that were shown
     made: int  # how many decisions there were before
+    item: int  # -1 if it is not known
 
 
 class Pending:
@@ -111,24 +112,35 @@ class Pending:
         rows = self._shown.get(self.policy.check_user(user), {})
         return np.array(list(rows.values())).reshape(-1, self.policy.dim)
 
-    def recommend(self, user: int, arms: npt.ArrayLike, *, id: Id | None = None, propensity: bool = False) -> Decision:
+    def recommend(
+        self,
+        user: int,
+        arms: npt.ArrayLike,
+        *,
+        items: npt.ArrayLike | None = None,
+        id: Id | None = None,
+        propensity: bool = False,
+    ) -> Decision:
         """Decide among the rows of `arms`, and keep the decision under `id`.
 
-        The default id is the next number.
+        The default id is the next number. `items` are the ids of the arms, as in `Policy.recommend`.
         """
         policy = self.policy
         user, features = policy.check_user(user), check_features(arms, policy.dim)
+        known = check_items(items, len(features))
         name = self._next_id() if id is None else self._new_id(id)
         self._expire_old()
         chance = None
         if not self.condition or user not in self._shown:
+            given: dict[str, Any] = {"items": known} if len(known) else {}
             if propensity:
-                arm, chance = policy.recommend(user, features, propensity=True)
+                arm, chance = policy.recommend(user, features, propensity=True, **given)
             else:
-                arm = policy.recommend(user, features)
+                arm = policy.recommend(user, features, **given)
         else:
-            arm, chance = self._decide(user, features, propensity)
-        self._keep(name, _Shown(user, features[arm].copy(), self._made))
+            arm, chance = self._decide(user, features, known, propensity)
+        item = int(known[arm]) if len(known) else NOT_KNOWN
+        self._keep(name, _Shown(user, features[arm].copy(), self._made, item))
         self._made += 1
         return Decision(name, user, arm, chance)
 
@@ -141,7 +153,10 @@ class Pending:
         if id not in self._pending:
             return self._closed_outcome(id)
         made = self._pending[id]
-        self.policy.update(made.user, made.x, value)
+        if made.item == NOT_KNOWN:
+            self.policy.update(made.user, made.x, value)
+        else:
+            self.policy.update(made.user, made.x, value, item=made.item)
         self._close(id, "learned")
         return "learned"
 
@@ -163,7 +178,8 @@ class Pending:
                 outcomes.append("duplicate" if name in rows else self._closed_outcome(name))
         made = [self._pending[name] for name in rows]
         X = np.array([one.x for one in made]).reshape(-1, self.policy.dim)
-        self.policy.update_many([one.user for one in made], X, rewards[list(rows.values())])
+        items = [one.item for one in made] if any(one.item != NOT_KNOWN for one in made) else None
+        self.policy.update_many([one.user for one in made], X, rewards[list(rows.values())], items=items)
         for name in rows:
             self._close(name, "learned")
         return outcomes
@@ -191,6 +207,7 @@ class Pending:
         arrays["pending.user"] = np.array([row.user for row in rows], dtype=np.int64)
         arrays["pending.x"] = np.array([row.x for row in rows]).reshape(-1, self.policy.dim)
         arrays["pending.made"] = np.array([row.made for row in rows], dtype=np.int64)
+        arrays["pending.item"] = np.array([row.item for row in rows], dtype=np.int64)
         archive.write(path, "pending", header, arrays)
 
     @classmethod
@@ -199,27 +216,34 @@ class Pending:
         header, arrays = archive.read(path, "pending")
         try:
             columns = [arrays.pop(f"pending.{name}") for name in ("user", "x", "made")]
+            items = arrays.pop("pending.item", np.full(len(header["ids"]), NOT_KNOWN))  # files of 0.1.0 have none
             inner = unpack_policy(header["policy"], arrays)
             pending = cls(inner, condition=header["condition"], max_age=header["max_age"])
             check_observations(columns[0], columns[1], np.zeros(len(header["ids"])), inner.dim, inner.n_users, inner.check_user)
-            for name, user, x, made in zip(header["ids"], columns[0].tolist(), columns[1], columns[2].tolist(), strict=True):
-                pending._keep(name, _Shown(user, x.copy(), made))
+            check_items(items, len(header["ids"]))
+            rows = zip(columns[0].tolist(), columns[1], columns[2].tolist(), items.tolist(), strict=True)
+            for name, (user, x, made, item) in zip(header["ids"], rows, strict=True):
+                pending._keep(name, _Shown(user, x.copy(), made, item))
             pending._closed = {name: outcome for name, outcome in header["closed"]}
             pending._made = header["made"]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise archive.ArchiveError(f"{path} is damaged: it lacks a part of a Pending ({error!r}).") from None
         return pending
 
-    def _decide(self, user: int, arms: Floats, propensity: bool) -> tuple[int, float | None]:
+    def _decide(self, user: int, arms: Floats, items: Ints, propensity: bool) -> tuple[int, float | None]:
         policy, shown = self.policy, self.shown(user)
+        if len(items):
+            ids = Items(items, np.array([self._pending[name].item for name in self._shown[user]], dtype=np.int64))
+        else:
+            ids = UNKNOWN_ITEMS
         others = other_normals(policy, PROPENSITY_DRAWS) if propensity else None  # before the decision advances the generator
         normals = policy.draw_normals()[None, :]
-        chances = probabilities_given_pending(policy, user, arms, shown, normals)
+        chances = probabilities_given_pending(policy, user, arms, shown, normals, ids)
         # Never an arm of probability 0, whatever the last bit of the sum is.
         arm = int(min(np.searchsorted(np.cumsum(chances), policy.rng.random(), side="right"), np.flatnonzero(chances)[-1]))
         if others is None:
             return arm, None
-        return arm, float(probabilities_given_pending(policy, user, arms, shown, np.vstack([normals, others]))[arm])
+        return arm, float(probabilities_given_pending(policy, user, arms, shown, np.vstack([normals, others]), ids)[arm])
 
     def _keep(self, name: Id, made: _Shown) -> None:
         self._pending[name] = made

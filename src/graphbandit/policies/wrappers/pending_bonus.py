@@ -11,21 +11,37 @@ which for a single x is S - S x xᵀ S / (beta² + xᵀ S x). S is read off the 
 quadratic form, so S_ij = (bonus²(e_i + e_j) - bonus²(e_i) - bonus²(e_j)) / 2. That works for any
 policy, a user's own too, and costs d (d + 1) / 2 further arms. beta is `Policy.bonus_scale`; its
 own growth, with most policies by log det V, is left out.
+
+If a policy learns effects of items, bonus² has a part of its own for each item, beta² v. It is what
+bonus² has with the item beyond what it has without, and k pending decisions about the item shrink
+it: beta² v / (1 + k v), as if they told nothing but the effect.
 """
 
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
 from ...compute.arrays import Floats, Ints
+from ...validate import NO_ITEMS, NOT_KNOWN
 from ..core.decisions import Scores
 from ..core.policy import Policy
 from .stochastic import Stochastic
 
 
-def scores_given_pending(policy: Policy, user: int, arms: Floats, shown: Floats) -> Scores:
+class Items(NamedTuple):
+    """The items of the arms on offer and of the pending decisions, -1 where one is not known."""
+
+    offered: Ints  # (m,), or (0,): none is known
+    shown: Ints  # (k,)
+
+
+UNKNOWN_ITEMS = Items(NO_ITEMS, NO_ITEMS)
+
+
+def scores_given_pending(policy: Policy, user: int, arms: Floats, shown: Floats, items: Items = UNKNOWN_ITEMS) -> Scores:
     """Mean and bonus of every arm as if the rows of `shown` had been observed.
 
     >>> from graphbandit import LinUCB, graphs
@@ -35,14 +51,16 @@ def scores_given_pending(policy: Policy, user: int, arms: Floats, shown: Floats)
     True
     """
     if isinstance(policy, Stochastic):
-        return scores_given_pending(policy.policy, user, arms, shown)
+        return scores_given_pending(policy.policy, user, arms, shown, items)
     if not policy.has_quadratic_bonus:
-        return _shrink_same_arms(policy, user, arms, shown)
-    mean, form = _mean_and_form(policy, user, arms, shown)
-    return Scores(mean, np.sqrt(np.maximum(0.0, (arms @ form * arms).sum(axis=1))))
+        return _shrink_same_arms(policy, user, arms, shown, items)
+    mean, form, own = _mean_and_form(policy, user, arms, shown, items)
+    return Scores(mean, np.sqrt(np.maximum(0.0, (arms @ form * arms).sum(axis=1)) + own))
 
 
-def probabilities_given_pending(policy: Policy, user: int, arms: Floats, shown: Floats, normals: Floats) -> Floats:
+def probabilities_given_pending(
+    policy: Policy, user: int, arms: Floats, shown: Floats, normals: Floats, items: Items = UNKNOWN_ITEMS
+) -> Floats:
     """(m,) the probability of each arm as if the rows of `shown` had been observed.
 
     Averaged over the rows of `normals`, which are draws as `Policy.recommend` makes them.
@@ -50,42 +68,53 @@ def probabilities_given_pending(policy: Policy, user: int, arms: Floats, shown: 
     if isinstance(policy, Stochastic):
         epsilon, temperature = policy.params["epsilon"], policy.params["temperature"]
         if temperature is None:
-            chances = probabilities_given_pending(policy.policy, user, arms, shown, normals[:, 2:])
+            chances = probabilities_given_pending(policy.policy, user, arms, shown, normals[:, 2:], items)
         else:
-            values = np.add(*scores_given_pending(policy.policy, user, arms, shown))
+            values = np.add(*scores_given_pending(policy.policy, user, arms, shown, items))
             chances = np.exp((values - values.max()) / temperature)
             chances /= chances.sum()
         return np.asarray((1.0 - epsilon) * chances + epsilon / len(arms))
     if normals.shape[1] and not policy.has_quadratic_bonus:
-        return policy.choice_probabilities(user, arms, normals)  # its draws differ without a smaller bonus
+        return policy.choice_probabilities(user, arms, normals, items.offered)  # its draws differ without a smaller bonus
     if not normals.shape[1]:
-        values = np.add(*scores_given_pending(policy, user, arms, shown))[None, :]
+        values = np.add(*scores_given_pending(policy, user, arms, shown, items))[None, :]
     else:
-        mean, form = _mean_and_form(policy, user, arms, shown)
-        if not form.any():
-            return policy.choice_probabilities(user, arms, normals)  # no bonus: it draws something other than a vector
+        mean, form, _ = _mean_and_form(policy, user, arms, shown, items)
+        if not form.any():  # no bonus: it draws something other than a vector
+            return policy.choice_probabilities(user, arms, normals, items.offered)
         values = mean + normals[:, : policy.dim] @ (arms @ _root(form)).T
     best = values == values.max(axis=1, keepdims=True)
     return np.asarray((best / best.sum(axis=1, keepdims=True)).mean(axis=0))
 
 
-def _mean_and_form(policy: Policy, user: int, arms: Floats, shown: Floats) -> tuple[Floats, Floats]:
-    """The mean of every arm, and S (I + G S / beta²)⁻¹: bonus² as a quadratic form."""
+def _mean_and_form(policy: Policy, user: int, arms: Floats, shown: Floats, items: Items) -> tuple[Floats, Floats, Floats]:
+    """The mean of every arm, S (I + G S / beta²)⁻¹: bonus² as a quadratic form, and the part of each item in it."""
     dim = policy.dim
     probes, rows, columns = _probes(dim)
     scores = policy.scores(user, np.vstack([probes, arms]))
     squares = scores.bonus[: len(probes)] ** 2
     before = np.diag(squares[:dim])
     before[rows, columns] = before[columns, rows] = (squares[dim:] - squares[rows] - squares[columns]) / 2
+    mean, own = scores.mean[len(probes) :], np.zeros(len(arms))
+    if len(items.offered):
+        mean, bonus = policy.scores(user, arms, items=items.offered)
+        own = np.maximum(0.0, bonus**2 - scores.bonus[len(probes) :] ** 2)
+        own /= 1.0 + _times(items) * own / (policy.bonus_scale(user) ** 2 or 1.0)
     if before.any():
         gram = shown.T @ shown / policy.bonus_scale(user) ** 2
         before = np.asarray(np.linalg.solve(np.eye(dim) + before @ gram, before), dtype=np.float64)
-    return scores.mean[len(probes) :], (before + before.T) / 2
+    return mean, (before + before.T) / 2, own
 
 
-def _shrink_same_arms(policy: Policy, user: int, arms: Floats, shown: Floats) -> Scores:
+def _times(items: Items) -> Ints:
+    """(m,) how many pending decisions showed the item of each arm; 0 for an item that is not known."""
+    same = items.offered[:, None] == items.shown[None, :]
+    return np.asarray(np.where(items.offered == NOT_KNOWN, 0, same.sum(axis=1)))
+
+
+def _shrink_same_arms(policy: Policy, user: int, arms: Floats, shown: Floats, items: Items) -> Scores:
     """Scores without a common quadratic form: a pending decision shrinks its own arm only."""
-    scores = policy.scores(user, arms)
+    scores = policy.scores(user, arms, items=items.offered if len(items.offered) else None)
     if not scores.bonus.any():
         return scores
     times = (arms[:, None, :] == shown[None, :, :]).all(axis=2).sum(axis=1)

@@ -15,7 +15,7 @@ from ...compute.linalg import normal_cdf
 from ...graph import UserGraph
 from ...live_graph import Edges
 from ...storage import archive
-from ...validate import POSITIVE, SHARE, check_features, check_places, optional
+from ...validate import NO_ITEMS, POSITIVE, SHARE, check_features, check_items, check_places, optional
 from ..core import kernels, policy_file
 from ..core.graph_changes import Removal
 from ..core.policy import Policy, Seed
@@ -31,19 +31,19 @@ class StochasticState(NamedTuple):
 
 
 @compiled
-def score(state: StochasticState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
+def score_items(state: StochasticState, user: int, arms: Floats, items: Ints, mean: Floats, bonus: Floats) -> None:
     """The scores of the policy inside."""
-    kernels.score(state.inner, user, arms, mean, bonus)
+    kernels.score_items(state.inner, user, arms, items, mean, bonus)
 
 
 @compiled
-def update(state: StochasticState, user: int, x: Floats, reward: float) -> None:
+def update_item(state: StochasticState, user: int, x: Floats, item: int, reward: float) -> None:
     """Let the policy inside learn."""
-    kernels.update(state.inner, user, x, reward)
+    kernels.update_item(state.inner, user, x, item, reward)
 
 
 @compiled
-def sample(state: StochasticState, user: int, arms: Floats, normals: Floats, values: Floats) -> None:
+def sample_items(state: StochasticState, user: int, arms: Floats, items: Ints, normals: Floats, values: Floats) -> None:
     """Equal values, with probability epsilon; else an arm by softmax, or the policy's values.
 
     The first normal decides about epsilon, the second draws from the softmax, the others are the
@@ -53,7 +53,7 @@ def sample(state: StochasticState, user: int, arms: Floats, normals: Floats, val
         for a in range(values.shape[0]):
             values[a] = 0.0
     elif state.temperature > 0.0:
-        softmax(state, user, arms, values)
+        softmax(state, user, arms, items, values)
         left, drawn = normal_cdf(normals[1]), -1
         for a in range(values.shape[0]):
             if left >= 0.0 and values[a] > 0.0:
@@ -62,14 +62,14 @@ def sample(state: StochasticState, user: int, arms: Floats, normals: Floats, val
         for a in range(values.shape[0]):
             values[a] = 1.0 if a == drawn else 0.0
     else:
-        kernels.sample(state.inner, user, arms, normals[2:], values)
+        kernels.sample_items(state.inner, user, arms, items, normals[2:], values)
 
 
 @compiled
-def softmax(state: StochasticState, user: int, arms: Floats, chances: Floats) -> None:
+def softmax(state: StochasticState, user: int, arms: Floats, items: Ints, chances: Floats) -> None:
     """Write P(a) ∝ exp((mean + bonus) / temperature)."""
     bonus = np.empty(arms.shape[0])
-    kernels.score(state.inner, user, arms, chances, bonus)
+    kernels.score_items(state.inner, user, arms, items, chances, bonus)
     best, total = -np.inf, 0.0
     for a in range(arms.shape[0]):
         chances[a] += bonus[a]
@@ -140,12 +140,16 @@ class Stochastic(Policy):
         """β of the policy inside."""
         return self.policy.bonus_scale(user)
 
-    def rank(self, user: int, arms: npt.ArrayLike, k: int) -> Ints:
+    def rank(self, user: int, arms: npt.ArrayLike, k: int, *, items: npt.ArrayLike | None = None) -> Ints:
         """`k` rows of `arms` for `user`, each by a decision among those that are left."""
         user, features = self.check_user(user), check_features(arms, self.dim)
+        ids = None if items is None else check_items(items, len(features))
         check_places(k, len(features))
-        left = list(range(len(features)))
-        return np.array([left.pop(self.recommend(user, features[left])) for _ in range(k)], dtype=np.int64)
+        left, chosen = list(range(len(features))), np.empty(k, dtype=np.int64)
+        for place in range(k):
+            choice = self.recommend(user, features[left], items=None if ids is None else ids[left])
+            chosen[place] = left.pop(choice)
+        return chosen
 
     def reseed(self, seed: Seed) -> None:
         """Replace the generator of the decisions; it seeds that of the policy inside."""
@@ -156,6 +160,19 @@ class Stochastic(Policy):
         """Let the policy inside refresh when it is time."""
         self.policy.count_rounds(rounds)
         self._follow_inner()
+
+    @property
+    def item_room(self) -> int:
+        return self.policy.item_room
+
+    def reserve_items(self, n: int) -> None:
+        """Make room for items in the policy inside."""
+        self.policy.reserve_items(n)
+        self._follow_inner()
+
+    def remove_item(self, item: int) -> None:
+        """Forget the effect of an item, see `Policy.remove_item`."""
+        self.policy.remove_item(item)
 
     def user_rows(self) -> dict[str, Any]:
         return self.policy.user_rows()
@@ -203,12 +220,12 @@ class Stochastic(Policy):
     def is_sampling(self) -> bool:
         return self.params["temperature"] is None and self.policy.is_sampling
 
-    def choice_probabilities(self, user: int, arms: Floats, normals: Floats) -> Floats:
+    def choice_probabilities(self, user: int, arms: Floats, normals: Floats, items: Ints = NO_ITEMS) -> Floats:
         if self.params["temperature"] is None:
-            chances = self.policy.choice_probabilities(user, arms, np.ascontiguousarray(normals[:, 2:]))
+            chances = self.policy.choice_probabilities(user, arms, np.ascontiguousarray(normals[:, 2:]), items)
         else:
             chances = np.empty(len(arms))
-            softmax(self.state, user, arms, chances)
+            softmax(self.state, user, arms, items, chances)
         epsilon = self.state.epsilon
         return np.asarray((1.0 - epsilon) * chances + epsilon / len(arms))
 
@@ -225,4 +242,4 @@ class Stochastic(Policy):
         return policy
 
 
-kernels.register(StochasticState, score=score, update=update, sample=sample)
+kernels.register(StochasticState, score_items=score_items, update_item=update_item, sample_items=sample_items)

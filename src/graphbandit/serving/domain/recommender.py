@@ -21,6 +21,7 @@ from ...policies import Policy
 from ...policies.core import kernels
 from ...policies.core.decisions import Requests
 from ...storage import archive
+from ...validate import NOT_KNOWN
 from .errors import InvalidRequest, UnknownName
 from .events import DecisionRecord, Event, EventKind, RewardRecord, encode, reward_in, table_in
 from .initial_state import Attributes, InitialState
@@ -52,7 +53,9 @@ class Recommender:
         self.arms: dict[str, int] = {}  # name: newest version
         self.versions: list[str] = []  # the arm of each version
         self.attributes: list[Attributes] = []  # of each version
+        self.items: dict[str, int] = {}  # name: id of the item, for deleted arms too; in order of first versions
         self._features = np.empty((0, policy.dim))
+        self._version_items = np.empty(0, dtype=np.int64)  # id of each version's item, -1 where there is no version yet
         self._eligible: dict[str, list[int]] = {}  # filter: versions
         self.seq = 0  # of the last event
         self.decisions = 0
@@ -140,7 +143,7 @@ class Recommender:
         users, places = np.array([request.user for request in requests]), np.array([request.k for request in requests])
         rows = np.array(list(chain.from_iterable([request.versions for request in requests])))
         start = np.array([0, *accumulate([len(request.versions) for request in requests])])
-        ranked = self.policy.decide_many(Requests(users, self._features, rows, start, places), draws)
+        ranked = self.policy.decide_many(Requests(users, self._features, rows, start, places, self._version_items), draws)
         # The arms shown, for all requests at once: reading an array one number at a time is slow.
         end = np.cumsum(places)
         shown = np.repeat(start[:-1], places)
@@ -163,7 +166,8 @@ class Recommender:
             return []
         start, places = np.array([0, len(versions)]), np.array([len(versions)])
         draws = np.random.default_rng(0)
-        found = self.policy.decide_many(Requests(np.array([user]), self._features, np.array(versions), start, places), draws)
+        requests = Requests(np.array([user]), self._features, np.array(versions), start, places, self._version_items)
+        found = self.policy.decide_many(requests, draws)
         return [(self.versions[versions[a]], float(found.mean[a]), float(found.bonus[a])) for a in found.order.tolist()]
 
     def _matching(self, where: Filter) -> list[int]:
@@ -180,13 +184,12 @@ class Recommender:
         """Compile the kernels for deciding and learning by calling them on empty input, so that no
         request waits for it."""
         nothing = np.zeros(1, dtype=np.int64)
-        self.policy.decide_many(
-            Requests(nothing[:0], self._features, nothing[:0], nothing, nothing[:0]), np.random.default_rng(0)
-        )
+        requests = Requests(nothing[:0], self._features, nothing[:0], nothing, nothing[:0], self._version_items)
+        self.policy.decide_many(requests, np.random.default_rng(0))
         moments = getattr(self.policy, "moments", None)
         if moments is not None and self.names:
             moments(0)  # explanations need it
-        kernels.learn_many(self.policy.state, np.empty(0, dtype=np.int64), np.empty((0, self.dim)), np.empty(0))
+        kernels.learn_many(self.policy.state, nothing[:0], np.empty((0, self.dim)), nothing[:0], np.empty(0))
 
     # Applying events: the only way to change the state.
 
@@ -219,15 +222,17 @@ class Recommender:
         self.rewards += len(rewards)
         learned = [reward for reward in rewards if reward.user not in self.gone]
         if learned:
-            x = self._features[[reward.version for reward in learned]]
-            self.policy.update_many([reward.user for reward in learned], x, [reward.value for reward in learned])
+            versions, users = [reward.version for reward in learned], [reward.user for reward in learned]
+            x, items = self._features[versions], self._version_items[versions]
+            self.policy.update_many(users, x, [reward.value for reward in learned], items=items)
 
     def _change(self, kind: EventKind, body: dict[str, Any]) -> None:
         match kind:
             case EventKind.ARM_PUT:
                 self._put_arm(body["arm"], np.array(body["features"], dtype=np.float64), body["attributes"])
             case EventKind.ARM_DELETED:
-                self.arms.pop(body["arm"], None)
+                if self.arms.pop(body["arm"], None) is not None:
+                    self.policy.remove_item(self.items[body["arm"]])  # the name may return as something else
                 self._eligible.clear()
             case EventKind.USER_PUT:
                 self._put_user(body["user"], body["edges"])
@@ -241,8 +246,11 @@ class Recommender:
     def _put_arm(self, name: str, features: Floats, attributes: Attributes) -> None:
         version = len(self.versions)
         if version == len(self._features):
-            self._features = np.concatenate([self._features, np.empty((max(16, version), self.dim))])
+            more = max(16, version)
+            self._features = np.concatenate([self._features, np.empty((more, self.dim))])
+            self._version_items = np.concatenate([self._version_items, np.full(more, NOT_KNOWN)])
         self._features[version] = features
+        self._version_items[version] = self.items.setdefault(name, len(self.items))
         self.versions.append(name)
         self.attributes.append(dict(attributes))
         self.arms[name] = version
@@ -295,6 +303,8 @@ class Recommender:
         recommender = cls(policy_class.unpack(header["policy"], inner), from_json(arrays["names"].tobytes()), header["gone"])
         recommender.arms, recommender.versions = header["arms"], header["versions"]
         recommender.attributes, recommender._features = header["attributes"], arrays["features"]
+        items = [recommender.items.setdefault(name, len(recommender.items)) for name in recommender.versions]
+        recommender._version_items = np.array(items, dtype=np.int64)
         recommender._latest = arrays["latest"]
         recommender.seq, recommender.decisions, recommender.rewards = header["seq"], header["decisions"], header["rewards"]
         return recommender

@@ -51,8 +51,8 @@ def warm_up_in_background(initial: InitialState) -> None:
 
 def _exercise(policy: Policy, n: int) -> None:
     one, arm = np.ones(1, dtype=np.int64), np.ones((1, policy.dim))
-    policy.decide_many(Requests(0 * one, arm, 0 * one, np.arange(2), one), np.random.default_rng(0))
-    policy.update_many([0], arm, [1.0])
+    policy.decide_many(Requests(0 * one, arm, 0 * one, np.arange(2), one, 0 * one), np.random.default_rng(0))
+    policy.update_many([0], arm, [1.0], items=[0])
     moments = getattr(policy, "moments", None)
     if moments is not None:
         moments(0)
