@@ -126,10 +126,11 @@ def check_loop_equals_calls(make_policy: MakePolicy) -> None:
     policy = make_policy(world.graph, world.dim)
     (rounds,) = world.rounds(ROUNDS, seed=5)
     for t, user in enumerate(rounds.user.tolist()):
-        offered = world.arms[rounds.pool[t]]
-        choice = policy.recommend(user, offered)
-        assert rounds.pool[t, choice] == trace.arm[t], f"round {t}"
-        policy.update(user, offered[choice], rounds.mean[t, choice] + rounds.noise[t])
+        items = rounds.pool[t]
+        offered = world.arms[items]
+        choice = policy.recommend(user, offered, items=items)
+        assert items[choice] == trace.arm[t], f"round {t}"
+        policy.update(user, offered[choice], rounds.mean[t, choice] + rounds.noise[t], item=int(items[choice]))
 
 
 def check_batch_equals_calls(make_policy: MakePolicy) -> None:
@@ -150,6 +151,30 @@ def check_batch_equals_calls(make_policy: MakePolicy) -> None:
     twin.update_many(users[cut:], X[cut:], rewards[cut:])
     assert np.array_equal(_all_scores(policy, world.arms), _all_scores(twin, world.arms))
     assert policy.recommend(0, world.arms) == twin.recommend(0, world.arms)
+
+
+def check_items(make_policy: MakePolicy) -> None:
+    """Ids of items are accepted, -1 for all is the same as none, and a batch with ids is as calls."""
+    world = _world()
+    arms, unknown, new = world.arms, np.full(len(world.arms), -1), np.arange(len(world.arms)) + 1000
+    policy, twin = _trained(make_policy, world), make_policy(world.graph, world.dim)
+    for user, x, reward in _history(world):
+        twin.update(user, x, reward, item=-1)
+    for user in range(world.graph.n_users):
+        assert np.array_equal(np.stack(policy.scores(user, arms)), np.stack(twin.scores(user, arms, items=unknown)))
+        assert np.array_equal(policy.propensities(user, arms), twin.propensities(user, arms, items=unknown))
+        assert policy.recommend(user, arms) == twin.recommend(user, arms, items=unknown)
+        assert np.array_equal(policy.rank(user, arms, 3), twin.rank(user, arms, 3, items=unknown))
+        assert np.all(np.isfinite(policy.scores(user, arms, items=new)))  # of which nothing is known yet
+    policy, twin = make_policy(world.graph, world.dim), make_policy(world.graph, world.dim)
+    users, X, rewards = (list(column) for column in zip(*_history(world), strict=True))
+    for row, item in enumerate(_history_items(world)):
+        policy.update(users[row], X[row], rewards[row], item=item)
+    twin.update_many(users, X, rewards, items=_history_items(world))
+    for user in range(world.graph.n_users):
+        assert all(map(np.array_equal, *(p.scores(user, arms, items=np.arange(len(arms))) for p in (policy, twin))))
+    policy.remove_item(0)
+    policy.remove_item(1000)
 
 
 def check_continues_after_load(make_policy: MakePolicy) -> None:
@@ -221,6 +246,12 @@ def check_errors(make_policy: MakePolicy) -> None:
         ("arms", lambda: policy.recommend(0, bad)),
         ("k", lambda: policy.rank(0, arms, 0)),
         ("k", lambda: policy.rank(0, arms, len(arms) + 1)),
+        ("items", lambda: policy.recommend(0, arms, items=[0])),
+        ("items", lambda: policy.scores(0, arms, items=np.arange(len(arms)) - 2)),
+        ("items", lambda: policy.rank(0, arms, 1, items=np.ones(len(arms)))),
+        ("item", lambda: policy.update(0, arms[0], 1.0, item=-2)),
+        ("item", lambda: policy.update(0, arms[0], 1.0, item=1.5)),
+        ("item", lambda: policy.update(0, arms[0], 1.0, item=10**9)),
         ("x", lambda: policy.update(0, np.ones(d + 1), 1.0)),
         ("x", lambda: policy.update(0, np.full(d, np.inf), 1.0)),
         ("x", lambda: policy.update(0, np.full(d, 1e200), 1.0)),
@@ -276,6 +307,7 @@ CHECKS: tuple[Check, ...] = (
     check_same_seed_same_trace,
     check_loop_equals_calls,
     check_batch_equals_calls,
+    check_items,
     check_continues_after_load,
     check_arm_order,
     check_user_order,
@@ -301,6 +333,12 @@ def _history(world: environments.Linear) -> list[tuple[int, Floats, float]]:
         (int(user), world.arms[rounds.pool[t, 0]], float(rounds.mean[t, 0] + rounds.noise[t]))
         for t, user in enumerate(rounds.user)
     ]
+
+
+def _history_items(world: environments.Linear) -> list[int]:
+    """The items of `_history`."""
+    (rounds,) = world.rounds(ROUNDS, seed=6)
+    return [int(item) for item in rounds.pool[:, 0]]
 
 
 def _trained(make_policy: MakePolicy, world: environments.Linear) -> Any:

@@ -21,6 +21,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"radius": "constant", "exploration": 0.5, "shared": True},
         {"norm": 1.0, "sigma": 0.1, "delta": 0.1},
         {"exploration": 0.0},
+        {"item_effects": True},
     ],
     "lints": [{}, {"ridge": 0.1, "scale": 0.3}, {"ridge": 7.0, "shared": True}, {"scale": 0.0}],
     "graphucb": [
@@ -36,6 +37,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         *({"rule": rule, "alpha": alpha, "ridge": 1.0} for rule in ("jacobi", "gauss-seidel") for alpha in (0.1, 7.0)),
         {"rule": "lemma-1", "alpha": 0.1, "ridge": 7.0},
         {"rule": "released", "alpha": 7.0, "metric": "exact"},
+        {"rule": "gauss-seidel", "item_effects": True},
         {"exploration": 0.0},
     ],
     "adaptive": [
@@ -49,6 +51,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     "graph-learner": [
         {},
         {"policy": "graphucb-local", "k": 3, "period": 5, "growth": 0.0},
+        {"policy": "linucb", "settings": {"item_effects": True}, "k": 3},
         {"policy": "graphucb", "settings": {"preset": "recommended"}, "given": False, "period": 7},
         {"settings": {"thompson": True, "solver": "local", "half_life": 20.0}, "k": 2},
     ],

@@ -136,12 +136,11 @@ def _play_in_python(policy: Learner, arms: Floats, rounds: Rounds, trace: Trace)
         offered = arms[items]
         if isinstance(policy, Policy):
             choice = policy.recommend(user, offered, items=items)
-        else:  # anyone else's need not know of items
-            choice = policy.recommend(user, offered)
-        reward = rounds.mean[t, choice] + rounds.noise[t]
-        if isinstance(policy, Policy):
+            reward = rounds.mean[t, choice] + rounds.noise[t]
             policy.update(user, offered[choice], reward, item=int(items[choice]))
-        else:
+        else:  # anyone else's learner need not know of items
+            choice = policy.recommend(user, offered)
+            reward = rounds.mean[t, choice] + rounds.noise[t]
             policy.update(user, offered[choice], reward)
         trace.arm[t] = items[choice]
         trace.reward[t] = reward
