@@ -290,6 +290,16 @@ def test_the_table_grows_in_the_policy_inside_too() -> None:
         assert wrapper.state.inner.items.mass is wrapper.policy.state.items.mass
 
 
+def test_a_learner_counts_observations_as_the_policy_inside_weighs_them() -> None:
+    learner, slow = GraphLearner(GRAPH, DIM, policy="linucb", settings={"item_effects": True}, period=10_000), SlowLinUCB()
+    for user, x, item, reward in zip(*observations(60), strict=True):
+        learner.update(int(user), x, reward, item=int(item))
+        slow.update(int(user), x, int(item), reward)
+    for user in range(N):
+        rows = slow.rows[user]  # of features of norm √w
+        assert learner.state.rewards[user] == pytest.approx([sum(x @ x for x, _ in rows), sum(y * y for _, y in rows)])
+
+
 # Decisions whose rewards come late.
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from graphbandit import LinUCB, Policy, Stochastic
 from graphbandit.serving import Request
-from graphbandit.serving.domain.events import Event, EventKind, encode
+from graphbandit.serving.domain.events import Event, EventKind, RewardRecord, encode
 from graphbandit.serving.domain.recommender import Recommender
 from serving_zoo import fingerprint, small_initial_state
 
@@ -39,3 +40,43 @@ def test_propensities_say_how_often_the_first_arm_is_first(policy: str) -> None:
         chosen = [decision.propensity for decision in found if decision.arms == [version]]
         if chosen:
             assert len(chosen) / len(found) == pytest.approx(np.mean(chosen), abs=0.06)
+
+
+def rewarded(seq: int, user: int, version: int, value: float) -> Event:
+    record = RewardRecord(decision=seq, item=0, place=0, user=user, version=version, value=value)
+    return Event(seq, EventKind.REWARDED, 1, encode(record), user=user)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.2])
+def test_an_arm_is_one_item_in_all_its_versions(epsilon: float) -> None:
+    """The service learns effects of items as direct calls with ids do; a deleted arm is forgotten."""
+    initial = small_initial_state("linucb", params={"item_effects": True}, epsilon=epsilon)
+    recommender = Recommender.new(initial)
+    inner = LinUCB(initial.graph, initial.dim, item_effects=True)
+    policy: Policy = Stochastic(inner, epsilon=epsilon) if epsilon else inner
+    newer, other = [0.5, -1.0], [1.0, 1.0]
+
+    def put(seq: int, arm: str, features: list[float]) -> Event:
+        return Event(seq, EventKind.ARM_PUT, 1, encode({"arm": arm, "features": features, "attributes": {}}))
+
+    recommender.apply([rewarded(1, 0, 1, 1.0), put(2, "coffee", newer), put(3, "mate", other)])
+    recommender.apply([rewarded(4, 2, 5, 0.5), rewarded(5, 2, 6, -0.5), rewarded(6, 3, 0, 2.0)])
+    for user, x, item, value in ((0, initial.features[1], 1, 1.0), (2, newer, 1, 0.5), (2, other, 5, -0.5)):
+        policy.update(user, x, value, item=item)
+    policy.update(3, initial.features[0], 2.0, item=0)
+
+    def agree(again: Recommender) -> bool:
+        arms, ids = again.features[[0, 2, 3, 4, 5, 6]], [0, 2, 3, 4, 1, 5]
+        names = [again.versions[version] for version in (0, 2, 3, 4, 5, 6)]
+        found = {name: (mean, bonus) for name, mean, bonus in again.ranked(2)}
+        expected = zip(*policy.scores(2, arms, items=ids), strict=True)
+        return found == dict(zip(names, expected, strict=True))
+
+    assert agree(recommender)
+    header, arrays = recommender.pack()
+    assert agree(Recommender.unpack(initial.policy_class, header, arrays))
+    before = dict((name, bonus) for name, _, bonus in recommender.ranked(2))
+    recommender.apply([Event(7, EventKind.ARM_DELETED, 1, encode({"arm": "tea"})), put(8, "tea", initial.features[0].tolist())])
+    after = dict((name, bonus) for name, _, bonus in recommender.ranked(2))
+    assert after["tea"] > before["tea"] and after["mate"] == before["mate"]
+    assert recommender.item_ids == {"tea": 0, "coffee": 1, "a/b": 2, "50%": 3, "ünï": 4, "mate": 5}

@@ -29,7 +29,11 @@ from graphbandit.serving.domain.recommender import Recommender
 from graphbandit.serving.operations.recommendation_service import Logged
 from serving_zoo import ARMS, USERS, fingerprint, losing_acknowledgements, small_initial_state
 
-POLICIES: dict[str, dict[str, Any]] = {"linucb": {}, "adaptive": {"solver": "local"}}
+POLICIES: dict[str, dict[str, Any]] = {
+    "linucb": {},
+    "graphucb-local": {"item_effects": True},
+    "adaptive": {"solver": "local"},
+}
 NEW_USERS, NEW_ARMS = ("new", "newer"), ("mate", "tea")
 users, arms = st.sampled_from(USERS + NEW_USERS), st.sampled_from(ARMS + NEW_ARMS)
 numbers = st.floats(-10, 10, allow_nan=False)
@@ -134,7 +138,7 @@ class History:
         self.lose_next = True
 
 
-@pytest.mark.parametrize("policy", ["linucb", pytest.param("adaptive", marks=pytest.mark.compiled)])
+@pytest.mark.parametrize("policy", ["linucb", "graphucb-local", pytest.param("adaptive", marks=pytest.mark.compiled)])
 @settings(max_examples=30)
 @given(script=st.lists(steps, min_size=5, max_size=40))
 def test_state_is_what_the_log_says(policy: str, script: list[tuple[Any, ...]]) -> None:

@@ -197,9 +197,8 @@ class Policy(LiveUsers):
     def remove_item(self, item: int) -> None:
         """Forget the effect of an item, in O(1), so that its id is that of a new one. What users learned from it stays."""
         check("item", item, count(0))
-        table = self._item_effects
-        if table is not None:
-            reset_item(table, int(item))
+        if self.learns_items:
+            reset_item(self.state.items, int(item))
 
     def blocks(self, rounds: int) -> Iterator[slice]:
         """Divide so many rounds into slices between two calls of `refresh`; a slice is counted when the next is asked for."""
@@ -254,21 +253,20 @@ class Policy(LiveUsers):
     # What a policy may override
 
     @property
+    def learns_items(self) -> bool:
+        """Whether the policy learns effects of items: its state then has a table of them, called `items`."""
+        table = getattr(self.state, "items", None)
+        return isinstance(table, ItemEffects) and table.enabled
+
+    @property
     def item_room(self) -> int:
-        """Items with ids below this can be learned from; `sys.maxsize` if the state has no table of items."""
-        table = self._item_effects
-        return sys.maxsize if table is None else n_rows(table)
+        """Items with ids below this can be learned from; there is no bound if the policy learns no effects."""
+        return n_rows(self.state.items) if self.learns_items else sys.maxsize
 
     def reserve_items(self, n: int) -> None:
         """Make room for items 0 to n - 1 in the state, which compiled code cannot do; amortised O(1) an item."""
         if n > self.item_room:
             self.state = self.state._replace(items=with_room(self.state.items, n))
-
-    @property
-    def _item_effects(self) -> ItemEffects | None:
-        """The table of items in the state, called `items`, if the policy learns their effects."""
-        table = getattr(self.state, "items", None)
-        return table if isinstance(table, ItemEffects) and table.enabled else None
 
     @property
     def n_normals(self) -> int:

@@ -182,6 +182,10 @@ class GraphLearner(Policy):
         return min(super().until_refresh, self.policy.until_refresh)
 
     @property
+    def learns_items(self) -> bool:
+        return self.policy.learns_items
+
+    @property
     def item_room(self) -> int:
         return self.policy.item_room
 
@@ -236,6 +240,7 @@ class GraphLearner(Policy):
             learned=links_of(self.learned),
             strength=strength,
             blends=blends,
+            weighs=self.policy.learns_items,
             **own,
         )
 

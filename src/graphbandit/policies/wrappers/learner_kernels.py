@@ -14,11 +14,12 @@ import numpy as np
 from ...compute.adjacency import Links
 from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled
-from ...compute.linalg import dot, invert_positive, multiply
+from ...compute.linalg import dot, invert_positive, multiply, quadratic_form
 from ...compute.observations import Observations
 from ..core import kernels
 
 TEMPER = 0.1  # power of the evidence, as in AdaptiveGraphUCB
+NEGLIGIBLE = 1e-9  # share of the data across a direction that may be rounding
 
 
 class LearnerState(NamedTuple):
@@ -35,6 +36,15 @@ class LearnerState(NamedTuple):
     rounds: Floats  # (1,), how many predictions these are, discounted at refreshes
     strength: float  # τ; 0 before the first refresh
     blends: bool  # whether the given graph takes part
+    weighs: bool  # whether the policy inside learns effects of items, which gives observations weights
+
+
+class Sums(NamedTuple):
+    """Numbers of a user's statistics from which `learned_part` tells what was added to them."""
+
+    trace: float  # tr A
+    form: float  # xᵀA x
+    along: float  # bᵀx
 
 
 @compiled
@@ -51,22 +61,43 @@ def sample_items(state: LearnerState, user: int, arms: Floats, items: Ints, norm
 
 @compiled
 def update_item(state: LearnerState, user: int, x: Floats, item: int, reward: float) -> None:
-    """Count the prediction errors of both graphs, then let the policy inside learn.
+    """Let the policy inside learn, and count the prediction errors of both graphs.
 
-    Effects of items are those of the policy inside: the comparison of the graphs does not know them.
+    The errors are those before the update, which changes nothing of what the neighbours predict.
     """
-    comparing = state.blends and state.strength > 0.0
-    if comparing:
-        count_errors(state, user, x, reward)
-    before = matrix_trace(state.seen.gram[user])
+    gram, bias = state.seen.gram[user], state.seen.bias[user]
+    before = Sums(matrix_trace(gram), quadratic_form(gram, x), dot(bias, x))
     kernels.update_item(state.inner, user, x, item, reward)
-    kept = 1.0  # the factor by which the policy inside has discounted the user's earlier rounds
-    if before > 0.0:
-        kept = min(max((matrix_trace(state.seen.gram[user]) - dot(x, x)) / before, 0.0), 1.0)
-    state.rewards[user, 0] = kept * state.rewards[user, 0] + 1.0
-    state.rewards[user, 1] = kept * state.rewards[user, 1] + reward * reward
-    if comparing:
+    kept, weight, net = 1.0, 1.0, reward
+    if state.weighs and item >= 0:
+        kept, weight, net = learned_part(before, Sums(matrix_trace(gram), quadratic_form(gram, x), dot(bias, x)), x, reward)
+    elif before.trace > 0.0:
+        kept = min(max((matrix_trace(gram) - dot(x, x)) / before.trace, 0.0), 1.0)
+    state.rewards[user, 0] = kept * state.rewards[user, 0] + weight
+    state.rewards[user, 1] = kept * state.rewards[user, 1] + weight * net * net
+    if state.blends and state.strength > 0.0:
+        count_errors(state, user, x, net)
         update_centre(state, user)
+
+
+@compiled
+def learned_part(before: Sums, after: Sums, x: Floats, reward: float) -> tuple[float, float, float]:
+    """What the policy inside made of an observation: A ← k A + w x xᵀ and b ← k b + w y' x; returns k, w and y'.
+
+    k discounts earlier rounds. An item whose effect is learned has a weight w below 1, and y' is the reward without the effect.
+    If all data lie in the direction of x, k and w cannot be told apart, and k is taken to be 1.
+    """
+    square = dot(x, x)
+    if square == 0.0:
+        return 1.0, 1.0, reward
+    across = before.trace * square - before.form
+    kept = 1.0
+    if across > NEGLIGIBLE * before.trace * square:
+        kept = min(max((after.trace * square - after.form) / across, 0.0), 1.0)
+    weight = (after.trace - kept * before.trace) / square
+    if weight <= 0.0:  # lost in rounding
+        return kept, 1.0, reward
+    return kept, weight, (after.along - kept * before.along) / (square * weight)
 
 
 @compiled

@@ -162,6 +162,10 @@ class Stochastic(Policy):
         self._follow_inner()
 
     @property
+    def learns_items(self) -> bool:
+        return self.policy.learns_items
+
+    @property
     def item_room(self) -> int:
         return self.policy.item_room
 

@@ -53,7 +53,7 @@ class Recommender:
         self.arms: dict[str, int] = {}  # name: newest version
         self.versions: list[str] = []  # the arm of each version
         self.attributes: list[Attributes] = []  # of each version
-        self.items: dict[str, int] = {}  # name: id of the item, for deleted arms too; in order of first versions
+        self.item_ids: dict[str, int] = {}  # name: id of the item, for deleted arms too; in order of first versions
         self._features = np.empty((0, policy.dim))
         self._version_items = np.empty(0, dtype=np.int64)  # id of each version's item, -1 where there is no version yet
         self._eligible: dict[str, list[int]] = {}  # filter: versions
@@ -232,7 +232,7 @@ class Recommender:
                 self._put_arm(body["arm"], np.array(body["features"], dtype=np.float64), body["attributes"])
             case EventKind.ARM_DELETED:
                 if self.arms.pop(body["arm"], None) is not None:
-                    self.policy.remove_item(self.items[body["arm"]])  # the name may return as something else
+                    self.policy.remove_item(self.item_ids[body["arm"]])  # the name may return as something else
                 self._eligible.clear()
             case EventKind.USER_PUT:
                 self._put_user(body["user"], body["edges"])
@@ -250,7 +250,7 @@ class Recommender:
             self._features = np.concatenate([self._features, np.empty((more, self.dim))])
             self._version_items = np.concatenate([self._version_items, np.full(more, NOT_KNOWN)])
         self._features[version] = features
-        self._version_items[version] = self.items.setdefault(name, len(self.items))
+        self._version_items[version] = self.item_ids.setdefault(name, len(self.item_ids))
         self.versions.append(name)
         self.attributes.append(dict(attributes))
         self.arms[name] = version
@@ -303,7 +303,7 @@ class Recommender:
         recommender = cls(policy_class.unpack(header["policy"], inner), from_json(arrays["names"].tobytes()), header["gone"])
         recommender.arms, recommender.versions = header["arms"], header["versions"]
         recommender.attributes, recommender._features = header["attributes"], arrays["features"]
-        items = [recommender.items.setdefault(name, len(recommender.items)) for name in recommender.versions]
+        items = [recommender.item_ids.setdefault(name, len(recommender.item_ids)) for name in recommender.versions]
         recommender._version_items = np.array(items, dtype=np.int64)
         recommender._latest = arrays["latest"]
         recommender.seq, recommender.decisions, recommender.rewards = header["seq"], header["decisions"], header["rewards"]
