@@ -44,7 +44,7 @@ class Policy(LiveUsers):
     """Recommends arms to the users of a graph and learns from their rewards. Not thread-safe: one writer per policy.
 
     A subclass declares its settings as keyword arguments of `__init__` and their ranges in `ranges`, sets `State` to the type
-    of its compiled state, calls `super().__init__(graph, dim, locals())` and builds `self.state`. `linucb.py` is an example.
+    of its compiled state, calls `super().__init__(graph, dim, locals())` and builds `self.state`. `lints.py` is an example.
     What else it may override is at the end of this class and of `LiveUsers`.
     """
 
