@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +31,7 @@ from .core.confidence import (
     width_factor,
 )
 from .core.graph_changes import Changes
-from .core.item_effects import ItemEffects, add_item_effects, item_effect, no_items, observe_item
+from .core.item_effects import ItemEffects, add_item_effects, no_items, observe_item
 from .core.kernels import register
 from .core.policy import Policy, Seed
 
@@ -102,15 +101,12 @@ def score_items(state: LocalState, user: int, arms: Floats, items: Ints, mean: F
 @compiled
 def update_item(state: LocalState, user: int, x: Floats, item: int, reward: float) -> None:
     """Learn; of an item with an effect, what is not the effect's (`item_effects`)."""
-    effect, variance = item_effect(state.items, item)
-    if variance > 0.0:
+    if state.items.enabled and item >= 0:
         theta = np.empty(x.shape[0])
         estimate(state, user, theta)
-        residual = reward - dot(x, theta)
         q = 1.0 + max(0.0, quadratic_form(state.inverse[user], x))
-        root = sqrt(1.0 / (1.0 + variance))
+        root, effect = observe_item(state.items, item, reward - dot(x, theta), q)
         observe(state, user, root * x, root * (reward - effect))
-        observe_item(state.items, item, residual, q)
     else:
         observe(state, user, x, reward)
 
@@ -161,6 +157,8 @@ class GraphUCBLocal(Policy):
         As in `GraphUCB`.
     item_effects : bool
         Whether to learn, of items whose ids are given, what each earns beyond its features.
+    item_ridge : float, optional
+        Pseudo-observations that an item earns nothing; learned by default.
 
     References
     ----------
@@ -194,6 +192,7 @@ class GraphUCBLocal(Policy):
         delta: float = 0.01,
         exploration: float = 1.0,
         item_effects: bool = False,
+        item_ridge: float | None = None,
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())
@@ -206,7 +205,7 @@ class GraphUCBLocal(Policy):
             inverse=growable_rows(np.eye(self.dim) / region.radius_shift, graph.n_users),
             message=growable_zeros(graph.n_users, self.dim),
             rule=RULES.index(self.params["rule"]),
-            items=no_items(item_effects),
+            items=no_items(item_effects, item_ridge),
         )
 
     @property

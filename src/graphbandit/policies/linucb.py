@@ -11,7 +11,7 @@ from ..compute.arrays import Floats, Ints
 from ..compute.compiler import compiled
 from ..compute.linalg import dot, euclidean_norm, quadratic_form
 from ..graph import UserGraph
-from .core.item_effects import ItemEffects, add_item_effects, item_effect, no_items, observe_item
+from .core.item_effects import ItemEffects, add_item_effects, no_items, observe_item
 from .core.kernels import register
 from .core.policy import Policy, Seed
 from .core.ridge import Ridge, observe, optimistic_scores, ridge_models, ridge_rows
@@ -55,13 +55,10 @@ def score_items(state: LinUCBState, user: int, arms: Floats, items: Ints, mean: 
 def update_item(state: LinUCBState, user: int, x: Floats, item: int, reward: float) -> None:
     """V += x xᵀ, b += y x, θ = V⁻¹ b; for an item with an effect, what is not the effect's (`item_effects`)."""
     row = 0 if state.shared else user
-    effect, variance = item_effect(state.items, item)
-    if variance > 0.0:
+    if state.items.enabled and item >= 0:
         residual = reward - dot(x, state.model.theta[row])
-        q = 1.0 + max(0.0, quadratic_form(state.model.inverse[row], x))
-        root = sqrt(1.0 / (1.0 + variance))
+        root, effect = observe_item(state.items, item, residual, 1.0 + max(0.0, quadratic_form(state.model.inverse[row], x)))
         observe(state.model, row, root * x, root * (reward - effect))
-        observe_item(state.items, item, residual, q)
     else:
         observe(state.model, row, x, reward)
     state.rounds[0] += 1
@@ -84,6 +81,8 @@ class LinUCB(Policy):
         Multiplies the radius; 0 is the greedy control.
     item_effects : bool
         Whether to learn, of items whose ids are given, what each earns beyond its features (`core/item_effects.py`).
+    item_ridge : float, optional
+        Pseudo-observations that an item earns nothing; learned by default, and infinite where items have no effects.
 
     References
     ----------
@@ -114,12 +113,13 @@ class LinUCB(Policy):
         norm: float | None = None,
         exploration: float = 1.0,
         item_effects: bool = False,
+        item_ridge: float | None = None,
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())
         model = ridge_models(1 if shared else graph.n_users, self.dim, ridge)
         self.state = self.build_state(
-            model=model, rounds=np.zeros(1, np.int64), schedule=RADII.index(radius), items=no_items(item_effects)
+            model=model, rounds=np.zeros(1, np.int64), schedule=RADII.index(radius), items=no_items(item_effects, item_ridge)
         )
 
     def user_precision(self, user: int) -> Floats:

@@ -118,7 +118,7 @@ def test_mixture_has_the_moments_of_the_models(solver: Any) -> None:
     settings: Any = dict(slack=[SLACK], solver=solver)
     both = fed(AdaptiveGraphUCB(RING, 3, alphas=[0.3, 3.0], models=KINDS, temper=0.1, **settings), history)
     weight = np.empty((3, 2))
-    weigh(both.state.evidence, False, weight)
+    weigh(both.state.evidence, both.state.evidence.usable, False, weight)
     assert weight.sum() == pytest.approx(1) and np.all(weight > 0)
     logs = np.array([[log_evidence(both.state.evidence, kind, k) for k in range(2)] for kind in range(3)])
     np.testing.assert_allclose(weight, np.exp(0.1 * (logs - logs.max())) / np.exp(0.1 * (logs - logs.max())).sum(), rtol=1e-9)

@@ -81,11 +81,11 @@ def noise_variance(state: Evidence, kind: int, k: int) -> float:
 
 
 @compiled
-def weigh(state: Evidence, best_only: bool, weight: Floats) -> None:
-    """Write the weight of every model; they sum to 1."""
+def weigh(state: Evidence, usable: Floats, best_only: bool, weight: Floats) -> None:
+    """Write the weight of every model; they sum to 1. Only models of `usable` kinds have some."""
     fit = np.empty_like(weight)
     write_log_evidence(state, fit)
-    write_weights(state, fit, best_only, weight)
+    write_weights(state, usable, fit, best_only, weight)
 
 
 @compiled
@@ -97,12 +97,12 @@ def write_log_evidence(state: Evidence, fit: Floats) -> None:
 
 
 @compiled
-def write_weights(state: Evidence, fit: Floats, best_only: bool, weight: Floats) -> None:
-    """Write the weights of models with these log evidences."""
+def write_weights(state: Evidence, usable: Floats, fit: Floats, best_only: bool, weight: Floats) -> None:
+    """Write the weights of the models of `usable` kinds with these log evidences."""
     best, best_kind, best_k = -np.inf, 0, 0
     for kind in range(weight.shape[0]):
         for k in range(weight.shape[1]):
-            if state.usable[kind] > 0 and fit[kind, k] > best:
+            if usable[kind] > 0 and fit[kind, k] > best:
                 best, best_kind, best_k = fit[kind, k], kind, k
     total, floor = 0.0, log(NEGLIGIBLE)
     for kind in range(weight.shape[0]):
@@ -110,12 +110,22 @@ def write_weights(state: Evidence, fit: Floats, best_only: bool, weight: Floats)
             weight[kind, k] = 0.0
             if best_only:
                 weight[kind, k] = 1.0 if kind == best_kind and k == best_k else 0.0
-            elif state.usable[kind] > 0 and state.temper * (fit[kind, k] - best) >= floor:
+            elif usable[kind] > 0 and state.temper * (fit[kind, k] - best) >= floor:
                 weight[kind, k] = exp(state.temper * (fit[kind, k] - best))
             total += weight[kind, k]
     for kind in range(weight.shape[0]):
         for k in range(weight.shape[1]):
             weight[kind, k] /= total
+
+
+@compiled
+def mean_noise(state: Evidence, weight: Floats) -> float:
+    """The variance of the noise, over all models by these weights."""
+    total = 0.0
+    for kind in range(weight.shape[0]):
+        for k in range(weight.shape[1]):
+            total += weight[kind, k] * noise_variance(state, kind, k)
+    return total
 
 
 @compiled

@@ -166,7 +166,7 @@ def evidence_difference(state: AdaptiveState) -> float:
 def model_weights(state: AdaptiveState) -> Floats:
     """(kinds, k) the weights of the models in the next decision."""
     weight = np.empty_like(state.evidence.squares)
-    weigh(state.evidence, state.best_only, weight)
+    weigh(state.evidence, state.evidence.usable, state.best_only, weight)
     return weight
 
 

@@ -11,6 +11,7 @@ from ...compute.arrays import Floats
 from ...compute.compiler import compiled
 from ...compute.linalg import cholesky, dot, invert_positive, multiply, quadratic_form, solve_cholesky
 from ...compute.observations import record
+from ..core.item_effects import observe_item
 from ..core.kernels import register
 from .evidence import (
     ALONE,
@@ -19,13 +20,15 @@ from .evidence import (
     count_error,
     fade_evidence,
     log_evidence,
+    mean_noise,
     noise_variance,
     write_log_evidence,
     write_weights,
 )
 from .graph_models import Neighbourhood, Shown, average_neighbours, discount, empty_neighbourhood, learn, predict
 from .hierarchy import observe_hierarchy, replace_user
-from .mixture import AdaptiveState, sample, score
+from .mixture import AdaptiveState, sample_items, score_items
+from .trials import count_trial, second_decides
 
 LEVELS = (0.5, 0.9, 0.99)
 QUANTILES = (0.6744897501960817, 1.6448536269514722, 2.5758293035489004)  # of |N(0, 1)|, at these levels
@@ -48,14 +51,27 @@ class Predictions(NamedTuple):
 
 
 @compiled
-def update(state: AdaptiveState, user: int, x: Floats, reward: float) -> None:
-    """Count the prediction errors of all models, then let all of them learn."""
-    dim, n_strengths = x.shape[0], state.strength.shape[0]
+def update_item(state: AdaptiveState, user: int, shown: Floats, item: int, reward: float) -> None:
+    """Count the prediction errors of all models, then let all of them learn what is not the item's effect."""
+    dim, n_strengths = shown.shape[0], state.strength.shape[0]
     neighbours = empty_neighbourhood(state.rho.shape[0] * n_strengths, dim)
     average_neighbours(state.solver, state.seen, user, np.ones(neighbours.theta.shape[0]), neighbours)
     solved = OwnSolutions(np.empty((n_strengths, dim, dim)), np.empty((n_strengths, dim)), np.empty((n_strengths, dim)))
-    solve_own(state, user, x, solved)
-    count_round(state, user, x, reward, neighbours, solved)
+    solve_own(state, user, shown, solved)
+    fit, weight = np.empty_like(state.evidence.squares), np.empty_like(state.evidence.squares)
+    write_log_evidence(state.evidence, fit)
+    write_weights(state.evidence, state.evidence.usable, fit, state.best_only, weight)
+    if state.trials.enabled:
+        noise = mean_noise(state.evidence, weight)
+        count_trial(state.trials, second_decides(state.trials, noise, user, state.seen.visits[user]), reward)
+    predictions = Predictions(np.zeros_like(weight), np.ones_like(weight))
+    predict_all(state, user, shown, neighbours, solved, predictions)
+    x = shown
+    if state.items.enabled and item >= 0:
+        root, effect = split_reward(state, item, reward, weight, predictions)
+        x, reward = root * shown, root * (reward - effect)
+        rescale(root, solved, predictions)
+    count_round(state, user, reward, fit, weight, predictions)
     if state.keep < 1.0 and state.seen.visits[user] > 0:
         discount_user(state, user)
         solve_own(state, user, x, solved)
@@ -92,15 +108,37 @@ def solve_own(state: AdaptiveState, user: int, x: Floats, solved: OwnSolutions) 
 
 
 @compiled
-def count_round(
-    state: AdaptiveState, user: int, x: Floats, reward: float, neighbours: Neighbourhood, solved: OwnSolutions
-) -> None:
+def split_reward(
+    state: AdaptiveState, item: int, reward: float, weight: Floats, predictions: Predictions
+) -> tuple[float, float]:
+    """Let the item's effect learn what the models do not expect; returns √w and b, see `item_effects`.
+
+    q is averaged, rather than the variances of the models over that of the noise: a bad model takes its errors for noise, and
+    would leave to the item what the user's vector has not learned yet.
+    """
+    mean, q = 0.0, 0.0
+    for kind in range(weight.shape[0]):
+        for k in range(weight.shape[1]):
+            mean += weight[kind, k] * predictions.mean[kind, k]
+            q += weight[kind, k] * predictions.growth[kind, k]
+    return observe_item(state.items, item, reward - mean, q)
+
+
+@compiled
+def rescale(root: float, solved: OwnSolutions, predictions: Predictions) -> None:
+    """What V⁻¹x and the predictions are for √w x in place of x, with `root` = √w."""
+    for k in range(solved.z.shape[0]):
+        for i in range(solved.z.shape[1]):
+            solved.z[k, i] *= root
+    for kind in range(predictions.mean.shape[0]):
+        for k in range(predictions.mean.shape[1]):
+            predictions.mean[kind, k] *= root
+            predictions.growth[kind, k] = 1.0 + root * root * (predictions.growth[kind, k] - 1.0)
+
+
+@compiled
+def count_round(state: AdaptiveState, user: int, reward: float, fit: Floats, weight: Floats, predictions: Predictions) -> None:
     """Add one round to the evidence of every model, the user's gain, the coverage and the trail."""
-    weight, fit = np.empty_like(state.evidence.squares), np.empty_like(state.evidence.squares)
-    write_log_evidence(state.evidence, fit)
-    write_weights(state.evidence, fit, state.best_only, weight)
-    predictions = Predictions(np.zeros_like(weight), np.ones_like(weight))
-    predict_all(state, user, x, neighbours, solved, predictions)
     count_coverage(state, weight, predictions, reward)
     with_graph, single = best_model(fit, GRAPH, weight.shape[0] - 1), best_model(fit, ALONE, ALONE)
     before = fit[with_graph] - fit[single]
@@ -135,6 +173,15 @@ def predict_all(
 @compiled
 def count_coverage(state: AdaptiveState, weight: Floats, predictions: Predictions, reward: float) -> None:
     """Count the levels whose central interval under the mixture contains the reward."""
+    mean, variance = mixture_prediction(state, weight, predictions)
+    deviation = abs(reward - mean) / sqrt(max(variance, 1e-300))
+    for level in range(len(QUANTILES)):
+        state.inside[level] += deviation <= QUANTILES[level]
+
+
+@compiled
+def mixture_prediction(state: AdaptiveState, weight: Floats, predictions: Predictions) -> tuple[float, float]:
+    """Mean and variance of the reward over all models by their weights."""
     mean, square = 0.0, 0.0
     for kind in range(weight.shape[0]):
         for k in range(weight.shape[1]):
@@ -142,9 +189,7 @@ def count_coverage(state: AdaptiveState, weight: Floats, predictions: Prediction
             variance = noise_variance(state.evidence, kind, k) * predictions.growth[kind, k]
             mean += weight[kind, k] * predicted
             square += weight[kind, k] * (variance + predicted**2)
-    deviation = abs(reward - mean) / sqrt(max(square - mean * mean, 1e-300))
-    for level in range(len(QUANTILES)):
-        state.inside[level] += deviation <= QUANTILES[level]
+    return mean, square - mean * mean
 
 
 @compiled
@@ -214,4 +259,4 @@ def remove_from_common(state: AdaptiveState, user: int) -> None:
         replace_user(state.common, k, tau, before, after, old, new)
 
 
-register(AdaptiveState, score=score, update=update, sample=sample)
+register(AdaptiveState, score_items=score_items, update_item=update_item, sample_items=sample_items)

@@ -15,11 +15,13 @@ from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled
 from ...compute.linalg import cholesky, dot, invert_positive, multiply, quadratic_form
 from ...compute.observations import Observations
-from .evidence import ALONE, EVERYONE, GRAPH, Evidence, noise_variance, weigh
+from ..core.item_effects import ItemEffects, item_effect
+from .evidence import ALONE, EVERYONE, GRAPH, Evidence, mean_noise, noise_variance, weigh
 from .graph_models import Moments, Shared, average_neighbours, empty_neighbourhood, write_around, write_moments
 from .hierarchy import Hierarchy, write_common_moments
 from .joint import Joint
 from .relaxed import Relaxed
+from .trials import Trials, second_decides
 
 
 class AdaptiveState(NamedTuple):
@@ -39,14 +41,24 @@ class AdaptiveState(NamedTuple):
     exploration: float
     best_only: bool
     thompson: bool
+    items: ItemEffects
+    trials: Trials  # with and without the models with a common vector
 
 
 @compiled
-def mix_models(state: AdaptiveState, user: int, mixture: Moments) -> None:
+def deciding_weights(state: AdaptiveState, user: int, weight: Floats) -> float:
+    """Write the weights of the models in the user's next decision, and return the variance of the noise."""
+    weigh(state.evidence, state.evidence.usable, state.best_only, weight)
+    noise = mean_noise(state.evidence, weight)
+    if second_decides(state.trials, noise, user, state.seen.visits[user]):
+        weigh(state.evidence, state.trials.usable, state.best_only, weight)
+    return noise
+
+
+@compiled
+def mix_models(state: AdaptiveState, user: int, weight: Floats, mixture: Moments) -> None:
     """Write mean and covariance of the user's vector over all models, by their weights."""
     dim, n_strengths = mixture.mean.shape[0], state.strength.shape[0]
-    weight = np.empty_like(state.evidence.squares)
-    weigh(state.evidence, state.best_only, weight)
     for i in range(dim):
         mixture.mean[i] = 0.0
         for j in range(dim):
@@ -91,44 +103,39 @@ def add_model(weight: float, variance: float, one: Moments, mixture: Moments) ->
 
 
 @compiled
-def mean_noise(state: AdaptiveState) -> float:
-    """The variance of the noise, over all models by their weights."""
-    weight = np.empty_like(state.evidence.squares)
-    weigh(state.evidence, state.best_only, weight)
-    total = 0.0
-    for kind in range(weight.shape[0]):
-        for k in range(weight.shape[1]):
-            total += weight[kind, k] * noise_variance(state.evidence, kind, k)
-    return total
+def score_items(state: AdaptiveState, user: int, arms: Floats, items: Ints, mean: Floats, bonus: Floats) -> None:
+    """xᵀθ + b and exploration · sqrt(xᵀ C x + σ² v): θ and C are of the user's vector, b and σ² v of the item's effect."""
+    dim, weight = arms.shape[1], np.empty_like(state.evidence.squares)
+    theta, covariance = np.empty(dim), np.empty((dim, dim))
+    noise = deciding_weights(state, user, weight)
+    mix_models(state, user, weight, Moments(theta, covariance))
+    for a in range(arms.shape[0]):
+        effect, spread = item_effect(state.items, items[a]) if a < items.shape[0] else (0.0, 0.0)
+        mean[a] = dot(arms[a], theta) + effect
+        bonus[a] = state.exploration * sqrt(max(0.0, quadratic_form(covariance, arms[a])) + noise * spread)
 
 
 @compiled
-def score(state: AdaptiveState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """xᵀθ and exploration · sqrt(xᵀ C x), with θ, C the mean and covariance of the user's vector."""
-    dim = arms.shape[1]
+def sample_items(state: AdaptiveState, user: int, arms: Floats, items: Ints, normals: Floats, values: Floats) -> None:
+    """mean + bonus, or the values under one draw of the user's vector; the effects of items are not drawn."""
+    if not state.thompson:
+        bonus = np.empty(arms.shape[0])
+        score_items(state, user, arms, items, values, bonus)
+        for a in range(arms.shape[0]):
+            values[a] += bonus[a]
+        return
+    dim, weight = arms.shape[1], np.empty_like(state.evidence.squares)
     theta, covariance = np.empty(dim), np.empty((dim, dim))
-    mix_models(state, user, Moments(theta, covariance))
+    deciding_weights(state, user, weight)
+    mix_models(state, user, weight, Moments(theta, covariance))
+    factor = np.zeros((dim, dim))
+    largest = 1e-300
+    for i in range(dim):
+        largest = max(largest, covariance[i, i])
+    cholesky(covariance, 1e-12 * largest, factor)
+    for i in range(dim):
+        for j in range(i + 1):
+            theta[i] += state.exploration * factor[i, j] * normals[j]
     for a in range(arms.shape[0]):
-        mean[a] = dot(arms[a], theta)
-        bonus[a] = state.exploration * sqrt(max(0.0, quadratic_form(covariance, arms[a])))
-
-
-@compiled
-def sample(state: AdaptiveState, user: int, arms: Floats, normals: Floats, values: Floats) -> None:
-    """mean + bonus, or the values under one draw of the user's vector."""
-    dim = arms.shape[1]
-    theta, covariance = np.empty(dim), np.empty((dim, dim))
-    mix_models(state, user, Moments(theta, covariance))
-    if state.thompson:
-        factor = np.zeros((dim, dim))
-        largest = 1e-300
-        for i in range(dim):
-            largest = max(largest, covariance[i, i])
-        cholesky(covariance, 1e-12 * largest, factor)
-        for i in range(dim):
-            for j in range(i + 1):
-                theta[i] += state.exploration * factor[i, j] * normals[j]
-    for a in range(arms.shape[0]):
-        values[a] = dot(arms[a], theta)
-        if not state.thompson:
-            values[a] += state.exploration * sqrt(max(0.0, quadratic_form(covariance, arms[a])))
+        effect, _ = item_effect(state.items, items[a]) if a < items.shape[0] else (0.0, 0.0)
+        values[a] = dot(arms[a], theta) + effect

@@ -32,15 +32,18 @@ from ...graph import UserGraph
 from ...solvers import DENSE_ROWS
 from ...validate import POSITIVE, PROBABILITY, list_of, one_of, optional
 from ..core.graph_changes import Changes
+from ..core.item_effects import no_items
 from ..core.policy import Policy, Seed
-from .evidence import KINDS, Evidence, no_evidence
+from ..core.policy_file import ADDED_FIELDS
+from .evidence import EVERYONE, KINDS, Evidence, mean_noise, no_evidence, weigh
 from .graph_models import Moments
 from .graph_report import Report, graph_report
 from .hierarchy import hierarchy
 from .joint import Joint, joint_models, rebuild_joint
 from .learning import LEVELS, remove_from_common
-from .mixture import AdaptiveState, mean_noise, mix_models
+from .mixture import AdaptiveState, mix_models
 from .relaxed import Relaxed, relax_users, relaxed_models, relaxed_rows
+from .trials import no_trials
 
 ALPHAS = tuple(np.geomspace(1e-4, 30.0, 9).tolist())
 LOOSENESS = 0.3  # μ ~ N(0, σ² / (LOOSENESS τ) I)
@@ -88,6 +91,15 @@ class AdaptiveGraphUCB(Policy):
     thompson : bool
         Draw the user's vector from N(θ_i, exploration² C_i) in every decision, in place of the
         bonus.
+    item_effects : bool
+        Whether to learn, of items whose ids are given, what each earns beyond its features: y =
+        xᵀθ_i + b_item + noise. Where items have no effects, none are found.
+    item_ridge : float, optional
+        Pseudo-observations that an item earns nothing; learned by default.
+    trials : bool
+        Whether rewards decide if `everyone` takes part: in some rounds the models without it
+        decide alone, more often the better that goes. Only where rewards are mostly noise to all
+        models; elsewhere evidence decides.
 
     References
     ----------
@@ -133,6 +145,9 @@ class AdaptiveGraphUCB(Policy):
         half_life: float | None = None,
         solver: Literal["auto", "dense", "local"] = "auto",
         thompson: bool = False,
+        item_effects: bool = True,
+        item_ridge: float | None = None,
+        trials: bool = True,
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())
@@ -141,13 +156,16 @@ class AdaptiveGraphUCB(Policy):
         dense = solver == "dense" or (solver == "auto" and graph.n_users * dim <= DENSE_ROWS)
         rhos = 1.0 / (1.0 + slacks)
         keep = 1.0 if half_life is None else 0.5 ** (1.0 / half_life)
+        evidence = self._no_evidence(len(rhos), len(strengths), keep)
+        others = evidence.usable.copy()
+        others[EVERYONE] = 0.0
         self.state = self.build_state(
             seen=no_observations(graph.n_users, self.dim),
             solver=joint_models(graph, self.dim, strengths=strengths, rhos=rhos)
             if dense
             else relaxed_models(graph, self.dim, len(rhos) * len(strengths)),
             common=hierarchy(strengths if "everyone" in models else strengths[:0], self.dim, LOOSENESS),
-            evidence=self._no_evidence(len(rhos), len(strengths), keep),
+            evidence=evidence,
             strength=strengths,
             gain=growable_zeros(graph.n_users),
             trail=np.zeros((TRAIL, 2 + len(KINDS))),
@@ -156,6 +174,8 @@ class AdaptiveGraphUCB(Policy):
             rho=rhos,
             keep=keep,
             best_only=choice == "best",
+            items=no_items(item_effects, item_ridge),
+            trials=no_trials(others, trials and 0.0 < others.sum() < evidence.usable.sum()),
         )
 
     def _no_evidence(self, n_slacks: int, n_strengths: int, keep: float) -> Evidence:
@@ -183,8 +203,14 @@ class AdaptiveGraphUCB(Policy):
     def moments(self, user: int) -> Moments:
         """Mean and covariance of a user's vector."""
         moments = Moments(np.empty(self.dim), np.empty((self.dim, self.dim)))
-        mix_models(self.state, self.check_user(user), moments)
+        mix_models(self.state, self.check_user(user), self._weights(), moments)
         return moments
+
+    def _weights(self) -> Floats:
+        """(kinds, strengths) the weight of every model, by its evidence."""
+        weight = np.empty_like(self.state.evidence.squares)
+        weigh(self.state.evidence, self.state.evidence.usable, self.state.best_only, weight)
+        return weight
 
     def user_precision(self, user: int) -> Floats:
         """The inverse covariance: in this metric the user's credible region is a ball."""
@@ -197,7 +223,7 @@ class AdaptiveGraphUCB(Policy):
     def bonus_scale(self, user: int) -> float:
         """β = exploration · σ: the covariance over σ² is an inverse in units of observations."""
         self.check_user(user)
-        return float(self.state.exploration * np.sqrt(mean_noise(self.state)))
+        return float(self.state.exploration * np.sqrt(mean_noise(self.state.evidence, self._weights())))
 
     def beta(self, user: int, level: float = 0.99) -> float:
         """The radius of the credible region of this probability, under the model."""
@@ -237,3 +263,6 @@ class AdaptiveGraphUCB(Policy):
 
 def _ascending(values: Sequence[float]) -> Floats:
     return np.array(sorted({float(value) for value in values}))
+
+
+ADDED_FIELDS["AdaptiveState"] = {"items": no_items, "trials": lambda: no_trials(np.zeros(0), False)}

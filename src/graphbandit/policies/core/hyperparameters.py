@@ -19,6 +19,7 @@ COMMON_RANGES: dict[str, Range] = {
     "delta": PROBABILITY,
     "norm": optional(NOT_NEGATIVE),
     "exploration": NOT_NEGATIVE,
+    "item_ridge": optional(POSITIVE),
     "scale": optional(NOT_NEGATIVE),
     "radius": one_of(RADII),
 }

@@ -1,17 +1,26 @@
-"""What an item earns beyond its features, for everybody: y = xᵀθ_user + b_item + noise.
+"""What an item earns beyond its features, for everybody: y = xᵀθ_user + b_item + noise, b_item ~ N(0, σ²/κ).
 
 The user's model and the item's effect learn by turns (assumed-density filtering). What one of them does not know yet is noise
 to the other: with b ± σ √v the item's effect and q = 1 + xᵀV⁻¹x, both before the observation,
 
 * the user's model learns x √w and (y - b) √w with w = 1 / (1 + v);
-* the item learns the residual y - xᵀθ with the weight 1 / q.
+* the item learns the residual y - xᵀθ - level with the weight 1 / q.
 
 | symbol | here | meaning |
 |---|---|---|
-| κ | `pseudo_observations` | an effect is 0, give or take σ / √κ, before the first observation |
+| κ | `ridge` | pseudo-observations of 0: an effect is 0, give or take σ / √κ, before the first observation |
 | m | `mass` | Σ 1/q |
 | s | `total` | Σ residual/q |
 | b, v | `item_effect` | s / (m + κ) and 1 / (m + κ) |
+
+The level is the recent mean of y - xᵀθ - b over all rounds. Without it an item that was shown would be better or worse than a
+new one only because the users' models predict too little or too much for all items alike.
+
+κ is learned: no effects at first, and then by how well the effects predict. Each κ of a grid predicts every residual r of an
+item that was shown before by b = s / (m + κ), and gains (2 r b - b²) / (2 σ² q) nats over predicting 0. (The first residual of
+an item counts for none: noise that is not Gaussian would pass for effects. Only what comes back is an effect.) Of the κ with
+at least `SHARE_OF_BEST` of the best gain the largest is taken. The best one itself is too small: what is shown again was
+chosen for its high estimate, so that strong effects are seen more often than they occur.
 
 Ids are rows of the table. Compiled code cannot make it longer, so `with_room` does before it learns; an id beyond the table is
 a new item.
@@ -19,14 +28,20 @@ a new item.
 
 from __future__ import annotations
 
-from math import sqrt
+from math import inf, isnan, sqrt
 from typing import NamedTuple
+
+import numpy as np
 
 from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled
 from ...compute.growable import append_rows, growable_zeros
 
-PSEUDO_OBSERVATIONS = 1.0
+RIDGES = tuple(1.25 * 2.0**k for k in range(10))
+SHARE_OF_BEST = 0.75
+LEAST_GAIN = 3.0  # nats, before there are effects at all
+FIRST_ROUNDS = 30.0  # in which the noise level is hardly known, and nothing is gained
+MEMORY = 0.999  # of the level: it follows the users' models, which learn
 
 
 class ItemEffects(NamedTuple):
@@ -34,13 +49,26 @@ class ItemEffects(NamedTuple):
 
     mass: Floats  # (m,), Σ 1/q
     total: Floats  # (m,), Σ residual/q
+    gain: Floats  # (ridges,), nats gained by the effects at each κ of RIDGES
+    level: Floats  # (2,), mean of the residuals, and its weight: Σ 1/q, fading
+    noise: Floats  # (2,), Σ residual²/q without level, and the number of observations
+    learned: Floats  # (1,), κ by the gains; infinite: no effects
+    ridge: float  # κ as given; NaN: learned
     enabled: bool
-    pseudo_observations: float
 
 
-def no_items(enabled: bool = False, pseudo_observations: float = PSEUDO_OBSERVATIONS) -> ItemEffects:
+def no_items(enabled: bool = False, ridge: float | None = None) -> ItemEffects:
     """The table before the first observation."""
-    return ItemEffects(growable_zeros(0), growable_zeros(0), bool(enabled), float(pseudo_observations))
+    return ItemEffects(
+        mass=growable_zeros(0),
+        total=growable_zeros(0),
+        gain=np.zeros(len(RIDGES)),
+        level=np.zeros(2),
+        noise=np.zeros(2),
+        learned=np.full(1, inf),
+        ridge=float("nan") if ridge is None else float(ridge),
+        enabled=bool(enabled),
+    )
 
 
 def n_rows(items: ItemEffects) -> int:
@@ -68,20 +96,52 @@ def reset_item(items: ItemEffects, item: int) -> None:
 
 @compiled
 def item_effect(items: ItemEffects, item: int) -> tuple[float, float]:
-    """Mean of the item's effect, and its variance in units of σ²; both 0 if it is not known or effects are not learned."""
-    if not items.enabled or item < 0:
+    """Mean of the item's effect, and its variance in units of σ²; both 0 if it is not known or there are no effects."""
+    ridge = items.learned[0] if isnan(items.ridge) else items.ridge
+    if not items.enabled or item < 0 or ridge == inf:
         return 0.0, 0.0
     if item >= items.mass.shape[0]:
-        return 0.0, 1.0 / items.pseudo_observations
-    precision = items.mass[item] + items.pseudo_observations
+        return 0.0, 1.0 / ridge
+    precision = items.mass[item] + ridge
     return items.total[item] / precision, 1.0 / precision
 
 
 @compiled
-def observe_item(items: ItemEffects, item: int, residual: float, q: float) -> None:
-    """Learn what an observation earned beyond xᵀθ; q is the variance of that, in units of σ², if the effect were known."""
+def observe_item(items: ItemEffects, item: int, residual: float, q: float) -> tuple[float, float]:
+    """Learn what an observation earned beyond xᵀθ, and return what the user's model is to learn of it: √w and b.
+
+    q is the variance of the residual, in units of σ², if the effect were known. If the item is not, 1 and 0 are returned.
+    """
+    if not items.enabled or item < 0:
+        return 1.0, 0.0
+    effect, variance = item_effect(items, item)
+    items.level[1] = MEMORY * items.level[1] + 1.0 / q
+    items.level[0] += (residual - effect - items.level[0]) / (q * items.level[1])
+    residual -= items.level[0]
+    items.noise[0] += residual * residual / q
+    items.noise[1] += 1.0
+    if isnan(items.ridge):
+        count_gains(items, item, residual, q)
     items.mass[item] += 1.0 / q
     items.total[item] += residual / q
+    return sqrt(1.0 / (1.0 + variance)), effect
+
+
+@compiled
+def count_gains(items: ItemEffects, item: int, residual: float, q: float) -> None:
+    """Let every κ predict the residual of an item that was shown before, and take the κ that the gains now speak for."""
+    variance = items.noise[0] / items.noise[1]
+    if items.mass[item] == 0.0 or items.noise[1] <= FIRST_ROUNDS or variance <= 0.0:
+        return
+    best = LEAST_GAIN
+    for k in range(len(RIDGES)):
+        effect = items.total[item] / (items.mass[item] + RIDGES[k])
+        items.gain[k] += (2.0 * residual * effect - effect * effect) / (2.0 * variance * q)
+        best = max(best, items.gain[k])
+    items.learned[0] = inf
+    for k in range(len(RIDGES)):
+        if items.gain[k] >= LEAST_GAIN and items.gain[k] >= SHARE_OF_BEST * best:
+            items.learned[0] = RIDGES[k]
 
 
 @compiled

@@ -56,7 +56,10 @@ ADDED_FIELDS: dict[str, dict[str, Callable[[], Any]]] = {
     "LinUCBState": {"items": no_items},
     "LocalState": {"items": no_items},
 }
-"""Type of a state, or of a part of one → field that files of 0.1.0 do not have → function that makes its value."""
+"""Type of a state, or of a part of one → field that files of 0.1.0 do not have → function that makes its value.
+
+A family whose defaults need its own modules adds them itself.
+"""
 
 
 def pack(policy: Policy, since_refresh: int) -> tuple[dict[str, Any], Arrays]:
