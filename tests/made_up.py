@@ -52,6 +52,14 @@ LAYOUTS: dict[str, tuple[str, str, dict[str, str]]] = {
             "user_taggedbookmarks.dat": "userID\tbookmarkID\ttagID\tday\tmonth\tyear\thour\tminute\tsecond\n" + TAGGED,
         },
     ),
+    "ciao": (
+        "ciao.zip",
+        "ciao/",
+        {
+            "ratings.txt": "5 70 3\r\n5 71 4\r\n8 70 0\r\n9 72 5\r\n5 70 1\r\n",
+            "trusts.txt": "5\t8\t1\n8\t5\t1\n9\t8\t1\n9\t9\t1\n9\t4\t1\n",
+        },
+    ),
 }
 
 

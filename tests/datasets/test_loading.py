@@ -28,6 +28,11 @@ def check_content(name: str, ratings: Ratings) -> None:
         assert ratings.graph is not None and ratings.graph.ids == (2, 3, 9)  # 9 has friends and no plays
         assert ratings.graph.adjacency.toarray().tolist() == [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
         assert ratings.item_tags is not None and ratings.item_tags.toarray().tolist() == [[0, 1], [2, 0]]
+    elif name == "ciao":
+        assert rows == [(5, 70, 1.0), (5, 71, 4.0), (8, 70, 0.0), (9, 72, 5.0)]  # of two ratings the last
+        assert ratings.graph is not None and ratings.graph.ids == (5, 8, 9)  # 4 is trusted and rated nothing
+        assert ratings.graph.adjacency.toarray().tolist() == [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
+        assert ratings.item_tags is None
     else:
         assert rows == [(8, 7, 1.0), (9, 5, 1.0), (9, 7, 1.0)]
         assert ratings.graph is not None and ratings.graph.n_edges == 1
@@ -88,6 +93,8 @@ BAD_ROWS = [
     ("netflix", "combined_data_1.txt", "film\n", 1, "expected a line"),
     ("lastfm", "user_friends.dat", "userID\tfriendID\n2\t3\n2\tthree\n", 3, "expected userID friendID"),
     ("delicious", "user_contacts.dat", "userID\tcontactID\n8\t9\n", 2, "expected userID contactID date_day"),
+    ("ciao", "ratings.txt", "5 70 3\r\n5 70\r\n", 2, "expected user item rating"),
+    ("ciao", "trusts.txt", "5\t8\n", 1, "expected truster trusted trust"),
 ]
 
 
@@ -149,6 +156,7 @@ COUNTS = [  # ratings, users, items, edges, tag assignments to items that somebo
     ("netflix", "netflix-sample.zip", (1_111_768, 1_200, 1_200), None, None),
     ("lastfm", "hetrec2011-lastfm-2k.zip", (92_834, 1_892, 17_632), 25_434 // 2, 184_941),
     ("delicious", "hetrec2011-delicious-2k.zip", (77_881, 1_867, 56_431), 15_328 // 2, 271_417),
+    ("ciao", "ciao.zip", (282_650, 7_375, 105_114), 85_205, None),  # 284,086 rows, 1,436 of which repeat a pair
 ]
 
 

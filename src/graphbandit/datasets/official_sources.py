@@ -5,7 +5,7 @@ here.
 from __future__ import annotations
 
 from ..validate import check, one_of
-from . import delicious, lastfm, movielens_1m, movielens_100k, netflix
+from . import ciao, delicious, lastfm, movielens_1m, movielens_100k, netflix
 from .source import Source
 
 GROUPLENS = "https://files.grouplens.org/datasets"
@@ -81,6 +81,21 @@ DATASETS: dict[str, Source] = {
             licence=HETREC_LICENCE,
             citation=HETREC_CITATION,
             load=delicious.load,
+        ),
+        Source(
+            name="ciao",
+            title="Ciao: 282,650 ratings of 105,114 products by 7,375 users, 85,205 pairs of which one trusts the other",
+            url=None,
+            archives=("ciao.zip",),
+            file=ciao.FILE,
+            sha256=None,
+            size=None,
+            licence="none is stated; published for research",
+            citation=(
+                "J. Tang, H. Gao and H. Liu (2012). mTrust: Discerning Multi-Faceted Trust in a Connected World. WSDM 2012. "
+                "doi:10.1145/2124295.2124309"
+            ),
+            load=ciao.load,
         ),
     )
 }

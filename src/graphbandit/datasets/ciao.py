@@ -1,0 +1,34 @@
+"""Ciao: ratings of products, and who trusts whose reviews."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .dataset_files import Files
+from .lastfm import social_graph
+from .ratings import Ratings, row_numbers
+
+FILE = "trusts.txt"
+
+
+def load(files: Files) -> Ratings:
+    """7,375 users, 105,114 items, 282,650 ratings from 0 to 5, 85,205 pairs of which one trusts the
+    other.
+
+    The file lists 284,086 ratings; of a pair that is listed more than once the last counts. Users
+    without ratings are left out of the graph.
+    """
+    listed = files.integers("ratings.txt", ("user", "item", "rating"), separator=" ")
+    trusts = files.integers(FILE, ("truster", "trusted", "trust"))[:, :2]
+    latest = np.unique(listed[::-1, :2], axis=0, return_index=True)[1]
+    ratings = listed[::-1][latest]
+    user, user_ids = row_numbers(ratings[:, 0])
+    item, item_ids = row_numbers(ratings[:, 1])
+    return Ratings(
+        user,
+        item,
+        ratings[:, 2].astype(np.float64),
+        user_ids=user_ids,
+        item_ids=item_ids,
+        graph=social_graph(trusts[np.isin(trusts, user_ids).all(axis=1)], user_ids),
+    )
