@@ -11,7 +11,6 @@ import numpy as np
 from .. import environments, graphs, signals
 from ..compute.arrays import Floats, Indices
 from ..environments import Hits, lastfm_world
-from ..environments.hits import draw_candidates
 from ..experiments import simulate
 from ..graph import UserGraph
 from ..policies import AdaptiveGraphUCB, GraphUCB, GraphUCBLocal, LinUCB, Policy
@@ -115,12 +114,7 @@ def lastfm_run(seed: int, settings: ReproduceSettings) -> Data:
     env = lastfm_world(ratings("lastfm", settings)[1])
 
     def offers(users: Indices, rng: np.random.Generator) -> Offers:
-        users = users[np.isin(users, env.users)]
-        pool = np.empty((len(users), env.candidates), dtype=np.int32)
-        mean = np.zeros(pool.shape)
-        start, item = env.positives.indptr.astype(np.int64), env.positives.indices.astype(np.int32)
-        draw_candidates(rng, users, start, item, len(env.arms), pool, mean)
-        return Offers(users, pool, mean, np.zeros(len(users)))
+        return Offers(*env.rounds_of(users[np.isin(users, env.users)], rng))
 
     known = hit_policies(env.graph)
     policies = {
