@@ -11,7 +11,8 @@ from scipy import sparse
 
 from graphbandit import GraphUCBLocal, LinUCB, Random, datasets, environments, graphs, simulate
 from graphbandit.datasets import Ratings, factorise
-from graphbandit.environments import Hits, lastfm_world, latent_world, tag_features
+from graphbandit.environments import Hits, lastfm_world, latent_world, split_hits, tag_features
+from graphbandit.environments.dataset_worlds import halves
 from made_up import real
 
 
@@ -169,3 +170,120 @@ def test_items_of_few_users_can_be_left_out() -> None:
     env = lastfm_world(data, dim=3, candidates=2, least_users=6)
     assert np.array_equal(env.arms, tag_features(data, 3)[popular])
     assert np.array_equal(env.positives.toarray() > 0, data.matrix().toarray()[:, popular] > 0)
+
+
+def sparse_ratings(n_users: int = 60, n_items: int = 50, **more: Any) -> Ratings:
+    """A third of all pairs rated, 1 to 5, in two groups of users with items of their own."""
+    rng = np.random.default_rng(3)
+    same = (np.arange(n_users)[:, None] % 2) == (np.arange(n_items) % 2)
+    user, item = np.nonzero(rng.random(same.shape) < np.where(same, 0.6, 0.08))
+    ids = {"user_ids": np.arange(n_users), "item_ids": np.arange(n_items)}
+    return Ratings(user, item, rng.integers(1, 6, len(user)), **ids | more)
+
+
+def test_halves_share_nothing_and_lose_nothing() -> None:
+    data = sparse_ratings()
+    first, second = halves(data, 1, -np.inf, seed=0)
+    assert np.array_equal((first + second).toarray(), data.matrix().toarray() > 0)  # no pair is in both
+    sizes = np.diff(first.indptr) - np.diff(second.indptr)
+    assert set(sizes.tolist()) == {0, 1}
+    assert not np.array_equal(halves(data, 1, -np.inf, seed=1)[0].toarray(), first.toarray())
+    liked = data.value >= 4
+    first, second = halves(data, 9, 4, seed=0)
+    popular = np.flatnonzero(np.bincount(data.item[liked], minlength=50) >= 9)
+    assert 5 < len(popular) < 45
+    assert np.array_equal((first + second).toarray(), (data.matrix().toarray() >= 4)[:, popular])
+
+
+def test_split_hits_are_what_they_say() -> None:
+    data = sparse_ratings()
+    env = split_hits(data, dim=4, candidates=5, least_hits=8, neighbours=3, seed=2)
+    first, second = halves(data, 4, -np.inf, seed=2)
+    users = np.flatnonzero(np.diff(second.indptr) >= 8)
+    assert 10 < len(users) < 60 and env.graph.n_users == len(users)
+    assert np.array_equal(env.positives.toarray(), second[users].toarray())
+    assert env.arms.shape == (first.shape[1], 4) and np.linalg.norm(env.arms, axis=1) == pytest.approx(np.ones(len(env.arms)))
+    _, strength, right = np.linalg.svd(first.toarray())
+    plain = right[:4].T * strength[:4]
+    assert np.abs(env.arms) == pytest.approx(np.abs(plain / np.linalg.norm(plain, axis=1, keepdims=True)), abs=1e-8)
+    links = env.graph.adjacency
+    assert (links != links.T).nnz == 0 and np.diff(links.indptr).min() >= 3
+    row, column = links.nonzero()
+    assert (users[row] % 2 == users[column] % 2).mean() > 0.9  # neighbours like the same items
+    (block,) = env.rounds(500, seed=0)
+    assert (block.mean.sum(axis=1) == 1).all()
+    assert not first.toarray()[users[block.user][:, None], block.pool].any()  # what made the features is never offered
+
+
+def test_split_hits_depend_on_the_seed_only() -> None:
+    data = sparse_ratings()
+    env, again, other = (split_hits(data, dim=4, candidates=5, seed=seed) for seed in (0, 0, 1))
+    assert np.array_equal(env.arms, again.arms) and (env.positives != again.positives).nnz == 0
+    assert (env.graph.adjacency != again.graph.adjacency).nnz == 0
+    assert not np.array_equal(env.arms, other.arms)
+
+
+def test_hits_do_not_leak_into_features() -> None:
+    """Other items in the second half, as many of each: features and graph stay as they are."""
+    data = sparse_ratings()
+    first, second = halves(data, 1, -np.inf, seed=0)
+    late = np.flatnonzero(second.toarray()[data.user, data.item])
+    taken, item = set(zip(data.user.tolist(), data.item.tolist(), strict=True)), data.item.copy()
+    rng, swaps = np.random.default_rng(0), 0
+    for a, b in rng.choice(late, size=(4000, 2)).tolist():
+        fresh = {(int(data.user[a]), int(item[b])), (int(data.user[b]), int(item[a]))}
+        if len(fresh) == 2 and not fresh & taken:
+            taken -= {(int(data.user[a]), int(item[a])), (int(data.user[b]), int(item[b]))}
+            taken |= fresh
+            item[a], item[b] = item[b], item[a]
+            swaps += 1
+    assert swaps > 200
+    changed = Ratings(data.user, item, data.value, user_ids=data.user_ids, item_ids=data.item_ids)
+    assert (halves(changed, 1, -np.inf, seed=0)[0] != first).nnz == 0
+    settings: Any = {"dim": 4, "candidates": 5, "least_raters": 1}
+    before, after = split_hits(data, **settings), split_hits(changed, **settings)
+    assert (before.positives != after.positives).nnz > 100
+    assert np.array_equal(before.arms, after.arms) and (before.graph.adjacency != after.graph.adjacency).nnz == 0
+
+
+def test_split_hits_on_a_social_graph() -> None:
+    pairs = [(u, u + 1) for u in range(0, 58, 2)]
+    social = graphs.from_edges(np.array(pairs), n_users=60)  # couples; the last two users are single
+    data = sparse_ratings(graph=social)
+    hits_of = np.diff(halves(data, 4, -np.inf, seed=0)[1].indptr)
+    users = [u for pair in pairs if min(hits_of[list(pair)]) >= 7 for u in pair]
+    assert 10 < len(users) < 50
+    env = split_hits(data, dim=4, candidates=5, least_hits=7)
+    assert env.graph.n_users == len(users) and env.graph.n_edges == len(users) // 2
+    given = split_hits(data, dim=4, candidates=5, least_hits=7, graph=graphs.complete(60))
+    kept = given.graph.n_users
+    assert kept == (hits_of >= 7).sum() and given.graph.n_edges == kept * (kept - 1) // 2
+
+
+@pytest.mark.parametrize("negatives", ["uniform", "popular"])
+def test_split_hits_drop_users_who_rated_nearly_everything(negatives: Any) -> None:
+    rated = sparse_ratings().matrix().toarray() > 0
+    rated[0], rated[1, :47] = True, True
+    user, item = np.nonzero(rated)
+    data = Ratings(user, item, np.ones(len(user)), user_ids=np.arange(60), item_ids=np.arange(50))
+    first, second = halves(data, 4, -np.inf, seed=0)
+    enough = np.diff(second.indptr) >= 6
+    env = split_hits(data, dim=4, candidates=5, negatives=negatives)
+    assert env.graph.n_users == enough.sum() - 2
+    assert env.negatives == negatives and (env.known is not None and env.known.nnz == first[2:][enough[2:]].nnz)
+
+
+def test_split_hits_say_what_is_wrong() -> None:
+    data = sparse_ratings()
+    with pytest.raises(
+        ValueError, match="ratings leaves 0 of 60 users: it needs two or more with at least 40 hits and 4 other"
+    ):
+        split_hits(data, dim=4, candidates=5, least_hits=40)
+    with pytest.raises(ValueError, match="graph has 3 users, but ratings has 60"):
+        split_hits(data, graph=graphs.complete(3))
+    with pytest.raises(
+        ValueError, match="dim must lie between 1 and one less than users and items that are left, 49, but it is 50"
+    ):
+        split_hits(data, dim=50)
+    with pytest.raises(ValueError, match="least_hits must be"):
+        split_hits(data, least_hits=0)

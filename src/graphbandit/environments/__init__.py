@@ -6,15 +6,26 @@
 | `linear` | `Linear`: rewards x·θ plus Gaussian noise |
 | `drifting` | `Drifting`: `Linear` with users who change |
 | `hits` | `Hits`: one of the items on offer is one that the user consumed |
-| `dataset_worlds` | `latent_world` and `lastfm_world`: environments made from data sets |
+| `dataset_worlds` | `latent_world`, `lastfm_world` and `split_hits`: environments made from data sets |
 """
 
 from __future__ import annotations
 
-from .dataset_worlds import lastfm_world, latent_world, tag_features
+from .dataset_worlds import lastfm_world, latent_world, split_hits, tag_features
 from .drifting import Drifting
 from .hits import Hits
 from .linear import Linear
 from .rounds import Environment, Rounds, streams
 
-__all__ = ["Drifting", "Environment", "Hits", "Linear", "Rounds", "lastfm_world", "latent_world", "streams", "tag_features"]
+__all__ = [
+    "Drifting",
+    "Environment",
+    "Hits",
+    "Linear",
+    "Rounds",
+    "lastfm_world",
+    "latent_world",
+    "split_hits",
+    "streams",
+    "tag_features",
+]

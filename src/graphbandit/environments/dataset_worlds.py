@@ -1,17 +1,19 @@
-"""Environments made from data sets: latent tastes behind ratings, hits on a social graph."""
+"""Environments made from data sets: latent tastes behind ratings, hits on a graph."""
 
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 
 from .. import graphs
-from ..compute.arrays import Floats
+from ..compute.arrays import Floats, Ints
 from ..datasets import Factors, Ratings, factorise
+from ..graph import UserGraph
 from ..signals import unit_rows
-from ..validate import check_between
-from .hits import Hits
+from ..validate import NUMBER, check_all, check_between, count, optional
+from .hits import Hits, Negatives, other_items
 from .linear import Linear
-from .rounds import streams
+from .rounds import checked_graph, streams
 
 
 def latent_world(
@@ -69,8 +71,6 @@ def tag_features(ratings: Ratings, dim: int = 25) -> Floats:
     them have this one. An item without tags gets zeros. Rows are scaled to norm 1, because their
     length would reveal how popular an item is, which alone predicts most hits.
     """
-    from scipy.sparse.linalg import svds
-
     if ratings.item_tags is None:
         raise ValueError("ratings has no item_tags; Last.fm and Delicious have.")
     counts = ratings.item_tags.copy()
@@ -80,23 +80,138 @@ def tag_features(ratings: Ratings, dim: int = 25) -> Floats:
     holders = np.bincount(counts.indices, minlength=counts.shape[1])
     weight = np.log(max(tagged, 1) / np.maximum(holders, 1))
     counts.data = counts.data * weight[counts.indices]
-    left, strength, _ = svds(counts, k=dim, v0=np.ones(min(counts.shape)))  # a fixed start: the same features every time
+    return singular_features(counts, dim)
+
+
+def singular_features(matrix: sparse.csr_array, dim: int) -> Floats:
+    """(rows, dim) the leading left singular directions, times their strengths, in rows of norm 1.
+
+    A row without entries gets zeros. The result is the same every time.
+    """
+    from scipy.sparse.linalg import svds
+
+    left, strength, _ = svds(matrix, k=dim, v0=np.ones(min(matrix.shape)))  # a fixed start: the same features every time
     order = np.argsort(-strength)
     features = left[:, order] * strength[order]
-    features[np.diff(counts.indptr) == 0] = 0.0  # not rounding errors, which `unit_rows` would scale up
+    features[np.diff(matrix.indptr) == 0] = 0.0  # not rounding errors, which `unit_rows` would scale up
     sign = np.where(features.sum(axis=0) < 0, -1.0, 1.0)
     return unit_rows(features * sign)
 
 
-def lastfm_world(ratings: Ratings, *, dim: int = 25, candidates: int = 25, least_users: int = 1) -> Hits:
+def lastfm_world(
+    ratings: Ratings, *, dim: int = 25, candidates: int = 25, least_users: int = 1, negatives: Negatives = "uniform"
+) -> Hits:
     """`Hits` on the social graph of Last.fm, or of Delicious, with tag features.
 
     Only items of at least `least_users` users are on offer: what nobody else consumed teaches
-    nothing about others.
+    nothing about others. `candidates` and `negatives` as in `Hits`.
     """
     if ratings.graph is None:
         raise ValueError("ratings has no graph; Last.fm and Delicious have.")
     consumed = ratings.matrix()
     consumed.data[:] = 1.0  # listed is consumed, even with a count of 0
     offered = np.bincount(consumed.indices, minlength=consumed.shape[1]) >= least_users
-    return Hits(ratings.graph, tag_features(ratings, dim)[offered], consumed[:, offered], candidates=candidates)
+    features = tag_features(ratings, dim)[offered]
+    return Hits(ratings.graph, features, consumed[:, offered], candidates=candidates, negatives=negatives)
+
+
+def split_hits(
+    ratings: Ratings,
+    *,
+    dim: int = 25,
+    candidates: int = 25,
+    least_hits: int = 6,
+    least_raters: int = 4,
+    least_rating: float | None = None,
+    graph: UserGraph | None = None,
+    neighbours: int = 10,
+    negatives: Negatives = "uniform",
+    seed: int = 0,
+) -> Hits:
+    """`Hits` from ratings without tags: one half of each user's items makes the features, the other
+    half the hits.
+
+    The features of items are the leading singular directions of the first half, in rows of norm 1.
+    What a user rated in the first half is never offered to it.
+
+    Parameters
+    ----------
+    candidates, negatives
+        As in `Hits`. Users who leave too few other items for a round are dropped.
+    least_rating : float, optional
+        Ratings below it do not count: such an item is like one that the user did not rate.
+    least_raters : int
+        Items that fewer users rated are left out, the ratings that count considered.
+    least_hits : int
+        Users with fewer items in the second half are dropped.
+    graph : UserGraph, optional
+        Who resembles whom, over the users of `ratings`, in place of the data set's own graph. Users
+        without a neighbour among those with enough hits are dropped.
+    neighbours : int
+        Where there is no graph at all, users are joined with so many nearest others, by the cosine
+        in the singular directions of the first half.
+    seed : int
+        Draws the halves.
+    """
+    check_all(
+        {"least_hits": least_hits, "least_raters": least_raters, "least_rating": least_rating, "neighbours": neighbours},
+        {"least_hits": count(), "least_raters": count(), "least_rating": optional(NUMBER), "neighbours": count()},
+    )
+    social = ratings.graph if graph is None else checked_graph(graph)
+    if social is not None and social.n_users != ratings.n_users:
+        raise ValueError(f"graph has {social.n_users} users, but ratings has {ratings.n_users}.")
+    first, second = halves(ratings, least_raters, -np.inf if least_rating is None else least_rating, seed)
+    check_between("dim", dim, 1, min(first.shape) - 1, "one less than users and items that are left")
+    users = np.flatnonzero(np.diff(second.indptr) >= least_hits)
+    if social is not None:
+        users = users[np.diff(social.adjacency[users][:, users].indptr) > 0]
+    users = with_enough_others(users, first, second, candidates, negatives)
+    if len(users) < 2:
+        raise ValueError(
+            f"ratings leaves {len(users)} of {ratings.n_users} users: it needs two or more with at least "
+            f"{least_hits} hits{'' if social is None else ', a neighbour'} and {candidates - 1} other items."
+        )
+    joined = (
+        graphs.knn(singular_features(first, dim)[users], min(neighbours, len(users) - 1))
+        if social is None
+        else UserGraph(
+            social.adjacency[users][:, users], None if social.ids is None else [social.ids[row] for row in users.tolist()]
+        )
+    )
+    features = singular_features(first.T.tocsr(), dim)
+    return Hits(joined, features, second[users], candidates=candidates, negatives=negatives, known=first[users])
+
+
+def halves(ratings: Ratings, least_raters: int, least_rating: float, seed: int) -> tuple[sparse.csr_array, sparse.csr_array]:
+    """Two matrices of users and items with ones: each user's items, split at random in two halves.
+
+    The first half has one more if their number is odd. Where an item falls depends on the order of
+    the ratings, not on what is in them.
+    """
+    (draw,) = streams(seed, "halves")
+    counted = ratings.value >= least_rating
+    items = np.flatnonzero(np.bincount(ratings.item[counted], minlength=ratings.n_items) >= least_raters)
+    kept = np.flatnonzero(counted & np.isin(ratings.item, items))
+    kept = kept[np.lexsort((draw.random(len(kept)), ratings.user[kept]))]  # by user, in random order
+    user, item = ratings.user[kept], np.searchsorted(items, ratings.item[kept])
+    rank = np.arange(len(user)) - np.searchsorted(user, user)
+    early = 2 * rank < np.bincount(user, minlength=ratings.n_users)[user]
+    first, second = (
+        sparse.csr_array((np.ones(half.sum()), (user[half], item[half])), shape=(ratings.n_users, len(items)))
+        for half in (early, ~early)
+    )
+    return first, second
+
+
+def with_enough_others(
+    users: Ints, first: sparse.csr_array, second: sparse.csr_array, candidates: int, negatives: Negatives
+) -> Ints:
+    """Those of `users` who did not consume enough items for a round's misses.
+
+    Repeated, since with popular negatives an item is lost with its last consumer.
+    """
+    while True:
+        _, others = other_items(second[users], first[users], negatives)
+        if (others >= candidates - 1).all():
+            return users
+        users = users[others >= candidates - 1]
