@@ -178,7 +178,8 @@ def sparse_ratings(n_users: int = 60, n_items: int = 50, **more: Any) -> Ratings
     same = (np.arange(n_users)[:, None] % 2) == (np.arange(n_items) % 2)
     user, item = np.nonzero(rng.random(same.shape) < np.where(same, 0.6, 0.08))
     ids = {"user_ids": np.arange(n_users), "item_ids": np.arange(n_items)}
-    return Ratings(user, item, rng.integers(1, 6, len(user)), **ids | more)
+    stars = rng.integers(1, 6, len(user)).astype(np.float64)
+    return Ratings(user.astype(np.int32), item.astype(np.int32), stars, **ids | more)
 
 
 def test_halves_share_nothing_and_lose_nothing() -> None:
@@ -264,7 +265,7 @@ def test_split_hits_on_a_social_graph() -> None:
 def test_split_hits_drop_users_who_rated_nearly_everything(negatives: Any) -> None:
     rated = sparse_ratings().matrix().toarray() > 0
     rated[0], rated[1, :47] = True, True
-    user, item = np.nonzero(rated)
+    user, item = (rows.astype(np.int32) for rows in np.nonzero(rated))
     data = Ratings(user, item, np.ones(len(user)), user_ids=np.arange(60), item_ids=np.arange(50))
     first, second = halves(data, 4, -np.inf, seed=0)
     enough = np.diff(second.indptr) >= 6

@@ -43,9 +43,8 @@ class Hits:
     negatives : {"uniform", "popular"}
         How these others are drawn: all alike, or in proportion to the number of users who consumed
         them. With uniform negatives knowing what is popular wins; with popular ones it is worth
-        little, because misses are as popular as hits. It would be worth nothing if popular items
-        were not also the ones that most users have consumed, who never get them as misses. Report
-        both.
+        little, because misses are nearly as popular as hits: not quite, since a user never gets
+        what it consumed as a miss. Report both.
     known : (n_users, n_items) sparse matrix, optional
         What else each user consumed. These items are never offered to the user: they are no hits,
         and as misses they would be wrong.
