@@ -306,5 +306,5 @@ def test_trail_and_coverage_are_kept() -> None:
 def test_mixture_reads_only() -> None:
     policy = fed(AdaptiveGraphUCB(RING, 3), random_history(8, 3, 30, seed=10))
     before = policy.state.solver.theta.copy()
-    mix_models(policy.state, 3, Moments(np.empty(3), np.empty((3, 3))))
+    mix_models(policy.state, 3, np.ones_like(policy.state.evidence.squares), Moments(np.empty(3), np.empty((3, 3))))
     assert np.array_equal(before, policy.state.solver.theta)

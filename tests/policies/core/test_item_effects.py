@@ -25,7 +25,7 @@ from graphbandit.compute.arrays import Floats
 from graphbandit.experiments import simulate_delayed
 from graphbandit.policies.core import item_effects, kernels, policy_file
 from graphbandit.policies.core.decisions import Requests
-from graphbandit.policies.core.item_effects import item_effect, no_items, observe_item, reset_item, with_room
+from graphbandit.policies.core.item_effects import item_effect, no_items, reset_item, with_room
 from graphbandit.validate import LARGEST_ITEM, check_items
 
 N, DIM, M = 6, 3, 9
@@ -34,12 +34,14 @@ ARMS = signals.unit_arms(M, DIM, seed=1)
 IDS = np.arange(M)
 WORLD = environments.Linear(GRAPH, signals.smooth(GRAPH, DIM, gamma=5.0, seed=2), ARMS, sigma=0.1, pool=5)
 EFFECTS: dict[str, Any] = {
-    "LinUCB": lambda: LinUCB(GRAPH, DIM, item_effects=True, sigma=0.3),
-    "LinUCB, shared": lambda: LinUCB(GRAPH, DIM, item_effects=True, shared=True),
-    "GraphUCBLocal": lambda: GraphUCBLocal(GRAPH, DIM, item_effects=True, preset="recommended"),
-    "Stochastic": lambda: Stochastic(LinUCB(GRAPH, DIM, item_effects=True), epsilon=0.3),
-    "Stochastic, softmax": lambda: Stochastic(LinUCB(GRAPH, DIM, item_effects=True), temperature=0.2),
-    "GraphLearner": lambda: GraphLearner(GRAPH, DIM, policy="linucb", settings={"item_effects": True}, k=2, period=7),
+    "LinUCB": lambda: LinUCB(GRAPH, DIM, item_effects=True, item_ridge=1.0, sigma=0.3),
+    "LinUCB, shared": lambda: LinUCB(GRAPH, DIM, item_effects=True, item_ridge=1.0, shared=True),
+    "GraphUCBLocal": lambda: GraphUCBLocal(GRAPH, DIM, item_effects=True, item_ridge=1.0, preset="recommended"),
+    "Stochastic": lambda: Stochastic(LinUCB(GRAPH, DIM, item_effects=True, item_ridge=1.0), epsilon=0.3),
+    "Stochastic, softmax": lambda: Stochastic(LinUCB(GRAPH, DIM, item_effects=True, item_ridge=1.0), temperature=0.2),
+    "GraphLearner": lambda: GraphLearner(
+        GRAPH, DIM, policy="linucb", settings={"item_effects": True, "item_ridge": 1.0}, k=2, period=7
+    ),
 }
 
 
@@ -66,7 +68,8 @@ class SlowLinUCB:
     def __init__(self, ridge: float = 1.0, kappa: float = 1.0) -> None:
         self.ridge, self.kappa = ridge, kappa
         self.rows: dict[int, list[tuple[Floats, float]]] = {}
-        self.residuals: dict[int, list[tuple[float, float]]] = {}  # with their q
+        self.residuals: dict[int, list[tuple[float, float]]] = {}  # without level, with their q
+        self.level = self.level_weight = 0.0
 
     def user(self, user: int) -> tuple[Floats, Floats]:
         rows = self.rows.get(user, [])
@@ -86,11 +89,14 @@ class SlowLinUCB:
         w = 1 / (1 + variance)
         self.rows.setdefault(user, []).append((x * np.sqrt(w), (reward - effect) * np.sqrt(w)))
         if item >= 0:
-            self.residuals.setdefault(item, []).append((float(reward - x @ theta), float(1 + x @ inverse @ x)))
+            residual, q = float(reward - x @ theta), float(1 + x @ inverse @ x)
+            self.level_weight = 0.999 * self.level_weight + 1 / q
+            self.level += (residual - effect - self.level) / (q * self.level_weight)
+            self.residuals.setdefault(item, []).append((residual - self.level, q))
 
 
 def test_linucb_agrees_with_a_slow_version() -> None:
-    policy, slow = LinUCB(GRAPH, DIM, item_effects=True, radius="constant", exploration=0.7), SlowLinUCB()
+    policy, slow = LinUCB(GRAPH, DIM, item_effects=True, item_ridge=1.0, radius="constant", exploration=0.7), SlowLinUCB()
     users, X, items, rewards = observations(60)
     items[::7] = -1
     for user, x, item, reward in zip(users.tolist(), X, items.tolist(), rewards, strict=True):
@@ -119,14 +125,14 @@ def test_local_scores_have_the_effects_of_the_items() -> None:
     gram = policy.state.seen.gram[2].copy()
     policy.update(2, x, 1.5, item=4)
     assert policy.state.items.mass[4] == pytest.approx(mass + 1 / q)
-    assert policy.state.items.total[4] == pytest.approx(total + (1.5 - x @ theta) / q)
+    assert policy.state.items.total[4] == pytest.approx(total + (1.5 - x @ theta - before.level[0]) / q)
     assert np.allclose(policy.state.seen.gram[2], gram + np.outer(x, x) / (1 + v))
 
 
 @pytest.mark.parametrize("make", [LinUCB, GraphUCBLocal])
 def test_effects_are_found(make: Any) -> None:
     """Items that differ in nothing but their effects are told apart, and only with ids."""
-    policy = make(graphs.empty(1), 1, item_effects=True)
+    policy = make(graphs.empty(1), 1, item_effects=True, item_ridge=1.0)
     rng = np.random.default_rng(0)
     for _ in range(200):
         item = int(rng.integers(3))
@@ -140,8 +146,8 @@ def test_effects_are_found(make: Any) -> None:
 
 
 def test_an_item_beyond_the_table_is_a_new_one() -> None:
-    table = with_room(no_items(enabled=True, pseudo_observations=4.0), 2)
-    observe_item(table, 1, 3.0, 2.0)
+    table = with_room(no_items(enabled=True, ridge=4.0), 2)
+    table.mass[1], table.total[1] = 0.5, 1.5
     assert item_effect(table, 1) == (1.5 / 4.5, 1 / 4.5)
     assert item_effect(table, 0) == item_effect(table, 2) == item_effect(table, LARGEST_ITEM) == (0.0, 0.25)
     assert item_effect(table, -1) == item_effect(no_items(), 3) == (0.0, 0.0)
@@ -151,7 +157,7 @@ def test_an_item_beyond_the_table_is_a_new_one() -> None:
 
 
 def test_the_table_grows_seldom() -> None:
-    policy, moved, before = LinUCB(GRAPH, DIM, item_effects=True), 0, None
+    policy, moved, before = LinUCB(GRAPH, DIM, item_effects=True, item_ridge=1.0), 0, None
     for item in range(2000):
         policy.update(0, ARMS[0], 1.0, item=item)
         moved += policy.state.items.mass.base is not before
@@ -271,7 +277,7 @@ def test_many_decisions_at_once_know_the_items(make: Any) -> None:
 
 
 def test_probabilities_know_the_items() -> None:
-    policy = LinUCB(GRAPH, DIM, item_effects=True, exploration=0.0)
+    policy = LinUCB(GRAPH, DIM, item_effects=True, item_ridge=1.0, exploration=0.0)
     for _ in range(20):
         policy.update(0, ARMS[0], 1.0, item=2)
     same, ids = ARMS[[0, 0, 0]], [1, 2, 5]
@@ -292,7 +298,10 @@ def test_the_table_grows_in_the_policy_inside_too() -> None:
 
 
 def test_a_learner_counts_observations_as_the_policy_inside_weighs_them() -> None:
-    learner, slow = GraphLearner(GRAPH, DIM, policy="linucb", settings={"item_effects": True}, period=10_000), SlowLinUCB()
+    learner, slow = (
+        GraphLearner(GRAPH, DIM, policy="linucb", settings={"item_effects": True, "item_ridge": 1.0}, period=10_000),
+        SlowLinUCB(),
+    )
     for user, x, item, reward in zip(*observations(60), strict=True):
         learner.update(int(user), x, reward, item=int(item))
         slow.update(int(user), x, int(item), reward)
@@ -328,7 +337,7 @@ def test_pending_decisions_keep_their_items(tmp_path: Path) -> None:
 
 def test_pending_decisions_about_an_item_shrink_its_part_of_the_bonus() -> None:
     """Arms of the same features: the next decision is about an item that is not pending."""
-    pending = Pending(LinUCB(GRAPH, DIM, item_effects=True, radius="constant"))
+    pending = Pending(LinUCB(GRAPH, DIM, item_effects=True, item_ridge=1.0, radius="constant"))
     same = ARMS[[0, 0, 0, 0]]
     found = [pending.recommend(0, same, items=[4, 5, 6, -1]).arm for _ in range(3)]
     assert sorted(found) == [0, 1, 2]

@@ -6,7 +6,7 @@ they learn.
 
 from __future__ import annotations
 
-from math import sqrt
+from math import log, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +22,8 @@ from .hierarchy import Hierarchy, write_common_moments
 from .joint import Joint
 from .relaxed import Relaxed
 from .trials import Trials, second_decides
+
+GROWTH = 2.0  # of the squared bonus, for each e-fold of rounds; with less, runs settled on a wrong arm (docs/adaptive.md)
 
 
 class AdaptiveState(NamedTuple):
@@ -103,16 +105,42 @@ def add_model(weight: float, variance: float, one: Moments, mixture: Moments) ->
 
 
 @compiled
+def effective_rounds(state: AdaptiveState, user: int) -> float:
+    """The user's observations, discounted like its statistics."""
+    visits = float(state.seen.visits[user])
+    return visits if state.keep == 1.0 else (1.0 - state.keep**visits) / (1.0 - state.keep)
+
+
+@compiled
+def optimism(variance: float, noise: float, rounds: float) -> float:
+    """Deviations of optimism about an arm of this posterior variance, after so many rounds for each feature.
+
+    m² = 1 + 2 log⁺(rounds · min(1, N) / (1 + N)), with N = noise / variance the observations that its estimate is worth. One
+    deviation, and more for an arm that was given up after N observations while the user had many rounds: that may have been bad
+    luck (Lai's index). An arm worth less than one observation has had no luck of any kind, and its variance is large as it is.
+    """
+    if not variance > 0.0:
+        return 1.0
+    seen = noise / variance
+    return sqrt(1.0 + GROWTH * log(max(1.0, rounds * min(1.0, seen) / (1.0 + seen))))
+
+
+@compiled
 def score_items(state: AdaptiveState, user: int, arms: Floats, items: Ints, mean: Floats, bonus: Floats) -> None:
-    """xᵀθ + b and exploration · sqrt(xᵀ C x + σ² v): θ and C are of the user's vector, b and σ² v of the item's effect."""
+    """xᵀθ + b and exploration · m · s with s² = xᵀ C x + σ² v.
+
+    θ and C are mean and covariance of the user's vector, b and σ² v mean and variance of the item's effect.
+    """
     dim, weight = arms.shape[1], np.empty_like(state.evidence.squares)
     theta, covariance = np.empty(dim), np.empty((dim, dim))
     noise = deciding_weights(state, user, weight)
     mix_models(state, user, weight, Moments(theta, covariance))
+    rounds = 0.0 if state.thompson else effective_rounds(state, user) / dim
     for a in range(arms.shape[0]):
         effect, spread = item_effect(state.items, items[a]) if a < items.shape[0] else (0.0, 0.0)
+        variance = max(0.0, quadratic_form(covariance, arms[a])) + noise * spread
         mean[a] = dot(arms[a], theta) + effect
-        bonus[a] = state.exploration * sqrt(max(0.0, quadratic_form(covariance, arms[a])) + noise * spread)
+        bonus[a] = state.exploration * optimism(variance, noise, rounds) * sqrt(variance)
 
 
 @compiled

@@ -31,6 +31,8 @@ from ...compute.observations import no_observations, observation_rows
 from ...graph import UserGraph
 from ...solvers import DENSE_ROWS
 from ...validate import POSITIVE, PROBABILITY, list_of, one_of, optional
+from ..core import kernels
+from ..core.decisions import Scores
 from ..core.graph_changes import Changes
 from ..core.item_effects import no_items
 from ..core.policy import Policy, Seed
@@ -41,7 +43,7 @@ from .graph_report import Report, graph_report
 from .hierarchy import hierarchy
 from .joint import Joint, joint_models, rebuild_joint
 from .learning import LEVELS, remove_from_common
-from .mixture import AdaptiveState, mix_models
+from .mixture import AdaptiveState, effective_rounds, mix_models, optimism
 from .relaxed import Relaxed, relax_users, relaxed_models, relaxed_rows
 from .trials import no_trials
 
@@ -57,7 +59,9 @@ class AdaptiveGraphUCB(Policy):
     itself, all users around a common vector, neighbours alike. All learn the same data. A model's
     evidence is how well it predicted every reward before that was seen, up to a constant. The
     user's vector has the mean and covariance of the evidence-weighted mixture, and the arm is
-    argmax xᵀθ_i + exploration · sqrt(xᵀ C_i x). The noise level is learned as well.
+    argmax xᵀθ_i + exploration · m · s, with s² = xᵀ C_i x. The number of deviations m is 1 for arms
+    that are as well known as the user's rounds allow, and grows like sqrt(2 log n_i) for arms that
+    were given up early. The noise level is learned as well.
 
     Parameters
     ----------
@@ -68,7 +72,7 @@ class AdaptiveGraphUCB(Policy):
     sigma : float, optional
         Standard deviation of the noise, if it is known; otherwise each model estimates its own.
     exploration : float
-        Standard deviations of optimism; 0 is greedy.
+        Multiplies the bonus; 0 is greedy.
     models : names among "alone", "everyone", "graph"
         Which kinds may act. `alone` and `graph` have evidence in any case. `everyone` tells what
         people like, to users without neighbours too. Without it a round is cheaper, and there are
@@ -90,7 +94,7 @@ class AdaptiveGraphUCB(Policy):
         degree only. `auto` takes `dense` up to 256 rows.
     thompson : bool
         Draw the user's vector from N(θ_i, exploration² C_i) in every decision, in place of the
-        bonus.
+        bonus. Nothing grows then.
     item_effects : bool
         Whether to learn, of items whose ids are given, what each earns beyond its features: y =
         xᵀθ_i + b_item + noise. Where items have no effects, none are found.
@@ -105,7 +109,8 @@ class AdaptiveGraphUCB(Policy):
     ----------
     The evidence is the prequential one of Dawid 1984, its power that of Grünwald & van Ommen 2017
     ("Inconsistency of Bayesian inference for misspecified linear models"). The graph prior is that
-    of Yang, Dong & Toni 2020.
+    of Yang, Dong & Toni 2020. The growing bonus follows Lai 1987 ("Adaptive treatment allocation
+    and the multi-armed bandit problem") and MOSS (Audibert & Bubeck 2009).
 
     Examples
     --------
@@ -208,7 +213,7 @@ class AdaptiveGraphUCB(Policy):
 
     def _weights(self) -> Floats:
         """(kinds, strengths) the weight of every model, by its evidence."""
-        weight = np.empty_like(self.state.evidence.squares)
+        weight: Floats = np.empty_like(self.state.evidence.squares)
         weigh(self.state.evidence, self.state.evidence.usable, self.state.best_only, weight)
         return weight
 
@@ -224,6 +229,24 @@ class AdaptiveGraphUCB(Policy):
         """β = exploration · σ: the covariance over σ² is an inverse in units of observations."""
         self.check_user(user)
         return float(self.state.exploration * np.sqrt(mean_noise(self.state.evidence, self._weights())))
+
+    def quadratic_scores(self, user: int, arms: Floats, items: Ints) -> Scores:
+        """Scores with one deviation as the bonus, before it grows."""
+        scores = Scores(np.empty(len(arms)), np.empty(len(arms)))
+        kernels.score_items(self.state._replace(thompson=True), user, arms, items, scores.mean, scores.bonus)
+        return scores
+
+    def grow_bonus(self, user: int, bonus: Floats, pending: int = 0) -> Floats:
+        """The bonus of `scores` from one deviation, after `pending` more observations of the user."""
+        state = self.state
+        if state.thompson or state.exploration == 0.0:
+            return bonus
+        rounds = effective_rounds(state, self.check_user(user))
+        for _ in range(pending):
+            rounds = state.keep * rounds + 1.0
+        noise = mean_noise(state.evidence, self._weights())
+        grown = [optimism(one**2, noise, rounds / self.dim) for one in bonus / state.exploration]
+        return np.asarray(bonus * np.array(grown))
 
     def beta(self, user: int, level: float = 0.99) -> float:
         """The radius of the credible region of this probability, under the model."""

@@ -61,7 +61,7 @@ def share_of_second(trials: Trials, noise: float) -> float:
 def second_decides(trials: Trials, noise: float, user: int, visits: int) -> bool:
     """Whether voice 1 decides in the next round of a user with so many rounds."""
     place = user * WEYL[0] + visits * WEYL[1]
-    return place - np.floor(place) < share_of_second(trials, noise)
+    return bool(place - np.floor(place) < share_of_second(trials, noise))
 
 
 @compiled

@@ -39,8 +39,8 @@ from ...compute.growable import append_rows, growable_zeros
 
 RIDGES = tuple(1.25 * 2.0**k for k in range(10))
 SHARE_OF_BEST = 0.75
-LEAST_GAIN = 3.0  # nats, before there are effects at all
-FIRST_ROUNDS = 30.0  # in which the noise level is hardly known, and nothing is gained
+LEAST_GAIN = 10.0  # nats, before there are effects at all
+FIRST_ROUNDS = 300.0  # which do not count: what users' models have not learned yet would pass for effects of items
 MEMORY = 0.999  # of the level: it follows the users' models, which learn
 
 

@@ -52,7 +52,7 @@ class Policy(LiveUsers):
     ranges: ClassVar[dict[str, Range]] = COMMON_RANGES
     """Allowed values of the settings, by name. A policy with further ones adds them: `ranges = Policy.ranges | {…}`."""
     has_quadratic_bonus: ClassVar[bool] = True
-    """True if bonus² is one quadratic form in the features; pending decisions then shrink every arm's bonus."""
+    """True if bonus² is a quadratic form in the features, or grows from one: pending decisions then shrink all bonuses."""
 
     def __init__(self, graph: UserGraph, dim: int, given: Mapping[str, Any]) -> None:
         """Check the arguments in `given`, the `locals()` of the subclass's `__init__`, and collect its settings in `params`."""
@@ -305,6 +305,15 @@ class Policy(LiveUsers):
         """Scale β such that bonus = β √(xᵀV⁻¹x), with V in observations. By default `beta`, or 1 if a policy has none."""
         beta = getattr(self, "beta", None)
         return 1.0 if beta is None else float(beta(user))
+
+    def quadratic_scores(self, user: int, arms: Floats, items: Ints) -> Scores:
+        """Scores with bonus² as a quadratic form: `scores`, unless `grow_bonus` makes the bonus from such a one."""
+        return self.scores(user, arms, items=items if len(items) else None)
+
+    def grow_bonus(self, user: int, bonus: Floats, pending: int = 0) -> Floats:
+        """The bonus of `scores` from that of `quadratic_scores`, after `pending` more observations of the user."""
+        del user, pending
+        return bonus
 
     # What policies are built with
 

@@ -15,6 +15,7 @@ from ...graph import UserGraph
 from ...storage import archive
 from ...validate import NOT_NEGATIVE, count, optional
 from ..core import policy_file
+from ..core.decisions import Scores
 from ..core.graph_changes import Changes, Removal
 from ..core.policy import Policy, Seed
 from .inner_policy import prefixed_params, reseed_inner, unpack_policy
@@ -145,6 +146,14 @@ class GraphLearner(Policy):
     def bonus_scale(self, user: int) -> float:
         """β of the policy inside."""
         return self.policy.bonus_scale(user)
+
+    def quadratic_scores(self, user: int, arms: Floats, items: Ints) -> Scores:
+        """Those of the policy inside."""
+        return self.policy.quadratic_scores(user, arms, items)
+
+    def grow_bonus(self, user: int, bonus: Floats, pending: int = 0) -> Floats:
+        """That of the policy inside."""
+        return self.policy.grow_bonus(user, bonus, pending)
 
     def refresh(self) -> None:
         """Learn the graph anew, blend it with the given one, and hand it to the policy inside."""

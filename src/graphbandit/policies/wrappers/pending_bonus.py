@@ -10,7 +10,8 @@ decisions,
 which for a single x is S - S x xᵀ S / (beta² + xᵀ S x). S is read off the scores: bonus² is a
 quadratic form, so S_ij = (bonus²(e_i + e_j) - bonus²(e_i) - bonus²(e_j)) / 2. That works for any
 policy, a user's own too, and costs d (d + 1) / 2 further arms. beta is `Policy.bonus_scale`; its
-own growth, with most policies by log det V, is left out.
+own growth, with most policies by log det V, is left out. Where each arm's bonus grows from such a
+form by itself (`Policy.grow_bonus`), the form is shrunk first, and then the bonus grows.
 
 If a policy learns effects of items, bonus² has a part of its own for each item, beta² v. It is what
 bonus² has with the item beyond what it has without, and k pending decisions about the item shrink
@@ -55,7 +56,8 @@ def scores_given_pending(policy: Policy, user: int, arms: Floats, shown: Floats,
     if not policy.has_quadratic_bonus:
         return _shrink_same_arms(policy, user, arms, shown, items)
     mean, form, own = _mean_and_form(policy, user, arms, shown, items)
-    return Scores(mean, np.sqrt(np.maximum(0.0, (arms @ form * arms).sum(axis=1)) + own))
+    bonus = np.sqrt(np.maximum(0.0, (arms @ form * arms).sum(axis=1)) + own)
+    return Scores(mean, policy.grow_bonus(user, bonus, len(shown)))
 
 
 def probabilities_given_pending(
@@ -91,13 +93,13 @@ def _mean_and_form(policy: Policy, user: int, arms: Floats, shown: Floats, items
     """The mean of every arm, S (I + G S / beta²)⁻¹: bonus² as a quadratic form, and the part of each item in it."""
     dim = policy.dim
     probes, rows, columns = _probes(dim)
-    scores = policy.scores(user, np.vstack([probes, arms]))
+    scores = policy.quadratic_scores(user, np.vstack([probes, arms]), NO_ITEMS)
     squares = scores.bonus[: len(probes)] ** 2
     before = np.diag(squares[:dim])
     before[rows, columns] = before[columns, rows] = (squares[dim:] - squares[rows] - squares[columns]) / 2
     mean, own = scores.mean[len(probes) :], np.zeros(len(arms))
     if len(items.offered):
-        mean, bonus = policy.scores(user, arms, items=items.offered)
+        mean, bonus = policy.quadratic_scores(user, arms, items.offered)
         own = np.maximum(0.0, bonus**2 - scores.bonus[len(probes) :] ** 2)
         own /= 1.0 + _times(items) * own / (policy.bonus_scale(user) ** 2 or 1.0)
     if before.any():
