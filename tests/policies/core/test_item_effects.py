@@ -280,6 +280,7 @@ def test_probabilities_know_the_items() -> None:
     policy = LinUCB(GRAPH, DIM, item_effects=True, item_ridge=1.0, exploration=0.0)
     for _ in range(20):
         policy.update(0, ARMS[0], 1.0, item=2)
+        policy.update(0, ARMS[0], 0.0, item=5)
     same, ids = ARMS[[0, 0, 0]], [1, 2, 5]
     assert policy.propensities(0, same, items=ids).tolist() == [0.0, 1.0, 0.0]
     assert policy.recommend(0, same, items=ids, propensity=True) == (1, 1.0)
@@ -402,3 +403,98 @@ def test_ids_may_be_of_any_integer_type() -> None:
 def test_a_state_needs_kernels_that_score_and_update() -> None:
     with pytest.raises(ValueError, match="LinUCBState must have kernels that score and update"):
         kernels.register(LinUCB.State, score=kernels.optimistic_values)
+
+
+# The strength of the effects is learned.
+
+
+def learned_table(effects: Floats, rounds: int, seed: int, sigma: float = 0.3) -> item_effects.ItemEffects:
+    """What a table has learned from residuals of random items, at a level of 1."""
+    rng = np.random.default_rng(seed)
+    table = with_room(no_items(enabled=True), len(effects))
+    for item in rng.integers(len(effects), size=rounds).tolist():
+        item_effects.observe_item(table, item, 1.0 + effects[item] + sigma * rng.standard_normal(), 1.0)
+    return table
+
+
+@pytest.mark.parametrize("deviation", [0.3, 0.1])
+def test_the_ridge_is_about_that_of_the_effects(deviation: float) -> None:
+    table = learned_table(deviation * np.random.default_rng(0).standard_normal(100), 4000, seed=1)
+    assert (0.3 / deviation) ** 2 <= table.learned[0] <= 16 * (0.3 / deviation) ** 2  # weaker rather than too strong
+
+
+def test_no_effects_are_found_where_there_are_none() -> None:
+    for seed in range(10):
+        table = learned_table(np.zeros(100), 4000, seed)
+        assert table.learned[0] >= 160.0, seed
+        assert abs(table.level[0] - 1.0) < 0.05
+
+
+def test_rare_hits_are_not_effects() -> None:
+    """Noise that is far from Gaussian: one in twenty rounds is a hit, whatever the item."""
+    rng, table = np.random.default_rng(0), with_room(no_items(enabled=True), 2000)
+    for item in rng.integers(2000, size=6000).tolist():
+        item_effects.observe_item(table, item, float(rng.random() < 0.05), 1.0)
+    assert table.learned[0] >= 160.0
+
+
+def test_gains_are_those_of_predictions_one_step_ahead() -> None:
+    rng, table = np.random.default_rng(3), with_room(no_items(enabled=True), 7)
+    effects, ridges = rng.standard_normal(7), np.array(item_effects.RIDGES)
+    seen: list[list[tuple[float, float]]] = [[] for _ in range(7)]
+    gains, squares = np.zeros(len(ridges)), 0.0
+    for t in range(500):
+        item, q = int(rng.integers(7)), float(rng.uniform(1, 3))
+        residual = effects[item] + 0.5 * rng.standard_normal()
+        item_effects.observe_item(table, item, residual, q)
+        centred = residual - table.level[0]
+        squares += centred**2 / q
+        if seen[item] and t >= item_effects.FIRST_ROUNDS:
+            total, mass = (sum(part) for part in zip(*((r / p, 1 / p) for r, p in seen[item]), strict=True))
+            guess = total / (mass + ridges)
+            gains += (centred**2 - (centred - guess) ** 2) / (2 * squares / (t + 1) * q)
+        seen[item].append((centred, q))
+    assert np.allclose(table.gain, gains)
+    enough = ridges[gains >= 0.75 * gains.max()]
+    assert table.learned[0] == enough.max()
+
+
+# Against the exact posterior.
+
+
+def joint_posterior(rows: list[tuple[int, Floats, int, float]], ridge: float, kappa: float, sigma: float) -> tuple[Any, Any]:
+    """Mean and covariance of all users' vectors and all items' effects, users first: one Gaussian regression."""
+    design = np.zeros((len(rows), N * DIM + M))
+    for row, (user, x, item, _) in enumerate(rows):
+        design[row, user * DIM : (user + 1) * DIM] = x
+        design[row, N * DIM + item] = 1.0
+    precision = design.T @ design + np.diag([ridge] * (N * DIM) + [kappa] * M)
+    inverse = np.linalg.inv(precision)
+    return inverse @ design.T @ np.array([row[3] for row in rows]), sigma**2 * inverse
+
+
+def test_learning_by_turns_is_near_the_exact_posterior() -> None:
+    """Users and items by turns: the mean reward of every user and item, against the joint regression."""
+    sigma, kappa, inside, gaps, spreads = 0.3, 2.0, [], [], []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        theta, effect = sigma * rng.standard_normal((N, DIM)), sigma / np.sqrt(kappa) * rng.standard_normal(M)
+        effect -= effect.mean()
+        policy = LinUCB(GRAPH, DIM, item_effects=True, item_ridge=kappa, radius="constant", exploration=sigma)
+        rows = []
+        for _ in range(400):
+            user, item = int(rng.integers(N)), int(rng.integers(M))
+            reward = float(ARMS[item] @ theta[user] + effect[item] + sigma * rng.standard_normal())
+            policy.update(user, ARMS[item], reward, item=item)
+            rows.append((user, ARMS[item], item, reward))
+        mean, covariance = joint_posterior(rows, 1.0, kappa, sigma)
+        for user in range(N):
+            ours = policy.scores(user, ARMS, items=IDS)
+            design = np.zeros((M, N * DIM + M))
+            design[:, user * DIM : (user + 1) * DIM], design[IDS, N * DIM + IDS] = ARMS, 1.0
+            exact, spread = design @ mean, np.sqrt((design @ covariance * design).sum(axis=1))
+            gaps += list(np.abs(ours.mean - exact) / spread)
+            spreads += list(ours.bonus / spread)
+            inside += list(np.abs(ours.mean - (ARMS @ theta[user] + effect)) < 2.576 * ours.bonus)
+    assert np.mean(gaps) < 0.7 and 0.7 < np.median(spreads) < 1.3
+    assert np.mean(inside) > 0.95

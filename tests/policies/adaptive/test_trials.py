@@ -1,0 +1,78 @@
+"""Two voices: with and without the models with a common vector. Their mean rewards decide."""
+
+from __future__ import annotations
+
+from math import erf, sqrt
+
+import numpy as np
+import pytest
+
+from graphbandit import AdaptiveGraphUCB, environments, graphs, signals, simulate
+from graphbandit.policies.adaptive.trials import LEAST_SHARE, Trials, count_trial, no_trials, second_decides, share_of_second
+
+USABLE = np.array([1.0, 0.0, 1.0, 1.0])
+
+
+def after(rewards: tuple[list[float], list[float]]) -> Trials:
+    trials = no_trials(USABLE, True)
+    for second, earned in enumerate(rewards):
+        for reward in earned:
+            count_trial(trials, bool(second), reward)
+    return trials
+
+
+def test_the_share_is_the_probability_of_earning_more() -> None:
+    rng = np.random.default_rng(0)
+    first, second = rng.random(30), rng.random(20) + 0.05
+    trials = after((first.tolist(), second.tolist()))
+    fading = np.cumprod(1 - 1 / (500 + 0.5 * np.arange(50, 0, -1)))[::-1]  # what is left of each round after the later ones
+    weights = np.append(fading[1:], 1.0)
+    means = [np.average(first, weights=weights[:30]), np.average(second, weights=weights[30:])]
+    error = sqrt(np.var(np.append(first, second)) * (1 / weights[:30].sum() + 1 / weights[30:].sum()))
+    z = (means[1] - means[0]) / error
+    assert share_of_second(trials, noise=100.0) == pytest.approx(0.5 * (1 + erf(z / sqrt(2))), abs=1e-9)
+
+
+def test_no_trials_where_models_explain_the_rewards() -> None:
+    trials = after(([0.0, 1.0] * 20, [0.0, 1.0] * 20))
+    assert share_of_second(trials, noise=1e-6) < 1e-5
+    assert share_of_second(trials, noise=0.25) == pytest.approx(0.5, abs=0.01)
+    assert share_of_second(no_trials(USABLE, False), 1.0) == 0.0
+
+
+def test_neither_voice_falls_silent() -> None:
+    assert share_of_second(after(([0.0] * 50 + [1.0], [1.0] * 50)), 9.0) == 1 - LEAST_SHARE
+    assert share_of_second(after(([1.0] * 50, [0.0] * 50 + [1.0])), 9.0) == LEAST_SHARE
+
+
+def test_rounds_are_shared_out_evenly_for_every_user() -> None:
+    trials = after(([0.0, 1.0] * 20, [0.0, 1.0] * 20))
+    turns = np.array([[second_decides(trials, 9.0, user, visit) for visit in range(100)] for user in range(50)])
+    assert np.all(np.abs(turns.mean(axis=1) - share_of_second(trials, 9.0)) < 0.05)
+    assert np.all(np.abs(turns.mean(axis=0) - share_of_second(trials, 9.0)) < 0.1)
+
+
+def test_rewards_overrule_evidence_that_confirms_itself() -> None:
+    """Voice 1 earns more although the evidence is for the common vector: it decides nearly always in the end."""
+    graph = graphs.erdos_renyi(20, 0.3, seed=0)
+    policy = AdaptiveGraphUCB(graph, 3)
+    rng = np.random.default_rng(1)
+    for _ in range(1500):
+        user = int(rng.integers(20))
+        second = second_decides(policy.state.trials, 1.0, user, int(policy.state.seen.visits[user]))
+        policy.update(user, rng.standard_normal(3), float(rng.random() < (0.3 if second else 0.1)))
+    assert share_of_second(policy.state.trials, 1.0) > 0.9
+
+
+@pytest.mark.parametrize("models", [["alone", "graph"], ["everyone"]])
+def test_there_is_nothing_to_try_with_one_voice(models: list[str]) -> None:
+    assert not AdaptiveGraphUCB(graphs.complete(3), 2, models=models).state.trials.enabled
+
+
+def test_low_noise_worlds_are_left_to_evidence() -> None:
+    graph = graphs.erdos_renyi(20, 0.4, seed=0)
+    arms = signals.unit_arms(100, 5, seed=2)
+    env = environments.Linear(graph, signals.smooth(graph, 5, gamma=7, seed=1), arms, sigma=0.01, pool=50)
+    policy = AdaptiveGraphUCB(graph, 5, item_effects=False)
+    simulate(policy, env, 600, seed=0)
+    assert policy.state.trials.rounds[1] < 0.2 * policy.state.trials.rounds.sum()
