@@ -20,7 +20,8 @@ new one only because the users' models predict too little or too much for all it
 item that was shown before by b = s / (m + κ), and gains (2 r b - b²) / (2 σ² q) nats over predicting 0. (The first residual of
 an item counts for none: noise that is not Gaussian would pass for effects. Only what comes back is an effect.) Of the κ with
 at least `SHARE_OF_BEST` of the best gain the largest is taken. The best one itself is too small: what is shown again was
-chosen for its high estimate, so that strong effects are seen more often than they occur.
+chosen for its high estimate, so that strong effects are seen more often than they occur. Where no κ gains `LEAST_GAIN_A_ROUND`,
+half a per cent of the variance, there are no effects: so little does not pay for the noise that they add to a ranking.
 
 Ids are rows of the table. Compiled code cannot make it longer, so `with_room` does before it learns; an id beyond the table is
 a new item.
@@ -39,7 +40,7 @@ from ...compute.growable import append_rows, growable_zeros
 
 RIDGES = tuple(1.25 * 2.0**k for k in range(10))
 SHARE_OF_BEST = 0.75
-LEAST_GAIN = 10.0  # nats, before there are effects at all
+LEAST_GAIN, LEAST_GAIN_A_ROUND = 10.0, 0.0025  # nats; with less there are no effects at all
 FIRST_ROUNDS = 300.0  # which do not count: what users' models have not learned yet would pass for effects of items
 MEMORY = 0.999  # of the level: it follows the users' models, which learn
 
@@ -133,14 +134,14 @@ def count_gains(items: ItemEffects, item: int, residual: float, q: float) -> Non
     variance = items.noise[0] / items.noise[1]
     if items.mass[item] == 0.0 or items.noise[1] <= FIRST_ROUNDS or variance <= 0.0:
         return
-    best = LEAST_GAIN
+    best = least = max(LEAST_GAIN, LEAST_GAIN_A_ROUND * items.noise[1])
     for k in range(len(RIDGES)):
         effect = items.total[item] / (items.mass[item] + RIDGES[k])
         items.gain[k] += (2.0 * residual * effect - effect * effect) / (2.0 * variance * q)
         best = max(best, items.gain[k])
     items.learned[0] = inf
     for k in range(len(RIDGES)):
-        if items.gain[k] >= LEAST_GAIN and items.gain[k] >= SHARE_OF_BEST * best:
+        if items.gain[k] >= least and items.gain[k] >= SHARE_OF_BEST * best:
             items.learned[0] = RIDGES[k]
 
 
