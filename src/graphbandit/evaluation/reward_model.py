@@ -33,12 +33,12 @@ def predictors(log: DecisionLog, graph: UserGraph, user: Ints, first: int) -> Fl
     prediction relies on earlier rounds only. It is therefore independent of the reward that it is
     compared with, even if the logging policy learned.
     """
-    model = AdaptiveGraphUCB(graph, 1 + log.dim, models=KINDS)
+    model = AdaptiveGraphUCB(graph, 1 + log.dim, models=KINDS, item_effects=False)  # a vector for each user is all it gives
     shown = with_constant(log.arms)[log.arm]
     found, done = np.empty((len(log) - first, 1 + log.dim)), 0
     stops = np.linspace(first, len(log), min(RENEWALS, len(log) - first) + 1).round().astype(int).tolist()
     for begin, end in pairwise(stops):
-        model.update_many(user[done:begin], shown[done:begin], log.reward[done:begin], items=log.arm[done:begin])
+        model.update_many(user[done:begin], shown[done:begin], log.reward[done:begin])
         done = begin
         theta = {who: model.moments(who)[0] for who in np.unique(user[begin:end]).tolist()}
         for t in range(begin, end):

@@ -115,7 +115,7 @@ def test_a_constant_added_to_every_prediction_changes_no_evidence() -> None:
 @pytest.mark.parametrize("solver", ["dense", "local"])
 def test_mixture_has_the_moments_of_the_models(solver: Any) -> None:
     history = random_history(8, 3, 50, seed=3)
-    settings: Any = dict(slack=[SLACK], solver=solver)
+    settings: Any = dict(slack=[SLACK], solver=solver, trials=False)
     both = fed(AdaptiveGraphUCB(RING, 3, alphas=[0.3, 3.0], models=KINDS, temper=0.1, **settings), history)
     weight = np.empty((3, 2))
     weigh(both.state.evidence, both.state.evidence.usable, False, weight)
@@ -316,7 +316,7 @@ def test_few_arms_are_scored_as_many(solver: Any, dim: int) -> None:
     """Fewer arms than features: no covariance is made, and the scores are the same. Beyond 24
     features other loops do the same.
     """
-    policy = fed(AdaptiveGraphUCB(RING, dim, solver=solver, temper=0.01), random_history(6, dim, 40, seed=11))
+    policy = fed(AdaptiveGraphUCB(RING, dim, solver=solver, temper=0.01, trials=False), random_history(6, dim, 40, seed=11))
     arms = signals.unit_arms(dim + 1, dim, seed=0)
     for user in (0, 7):  # one with data, one without
         theta, covariance = policy.moments(user)
