@@ -1,10 +1,10 @@
-"""The study behind docs/adaptive.md: regret, coverage, alpha and cost of AdaptiveGraphUCB.
+"""The study behind docs/adaptive.md: regret, coverage, long runs, alpha and cost of AdaptiveGraphUCB.
 
-    python benchmarks/adaptive.py [--parts regret coverage real lastfm cost] [--seeds 20]
-        [--data DIR] [--workers 2]
+    python benchmarks/adaptive.py [--parts regret coverage long real lastfm cost] [--seeds 20]
+        [--first-seed 0] [--long-horizon 10000] [--data DIR] [--workers 2]
 
-Prints Markdown; every part is a table of its own. `regret` and `coverage` take a few minutes each,
-`lastfm` about ten.
+Prints Markdown; every part is a table of its own. `regret`, `coverage` and `long` take a few minutes
+each, `lastfm` about ten.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from graphbandit.experiments.result import interval
 from graphbandit.leaderboard.worlds import WORLDS, World
 from graphbandit.policies.adaptive.policy import ALPHAS
 
-SYNTHETIC = [name for name, world in WORLDS.items() if not world.sources]
+SYNTHETIC = [name for name, world in WORLDS.items() if not world.sources and world.horizon == 1000]
+STUCK = 0.02  # regret a round over the second half of a run
 POLICIES: dict[str, Any] = {
     "adaptive": AdaptiveGraphUCB,
     "adaptive, local": partial(AdaptiveGraphUCB, solver="local"),
@@ -109,6 +110,67 @@ def coverage(seeds: int, workers: int) -> None:
             row.append(f"{np.mean(shares):.3f} (worst run {min(shares):.2f})")
         rows.append(row)
     table(["world", "dense", "local"], rows)
+
+
+class ConstantBonus(AdaptiveGraphUCB):
+    """The bonus of 0.1.0, which does not grow; without effects of items and trials, as it was."""
+
+    def __init__(self, graph: Any, dim: int, **settings: Any) -> None:
+        super().__init__(graph, dim, item_effects=False, trials=False, **settings)
+
+    def recommend(self, user: int, arms: Any, **others: Any) -> Any:
+        return int(np.argmax(np.add(*self.quadratic_scores(user, np.asarray(arms), np.empty(0, np.int64)))))
+
+
+def unit_arms(seed: int) -> environments.Linear:
+    """One user, 20 unit arms, noise 0.3."""
+    theta, arms = environments.streams(seed, "theta", "arms")
+    truth = signals.unit_rows(theta.standard_normal((1, 5)))
+    return environments.Linear(graphs.empty(1), truth, signals.unit_arms(20, 5, seed=arms), sigma=0.3)
+
+
+def one_hot(n_users: int, seed: int) -> environments.Linear:
+    """A bandit without features for each user: five arms with uniform means, noise 1."""
+    (theta,) = environments.streams(seed, "theta")
+    return environments.Linear(graphs.empty(n_users), theta.uniform(size=(n_users, 5)), np.eye(5), sigma=1.0)
+
+
+def noisy_unrelated(seed: int) -> environments.Linear:
+    """`unrelated-fixed` with noise 0.3."""
+    env: Any = WORLDS["unrelated-fixed"].make(seed)
+    return environments.Linear(env.graph, env.truth, env.arms, sigma=0.3)
+
+
+LONG: dict[str, tuple[Any, int]] = {  # and rounds
+    "1 user, 20 unit arms, noise 0.3": (unit_arms, 5_000),
+    "1 user, 5 one-hot arms, noise 1": (partial(one_hot, 1), 10_000),
+    "4 users, 5 one-hot arms, noise 1": (partial(one_hot, 4), 10_000),
+    "20 unrelated users, 100 arms, noise 0.3": (noisy_unrelated, 10_000),
+    "er, 100 arms, noise 0.3": (WORLDS["er-noisy-fixed"].make, 8_000),
+}
+
+
+def long(seeds: range, workers: int, override: int | None) -> None:
+    """Mean regret of long runs with fixed arms, and how many of them are stuck with a wrong arm."""
+    rows = []
+    for name, (make, own) in LONG.items():
+        horizon = override or own
+        policies: dict[str, Any] = {
+            "adaptive": AdaptiveGraphUCB,
+            "constant bonus": ConstantBonus,
+            "constant bonus, exploration 2": partial(ConstantBonus, exploration=2.0),
+            "Thompson": partial(AdaptiveGraphUCB, thompson=True),
+            "LinUCB, log": partial(LinUCB, radius="log", exploration=make(0).sigma),
+        }
+        result = compare(policies, make, horizon, seeds=seeds, workers=workers)
+        half = int(np.searchsorted(result.rounds, horizon // 2))
+        row, last = [f"{name}, {horizon:,} rounds"], {policy: curves[:, -1] for policy, curves in result.regret.items()}
+        for policy in policies:
+            slope = (last[policy] - result.regret[policy][:, half]) / (horizon - result.rounds[half])
+            row.append(f"{cell(last[policy])}, {(slope > STUCK).sum()} stuck")
+        best = min(list(policies)[1:], key=lambda policy: last[policy].mean())
+        rows.append([*row, f"{ratio(last['adaptive'], last[best])} ({best})"])
+    table([f"{len(seeds)} seeds", *policies, "adaptive, of the best other"], rows)
 
 
 def sourced(world: World, data: Path) -> Any:
@@ -191,8 +253,10 @@ def micros_a_round(make: Any, n: int, dim: int, rounds: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", nargs="+", default=["regret", "coverage", "real", "lastfm", "cost"])
+    parser.add_argument("--parts", nargs="+", default=["regret", "coverage", "long", "real", "lastfm", "cost"])
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first-seed", type=int, default=0, help="of the part long")
+    parser.add_argument("--long-horizon", type=int, help="of the part long, in place of each world's own")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--runs", type=int, default=5, help="of Last.fm")
     parser.add_argument("--rounds", type=int, default=50_000, help="of Last.fm")
@@ -201,6 +265,7 @@ def main() -> None:
     parts: dict[str, Any] = {
         "regret": lambda: regret(o.seeds, o.workers),
         "coverage": lambda: coverage(o.seeds, o.workers),
+        "long": lambda: long(range(o.first_seed, o.first_seed + o.seeds), o.workers, o.long_horizon),
         "real": lambda: real(o.seeds, o.workers, o.data),
         "lastfm": lambda: lastfm(o.runs, o.workers, o.data, o.rounds),
         "cost": cost,

@@ -35,8 +35,9 @@ SYNTHETIC = [name for name, world in WORLDS.items() if not world.sources]
 SMALL = LeaderboardSettings(seeds=2, quick=True)
 
 
-def test_there_are_eighteen_worlds() -> None:
-    assert len(WORLDS) == 18 and len(SYNTHETIC) == 14
+def test_there_are_nineteen_worlds() -> None:
+    assert len(WORLDS) == 19 and len(SYNTHETIC) == 15
+    assert [name for name in SYNTHETIC if WORLDS[name].horizon > 1000] == ["er-noisy-long"]
     assert [name for name, world in WORLDS.items() if world.hits] == ["lastfm", "delicious"]
     for world in WORLDS.values():
         assert world.tuning_seeds == (2 if world.hits else 3) and world.tuning_seeds <= len(TUNING_SEEDS)
@@ -80,7 +81,7 @@ def test_worlds_are_functions_of_the_seed(name: str) -> None:
     assert (first.graph.adjacency != again.graph.adjacency).nnz == 0
     assert not np.array_equal(first.truth, other.truth) and not np.array_equal(first.arms, other.arms)
     assert first.truth.shape == (20, 5) and first.sigma == (0.3 if "noisy" in name else 0.01)
-    assert (len(first.arms), first.pool) == ((100, None) if name.endswith("-fixed") else (500, 50))
+    assert (len(first.arms), first.pool) == ((100, None) if name.endswith(("-fixed", "-long")) else (500, 50))
     assert np.linalg.norm(first.arms, axis=1) == pytest.approx(np.ones(len(first.arms)))
 
 

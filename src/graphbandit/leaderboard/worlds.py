@@ -12,6 +12,7 @@ from ..environments import Environment
 from ..experiments.testbeds import DIM, FAMILIES, communities, draw_graph, make_world, with_arms
 
 HIGH_NOISE = 0.3
+LONG = 10_000  # rounds
 RATING_USERS, RATING_DIM, RATING_ITEMS, ACTIVE = 50, 10, 500, 1000
 
 
@@ -82,6 +83,8 @@ def _all() -> list[World]:
     for family, label in FAMILIES.items():
         made += _pair(family, f"{smooth}, {label}, noise 0.01", partial(make_world, family))
     made += _pair("er-noisy", f"{smooth}, {FAMILIES['er']}, noise {HIGH_NOISE}", partial(make_world, "er", sigma=HIGH_NOISE))
+    long = "as er-noisy-fixed, 10,000 rounds: time enough to tell arms apart, and to stay with a wrong one"
+    made.append(World("er-noisy-long", long, partial(make_world, "er", sigma=HIGH_NOISE, fixed=True), LONG, LONG))
     made += _pair("communities", "20 users in three groups of similar tastes, joined mostly within their group", communities)
     made += _pair(
         "unrelated", "20 users with independent tastes on an Erdős-Rényi graph that says nothing about them", unrelated
