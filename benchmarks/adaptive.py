@@ -112,14 +112,7 @@ def coverage(seeds: int, workers: int) -> None:
     table(["world", "dense", "local"], rows)
 
 
-class ConstantBonus(AdaptiveGraphUCB):
-    """The bonus of 0.1.0, which does not grow; without effects of items and trials, as it was."""
-
-    def __init__(self, graph: Any, dim: int, **settings: Any) -> None:
-        super().__init__(graph, dim, item_effects=False, trials=False, **settings)
-
-    def recommend(self, user: int, arms: Any, **others: Any) -> Any:
-        return int(np.argmax(np.add(*self.quadratic_scores(user, np.asarray(arms), np.empty(0, np.int64)))))
+former = partial(AdaptiveGraphUCB, item_effects=False, trials=False, growing_bonus=False)  # as 0.1.0 decided
 
 
 def unit_arms(seed: int) -> environments.Linear:
@@ -157,8 +150,8 @@ def long(seeds: range, workers: int, override: int | None) -> None:
         horizon = override or own
         policies: dict[str, Any] = {
             "adaptive": AdaptiveGraphUCB,
-            "constant bonus": ConstantBonus,
-            "constant bonus, exploration 2": partial(ConstantBonus, exploration=2.0),
+            "constant bonus": former,
+            "constant bonus, exploration 2": partial(former, exploration=2.0),
             "Thompson": partial(AdaptiveGraphUCB, thompson=True),
             "LinUCB, log": partial(LinUCB, radius="log", exploration=make(0).sigma),
         }

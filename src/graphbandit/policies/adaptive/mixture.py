@@ -59,6 +59,7 @@ class AdaptiveState(NamedTuple):
     thompson: bool
     items: ItemEffects
     trials: Trials  # with and without the models with a common vector
+    growing_bonus: bool
 
 
 class Predictions(NamedTuple):
@@ -221,7 +222,7 @@ def score_items(state: AdaptiveState, user: int, arms: Floats, items: Ints, mean
         for a in range(n_arms):
             mean[a] = dot(arms[a], theta)
             bonus[a] = max(0.0, quadratic_form(covariance, arms[a]))
-    rounds = 0.0 if state.thompson else effective_rounds(state, user) / dim
+    rounds = effective_rounds(state, user) / dim if state.growing_bonus and not state.thompson else 0.0
     for a in range(n_arms):
         effect, spread = item_effect(state.items, items[a]) if a < items.shape[0] else (0.0, 0.0)
         variance = bonus[a] + noise * spread

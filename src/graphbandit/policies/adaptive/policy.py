@@ -104,6 +104,9 @@ class AdaptiveGraphUCB(Policy):
         Whether rewards decide if `everyone` takes part: in some rounds the models without it
         decide alone, more often the better that goes. Only where rewards are mostly noise to all
         models; elsewhere evidence decides.
+    growing_bonus : bool
+        False leaves the bonus at one deviation, as in 0.1.0: a little better in short runs, and
+        linear regret in some long ones.
 
     References
     ----------
@@ -153,6 +156,7 @@ class AdaptiveGraphUCB(Policy):
         item_effects: bool = True,
         item_ridge: float | None = None,
         trials: bool = True,
+        growing_bonus: bool = True,
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())
@@ -239,7 +243,7 @@ class AdaptiveGraphUCB(Policy):
     def grow_bonus(self, user: int, bonus: Floats, pending: int = 0) -> Floats:
         """The bonus of `scores` from one deviation, after `pending` more observations of the user."""
         state = self.state
-        if state.thompson or state.exploration == 0.0:
+        if state.thompson or not state.growing_bonus or state.exploration == 0.0:
             return bonus
         rounds = effective_rounds(state, self.check_user(user))
         for _ in range(pending):
@@ -288,4 +292,5 @@ def _ascending(values: Sequence[float]) -> Floats:
     return np.array(sorted({float(value) for value in values}))
 
 
-ADDED_FIELDS["AdaptiveState"] = {"items": no_items, "trials": lambda: no_trials(np.zeros(0), False)}
+# A policy of 0.1.0 goes on as it was.
+ADDED_FIELDS["AdaptiveState"] = {"items": no_items, "trials": lambda: no_trials(np.zeros(0), False), "growing_bonus": bool}

@@ -21,7 +21,7 @@ item that was shown before by b = s / (m + κ), and gains (2 r b - b²) / (2 σ�
 an item counts for none: noise that is not Gaussian would pass for effects. Only what comes back is an effect.) Of the κ with
 at least `SHARE_OF_BEST` of the best gain the largest is taken. The best one itself is too small: what is shown again was
 chosen for its high estimate, so that strong effects are seen more often than they occur. Where no κ gains `LEAST_GAIN_A_ROUND`,
-half a per cent of the variance, there are no effects: so little does not pay for the noise that they add to a ranking.
+one per cent of the variance, there are no effects: so little does not pay for the noise that they add to a ranking.
 
 Ids are rows of the table. Compiled code cannot make it longer, so `with_room` does before it learns; an id beyond the table is
 a new item.
@@ -40,7 +40,7 @@ from ...compute.growable import append_rows, growable_zeros
 
 RIDGES = tuple(1.25 * 2.0**k for k in range(10))
 SHARE_OF_BEST = 0.75
-LEAST_GAIN, LEAST_GAIN_A_ROUND = 10.0, 0.0025  # nats; with less there are no effects at all
+LEAST_GAIN, LEAST_GAIN_A_ROUND = 10.0, 0.005  # nats; with less there are no effects at all
 FIRST_ROUNDS = 300.0  # which do not count: what users' models have not learned yet would pass for effects of items
 MEMORY = 0.999  # of the level: it follows the users' models, which learn
 

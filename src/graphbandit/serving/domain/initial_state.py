@@ -17,6 +17,10 @@ from ...storage import archive
 from ...validate import LARGEST_FEATURE, check, one_of
 
 Attributes = Mapping[str, str]
+DEFAULTS = "0.2.0"
+"""The version whose defaults hold for settings that an initial state does not have."""
+FORMER_DEFAULTS = {"adaptive": {"item_effects": False, "trials": False, "growing_bonus": False}}
+"""Policy → what version 0.1.0, which wrote no version, did without a setting."""
 ARCHIVE_KIND = "beginning"  # part of the file format since 0.1.0
 
 
@@ -71,7 +75,7 @@ class InitialState:
 
     def to_bytes(self) -> bytes:
         """The archive that the store keeps."""
-        header = dict(policy=self.policy, params=dict(self.params), epsilon=self.epsilon, seed=self.seed)
+        header = dict(policy=self.policy, params=dict(self.params), epsilon=self.epsilon, seed=self.seed, defaults=DEFAULTS)
         header |= dict(users=self.users, arms=list(self.arms), attributes=[dict(entry) for entry in self.attributes])
         matrix = self.graph.adjacency
         arrays = {"features": self.features, "data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
@@ -84,4 +88,6 @@ class InitialState:
         n = len(header["users"])
         matrix = sparse.csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(n, n))
         fields = {name: header[name] for name in ("arms", "attributes", "policy", "params", "epsilon", "seed")}
+        if "defaults" not in header:  # a log is replayed by the policy that wrote it
+            fields["params"] = FORMER_DEFAULTS.get(header["policy"], {}) | header["params"]
         return cls(UserGraph(matrix, header["users"]), features=arrays["features"], **fields)
