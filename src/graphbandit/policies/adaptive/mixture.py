@@ -13,26 +13,12 @@ import numpy as np
 
 from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled
-from ...compute.linalg import cholesky, dot, quadratic_form
+from ...compute.linalg import cholesky, dot, invert_positive, multiply, quadratic_form
 from ...compute.observations import Observations
-from ...compute.shifted import add_sandwich, invert_shifted, multiply_symmetric, solve_shifted
 from ..core.item_effects import ItemEffects, item_effect
 from .evidence import ALONE, EVERYONE, GRAPH, Evidence, mean_noise, noise_variance, weigh
-from .graph_models import (
-    Moments,
-    Neighbourhood,
-    Share,
-    Shown,
-    Tied,
-    add_graph_model,
-    add_matrix,
-    add_mean,
-    average_neighbours,
-    empty_neighbourhood,
-    predict,
-    write_around,
-)
-from .hierarchy import Hierarchy, add_common_model, predict_common
+from .graph_models import Moments, Shared, average_neighbours, empty_neighbourhood, write_around, write_moments
+from .hierarchy import Hierarchy, write_common_moments
 from .joint import Joint
 from .relaxed import Relaxed
 from .trials import Trials, second_decides
@@ -62,13 +48,6 @@ class AdaptiveState(NamedTuple):
     growing_bonus: bool
 
 
-class Predictions(NamedTuple):
-    """What every model expects of the rewards of some arms."""
-
-    mean: Floats  # (kinds, c, m)
-    variance: Floats  # (kinds, c, m), of the mean, / σ²
-
-
 @compiled
 def deciding_weights(state: AdaptiveState, user: int, weight: Floats) -> float:
     """Write the weights of the models in the user's next decision, and return the variance of the noise."""
@@ -83,105 +62,47 @@ def deciding_weights(state: AdaptiveState, user: int, weight: Floats) -> float:
 def mix_models(state: AdaptiveState, user: int, weight: Floats, mixture: Moments) -> None:
     """Write mean and covariance of the user's vector over all models, by their weights."""
     dim, n_strengths = mixture.mean.shape[0], state.strength.shape[0]
-    mixture.mean[:] = 0.0
-    mixture.covariance[:] = 0.0
-    neighbours = empty_neighbourhood(state.rho.shape[0] * n_strengths, dim)
-    chosen = chosen_strengths(weight)
-    tau, own, spread, inner = state.strength[chosen], np.empty(dim), np.empty(1), np.empty((dim, dim))
-    inverse, around = np.empty((chosen.shape[0], dim, dim)), np.empty((chosen.shape[0], dim, dim))
-    invert_shifted(state.seen.gram[user], tau, inverse)
-    if weight[GRAPH:].any():
-        average_neighbours(state.solver, state.seen, user, weight[GRAPH:].copy().ravel(), neighbours)
-        write_around(state.solver, tau, neighbours, around)
-    for c in range(chosen.shape[0]):
-        multiply_symmetric(inverse[c], state.seen.bias[user], own)
-        spread[0] = 0.0
-        inner[:] = 0.0
-        tied = Tied(tau[c], inverse[c], own, around[c], spread, inner)
-        add_strength(state, user, chosen[c], weight[:, chosen[c]].copy(), tied, neighbours, mixture)
     for i in range(dim):
-        for j in range(i + 1):
-            mixture.covariance[i, j] -= mixture.mean[i] * mixture.mean[j]
-            mixture.covariance[j, i] = mixture.covariance[i, j]
-
-
-@compiled
-def chosen_strengths(weight: Floats) -> Ints:
-    """The numbers of the strengths at which some model has a weight."""
-    chosen, filled = np.empty(weight.shape[1], np.int64), 0
-    for k in range(weight.shape[1]):
-        if weight[:, k].any():
-            chosen[filled] = k
-            filled += 1
-    return chosen[:filled]
-
-
-@compiled
-def add_strength(
-    state: AdaptiveState, user: int, k: int, weight: Floats, tied: Tied, neighbours: Neighbourhood, mixture: Moments
-) -> None:
-    """Add the models of strength k to the mixture; all that are tied share one product V⁻¹ (Σ …) V⁻¹."""
-    for kind in range(weight.shape[0]):
-        if weight[kind] > 0.0:
-            share = Share(weight[kind], weight[kind] * noise_variance(state.evidence, kind, k))
-            if kind == ALONE:
-                add_mean(share.weight, tied.own, mixture)
-                tied.spread[0] += share.spread
-            elif kind == EVERYONE:
-                add_common_model(state.common, k, share, tied, mixture)
-            else:
-                model = (kind - GRAPH) * state.strength.shape[0] + k
-                add_graph_model(state.solver, user, model, state.rho[kind - GRAPH], share, tied, neighbours, mixture)
-    add_matrix(tied.spread[0], tied.inverse, mixture.covariance)
-    if state.seen.visits[user] > 0:
-        add_sandwich(tied.inverse, tied.inner, mixture.covariance)
-    else:  # V = τ I
-        add_matrix(1.0 / (tied.tau * tied.tau), tied.inner, mixture.covariance)
-
-
-@compiled
-def mix_predictions(state: AdaptiveState, user: int, weight: Floats, arms: Floats, mean: Floats, variance: Floats) -> None:
-    """Write mean and variance of xᵀθ over all models, of every arm: as by `mix_models`, without d × d products."""
-    dim, n_arms, n_strengths = arms.shape[1], arms.shape[0], state.strength.shape[0]
+        mixture.mean[i] = 0.0
+        for j in range(dim):
+            mixture.covariance[i, j] = 0.0
     neighbours = empty_neighbourhood(state.rho.shape[0] * n_strengths, dim)
-    if weight[GRAPH:].any():
-        average_neighbours(state.solver, state.seen, user, weight[GRAPH:].copy().ravel(), neighbours)
-    chosen = chosen_strengths(weight)
-    tau, solved = state.strength[chosen], np.empty((chosen.shape[0], n_arms + 1, dim))
-    for c in range(chosen.shape[0]):
-        solved[c, :n_arms] = arms
-        solved[c, n_arms] = state.seen.bias[user]
-    solve_shifted(state.seen.gram[user], tau, solved)
-    shape = (weight.shape[0], chosen.shape[0], n_arms)
-    predictions = Predictions(np.empty(shape), np.empty(shape))
-    predict_all(state, user, weight[:, chosen], Shown(chosen, tau, arms, solved), neighbours, predictions)
-    for a in range(n_arms):
-        mean[a], square = 0.0, 0.0
-        for kind in range(weight.shape[0]):
-            for c in range(chosen.shape[0]):
-                share = weight[kind, chosen[c]]
-                if share > 0.0:
-                    predicted = predictions.mean[kind, c, a]
-                    mean[a] += share * predicted
-                    square += share * (
-                        noise_variance(state.evidence, kind, chosen[c]) * predictions.variance[kind, c, a] + predicted**2
-                    )
-        variance[a] = max(0.0, square - mean[a] * mean[a])
+    wanted = weight[GRAPH:].copy().reshape(neighbours.theta.shape[0])
+    if wanted.any():
+        average_neighbours(state.solver, state.seen, user, wanted, neighbours)
+    inverse, own, around = np.empty((dim, dim)), np.empty(dim), np.empty((dim, dim))
+    one = Moments(np.empty(dim), np.empty((dim, dim)))
+    for k in range(n_strengths):
+        if not weight[:, k].any():
+            continue
+        shared = Shared(state.strength[k], inverse, own, around)
+        invert_positive(state.seen.gram[user], shared.tau, inverse)
+        multiply(inverse, state.seen.bias[user], own)
+        if weight[ALONE, k] > 0.0:
+            add_model(weight[ALONE, k], noise_variance(state.evidence, ALONE, k), Moments(own, inverse), mixture)
+        if weight[EVERYONE, k] > 0.0:
+            write_common_moments(state.common, k, shared, one)
+            add_model(weight[EVERYONE, k], noise_variance(state.evidence, EVERYONE, k), one, mixture)
+        if weight[GRAPH:, k].any():
+            write_around(state.solver, shared, neighbours)
+        for slack in range(state.rho.shape[0]):
+            kind, model = GRAPH + slack, slack * n_strengths + k
+            if weight[kind, k] > 0.0:
+                write_moments(state.solver, user, model, state.rho[slack], shared, neighbours, one)
+                add_model(weight[kind, k], noise_variance(state.evidence, kind, k), one, mixture)
+    for i in range(dim):
+        for j in range(dim):
+            mixture.covariance[i, j] -= mixture.mean[i] * mixture.mean[j]
 
 
 @compiled
-def predict_all(
-    state: AdaptiveState, user: int, wanted: Floats, shown: Shown, neighbours: Neighbourhood, predictions: Predictions
-) -> None:
-    """Write what every model whose entry in `wanted`, (kinds, c), is positive expects of the arms shown."""
-    many = shown.x.shape[0]
-    for c in range(shown.chosen.shape[0]):
-        for r in range(many):
-            predictions.mean[ALONE, c, r] = dot(shown.x[r], shown.solved[c, many])
-            predictions.variance[ALONE, c, r] = dot(shown.x[r], shown.solved[c, r])
-    predict_common(state.common, wanted[EVERYONE], shown, predictions.mean[EVERYONE], predictions.variance[EVERYONE])
-    if wanted[GRAPH:].any():
-        predict(state.solver, user, state.rho, shown, neighbours, predictions.mean[GRAPH:], predictions.variance[GRAPH:])
+def add_model(weight: float, variance: float, one: Moments, mixture: Moments) -> None:
+    """Add one model's share of E θ and E θθᵀ; its covariance is in units of `variance`."""
+    mean = one.mean
+    for i in range(mean.shape[0]):
+        mixture.mean[i] += weight * mean[i]
+        for j in range(mean.shape[0]):
+            mixture.covariance[i, j] += weight * (variance * one.covariance[i, j] + mean[i] * mean[j])
 
 
 @compiled
@@ -211,22 +132,15 @@ def score_items(state: AdaptiveState, user: int, arms: Floats, items: Ints, mean
 
     θ and C are mean and covariance of the user's vector, b and σ² v mean and variance of the item's effect.
     """
-    n_arms, dim = arms.shape
-    weight = np.empty_like(state.evidence.squares)
+    dim, weight = arms.shape[1], np.empty_like(state.evidence.squares)
+    theta, covariance = np.empty(dim), np.empty((dim, dim))
     noise = deciding_weights(state, user, weight)
-    if n_arms < dim:
-        mix_predictions(state, user, weight, np.ascontiguousarray(arms), mean, bonus)
-    else:
-        theta, covariance = np.empty(dim), np.empty((dim, dim))
-        mix_models(state, user, weight, Moments(theta, covariance))
-        for a in range(n_arms):
-            mean[a] = dot(arms[a], theta)
-            bonus[a] = max(0.0, quadratic_form(covariance, arms[a]))
+    mix_models(state, user, weight, Moments(theta, covariance))
     rounds = effective_rounds(state, user) / dim if state.growing_bonus and not state.thompson else 0.0
-    for a in range(n_arms):
+    for a in range(arms.shape[0]):
         effect, spread = item_effect(state.items, items[a]) if a < items.shape[0] else (0.0, 0.0)
-        variance = bonus[a] + noise * spread
-        mean[a] += effect
+        variance = max(0.0, quadratic_form(covariance, arms[a])) + noise * spread
+        mean[a] = dot(arms[a], theta) + effect
         bonus[a] = state.exploration * optimism(variance, noise, rounds) * sqrt(variance)
 
 
