@@ -68,26 +68,21 @@ def test_no_run_settles_on_a_wrong_arm() -> None:
 
 @pytest.mark.compiled
 def test_items_with_effects_are_worth_knowing() -> None:
-    """Features say nothing, items differ: with ids the regret is a fraction, and the intervals hold the truth."""
+    """Features say nothing, items differ: with ids the regret is a fraction."""
     rng = np.random.default_rng(0)
     graph = graphs.erdos_renyi(30, 0.2, seed=0)
     arms, effect = signals.unit_arms(60, 4, seed=1), 0.4 * rng.standard_normal(60)
     theta = signals.smooth(graph, 4, gamma=5, seed=2)
-    regret, held = {}, []
+    regret = {}
     for knows in (True, False):
         policy = AdaptiveGraphUCB(graph, 4, item_effects=knows)
         draw = np.random.default_rng(5)
         total = 0.0
-        for t in range(4000):
+        for _ in range(4000):
             user, pool = int(draw.integers(30)), draw.choice(60, 15, replace=False)
             means = arms[pool] @ theta[user] + effect[pool]
             choice = policy.recommend(user, arms[pool], items=pool)
             total += means.max() - means[choice]
-            if knows and t > 1000 and t % 10 == 0:
-                scores = policy.quadratic_scores(user, arms[pool], pool)
-                level = policy.state.items.level[0]
-                held += list(np.abs(scores.mean + level - means) < 2.576 * scores.bonus)
             policy.update(user, arms[pool[choice]], means[choice] + 0.3 * draw.standard_normal(), item=int(pool[choice]))
         regret[knows] = total
     assert regret[True] < 0.6 * regret[False]
-    assert np.mean(held) > 0.95

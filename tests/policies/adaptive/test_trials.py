@@ -47,9 +47,10 @@ def test_neither_voice_falls_silent() -> None:
 
 def test_rounds_are_shared_out_evenly_for_every_user() -> None:
     trials = after(([0.0, 1.0] * 20, [0.0, 1.0] * 20))
-    turns = np.array([[second_decides(trials, 9.0, user, visit) for visit in range(100)] for user in range(50)])
+    grams = np.random.default_rng(0).random((50, 3, 3))
+    turns = np.array([[second_decides(trials, 9.0, gram, visit) for visit in range(100)] for gram in grams])
     assert np.all(np.abs(turns.mean(axis=1) - share_of_second(trials, 9.0)) < 0.05)
-    assert np.all(np.abs(turns.mean(axis=0) - share_of_second(trials, 9.0)) < 0.1)
+    assert np.all(np.abs(turns.mean(axis=0) - share_of_second(trials, 9.0)) < 0.25)
 
 
 def test_rewards_overrule_evidence_that_confirms_itself() -> None:
@@ -59,7 +60,8 @@ def test_rewards_overrule_evidence_that_confirms_itself() -> None:
     rng = np.random.default_rng(1)
     for _ in range(1500):
         user = int(rng.integers(20))
-        second = second_decides(policy.state.trials, 1.0, user, int(policy.state.seen.visits[user]))
+        seen = policy.state.seen
+        second = second_decides(policy.state.trials, 1.0, seen.gram[user], int(seen.visits[user]))
         policy.update(user, rng.standard_normal(3), float(rng.random() < (0.3 if second else 0.1)))
     assert share_of_second(policy.state.trials, 1.0) > 0.9
 

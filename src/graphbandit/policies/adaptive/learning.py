@@ -63,7 +63,7 @@ def update_item(state: AdaptiveState, user: int, shown: Floats, item: int, rewar
     write_weights(state.evidence, state.evidence.usable, fit, state.best_only, weight)
     if state.trials.enabled:
         noise = mean_noise(state.evidence, weight)
-        count_trial(state.trials, second_decides(state.trials, noise, user, state.seen.visits[user]), reward)
+        count_trial(state.trials, second_decides(state.trials, noise, state.seen.gram[user], state.seen.visits[user]), reward)
     predictions = Predictions(np.zeros_like(weight), np.ones_like(weight))
     predict_all(state, user, shown, neighbours, solved, predictions)
     x = shown

@@ -53,7 +53,7 @@ def deciding_weights(state: AdaptiveState, user: int, weight: Floats) -> float:
     """Write the weights of the models in the user's next decision, and return the variance of the noise."""
     weigh(state.evidence, state.evidence.usable, state.best_only, weight)
     noise = mean_noise(state.evidence, weight)
-    if second_decides(state.trials, noise, user, state.seen.visits[user]):
+    if second_decides(state.trials, noise, state.seen.gram[user], state.seen.visits[user]):
         weigh(state.evidence, state.trials.usable, state.best_only, weight)
     return noise
 

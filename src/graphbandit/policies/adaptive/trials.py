@@ -3,8 +3,8 @@
 Evidence judges how well the rewards of what was shown were predicted. That is not choosing well: a
 model that believes in a common taste shows everybody the same, predicts that well, and never sees
 what would refute it. So there are two voices, the mixture of all models and the mixture without
-`everyone`, and each decides in a part of the rounds. Which one does depends on the user and its
-number of rounds only, so the two have like rounds, and their mean rewards can be compared. With z
+`everyone`, and each decides in a part of the rounds. Which one does depends on what the
+user was shown and its number of rounds only, so the two have like rounds, and their mean rewards can be compared. With z
 their difference in standard errors, the voice without `everyone` decides in a share Φ(z) of the
 rounds: the probability that it earns more.
 
@@ -58,9 +58,16 @@ def share_of_second(trials: Trials, noise: float) -> float:
 
 
 @compiled
-def second_decides(trials: Trials, noise: float, user: int, visits: int) -> bool:
-    """Whether voice 1 decides in the next round of a user with so many rounds."""
-    place = user * WEYL[0] + visits * WEYL[1]
+def second_decides(trials: Trials, noise: float, gram: Floats, visits: int) -> bool:
+    """Whether voice 1 decides in the next round of a user with this Gram matrix and so many rounds.
+
+    What a user was shown sets it apart from others, whatever its index.
+    """
+    total = 0.0
+    for i in range(gram.shape[0]):
+        for j in range(i + 1):
+            total += (i + 1) * gram[i, j]
+    place = 1000.0 * total * WEYL[0] + visits * WEYL[1]
     return bool(place - np.floor(place) < share_of_second(trials, noise))
 
 
