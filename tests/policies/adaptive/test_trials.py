@@ -48,9 +48,18 @@ def test_neither_voice_falls_silent() -> None:
 def test_rounds_are_shared_out_evenly_for_every_user() -> None:
     trials = after(([0.0, 1.0] * 20, [0.0, 1.0] * 20))
     grams = np.random.default_rng(0).random((50, 3, 3))
-    turns = np.array([[second_decides(trials, 9.0, gram, visit) for visit in range(100)] for gram in grams])
+    turns = np.array([[second_decides(trials, 9.0, gram, visit) for visit in range(1, 101)] for gram in grams])
     assert np.all(np.abs(turns.mean(axis=1) - share_of_second(trials, 9.0)) < 0.05)
     assert np.all(np.abs(turns.mean(axis=0) - share_of_second(trials, 9.0)) < 0.25)
+
+
+def test_the_first_round_of_a_user_is_no_trial() -> None:
+    trials = after(([0.0, 1.0] * 20, [0.0, 1.0] * 20))
+    assert not second_decides(trials, 9.0, np.zeros((3, 3)), 0)
+    policy = AdaptiveGraphUCB(graphs.complete(5), 2)
+    for user in range(5):
+        policy.update(user, [1.0, 0.0], float(user))
+    assert policy.state.trials.rounds.sum() == 0.0
 
 
 def test_rewards_overrule_evidence_that_confirms_itself() -> None:

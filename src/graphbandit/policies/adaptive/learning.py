@@ -61,7 +61,7 @@ def update_item(state: AdaptiveState, user: int, shown: Floats, item: int, rewar
     fit, weight = np.empty_like(state.evidence.squares), np.empty_like(state.evidence.squares)
     write_log_evidence(state.evidence, fit)
     write_weights(state.evidence, state.evidence.usable, fit, state.best_only, weight)
-    if state.trials.enabled:
+    if state.trials.enabled and state.seen.visits[user] > 0:
         noise = mean_noise(state.evidence, weight)
         count_trial(state.trials, second_decides(state.trials, noise, state.seen.gram[user], state.seen.visits[user]), reward)
     predictions = Predictions(np.zeros_like(weight), np.ones_like(weight))
@@ -173,15 +173,6 @@ def predict_all(
 @compiled
 def count_coverage(state: AdaptiveState, weight: Floats, predictions: Predictions, reward: float) -> None:
     """Count the levels whose central interval under the mixture contains the reward."""
-    mean, variance = mixture_prediction(state, weight, predictions)
-    deviation = abs(reward - mean) / sqrt(max(variance, 1e-300))
-    for level in range(len(QUANTILES)):
-        state.inside[level] += deviation <= QUANTILES[level]
-
-
-@compiled
-def mixture_prediction(state: AdaptiveState, weight: Floats, predictions: Predictions) -> tuple[float, float]:
-    """Mean and variance of the reward over all models by their weights."""
     mean, square = 0.0, 0.0
     for kind in range(weight.shape[0]):
         for k in range(weight.shape[1]):
@@ -189,7 +180,9 @@ def mixture_prediction(state: AdaptiveState, weight: Floats, predictions: Predic
             variance = noise_variance(state.evidence, kind, k) * predictions.growth[kind, k]
             mean += weight[kind, k] * predicted
             square += weight[kind, k] * (variance + predicted**2)
-    return mean, square - mean * mean
+    deviation = abs(reward - mean) / sqrt(max(square - mean * mean, 1e-300))
+    for level in range(len(QUANTILES)):
+        state.inside[level] += deviation <= QUANTILES[level]
 
 
 @compiled

@@ -3,10 +3,11 @@
 Evidence judges how well the rewards of what was shown were predicted. That is not choosing well: a
 model that believes in a common taste shows everybody the same, predicts that well, and never sees
 what would refute it. So there are two voices, the mixture of all models and the mixture without
-`everyone`, and each decides in a part of the rounds. Which one does depends on what the
-user was shown and its number of rounds only, so the two have like rounds, and their mean rewards can be compared. With z
-their difference in standard errors, the voice without `everyone` decides in a share Φ(z) of the
-rounds: the probability that it earns more.
+`everyone`, and each decides in a part of the rounds. Which one does depends only on what the user
+was shown before, as if it were drawn. So the two have like rounds, and their mean rewards can be
+compared. With z their difference in standard errors, the voice without `everyone` decides in a
+share Φ(z) of the rounds: the probability that it earns more. The first round of a user has all
+models and counts for neither: there is nothing yet that sets the user apart.
 
 Where the models explain the rewards, evidence is right and trials only cost. So the share is at
 most twice the part of the variance of the rewards that is noise to the models.
@@ -26,7 +27,7 @@ from ...compute.linalg import normal_cdf
 LEAST_SHARE = 0.02  # of the rounds, for each voice: the users' models learn, and the other may become the better one
 LEAST_ROUNDS = 10.0  # of each voice, before they are compared
 FIRST_MEMORY = 500.0  # rounds; later half of all rounds are remembered
-WEYL = (0.7548776662466927, 0.5698402909980532)  # of users and their rounds: multiples modulo 1 fill the square evenly
+WEYL = (0.7548776662466927, 0.5698402909980532)  # irrational: multiples modulo 1 are spread evenly
 
 
 class Trials(NamedTuple):
@@ -59,10 +60,9 @@ def share_of_second(trials: Trials, noise: float) -> float:
 
 @compiled
 def second_decides(trials: Trials, noise: float, gram: Floats, visits: int) -> bool:
-    """Whether voice 1 decides in the next round of a user with this Gram matrix and so many rounds.
-
-    What a user was shown sets it apart from others, whatever its index.
-    """
+    """Whether voice 1 decides in the next round of a user with this Gram matrix and so many rounds."""
+    if visits == 0 or not trials.enabled:
+        return False
     total = 0.0
     for i in range(gram.shape[0]):
         for j in range(i + 1):
@@ -73,9 +73,7 @@ def second_decides(trials: Trials, noise: float, gram: Floats, visits: int) -> b
 
 @compiled
 def count_trial(trials: Trials, second: bool, reward: float) -> None:
-    """Add the reward of a round to the voice that decided in it."""
-    if not trials.enabled:
-        return
+    """Add the reward of a round, not a user's first, to the voice that decided in it."""
     trials.spread[0] += 1.0
     step = reward - trials.spread[1]
     trials.spread[1] += step / trials.spread[0]
