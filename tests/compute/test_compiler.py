@@ -42,6 +42,47 @@ def test_second_process_compiles_nothing_unless_a_source_changed(tmp_path: Path)
     assert run() == "0 2"
 
 
+CALLEE = """
+from graphbandit.compute.compiler import compiled, compiled_apart
+
+@compiled_apart
+def large(x):
+    return x + 1.0
+
+@compiled
+def small(x):
+    return large(x)
+"""
+CALLER = """
+from graphbandit.compute.compiler import compiled
+from callee import small
+
+@compiled
+def caller(x):
+    return 2.0 * small(x)
+
+print(caller(1.0), sum(caller.stats.cache_hits.values()))
+"""
+
+
+@pytest.mark.compiled
+def test_a_kernel_that_is_called_by_name_is_loaded_before_its_callers_and_never_stale(tmp_path: Path) -> None:
+    """A caller on disk does not contain the kernel, and must find it in memory, as it is now."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    (tmp_path / "caller.py").write_text(CALLER)
+
+    def run(source: str) -> list[str]:
+        (tmp_path / "callee.py").write_text(source)
+        command = [sys.executable, "-B", "caller.py"]  # no byte code: two edits of one second have one time
+        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout.split()
+
+    assert run(CALLEE) == ["4.0", "0"]
+    assert run(CALLEE) == ["4.0", "1"]
+    assert run(CALLEE.replace("x + 1.0", "x + 3.0"))[0] == "8.0"
+    assert run(CALLEE.replace("@compiled_apart\ndef large", "def large_now(x):\n    pass\n\n@compiled\ndef large"))[0] == "4.0"
+
+
 @compiled
 def successor(x: float) -> float:
     return x + 1.0

@@ -10,11 +10,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
+import llvmlite.binding
 import numba
 from numba.core.caching import FunctionCache
+from numba.core.imputils import user_function
 from numba.extending import overload
 
 from .staleness import KERNEL_ROOMS, source_digest
@@ -41,6 +44,20 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         # which have moved since. The time of the file, Numba's own stamp, no longer counts.
         index._version, index._source_stamp = (index._version, own, source_digest(*KERNEL_ROOMS)), None
 
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Load machine code after all that it calls by name; None if some of that has been compiled again since."""
+        try:
+            result = super().load_overload(sig, target_context)
+        except CalleeChanged:
+            return None
+        if result is not None:  # callers that are linked with this code call the same by name
+            result.library._reload_init.update(result.reload_init)
+        return result
+
+
+class CalleeChanged(Exception):
+    """Machine code on disk calls, by name, a kernel that is no longer the same."""
+
 
 def compiled(function: F, *, cache: bool = True) -> F:
     """Compile `function` with the package's flags and, with `cache`, keep the machine code on disk for the next process."""
@@ -51,6 +68,63 @@ def compiled(function: F, *, cache: bool = True) -> F:
         dispatcher._cache = KernelCache(function)
     dispatcher._compile_for_args = partial(_compile_or_interpret, dispatcher, dispatcher._compile_for_args)
     return dispatcher  # type: ignore[no-any-return]
+
+
+def compiled_apart(function: F) -> F:
+    """`compiled`, for a kernel that its callers call by name, so that they are compiled without its code."""
+    kernel = compiled(function)
+    call_by_name(kernel)
+    return kernel
+
+
+def call_by_name(kernel: Callable[..., Any]) -> None:
+    """From now on let compiled callers call this kernel as machine code of its own.
+
+    By default a caller contains a copy of all that it calls, and of what that calls, which the compiler then optimises again:
+    small kernels become faster so, but large ones only take long.
+    """
+    dispatcher: Any = kernel
+    if python_function(kernel) is kernel or hasattr(dispatcher, "_compile_with_callers"):
+        return
+    dispatcher._compile_with_callers = dispatcher.compile
+    dispatcher.compile = partial(_compile_apart, dispatcher)
+
+
+def _compile_apart(dispatcher: Any, sig: Any) -> Any:
+    """Compile or load a kernel, and let callers declare it in place of being linked with its code."""
+    entry = dispatcher._compile_with_callers(sig)
+    calls = dispatcher.targetctx._defns[entry]
+    if not isinstance(calls.versions[0][1].libs[0], Declared):
+        result = next(result for result in dispatcher.overloads.values() if result.entry_point is entry)
+        call = user_function(result.fndesc, [Declared(dispatcher.py_func, result)])
+        calls.versions[:] = [(call.signature, call)]
+        calls._cache.clear()
+    return entry
+
+
+class Declared:
+    """Linked with a caller in place of a kernel's code: no code, but what must be in memory before the caller is loaded."""
+
+    def __init__(self, source: Callable[..., Any], result: Any) -> None:
+        self.code = result.library  # callers jump into it
+        name = result.fndesc.mangled_name
+        self._reload_init = {partial(load_by_name, source.__module__, source.__qualname__, tuple(result.signature.args), name)}
+
+    def _ensure_finalized(self) -> None:
+        """The code is ready."""
+
+    def _get_module_for_linking(self) -> Any:
+        return llvmlite.binding.parse_assembly("")
+
+
+def load_by_name(module: str, qualname: str, args: Any, name: str) -> None:
+    """Make sure that the machine code of this name is in memory; called before code that calls it is loaded from disk."""
+    kernel: Any = getattr(import_module(module), qualname, None)
+    if not hasattr(kernel, "overloads"):
+        raise CalleeChanged(f"{module}.{qualname} is not a compiled function.")
+    kernel.compile(args)
+    if kernel.overloads[args].fndesc.mangled_name != name:
+        raise CalleeChanged(f"{module}.{qualname} has been compiled again since its caller was.")
 
 
 def python_function(function: F) -> F:

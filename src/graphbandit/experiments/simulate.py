@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..compute.arrays import Floats, Indices
-from ..compute.compiler import compiled, python_function
+from ..compute.compiler import compiled
 from ..environments import Environment, Rounds
 from ..policies import Policy
 from ..policies.core import kernels
@@ -90,11 +90,6 @@ def play_compiled(state: Any, rng: np.random.Generator, n_normals: int, arms: Fl
         trace.regret[t] = best - rounds.mean[t, choice]
 
 
-# The cache notices a change of this package's kernels but not of anyone else's, so theirs are
-# compiled in every process.
-_play_uncached = compiled(python_function(play_compiled), cache=False)
-
-
 def check_match(policy: Learner, environment: Environment) -> None:
     """Raise a ValueError if policy and environment differ in the number of users or features.
 
@@ -110,24 +105,17 @@ def check_match(policy: Learner, environment: Environment) -> None:
         )
 
 
-def _is_ours(state: Any) -> bool:
-    """Whether a state, and every state nested in it, is of a type that this package defines."""
-    ours = type(state).__module__.startswith(f"{__package__.partition('.')[0]}.")
-    return ours and all(_is_ours(part) for part in state if isinstance(part, tuple))
-
-
 def _runs_by_kernels(policy: Learner) -> bool:
     """Whether the compiled loop does what the policy's methods do: a subclass may override them."""
     return isinstance(policy, Policy) and policy.decides_by_kernels and policy.learns_by_kernels
 
 
 def _play_by_kernels(policy: Any, arms: Floats, rounds: Rounds, trace: Trace) -> None:
-    play = play_compiled if _is_ours(policy.state) else _play_uncached
     policy.reserve_items(len(arms))
     for now in policy.blocks(len(rounds.user)):
         part = Rounds(rounds.user[now], rounds.pool[now], rounds.mean[now], rounds.noise[now])
         seen = Trace(trace.user[now], trace.arm[now], trace.reward[now], trace.regret[now])
-        play(policy.state, policy.rng, policy.n_normals, arms, part, seen)
+        play_compiled(policy.state, policy.rng, policy.n_normals, arms, part, seen)
 
 
 def _play_in_python(policy: Learner, arms: Floats, rounds: Rounds, trace: Trace) -> None:

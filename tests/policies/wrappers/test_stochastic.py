@@ -5,6 +5,9 @@ asking.
 from __future__ import annotations
 
 import copy
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,8 +36,6 @@ from graphbandit.checks import check_policy
 from graphbandit.compute.arrays import Floats
 from graphbandit.experiments.kept_runs import place
 from graphbandit.policies import Policy
-from graphbandit.policies.core import kernels
-from graphbandit.policies.linucb import LinUCBState
 from graphbandit.storage.archive import ArchiveError
 
 GRAPH = graphs.from_edges([(0, 1), (1, 2), (2, 0), (2, 3)], n_users=5)
@@ -288,19 +289,52 @@ def test_methods_of_its_own_are_not_passed_over() -> None:
         Stochastic(Stubborn(GRAPH, 3))
 
 
+OUTSIDER = """
+from typing import NamedTuple
+import numpy as np
+from graphbandit import Stochastic, environments, graphs, simulate
+from graphbandit.compute.compiler import compiled
+from graphbandit.policies.core.kernels import register
+from graphbandit.policies.core.policy import Policy
+
+class MineState(NamedTuple):
+    taste: np.ndarray
+
+@compiled
+def score(state, user, arms, mean, bonus):
+    for a in range(arms.shape[0]):
+        mean[a], bonus[a] = arms[a, 0], 0.0
+
+@compiled
+def update(state, user, x, reward):
+    pass
+
+register(MineState, score=score, update=update)
+
+class Mine(Policy):
+    State = MineState
+    def __init__(self, graph, dim, *, seed=0):
+        super().__init__(graph, dim, locals())
+        self.state = self.build_state(taste=np.zeros(1))
+
+def run():
+    graph, arms = graphs.empty(2), np.eye(2)
+    env = environments.Linear(graph, np.ones((2, 2)), arms)
+    policy = Stochastic(Mine(graph, 2), epsilon=0.0)
+    print(policy.recommend(0, arms), simulate(policy, env, 3).arm.tolist())
+"""
+
+
 @pytest.mark.compiled
-def test_an_outsiders_kernels_inside_are_not_cached() -> None:
-    from graphbandit.experiments.simulate import _is_ours
+def test_an_outsiders_edited_kernel_inside_acts_at_the_next_start(tmp_path: Path) -> None:
+    def run(source: str) -> str:
+        (tmp_path / "mine.py").write_text(source)
+        command = [sys.executable, "-B", "-c", "import mine; mine.run()"]
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+        return subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.strip()
 
-    class Foreign(LinUCBState):
-        """The state of somebody else's policy."""
-
-    policy: Policy = LinUCB(GRAPH, 3)
-    assert _is_ours(Stochastic(policy).state)
-    for kernel in kernels.GENERIC.values():
-        kernel.register(Foreign, kernel.implementation(LinUCBState))
-    policy.state = Foreign(*policy.state)
-    assert not _is_ours(Stochastic(policy).state)
+    assert run(OUTSIDER) == "0 [0, 0, 0]"
+    assert run(OUTSIDER.replace("arms[a, 0]", "arms[a, 1]")) == "1 [1, 1, 1]"
 
 
 def test_whether_users_may_come_and_go_is_up_to_the_policy_inside() -> None:

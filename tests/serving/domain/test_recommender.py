@@ -50,9 +50,9 @@ def rewarded(seq: int, user: int, version: int, value: float) -> Event:
 @pytest.mark.parametrize("epsilon", [0.0, 0.2])
 def test_an_arm_is_one_item_in_all_its_versions(epsilon: float) -> None:
     """The service learns effects of items as direct calls with ids do; a deleted arm is forgotten."""
-    initial = small_initial_state("linucb", params={"item_effects": True}, epsilon=epsilon)
+    initial = small_initial_state("linucb", params={"item_effects": True, "item_ridge": 2.0}, epsilon=epsilon)
     recommender = Recommender.new(initial)
-    inner = LinUCB(initial.graph, initial.dim, item_effects=True)
+    inner = LinUCB(initial.graph, initial.dim, item_effects=True, item_ridge=2.0)
     policy: Policy = Stochastic(inner, epsilon=epsilon) if epsilon else inner
     newer, other = [0.5, -1.0], [1.0, 1.0]
 

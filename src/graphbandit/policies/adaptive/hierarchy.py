@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...compute.arrays import Floats, Ints
-from ...compute.compiler import compiled
+from ...compute.compiler import compiled_apart
 from ...compute.linalg import follow_gram, invert_positive, multiply
 from .graph_models import Moments, Shared, sandwich
 
@@ -48,7 +48,7 @@ def hierarchy(strengths: Floats, dim: int, looseness: float) -> Hierarchy:
     )
 
 
-@compiled
+@compiled_apart
 def write_common_moments(state: Hierarchy, k: int, shared: Shared, moments: Moments) -> None:
     """Write mean and covariance / σ² of θ_i at strength k."""
     tau, mean = shared.tau, moments.mean
@@ -58,7 +58,7 @@ def write_common_moments(state: Hierarchy, k: int, shared: Shared, moments: Mome
     sandwich(shared.inverse, state.inverse[k], tau * tau, moments.covariance)
 
 
-@compiled
+@compiled_apart
 def observe_hierarchy(state: Hierarchy, k: int, tau: float, z: Floats, q: float, error: float) -> None:
     """Take in z = V⁻¹x, q = 1 + xᵀz and error = y - xᵀV⁻¹b; `updates` counts it already."""
     step = np.empty(z.shape[0])
@@ -72,7 +72,7 @@ def observe_hierarchy(state: Hierarchy, k: int, tau: float, z: Floats, q: float,
     multiply(state.inverse[k], state.target[k], state.mean[k])
 
 
-@compiled
+@compiled_apart
 def replace_user(state: Hierarchy, k: int, tau: float, before: Floats, after: Floats, old: Floats, new: Floats) -> None:
     """Exchange one user's contribution after a change that is not of rank one.
 

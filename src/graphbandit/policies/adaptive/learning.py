@@ -7,16 +7,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...compute.arrays import Floats
-from ...compute.compiler import compiled
+from ...compute.arrays import Floats, Ints
+from ...compute.compiler import compiled, compiled_apart
 from ...compute.linalg import cholesky, dot, invert_positive, multiply, quadratic_form, solve_cholesky
 from ...compute.observations import record
-from ..core.item_effects import observe_item
+from ..core.item_effects import ItemEffects, observe_item
 from ..core.kernels import register
 from .evidence import (
     ALONE,
     EVERYONE,
     GRAPH,
+    Evidence,
     count_error,
     fade_evidence,
     log_evidence,
@@ -57,7 +58,7 @@ def update_item(state: AdaptiveState, user: int, shown: Floats, item: int, rewar
     neighbours = empty_neighbourhood(state.rho.shape[0] * n_strengths, dim)
     average_neighbours(state.solver, state.seen, user, np.ones(neighbours.theta.shape[0]), neighbours)
     solved = OwnSolutions(np.empty((n_strengths, dim, dim)), np.empty((n_strengths, dim)), np.empty((n_strengths, dim)))
-    solve_own(state, user, shown, solved)
+    solve_own(state.strength, state.seen.gram[user], state.seen.bias[user], shown, solved)
     fit, weight = np.empty_like(state.evidence.squares), np.empty_like(state.evidence.squares)
     write_log_evidence(state.evidence, fit)
     write_weights(state.evidence, state.evidence.usable, fit, state.best_only, weight)
@@ -68,13 +69,13 @@ def update_item(state: AdaptiveState, user: int, shown: Floats, item: int, rewar
     predict_all(state, user, shown, neighbours, solved, predictions)
     x = shown
     if state.items.enabled and item >= 0:
-        root, effect = split_reward(state, item, reward, weight, predictions)
+        root, effect = split_reward(state.items, item, reward, weight, predictions)
         x, reward = root * shown, root * (reward - effect)
         rescale(root, solved, predictions)
     count_round(state, user, reward, fit, weight, predictions)
     if state.keep < 1.0 and state.seen.visits[user] > 0:
         discount_user(state, user)
-        solve_own(state, user, x, solved)
+        solve_own(state.strength, state.seen.gram[user], state.seen.bias[user], x, solved)
     record(state.seen, user, x, reward)
     state.common.updates[0] += 1
     theta = np.empty(dim)
@@ -96,21 +97,19 @@ def update_item(state: AdaptiveState, user: int, shown: Floats, item: int, rewar
     state.rounds[0] += 1
 
 
-@compiled
-def solve_own(state: AdaptiveState, user: int, x: Floats, solved: OwnSolutions) -> None:
+@compiled_apart
+def solve_own(strength: Floats, gram: Floats, bias: Floats, x: Floats, solved: OwnSolutions) -> None:
     """Write, for every strength, the Cholesky factor of V = A_i + τ I, V⁻¹x and V⁻¹b."""
-    for k in range(state.strength.shape[0]):
-        cholesky(state.seen.gram[user], state.strength[k], solved.factor[k])
+    for k in range(strength.shape[0]):
+        cholesky(gram, strength[k], solved.factor[k])
         for i in range(x.shape[0]):
-            solved.z[k, i], solved.own[k, i] = x[i], state.seen.bias[user, i]
+            solved.z[k, i], solved.own[k, i] = x[i], bias[i]
         solve_cholesky(solved.factor[k], solved.z[k])
         solve_cholesky(solved.factor[k], solved.own[k])
 
 
-@compiled
-def split_reward(
-    state: AdaptiveState, item: int, reward: float, weight: Floats, predictions: Predictions
-) -> tuple[float, float]:
+@compiled_apart
+def split_reward(items: ItemEffects, item: int, reward: float, weight: Floats, predictions: Predictions) -> tuple[float, float]:
     """Let the item's effect learn what the models do not expect; returns √w and b, see `item_effects`.
 
     q is averaged, rather than the variances of the models over that of the noise: a bad model takes its errors for noise, and
@@ -121,7 +120,7 @@ def split_reward(
         for k in range(weight.shape[1]):
             mean += weight[kind, k] * predictions.mean[kind, k]
             q += weight[kind, k] * predictions.growth[kind, k]
-    return observe_item(state.items, item, reward - mean, q)
+    return observe_item(items, item, reward - mean, q)
 
 
 @compiled
@@ -136,10 +135,10 @@ def rescale(root: float, solved: OwnSolutions, predictions: Predictions) -> None
             predictions.growth[kind, k] = 1.0 + root * root * (predictions.growth[kind, k] - 1.0)
 
 
-@compiled
+@compiled_apart
 def count_round(state: AdaptiveState, user: int, reward: float, fit: Floats, weight: Floats, predictions: Predictions) -> None:
     """Add one round to the evidence of every model, the user's gain, the coverage and the trail."""
-    count_coverage(state, weight, predictions, reward)
+    count_coverage(state.evidence, weight, predictions, reward, state.inside)
     with_graph, single = best_model(fit, GRAPH, weight.shape[0] - 1), best_model(fit, ALONE, ALONE)
     before = fit[with_graph] - fit[single]
     fade_evidence(state.evidence)
@@ -150,10 +149,10 @@ def count_round(state: AdaptiveState, user: int, reward: float, fit: Floats, wei
     # Cap the loss, so that an early shift is not attributed to one user.
     after = log_evidence(state.evidence, *with_graph) - log_evidence(state.evidence, *single)
     state.gain[user] += max(after - before, -LARGEST_LOSS)
-    record_trail(state, weight)
+    record_trail(state.trail, state.rounds[0] + 1, state.strength, weight)
 
 
-@compiled
+@compiled_apart
 def predict_all(
     state: AdaptiveState, user: int, x: Floats, neighbours: Neighbourhood, solved: OwnSolutions, predictions: Predictions
 ) -> None:
@@ -171,18 +170,18 @@ def predict_all(
 
 
 @compiled
-def count_coverage(state: AdaptiveState, weight: Floats, predictions: Predictions, reward: float) -> None:
+def count_coverage(evidence: Evidence, weight: Floats, predictions: Predictions, reward: float, inside: Ints) -> None:
     """Count the levels whose central interval under the mixture contains the reward."""
     mean, square = 0.0, 0.0
     for kind in range(weight.shape[0]):
         for k in range(weight.shape[1]):
             predicted = predictions.mean[kind, k]
-            variance = noise_variance(state.evidence, kind, k) * predictions.growth[kind, k]
+            variance = noise_variance(evidence, kind, k) * predictions.growth[kind, k]
             mean += weight[kind, k] * predicted
             square += weight[kind, k] * (variance + predicted**2)
     deviation = abs(reward - mean) / sqrt(max(square - mean * mean, 1e-300))
     for level in range(len(QUANTILES)):
-        state.inside[level] += deviation <= QUANTILES[level]
+        inside[level] += deviation <= QUANTILES[level]
 
 
 @compiled
@@ -196,26 +195,26 @@ def best_model(fit: Floats, first: int, last: int) -> tuple[int, int]:
     return chosen
 
 
-@compiled
-def record_trail(state: AdaptiveState, weight: Floats) -> None:
+@compiled_apart
+def record_trail(trail: Floats, rounds: int, strength: Floats, weight: Floats) -> None:
     """At rounds 1, 2, 4, … record the weights and the effective strength, exp Σ weight · log τ."""
-    now, place = state.rounds[0] + 1, 0
+    now, place = rounds, 0
     while now > 1 and now % 2 == 0:
         now //= 2
         place += 1
-    if now != 1 or place >= state.trail.shape[0]:
+    if now != 1 or place >= trail.shape[0]:
         return
     log_strength = 0.0
-    state.trail[place, 2:] = 0.0
+    for kind in range(2, trail.shape[1]):
+        trail[place, kind] = 0.0
     for kind in range(weight.shape[0]):
-        state.trail[place, 2 + min(kind, GRAPH)] += weight[kind].sum()
         for k in range(weight.shape[1]):
-            log_strength += weight[kind, k] * log(state.strength[k])
-    state.trail[place, 0] = state.rounds[0] + 1
-    state.trail[place, 1] = exp(log_strength)
+            trail[place, 2 + min(kind, GRAPH)] += weight[kind, k]
+            log_strength += weight[kind, k] * log(strength[k])
+    trail[place, 0], trail[place, 1] = rounds, exp(log_strength)
 
 
-@compiled
+@compiled_apart
 def discount_user(state: AdaptiveState, user: int) -> None:
     """Multiply the user's statistics by `keep`, and update all that is computed from them."""
     gram, bias = state.seen.gram[user], state.seen.bias[user]

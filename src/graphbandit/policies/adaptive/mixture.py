@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...compute.arrays import Floats, Ints
-from ...compute.compiler import compiled
+from ...compute.compiler import compiled, compiled_apart
 from ...compute.linalg import cholesky, dot, invert_positive, multiply, quadratic_form
 from ...compute.observations import Observations
 from ..core.item_effects import ItemEffects, item_effect
@@ -48,7 +48,7 @@ class AdaptiveState(NamedTuple):
     growing_bonus: bool
 
 
-@compiled
+@compiled_apart
 def deciding_weights(state: AdaptiveState, user: int, weight: Floats) -> float:
     """Write the weights of the models in the user's next decision, and return the variance of the noise."""
     weigh(state.evidence, state.evidence.usable, state.best_only, weight)
@@ -58,7 +58,7 @@ def deciding_weights(state: AdaptiveState, user: int, weight: Floats) -> float:
     return noise
 
 
-@compiled
+@compiled_apart
 def mix_models(state: AdaptiveState, user: int, weight: Floats, mixture: Moments) -> None:
     """Write mean and covariance of the user's vector over all models, by their weights."""
     dim, n_strengths = mixture.mean.shape[0], state.strength.shape[0]
@@ -106,10 +106,9 @@ def add_model(weight: float, variance: float, one: Moments, mixture: Moments) ->
 
 
 @compiled
-def effective_rounds(state: AdaptiveState, user: int) -> float:
-    """The user's observations, discounted like its statistics."""
-    visits = float(state.seen.visits[user])
-    return visits if state.keep == 1.0 else (1.0 - state.keep**visits) / (1.0 - state.keep)
+def effective_rounds(visits: int, keep: float) -> float:
+    """A user's observations, discounted like its statistics."""
+    return float(visits) if keep == 1.0 else (1.0 - keep**visits) / (1.0 - keep)
 
 
 @compiled
@@ -136,7 +135,7 @@ def score_items(state: AdaptiveState, user: int, arms: Floats, items: Ints, mean
     theta, covariance = np.empty(dim), np.empty((dim, dim))
     noise = deciding_weights(state, user, weight)
     mix_models(state, user, weight, Moments(theta, covariance))
-    rounds = effective_rounds(state, user) / dim if state.growing_bonus and not state.thompson else 0.0
+    rounds = effective_rounds(state.seen.visits[user], state.keep) / dim if state.growing_bonus and not state.thompson else 0.0
     for a in range(arms.shape[0]):
         effect, spread = item_effect(state.items, items[a]) if a < items.shape[0] else (0.0, 0.0)
         variance = max(0.0, quadratic_form(covariance, arms[a])) + noise * spread

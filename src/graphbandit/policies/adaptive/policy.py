@@ -245,7 +245,7 @@ class AdaptiveGraphUCB(Policy):
         state = self.state
         if state.thompson or not state.growing_bonus or state.exploration == 0.0:
             return bonus
-        rounds = effective_rounds(state, self.check_user(user))
+        rounds = effective_rounds(state.seen.visits[self.check_user(user)], state.keep)
         for _ in range(pending):
             rounds = state.keep * rounds + 1.0
         noise = mean_noise(state.evidence, self._weights())

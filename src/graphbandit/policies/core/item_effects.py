@@ -35,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...compute.arrays import Floats, Ints
-from ...compute.compiler import compiled
+from ...compute.compiler import compiled, compiled_apart
 from ...compute.growable import append_rows, growable_zeros
 
 RIDGES = tuple(1.25 * 2.0**k for k in range(10))
@@ -107,7 +107,7 @@ def item_effect(items: ItemEffects, item: int) -> tuple[float, float]:
     return items.total[item] / precision, 1.0 / precision
 
 
-@compiled
+@compiled_apart
 def observe_item(items: ItemEffects, item: int, residual: float, q: float) -> tuple[float, float]:
     """Learn what an observation earned beyond xᵀθ, and return what the user's model is to learn of it: √w and b.
 
@@ -145,7 +145,7 @@ def count_gains(items: ItemEffects, item: int, residual: float, q: float) -> Non
             items.learned[0] = RIDGES[k]
 
 
-@compiled
+@compiled_apart
 def add_item_effects(items: ItemEffects, ids: Ints, beta: float, mean: Floats, bonus: Floats) -> None:
     """Add what is known of the items to the scores of their arms: mean + b and beta √(width² + v).
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ...compute.arrays import Floats, Ints
-from ...compute.compiler import compiled
+from ...compute.compiler import call_by_name, compiled
 from ...compute.dispatch import generic
 from ...validate import LARGEST_FEATURE, LARGEST_REWARD
 from .decisions import Rankings, Requests
@@ -131,6 +131,7 @@ def register(
         sample_items = optimistic_values if sample is sample_no_items else sample_any_items
     for name, kernel in {**kernels, "sample": sample, "sample_items": sample_items}.items():
         GENERIC[name].register(state, kernel)
+        call_by_name(kernel)
 
 
 @compiled
