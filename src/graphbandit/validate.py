@@ -58,6 +58,7 @@ NOT_NEGATIVE_OR_INFINITE = Range(NOT_NEGATIVE.text, lambda value: is_number(valu
 PROBABILITY = Range("a probability above 0 and up to 1", lambda value: is_number(value) and 0 < value <= 1, (0.1, 1.0))
 SHARE = Range("a share from 0 to 1", lambda value: is_number(value) and 0 <= value <= 1, (0.0, 0.5))
 FRACTION = Range("at least 0 and below 1", lambda value: is_number(value) and 0 <= value < 1)
+SWITCH = Range("True or False", lambda value: isinstance(value, bool | np.bool_), (True, False))
 NUMBER = Range("a number", lambda value: is_number(value) and not np.isnan(value))
 FINITE = Range("a finite number", lambda value: is_number(value) and np.isfinite(value))
 WEIGHT = Range("a positive finite number", POSITIVE.holds)

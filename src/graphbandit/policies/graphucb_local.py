@@ -105,7 +105,7 @@ def update_item(state: LocalState, user: int, x: Floats, item: int, reward: floa
         theta = np.empty(x.shape[0])
         estimate(state, user, theta)
         q = 1.0 + max(0.0, quadratic_form(state.inverse[user], x))
-        root, effect = observe_item(state.items, item, reward - dot(x, theta), q)
+        root, effect = observe_item(state.items, item, user, reward - dot(x, theta), q)
         observe(state, user, root * x, root * (reward - effect))
     else:
         observe(state, user, x, reward)

@@ -57,7 +57,9 @@ def update_item(state: LinUCBState, user: int, x: Floats, item: int, reward: flo
     row = 0 if state.shared else user
     if state.items.enabled and item >= 0:
         residual = reward - dot(x, state.model.theta[row])
-        root, effect = observe_item(state.items, item, residual, 1.0 + max(0.0, quadratic_form(state.model.inverse[row], x)))
+        root, effect = observe_item(
+            state.items, item, user, residual, 1.0 + max(0.0, quadratic_form(state.model.inverse[row], x))
+        )
         observe(state.model, row, root * x, root * (reward - effect))
     else:
         observe(state.model, row, x, reward)

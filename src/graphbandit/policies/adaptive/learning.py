@@ -11,7 +11,7 @@ from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled, compiled_apart
 from ...compute.linalg import cholesky, dot, invert_positive, multiply, quadratic_form, solve_cholesky
 from ...compute.observations import record
-from ..core.item_effects import ItemEffects, observe_item
+from ..core.item_effects import ItemEffects, has_effects, observe_item
 from ..core.kernels import register
 from .evidence import (
     ALONE,
@@ -29,7 +29,7 @@ from .evidence import (
 from .graph_models import Neighbourhood, Shown, average_neighbours, discount, empty_neighbourhood, learn, predict
 from .hierarchy import observe_hierarchy, replace_user
 from .mixture import AdaptiveState, sample_items, score_items
-from .trials import count_trial, second_decides
+from .trials import count_trial, second_turn, share_without, turn_of
 
 LEVELS = (0.5, 0.9, 0.99)
 QUANTILES = (0.6744897501960817, 1.6448536269514722, 2.5758293035489004)  # of |N(0, 1)|, at these levels
@@ -62,14 +62,16 @@ def update_item(state: AdaptiveState, user: int, shown: Floats, item: int, rewar
     fit, weight = np.empty_like(state.evidence.squares), np.empty_like(state.evidence.squares)
     write_log_evidence(state.evidence, fit)
     write_weights(state.evidence, state.evidence.usable, fit, state.best_only, weight)
-    if state.trials.enabled and state.seen.visits[user] > 0:
-        noise = mean_noise(state.evidence, weight)
-        count_trial(state.trials, second_decides(state.trials, noise, state.seen.gram[user], state.seen.visits[user]), reward)
+    turn, noise = turn_of(state.seen.gram[user], state.seen.visits[user]), mean_noise(state.evidence, weight)
+    if state.trials.enabled and turn < 1.0:
+        count_trial(state.trials, turn < share_without(state.trials, noise), reward)
+    if state.item_trials.enabled and turn < 1.0 and item >= 0 and has_effects(state.items):
+        count_trial(state.item_trials, second_turn(turn) < share_without(state.item_trials, noise), reward)
     predictions = Predictions(np.zeros_like(weight), np.ones_like(weight))
     predict_all(state, user, shown, neighbours, solved, predictions)
     x = shown
     if state.items.enabled and item >= 0:
-        root, effect = split_reward(state.items, item, reward, weight, predictions)
+        root, effect = split_reward(state.items, item, user, reward, weight, predictions)
         x, reward = root * shown, root * (reward - effect)
         rescale(root, solved, predictions)
     count_round(state, user, reward, fit, weight, predictions)
@@ -109,7 +111,9 @@ def solve_own(strength: Floats, gram: Floats, bias: Floats, x: Floats, solved: O
 
 
 @compiled_apart
-def split_reward(items: ItemEffects, item: int, reward: float, weight: Floats, predictions: Predictions) -> tuple[float, float]:
+def split_reward(
+    items: ItemEffects, item: int, user: int, reward: float, weight: Floats, predictions: Predictions
+) -> tuple[float, float]:
     """Let the item's effect learn what the models do not expect; returns √w and b, see `item_effects`.
 
     q is averaged, rather than the variances of the models over that of the noise: a bad model takes its errors for noise, and
@@ -120,7 +124,7 @@ def split_reward(items: ItemEffects, item: int, reward: float, weight: Floats, p
         for k in range(weight.shape[1]):
             mean += weight[kind, k] * predictions.mean[kind, k]
             q += weight[kind, k] * predictions.growth[kind, k]
-    return observe_item(items, item, reward - mean, q)
+    return observe_item(items, item, user, reward - mean, q)
 
 
 @compiled

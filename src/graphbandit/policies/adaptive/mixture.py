@@ -21,7 +21,7 @@ from .graph_models import Moments, Shared, average_neighbours, empty_neighbourho
 from .hierarchy import Hierarchy, write_common_moments
 from .joint import Joint
 from .relaxed import Relaxed
-from .trials import Trials, second_decides
+from .trials import Trials, second_turn, share_without, turn_of
 
 GROWTH = 2.0  # of the squared bonus, for each e-fold of rounds; with less, runs settled on a wrong arm (docs/adaptive.md)
 
@@ -45,17 +45,19 @@ class AdaptiveState(NamedTuple):
     thompson: bool
     items: ItemEffects
     trials: Trials  # with and without the models with a common vector
+    item_trials: Trials  # with and without the effects of items
     growing_bonus: bool
 
 
 @compiled_apart
-def deciding_weights(state: AdaptiveState, user: int, weight: Floats) -> float:
-    """Write the weights of the models in the user's next decision, and return the variance of the noise."""
+def deciding_weights(state: AdaptiveState, user: int, weight: Floats) -> tuple[float, bool]:
+    """Write the weights of the models in the user's next decision; returns the variance of the noise, and if items count."""
     weigh(state.evidence, state.evidence.usable, state.best_only, weight)
     noise = mean_noise(state.evidence, weight)
-    if second_decides(state.trials, noise, state.seen.gram[user], state.seen.visits[user]):
+    turn = turn_of(state.seen.gram[user], state.seen.visits[user])
+    if turn < share_without(state.trials, noise):
         weigh(state.evidence, state.trials.usable, state.best_only, weight)
-    return noise
+    return noise, second_turn(turn) >= share_without(state.item_trials, noise)
 
 
 @compiled_apart
@@ -133,11 +135,11 @@ def score_items(state: AdaptiveState, user: int, arms: Floats, items: Ints, mean
     """
     dim, weight = arms.shape[1], np.empty_like(state.evidence.squares)
     theta, covariance = np.empty(dim), np.empty((dim, dim))
-    noise = deciding_weights(state, user, weight)
+    noise, with_items = deciding_weights(state, user, weight)
     mix_models(state, user, weight, Moments(theta, covariance))
     rounds = effective_rounds(state.seen.visits[user], state.keep) / dim if state.growing_bonus and not state.thompson else 0.0
     for a in range(arms.shape[0]):
-        effect, spread = item_effect(state.items, items[a]) if a < items.shape[0] else (0.0, 0.0)
+        effect, spread = item_effect(state.items, items[a]) if with_items and a < items.shape[0] else (0.0, 0.0)
         variance = max(0.0, quadratic_form(covariance, arms[a])) + noise * spread
         mean[a] = dot(arms[a], theta) + effect
         bonus[a] = state.exploration * optimism(variance, noise, rounds) * sqrt(variance)
@@ -154,7 +156,7 @@ def sample_items(state: AdaptiveState, user: int, arms: Floats, items: Ints, nor
         return
     dim, weight = arms.shape[1], np.empty_like(state.evidence.squares)
     theta, covariance = np.empty(dim), np.empty((dim, dim))
-    deciding_weights(state, user, weight)
+    _, with_items = deciding_weights(state, user, weight)
     mix_models(state, user, weight, Moments(theta, covariance))
     factor = np.zeros((dim, dim))
     largest = 1e-300
@@ -165,5 +167,5 @@ def sample_items(state: AdaptiveState, user: int, arms: Floats, items: Ints, nor
         for j in range(i + 1):
             theta[i] += state.exploration * factor[i, j] * normals[j]
     for a in range(arms.shape[0]):
-        effect, _ = item_effect(state.items, items[a]) if a < items.shape[0] else (0.0, 0.0)
+        effect, _ = item_effect(state.items, items[a]) if with_items and a < items.shape[0] else (0.0, 0.0)
         values[a] = dot(arms[a], theta) + effect

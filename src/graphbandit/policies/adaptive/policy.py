@@ -20,6 +20,7 @@ coverage).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -185,6 +186,7 @@ class AdaptiveGraphUCB(Policy):
             best_only=choice == "best",
             items=no_items(item_effects, item_ridge),
             trials=no_trials(others, trials and 0.0 < others.sum() < evidence.usable.sum()),
+            item_trials=no_trials(np.zeros(0), trials and item_effects and item_ridge is None),
         )
 
     def _no_evidence(self, n_slacks: int, n_strengths: int, keep: float) -> Evidence:
@@ -293,4 +295,5 @@ def _ascending(values: Sequence[float]) -> Floats:
 
 
 # A policy of 0.1.0 goes on as it was.
-ADDED_FIELDS["AdaptiveState"] = {"items": no_items, "trials": lambda: no_trials(np.zeros(0), False), "growing_bonus": bool}
+NO_TRIALS = partial(no_trials, np.zeros(0), False)
+ADDED_FIELDS["AdaptiveState"] = {"items": no_items, "trials": NO_TRIALS, "item_trials": NO_TRIALS, "growing_bonus": bool}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...graph import UserGraph
-from ...validate import NOT_NEGATIVE, POSITIVE, PROBABILITY, Range, check_all, count, one_of, optional
+from ...validate import NOT_NEGATIVE, POSITIVE, PROBABILITY, SWITCH, Range, check_all, count, one_of, optional
 from .policy_file import number_fields
 from .schedules import RADII
 
@@ -22,6 +22,7 @@ COMMON_RANGES: dict[str, Range] = {
     "item_ridge": optional(POSITIVE),
     "scale": optional(NOT_NEGATIVE),
     "radius": one_of(RADII),
+    **{name: SWITCH for name in ("shared", "thompson", "item_effects", "trials", "growing_bonus", "inherit", "spare_unseen")},
 }
 """What means the same in every policy that has it."""
 

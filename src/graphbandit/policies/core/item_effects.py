@@ -17,11 +17,13 @@ The level is the recent mean of y - xᵀθ - b over all rounds. Without it an it
 new one only because the users' models predict too little or too much for all items alike.
 
 κ is learned: no effects at first, and then by how well the effects predict. Each κ of a grid predicts every residual r of an
-item that was shown before by b = s / (m + κ), and gains (2 r b - b²) / (2 σ² q) nats over predicting 0. (The first residual of
-an item counts for none: noise that is not Gaussian would pass for effects. Only what comes back is an effect.) Of the κ with
-at least `SHARE_OF_BEST` of the best gain the largest is taken. The best one itself is too small: what is shown again was
-chosen for its high estimate, so that strong effects are seen more often than they occur. Where no κ gains `LEAST_GAIN_A_ROUND`,
-one per cent of the variance, there are no effects: so little does not pay for the noise that they add to a ranking.
+item that was last shown to another user by b = s / (m + κ), and gains (2 r b - b²) / (2 σ² q) nats over predicting 0. (The
+first residual of an item counts for none: noise that is not Gaussian would pass for effects. Neither does a second one of the
+same user, if there are others: that a user likes it again says nothing about them.) The κ with the most is taken; where
+none gains `LEAST_GAIN_A_ROUND` there are no effects.
+
+Decisions are cautious with items that were shown a few times: they use κ (1 + 8 / (1 + m)) in place of κ. One hit among few
+showings is luck more often than a Gaussian prior expects, and there are many items to be lucky. `effect_intervals` are not.
 
 Ids are rows of the table. Compiled code cannot make it longer, so `with_room` does before it learns; an id beyond the table is
 a new item.
@@ -36,11 +38,11 @@ import numpy as np
 
 from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled, compiled_apart
-from ...compute.growable import append_rows, growable_zeros
+from ...compute.growable import append_rows, growable_rows, growable_zeros
 
-RIDGES = tuple(1.25 * 2.0**k for k in range(10))
-SHARE_OF_BEST = 0.75
-LEAST_GAIN, LEAST_GAIN_A_ROUND = 10.0, 0.005  # nats; with less there are no effects at all
+RIDGES = tuple(0.3125 * 2.0**k for k in range(12))
+CAUTION = 8.0
+LEAST_GAIN, LEAST_GAIN_A_ROUND = 10.0, 0.0025  # nats, the second one half a per cent of the variance
 FIRST_ROUNDS = 300.0  # which do not count: what users' models have not learned yet would pass for effects of items
 MEMORY = 0.999  # of the level: it follows the users' models, which learn
 
@@ -50,12 +52,21 @@ class ItemEffects(NamedTuple):
 
     mass: Floats  # (m,), Σ 1/q
     total: Floats  # (m,), Σ residual/q
+    last: Ints  # (m,), 1 + the user that it was last shown to; 0: nobody
     gain: Floats  # (ridges,), nats gained by the effects at each κ of RIDGES
     level: Floats  # (2,), mean of the residuals, and its weight: Σ 1/q, fading
     noise: Floats  # (2,), Σ residual²/q without level, and the number of observations
+    only: Ints  # (1,), 1 + the only user so far; 0: nobody yet; -1: there are several
     learned: Floats  # (1,), κ by the gains; infinite: no effects
     ridge: float  # κ as given; NaN: learned
     enabled: bool
+
+
+class ItemIntervals(NamedTuple):
+    """What items earn for everybody beyond their features, by one entry for each."""
+
+    mean: Floats
+    deviation: Floats
 
 
 def no_items(enabled: bool = False, ridge: float | None = None) -> ItemEffects:
@@ -63,9 +74,11 @@ def no_items(enabled: bool = False, ridge: float | None = None) -> ItemEffects:
     return ItemEffects(
         mass=growable_zeros(0),
         total=growable_zeros(0),
+        last=growable_rows(0, 0, np.int64),
         gain=np.zeros(len(RIDGES)),
         level=np.zeros(2),
         noise=np.zeros(2),
+        only=np.zeros(1, np.int64),
         learned=np.full(1, inf),
         ridge=float("nan") if ridge is None else float(ridge),
         enabled=bool(enabled),
@@ -86,29 +99,50 @@ def with_room(items: ItemEffects, n: int) -> ItemEffects:
     more = n - n_rows(items)
     if more <= 0 or not items.enabled:
         return items
-    return items._replace(mass=append_rows(items.mass, 0.0, more), total=append_rows(items.total, 0.0, more))
+    return items._replace(
+        mass=append_rows(items.mass, 0.0, more),
+        total=append_rows(items.total, 0.0, more),
+        last=append_rows(items.last, 0, more),
+    )
 
 
 def reset_item(items: ItemEffects, item: int) -> None:
     """Forget what an item has earned."""
     if 0 <= item < n_rows(items):
-        items.mass[item] = items.total[item] = 0.0
+        items.mass[item] = items.total[item] = items.last[item] = 0
+
+
+@compiled
+def has_effects(items: ItemEffects) -> bool:
+    """Whether items are told apart at all: with a learned κ, not before the effects have gained something."""
+    return items.enabled and (items.learned[0] < inf if isnan(items.ridge) else items.ridge < inf)
 
 
 @compiled
 def item_effect(items: ItemEffects, item: int) -> tuple[float, float]:
     """Mean of the item's effect, and its variance in units of σ²; both 0 if it is not known or there are no effects."""
-    ridge = items.learned[0] if isnan(items.ridge) else items.ridge
-    if not items.enabled or item < 0 or ridge == inf:
+    if item < 0 or not has_effects(items):
         return 0.0, 0.0
+    ridge, caution = (items.learned[0], CAUTION) if isnan(items.ridge) else (items.ridge, 0.0)
     if item >= items.mass.shape[0]:
-        return 0.0, 1.0 / ridge
-    precision = items.mass[item] + ridge
+        return 0.0, 1.0 / (ridge * (1.0 + caution))
+    precision = items.mass[item] + ridge * (1.0 + caution / (1.0 + items.mass[item]))
     return items.total[item] / precision, 1.0 / precision
 
 
+def effect_intervals(items: ItemEffects, ids: Ints) -> ItemIntervals:
+    """What each item earns beyond its features, compared with a new one, and the standard deviation of that."""
+    known = ids < n_rows(items)
+    mass, total = np.zeros(len(ids)), np.zeros(len(ids))
+    if not has_effects(items):
+        return ItemIntervals(mass, total)
+    mass[known], total[known] = items.mass[ids[known]], items.total[ids[known]]
+    precision = mass + (items.learned[0] if isnan(items.ridge) else items.ridge)
+    return ItemIntervals(total / precision, np.sqrt(items.noise[0] / max(1.0, items.noise[1]) / precision))
+
+
 @compiled_apart
-def observe_item(items: ItemEffects, item: int, residual: float, q: float) -> tuple[float, float]:
+def observe_item(items: ItemEffects, item: int, user: int, residual: float, q: float) -> tuple[float, float]:
     """Learn what an observation earned beyond xᵀθ, and return what the user's model is to learn of it: √w and b.
 
     q is the variance of the residual, in units of σ², if the effect were known. If the item is not, 1 and 0 are returned.
@@ -121,8 +155,10 @@ def observe_item(items: ItemEffects, item: int, residual: float, q: float) -> tu
     residual -= items.level[0]
     items.noise[0] += residual * residual / q
     items.noise[1] += 1.0
-    if isnan(items.ridge):
+    items.only[0] = user + 1 if items.only[0] in (0, user + 1) else -1
+    if isnan(items.ridge) and items.last[item] != 0 and (items.last[item] != user + 1 or items.only[0] > 0):
         count_gains(items, item, residual, q)
+    items.last[item] = user + 1
     items.mass[item] += 1.0 / q
     items.total[item] += residual / q
     return sqrt(1.0 / (1.0 + variance)), effect
@@ -132,17 +168,16 @@ def observe_item(items: ItemEffects, item: int, residual: float, q: float) -> tu
 def count_gains(items: ItemEffects, item: int, residual: float, q: float) -> None:
     """Let every κ predict the residual of an item that was shown before, and take the κ that the gains now speak for."""
     variance = items.noise[0] / items.noise[1]
-    if items.mass[item] == 0.0 or items.noise[1] <= FIRST_ROUNDS or variance <= 0.0:
+    if items.noise[1] <= FIRST_ROUNDS or variance <= 0.0:
         return
-    best = least = max(LEAST_GAIN, LEAST_GAIN_A_ROUND * items.noise[1])
+    best = 0
     for k in range(len(RIDGES)):
         effect = items.total[item] / (items.mass[item] + RIDGES[k])
         items.gain[k] += (2.0 * residual * effect - effect * effect) / (2.0 * variance * q)
-        best = max(best, items.gain[k])
-    items.learned[0] = inf
-    for k in range(len(RIDGES)):
-        if items.gain[k] >= least and items.gain[k] >= SHARE_OF_BEST * best:
-            items.learned[0] = RIDGES[k]
+        if items.gain[k] > items.gain[best]:
+            best = k
+    least = max(LEAST_GAIN, LEAST_GAIN_A_ROUND * items.noise[1])
+    items.learned[0] = RIDGES[best] if items.gain[best] >= least else inf
 
 
 @compiled_apart

@@ -32,7 +32,7 @@ from ...validate import (
 from . import hyperparameters, kernels, policy_file
 from .decisions import Choice, Rankings, Requests, Scores
 from .hyperparameters import COMMON_RANGES
-from .item_effects import ItemEffects, n_rows, reset_item, with_room
+from .item_effects import ItemEffects, ItemIntervals, effect_intervals, n_rows, no_items, reset_item, with_room
 from .live_users import LiveUsers
 from .propensity import PROPENSITY_DRAWS, other_normals, rank_each
 
@@ -193,6 +193,15 @@ class Policy(LiveUsers):
         self.reserve_items(int(ids.max(initial=NOT_KNOWN)) + 1)
         for block in self.blocks(len(who)):
             kernels.learn_many(self.state, who[block], features[block], ids[block], values[block])
+
+    def effects_of(self, items: npt.ArrayLike) -> ItemIntervals:
+        """What these items earn for everybody beyond their features, and the standard deviation of that; zeros if nothing.
+
+        Decisions are more cautious with items that were shown a few times only.
+        """
+        ids = np.asarray(items, dtype=np.int64)
+        check_items(ids, len(ids))
+        return effect_intervals(self.state.items if self.learns_items else no_items(), ids)
 
     def remove_item(self, item: int) -> None:
         """Forget the effect of an item, in O(1), so that its id is that of a new one. What users learned from it stays."""
