@@ -216,27 +216,32 @@ def lastfm(runs: int, workers: int, data: Path, rounds: int) -> None:
 
 
 def cost(rounds: int = 20_000) -> None:
-    """µs a round beside GraphUCBLocal: Watts-Strogatz graphs of degree 10, 10 features, 20 arms."""
+    """µs a round beside GraphUCBLocal, by users and by features."""
     rows = []
     for n in (1_000, 10_000, 100_000, 1_000_000):
-        graph = graphs.watts_strogatz(n, 10, 0.1, seed=0)
-        smoothed = graph.adjacency @ (graph.adjacency @ np.random.default_rng(1).standard_normal((n, 10)))
-        env = environments.Linear(graph, signals.unit_rows(smoothed), signals.unit_arms(500, 10, seed=2), pool=20)
-        micros: dict[str, float] = {}
-        for name, make in (("local", GraphUCBLocal), ("adaptive", AdaptiveGraphUCB)):
-            simulate(make(graph, 10), env, 10)  # compiled before the clock runs
-            best = np.inf
-            for _ in range(3):
-                policy = make(graph, 10)
-                begin = time.perf_counter()
-                simulate(policy, env, rounds)
-                best = min(best, time.perf_counter() - begin)
-                del policy
-            micros[name] = best / rounds * 1e6
-        rows.append(
-            [f"{n:,}", f"{micros['local']:.1f}", f"{micros['adaptive']:.1f}", f"{micros['adaptive'] / micros['local']:.1f}"]
-        )
+        local, adaptive = (micros_a_round(make, n, 10, rounds) for make in (GraphUCBLocal, AdaptiveGraphUCB))
+        rows.append([f"{n:,}", f"{local:.1f}", f"{adaptive:.1f}", f"{adaptive / local:.1f}"])
     table(["users", "GraphUCBLocal, µs a round", "AdaptiveGraphUCB", "ratio"], rows)
+    rows = []
+    for dim, few in ((10, rounds), (50, 1000), (100, 300), (200, 100)):
+        rows.append([str(dim), f"{micros_a_round(partial(AdaptiveGraphUCB, solver='local'), 1_000, dim, few):,.0f}"])
+    table(["features, 1,000 users", "AdaptiveGraphUCB, µs a round"], rows)
+
+
+def micros_a_round(make: Any, n: int, dim: int, rounds: int) -> float:
+    """The best of three runs on a Watts-Strogatz graph of degree 10, with 20 arms on offer."""
+    graph = graphs.watts_strogatz(n, 10, 0.1, seed=0)
+    smoothed = graph.adjacency @ (graph.adjacency @ np.random.default_rng(1).standard_normal((n, dim)))
+    env = environments.Linear(graph, signals.unit_rows(smoothed), signals.unit_arms(500, dim, seed=2), pool=20)
+    simulate(make(graph, dim), env, 10)  # compiled before the clock runs
+    best = np.inf
+    for _ in range(3):
+        policy = make(graph, dim)
+        begin = time.perf_counter()
+        simulate(policy, env, rounds)
+        best = min(best, time.perf_counter() - begin)
+        del policy
+    return best / rounds * 1e6
 
 
 def main() -> None:

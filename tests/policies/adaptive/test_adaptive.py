@@ -308,3 +308,20 @@ def test_mixture_reads_only() -> None:
     before = policy.state.solver.theta.copy()
     mix_models(policy.state, 3, np.ones_like(policy.state.evidence.squares), Moments(np.empty(3), np.empty((3, 3))))
     assert np.array_equal(before, policy.state.solver.theta)
+
+
+@pytest.mark.parametrize("solver", ["dense", "local"])
+@pytest.mark.parametrize("dim", [6, 26])
+def test_few_arms_are_scored_as_many(solver: Any, dim: int) -> None:
+    """Fewer arms than features: no covariance is made, and the scores are the same. Beyond 24
+    features other loops do the same.
+    """
+    policy = fed(AdaptiveGraphUCB(RING, dim, solver=solver, temper=0.01, trials=False), random_history(6, dim, 40, seed=11))
+    arms = signals.unit_arms(dim + 1, dim, seed=0)
+    for user in (0, 7):  # one with data, one without
+        theta, covariance = policy.moments(user)
+        few, many = policy.scores(user, arms[:4]), policy.scores(user, arms)
+        np.testing.assert_allclose(few.mean, many.mean[:4], rtol=1e-8, atol=1e-12)
+        np.testing.assert_allclose(few.bonus, many.bonus[:4], rtol=1e-8)
+        np.testing.assert_allclose(many.bonus**2, np.einsum("ai,ij,aj->a", arms, covariance, arms), rtol=1e-8)
+        np.testing.assert_allclose(many.mean, arms @ theta, rtol=1e-8, atol=1e-12)

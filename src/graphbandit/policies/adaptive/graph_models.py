@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...compute.arrays import Floats
+from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled
 from ...compute.dispatch import generic
-from ...compute.linalg import dot
 from ...compute.observations import Observations
+from ...compute.shifted import multiply_symmetric
 
 
 class Neighbourhood(NamedTuple):
@@ -28,21 +28,33 @@ class Neighbourhood(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """Features x that user i was shown, at one strength τ, with V = A_i + τ I."""
+    """Features x of arms for user i, at some of the strengths τ, with V = A_i + τ I."""
 
-    tau: float
-    x: Floats  # (d,)
-    z: Floats  # (d,), V⁻¹x
-    own: Floats  # (d,), V⁻¹b
+    chosen: Ints  # (c,), the numbers of the strengths
+    tau: Floats  # (c,)
+    x: Floats  # (m, d)
+    solved: Floats  # (c, at least m + 1, d), V⁻¹ times every x and then b
 
 
-class Shared(NamedTuple):
-    """What all models of one strength τ share about user i, with V = A_i + τ I."""
+class Tied(NamedTuple):
+    """Models of user i at one strength τ, for the mixture, with V = A_i + τ I.
+
+    Their means are V⁻¹(b + τ t), their covariances σ² (V⁻¹ + τ² V⁻¹ M V⁻¹).
+    """
 
     tau: float
     inverse: Floats  # (d, d), V⁻¹
     own: Floats  # (d,), V⁻¹b
-    around: Floats  # (d, d), the neighbours' part of the covariance, which `write_around` fills
+    around: Floats  # (d, d), the neighbours' part of M, by `write_around`
+    spread: Floats  # (1,), Σ weight · σ² of the models so far
+    inner: Floats  # (d, d), Σ weight · σ² τ² M of the models so far
+
+
+class Share(NamedTuple):
+    """One model's part in a mixture."""
+
+    weight: float
+    spread: float  # weight · σ²
 
 
 class Moments(NamedTuple):
@@ -59,16 +71,31 @@ def empty_neighbourhood(n_models: int, dim: int) -> Neighbourhood:
 
 
 @compiled
-def sandwich(outer: Floats, inner: Floats, weight: float, out: Floats) -> None:
-    """out = outer + weight · outer inner outer, for symmetric matrices."""
-    dim = out.shape[0]
-    half = np.empty((dim, dim))
-    for i in range(dim):
-        for j in range(dim):
-            half[i, j] = weight * dot(outer[i], inner[j])
-    for i in range(dim):
-        for j in range(dim):
-            out[i, j] = outer[i, j] + dot(half[i], outer[j])
+def add_mean(weight: float, mean: Floats, mixture: Moments) -> None:
+    """Add one model's share of E θ and of (E θ)(E θ)ᵀ, of which only the lower triangle is kept."""
+    for i in range(mean.shape[0]):
+        share = weight * mean[i]
+        mixture.mean[i] += share
+        for j in range(i + 1):
+            mixture.covariance[i, j] += share * mean[j]
+
+
+@compiled
+def add_matrix(weight: float, matrix: Floats, total: Floats) -> None:
+    """total += weight · matrix, in place."""
+    for i in range(matrix.shape[0]):
+        for j in range(matrix.shape[0]):
+            total[i, j] += weight * matrix[i, j]
+
+
+@compiled
+def add_tied_mean(tied: Tied, weight: float, scale: float, target: Floats, mixture: Moments) -> None:
+    """Add the model with the mean V⁻¹(b + scale · target)."""
+    mean = np.empty(target.shape[0])
+    multiply_symmetric(tied.inverse, target, mean)
+    for i in range(mean.shape[0]):
+        mean[i] = tied.own[i] + scale * mean[i]
+    add_mean(weight, mean, mixture)
 
 
 @generic
@@ -78,21 +105,21 @@ def average_neighbours(solver: Any, seen: Observations, user: int, wanted: Float
 
 @generic
 def predict(
-    solver: Any, user: int, k: int, rho: Floats, shown: Shown, neighbours: Neighbourhood, mean: Floats, growth: Floats
+    solver: Any, user: int, rho: Floats, shown: Shown, neighbours: Neighbourhood, mean: Floats, variance: Floats
 ) -> None:
-    """Write xᵀθ_i and the growth 1 + xᵀ C_i x under the models of strength k, one for each slack."""
+    """Write xᵀθ_i and xᵀ C_i x / σ² of every arm, (slacks, c, m), under the models of the chosen strengths."""
 
 
 @generic
-def write_around(solver: Any, shared: Shared, neighbours: Neighbourhood) -> None:
-    """Fill `shared.around`, once for all slacks."""
+def write_around(solver: Any, tau: Floats, neighbours: Neighbourhood, around: Floats) -> None:
+    """Write `Tied.around` at every strength, (c, d, d)."""
 
 
 @generic
-def write_moments(
-    solver: Any, user: int, model: int, rho: float, shared: Shared, neighbours: Neighbourhood, moments: Moments
+def add_graph_model(
+    solver: Any, user: int, model: int, rho: float, share: Share, tied: Tied, neighbours: Neighbourhood, mixture: Moments
 ) -> None:
-    """Write mean and covariance / σ² of the user's vector under one model."""
+    """Add one model to the mixture: its mean; its covariance to the mixture or to `tied`, for all of them at once."""
 
 
 @generic
@@ -108,7 +135,7 @@ def discount(solver: Any, seen: Observations, user: int, keep: float) -> None:
     """Follow the statistics of a user, which `seen` has already multiplied by `keep`."""
 
 
-GENERIC = {kernel.__name__: kernel for kernel in (average_neighbours, predict, write_around, write_moments, learn, discount)}
+GENERIC = {kernel.__name__: kernel for kernel in (average_neighbours, predict, write_around, add_graph_model, learn, discount)}
 
 
 def register(solver: type, *kernels: Callable[..., None]) -> None:

@@ -19,9 +19,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ...compute.arrays import Floats, Ints
-from ...compute.compiler import compiled_apart
-from ...compute.linalg import follow_gram, invert_positive, multiply
-from .graph_models import Moments, Shared, sandwich
+from ...compute.compiler import compiled, compiled_apart
+from ...compute.linalg import dot, follow_gram, invert_positive, multiply
+from ...compute.shifted import symmetric_form
+from .graph_models import Moments, Share, Shown, Tied, add_matrix, add_tied_mean
 
 
 class Hierarchy(NamedTuple):
@@ -48,14 +49,26 @@ def hierarchy(strengths: Floats, dim: int, looseness: float) -> Hierarchy:
     )
 
 
+@compiled
+def add_common_model(state: Hierarchy, k: int, share: Share, tied: Tied, mixture: Moments) -> None:
+    """Add the mean of θ_i at strength k to the mixture, and its covariance to `tied`."""
+    tau = tied.tau
+    add_tied_mean(tied, share.weight, tau, state.mean[k], mixture)
+    tied.spread[0] += share.spread
+    add_matrix(share.spread * tau * tau, state.inverse[k], tied.inner)
+
+
 @compiled_apart
-def write_common_moments(state: Hierarchy, k: int, shared: Shared, moments: Moments) -> None:
-    """Write mean and covariance / σ² of θ_i at strength k."""
-    tau, mean = shared.tau, moments.mean
-    multiply(shared.inverse, state.mean[k], mean)
-    for i in range(mean.shape[0]):
-        mean[i] = shared.own[i] + tau * mean[i]
-    sandwich(shared.inverse, state.inverse[k], tau * tau, moments.covariance)
+def predict_common(state: Hierarchy, wanted: Floats, shown: Shown, mean: Floats, variance: Floats) -> None:
+    """Write the mean of xᵀθ_i and its variance / σ² for every arm, (c, m), where `wanted`, (c,), is positive."""
+    many = shown.x.shape[0]
+    for c in range(shown.chosen.shape[0]):
+        if wanted[c] > 0.0:
+            k, tau, own = shown.chosen[c], shown.tau[c], shown.solved[c, many]
+            for r in range(many):
+                x, z = shown.x[r], shown.solved[c, r]
+                mean[c, r] = dot(x, own) + tau * dot(z, state.mean[k])
+                variance[c, r] = dot(x, z) + tau * tau * max(0.0, symmetric_form(state.inverse[k], z))
 
 
 @compiled_apart

@@ -9,12 +9,12 @@ import numpy as np
 from scipy import sparse
 
 from ...compute.arrays import Floats, Indices, Ints
-from ...compute.compiler import compiled
+from ...compute.compiler import compiled, compiled_apart
 from ...compute.linalg import CANCELLATION, dot, invert_positive, quadratic_form
 from ...compute.observations import Observations
 from ...graph import UserGraph
 from ...solvers.dense import Dense, component_inverse, dense, marginal, observe_dense, rebuild
-from .graph_models import Moments, Neighbourhood, Shared, Shown, register
+from .graph_models import Moments, Neighbourhood, Share, Shown, Tied, add_matrix, add_mean, register
 
 
 class Joint(NamedTuple):
@@ -79,38 +79,38 @@ def dense_of(solver: Joint, model: int) -> Dense:
     )
 
 
-@compiled
+@compiled_apart
 def average_neighbours(solver: Joint, seen: Observations, user: int, wanted: Floats, neighbours: Neighbourhood) -> None:
     """Nothing to do: the joint inverse contains the neighbours."""
 
 
-@compiled
+@compiled_apart
 def predict(
-    solver: Joint, user: int, k: int, rho: Floats, shown: Shown, neighbours: Neighbourhood, mean: Floats, growth: Floats
+    solver: Joint, user: int, rho: Floats, shown: Shown, neighbours: Neighbourhood, mean: Floats, variance: Floats
 ) -> None:
-    """Write xᵀθ_i and the growth 1 + xᵀ C_i x for every slack."""
+    """Write xᵀθ_i and xᵀ C_i x / σ², with C_i a block of the joint posterior."""
     n_strengths = solver.theta.shape[0] // rho.shape[0]
     for slack in range(rho.shape[0]):
-        model = slack * n_strengths + k
-        mean[slack] = dot(shown.x, solver.theta[model, user])
-        growth[slack] = 1.0 + max(0.0, quadratic_form(marginal(dense_of(solver, model), user), shown.x))
+        for c in range(shown.chosen.shape[0]):
+            model = slack * n_strengths + shown.chosen[c]
+            block = marginal(dense_of(solver, model), user)
+            for r in range(shown.x.shape[0]):
+                mean[slack, c, r] = dot(shown.x[r], solver.theta[model, user])
+                variance[slack, c, r] = max(0.0, quadratic_form(block, shown.x[r]))
 
 
-@compiled
-def write_around(solver: Joint, shared: Shared, neighbours: Neighbourhood) -> None:
+@compiled_apart
+def write_around(solver: Joint, tau: Floats, neighbours: Neighbourhood, around: Floats) -> None:
     """Nothing to do: the joint inverse contains the neighbours."""
 
 
 @compiled
-def write_moments(
-    solver: Joint, user: int, model: int, rho: float, shared: Shared, neighbours: Neighbourhood, moments: Moments
+def add_graph_model(
+    solver: Joint, user: int, model: int, rho: float, share: Share, tied: Tied, neighbours: Neighbourhood, mixture: Moments
 ) -> None:
-    """Write mean and covariance / σ² of the user: a block of the joint posterior."""
-    block = marginal(dense_of(solver, model), user)
-    for i in range(block.shape[0]):
-        moments.mean[i] = solver.theta[model, user, i]
-        for j in range(block.shape[0]):
-            moments.covariance[i, j] = block[i, j]
+    """Add mean and covariance of the user: a block of the joint posterior."""
+    add_mean(share.weight, solver.theta[model, user], mixture)
+    add_matrix(share.spread, marginal(dense_of(solver, model), user), mixture.covariance)
 
 
 @compiled
@@ -205,4 +205,4 @@ def solve_means(solver: Dense, seen: Observations, c: int) -> None:
             solver.theta[users[place], k] = dot(inverse[place * dim + k], target) / solver.scale[users[place]]
 
 
-register(Joint, average_neighbours, predict, write_around, write_moments, learn, discount)
+register(Joint, average_neighbours, predict, write_around, add_graph_model, learn, discount)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from math import exp, log, sqrt
-from typing import NamedTuple
 
 import numpy as np
 
 from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled, compiled_apart
-from ...compute.linalg import cholesky, dot, invert_positive, multiply, quadratic_form, solve_cholesky
+from ...compute.linalg import dot, invert_positive, multiply
 from ...compute.observations import record
+from ...compute.shifted import solve_shifted
 from ..core.item_effects import ItemEffects, has_effects, observe_item
 from ..core.kernels import register
 from .evidence import (
@@ -26,39 +26,31 @@ from .evidence import (
     write_log_evidence,
     write_weights,
 )
-from .graph_models import Neighbourhood, Shown, average_neighbours, discount, empty_neighbourhood, learn, predict
+from .graph_models import Neighbourhood, Shown, average_neighbours, discount, empty_neighbourhood, learn
 from .hierarchy import observe_hierarchy, replace_user
-from .mixture import AdaptiveState, sample_items, score_items
+from .mixture import AdaptiveState, Predictions, predict_all, sample_items, score_items
 from .trials import count_trial, second_turn, share_without, turn_of
 
 LEVELS = (0.5, 0.9, 0.99)
 QUANTILES = (0.6744897501960817, 1.6448536269514722, 2.5758293035489004)  # of |N(0, 1)|, at these levels
+SHOWN, OWN, AROUND = range(3)  # rows of what is solved at each strength; the last is the first of one for each slack
 LARGEST_LOSS = 4.0  # nats; the most that one round can count against the graph in a user's gain
 
 
-class OwnSolutions(NamedTuple):
-    """What a user's own data say at every strength τ, with V = A_i + τ I."""
-
-    factor: Floats  # (k, d, d), Cholesky factor of V
-    z: Floats  # (k, d), V⁻¹x for the features x of the observation
-    own: Floats  # (k, d), V⁻¹b
-
-
-class Predictions(NamedTuple):
-    """What every model expects of one reward."""
-
-    mean: Floats  # (kinds, k)
-    growth: Floats  # (kinds, k), variance / σ²
-
-
 @compiled
-def update_item(state: AdaptiveState, user: int, shown: Floats, item: int, reward: float) -> None:
+def update_item(state: AdaptiveState, user: int, features: Floats, item: int, reward: float) -> None:
     """Count the prediction errors of all models, then let all of them learn what is not the item's effect."""
-    dim, n_strengths = shown.shape[0], state.strength.shape[0]
-    neighbours = empty_neighbourhood(state.rho.shape[0] * n_strengths, dim)
+    dim, n_strengths, n_slacks = features.shape[0], state.strength.shape[0], state.rho.shape[0]
+    neighbours = empty_neighbourhood(n_slacks * n_strengths, dim)
     average_neighbours(state.solver, state.seen, user, np.ones(neighbours.theta.shape[0]), neighbours)
-    solved = OwnSolutions(np.empty((n_strengths, dim, dim)), np.empty((n_strengths, dim)), np.empty((n_strengths, dim)))
-    solve_own(state.strength, state.seen.gram[user], state.seen.bias[user], shown, solved)
+    chosen, rows = np.empty(n_strengths, np.int64), np.empty((1, dim))
+    for k in range(n_strengths):
+        chosen[k] = k
+    x = rows[0]
+    for i in range(dim):
+        x[i] = features[i]
+    shown = Shown(chosen, state.strength, rows, np.empty((n_strengths, AROUND + n_slacks, dim)))
+    solve_own(state.strength, state.seen.gram[user], state.seen.bias[user], x, neighbours.theta, shown.solved)
     fit, weight = np.empty_like(state.evidence.squares), np.empty_like(state.evidence.squares)
     write_log_evidence(state.evidence, fit)
     write_weights(state.evidence, state.evidence.usable, fit, state.best_only, weight)
@@ -67,47 +59,57 @@ def update_item(state: AdaptiveState, user: int, shown: Floats, item: int, rewar
         count_trial(state.trials, turn < share_without(state.trials, noise), reward)
     if state.item_trials.enabled and turn < 1.0 and item >= 0 and has_effects(state.items):
         count_trial(state.item_trials, second_turn(turn) < share_without(state.item_trials, noise), reward)
-    predictions = Predictions(np.zeros_like(weight), np.ones_like(weight))
-    predict_all(state, user, shown, neighbours, solved, predictions)
-    x = shown
+    shape = (weight.shape[0], n_strengths, 1)
+    predictions = Predictions(np.zeros(shape), np.zeros(shape))
+    predict_kept(state, user, shown, neighbours, predictions)
     if state.items.enabled and item >= 0:
         root, effect = split_reward(state.items, item, user, reward, weight, predictions)
-        x, reward = root * shown, root * (reward - effect)
-        rescale(root, solved, predictions)
+        reward = root * (reward - effect)
+        rescale(root, x, shown.solved, predictions)
     count_round(state, user, reward, fit, weight, predictions)
     if state.keep < 1.0 and state.seen.visits[user] > 0:
         discount_user(state, user)
-        solve_own(state.strength, state.seen.gram[user], state.seen.bias[user], x, solved)
+        solve_own(state.strength, state.seen.gram[user], state.seen.bias[user], x, neighbours.theta, shown.solved)
     record(state.seen, user, x, reward)
     state.common.updates[0] += 1
-    theta = np.empty(dim)
     for k in range(n_strengths):
-        tau, z, own, q = state.strength[k], solved.z[k], solved.own[k], 1.0 + dot(x, solved.z[k])
+        tau, z, own = state.strength[k], shown.solved[k, SHOWN], shown.solved[k, OWN]
+        q = 1.0 + dot(x, z)
         if state.common.mean.shape[0] > 0:
             observe_hierarchy(state.common, k, tau, z, q, reward - dot(x, own))
-        for slack in range(state.rho.shape[0]):
-            model = slack * n_strengths + k
-            for i in range(dim):
-                theta[i] = neighbours.theta[model, i]
-            solve_cholesky(solved.factor[k], theta)
+        for slack in range(n_slacks):
+            theta = shown.solved[k, AROUND + slack]
             for i in range(dim):  # V⁻¹(b + τ ρ Σ_j P_ij θ_j), and then with the new observation, by rank one
                 theta[i] = own[i] + tau * state.rho[slack] * theta[i]
             surprise = (reward - dot(x, theta)) / q
             for i in range(dim):
                 theta[i] += surprise * z[i]
-            learn(state.solver, state.seen, user, model, x, reward, theta)
+            learn(state.solver, state.seen, user, slack * n_strengths + k, x, reward, theta)
     state.rounds[0] += 1
 
 
 @compiled_apart
-def solve_own(strength: Floats, gram: Floats, bias: Floats, x: Floats, solved: OwnSolutions) -> None:
-    """Write, for every strength, the Cholesky factor of V = A_i + τ I, V⁻¹x and V⁻¹b."""
-    for k in range(strength.shape[0]):
-        cholesky(gram, strength[k], solved.factor[k])
+def solve_own(strength: Floats, gram: Floats, bias: Floats, x: Floats, around: Floats, solved: Floats) -> None:
+    """Write, for every strength, V⁻¹x, V⁻¹b and V⁻¹ Σ_j P_ij θ_j of every slack, with V = A_i + τ I.
+
+    `around` has the neighbours' means, of all strengths for the first slack, then for the next.
+    """
+    n_strengths = strength.shape[0]
+    for k in range(n_strengths):
         for i in range(x.shape[0]):
-            solved.z[k, i], solved.own[k, i] = x[i], bias[i]
-        solve_cholesky(solved.factor[k], solved.z[k])
-        solve_cholesky(solved.factor[k], solved.own[k])
+            solved[k, SHOWN, i], solved[k, OWN, i] = x[i], bias[i]
+            for slack in range(solved.shape[1] - AROUND):
+                solved[k, AROUND + slack, i] = around[slack * n_strengths + k, i]
+    solve_shifted(gram, strength, solved)
+
+
+@compiled_apart
+def predict_kept(state: AdaptiveState, user: int, shown: Shown, neighbours: Neighbourhood, predictions: Predictions) -> None:
+    """Write what every model expects of the reward; models with a common vector only if there are any."""
+    wanted = np.ones((predictions.mean.shape[0], predictions.mean.shape[1]))
+    if state.common.mean.shape[0] == 0:
+        wanted[EVERYONE] = 0.0
+    predict_all(state, user, wanted, shown, neighbours, predictions)
 
 
 @compiled_apart
@@ -119,24 +121,25 @@ def split_reward(
     q is averaged, rather than the variances of the models over that of the noise: a bad model takes its errors for noise, and
     would leave to the item what the user's vector has not learned yet.
     """
-    mean, q = 0.0, 0.0
+    mean, q = 0.0, 1.0
     for kind in range(weight.shape[0]):
         for k in range(weight.shape[1]):
-            mean += weight[kind, k] * predictions.mean[kind, k]
-            q += weight[kind, k] * predictions.growth[kind, k]
+            mean += weight[kind, k] * predictions.mean[kind, k, 0]
+            q += weight[kind, k] * predictions.variance[kind, k, 0]
     return observe_item(items, item, user, reward - mean, q)
 
 
 @compiled
-def rescale(root: float, solved: OwnSolutions, predictions: Predictions) -> None:
-    """What V⁻¹x and the predictions are for √w x in place of x, with `root` = √w."""
-    for k in range(solved.z.shape[0]):
-        for i in range(solved.z.shape[1]):
-            solved.z[k, i] *= root
+def rescale(root: float, x: Floats, solved: Floats, predictions: Predictions) -> None:
+    """Replace x by √w x, with `root` = √w, in the features, in V⁻¹x and in the predictions."""
+    for i in range(x.shape[0]):
+        x[i] *= root
+        for k in range(solved.shape[0]):
+            solved[k, SHOWN, i] *= root
     for kind in range(predictions.mean.shape[0]):
         for k in range(predictions.mean.shape[1]):
-            predictions.mean[kind, k] *= root
-            predictions.growth[kind, k] = 1.0 + root * root * (predictions.growth[kind, k] - 1.0)
+            predictions.mean[kind, k, 0] *= root
+            predictions.variance[kind, k, 0] *= root * root
 
 
 @compiled_apart
@@ -148,29 +151,13 @@ def count_round(state: AdaptiveState, user: int, reward: float, fit: Floats, wei
     fade_evidence(state.evidence)
     for kind in range(weight.shape[0]):
         for k in range(weight.shape[1]):
-            count_error(state.evidence, kind, k, reward - predictions.mean[kind, k], predictions.growth[kind, k])
+            error, growth = reward - predictions.mean[kind, k, 0], 1.0 + predictions.variance[kind, k, 0]
+            count_error(state.evidence, kind, k, error, growth)
     # While the noise level is hardly known, one error can shift the evidence of all earlier rounds.
     # Cap the loss, so that an early shift is not attributed to one user.
     after = log_evidence(state.evidence, *with_graph) - log_evidence(state.evidence, *single)
     state.gain[user] += max(after - before, -LARGEST_LOSS)
     record_trail(state.trail, state.rounds[0] + 1, state.strength, weight)
-
-
-@compiled_apart
-def predict_all(
-    state: AdaptiveState, user: int, x: Floats, neighbours: Neighbourhood, solved: OwnSolutions, predictions: Predictions
-) -> None:
-    """Write what every model expects of the reward of x."""
-    mean, growth = predictions.mean, predictions.growth
-    for k in range(state.strength.shape[0]):
-        tau, z, own = state.strength[k], solved.z[k], solved.own[k]
-        mean[ALONE, k] = dot(x, own)
-        growth[ALONE, k] = 1.0 + dot(x, z)
-        if state.common.mean.shape[0] > 0:
-            mean[EVERYONE, k] = mean[ALONE, k] + tau * dot(z, state.common.mean[k])
-            growth[EVERYONE, k] = growth[ALONE, k] + tau * tau * max(0.0, quadratic_form(state.common.inverse[k], z))
-        shown = Shown(tau, x, z, own)
-        predict(state.solver, user, k, state.rho, shown, neighbours, mean[GRAPH:, k], growth[GRAPH:, k])
 
 
 @compiled
@@ -179,8 +166,8 @@ def count_coverage(evidence: Evidence, weight: Floats, predictions: Predictions,
     mean, square = 0.0, 0.0
     for kind in range(weight.shape[0]):
         for k in range(weight.shape[1]):
-            predicted = predictions.mean[kind, k]
-            variance = noise_variance(evidence, kind, k) * predictions.growth[kind, k]
+            predicted = predictions.mean[kind, k, 0]
+            variance = noise_variance(evidence, kind, k) * (1.0 + predictions.variance[kind, k, 0])
             mean += weight[kind, k] * predicted
             square += weight[kind, k] * (variance + predicted**2)
     deviation = abs(reward - mean) / sqrt(max(square - mean * mean, 1e-300))

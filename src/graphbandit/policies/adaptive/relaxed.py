@@ -22,12 +22,13 @@ import numpy as np
 
 from ...compute.adjacency import Links, link_rows, links_of
 from ...compute.arrays import Floats, Ints
-from ...compute.compiler import compiled
+from ...compute.compiler import compiled, compiled_apart
 from ...compute.growable import growable_zeros
-from ...compute.linalg import cholesky, dot, invert_positive, multiply, solve_lower
+from ...compute.linalg import dot, invert_positive, multiply
 from ...compute.observations import Observations
+from ...compute.shifted import invert_shifted, solve_shifted
 from ...graph import UserGraph
-from .graph_models import Moments, Neighbourhood, Shared, Shown, register, sandwich
+from .graph_models import Moments, Neighbourhood, Share, Shown, Tied, add_matrix, add_tied_mean, register
 
 
 class Relaxed(NamedTuple):
@@ -66,7 +67,7 @@ def relax_users(solver: Relaxed, seen: Observations, users: Ints, strength: Floa
             multiply(inverse, target, solver.theta[user, model])
 
 
-@compiled
+@compiled_apart
 def average_neighbours(solver: Relaxed, seen: Observations, user: int, wanted: Floats, neighbours: Neighbourhood) -> None:
     """One pass over the neighbours for all models, since each neighbour is a cache miss."""
     dim = neighbours.gram.shape[0]
@@ -84,43 +85,49 @@ def average_neighbours(solver: Relaxed, seen: Observations, user: int, wanted: F
                         neighbours.theta[model, i] += weight * solver.theta[other, model, i]
 
 
-@compiled
+@compiled_apart
 def predict(
-    solver: Relaxed, user: int, k: int, rho: Floats, shown: Shown, neighbours: Neighbourhood, mean: Floats, growth: Floats
+    solver: Relaxed, user: int, rho: Floats, shown: Shown, neighbours: Neighbourhood, mean: Floats, variance: Floats
 ) -> None:
-    """Write xᵀθ_i = xᵀV⁻¹b + τ ρ zᵀ Σ_j P_ij θ_j and 1 + xᵀ C_i x for every slack; z = V⁻¹x."""
-    tau, x, z = shown.tau, shown.x, shown.z
-    n_strengths = neighbours.theta.shape[0] // rho.shape[0]
-    factor, half = np.empty(neighbours.gram.shape), z.copy()
-    cholesky(neighbours.gram, tau, factor)
-    solve_lower(factor, half)
-    around = tau * tau * neighbours.return_probability[0] * dot(half, half)
-    alone, spread = dot(x, shown.own), 1.0 + dot(x, z)
-    for slack in range(rho.shape[0]):
-        mean[slack] = alone + tau * rho[slack] * dot(z, neighbours.theta[slack * n_strengths + k])
-        growth[slack] = spread + rho[slack] ** 2 * around
+    """Write xᵀθ_i = xᵀV⁻¹b + τ ρ zᵀ Σ_j P_ij θ_j and xᵀ C_i x / σ², with z = V⁻¹x."""
+    many, n_strengths = shown.x.shape[0], neighbours.theta.shape[0] // rho.shape[0]
+    around = np.empty((shown.tau.shape[0], many, shown.x.shape[1]))
+    for c in range(around.shape[0]):
+        for r in range(many):
+            for i in range(around.shape[2]):
+                around[c, r, i] = shown.solved[c, r, i]
+    solve_shifted(neighbours.gram, shown.tau, around)
+    for c in range(shown.tau.shape[0]):
+        tau, own = shown.tau[c], shown.solved[c, many]
+        for r in range(many):
+            x, z = shown.x[r], shown.solved[c, r]
+            alone, spread = dot(x, own), dot(x, z)
+            back = tau * tau * neighbours.return_probability[0] * max(0.0, dot(z, around[c, r]))
+            for slack in range(rho.shape[0]):
+                model = slack * n_strengths + shown.chosen[c]
+                mean[slack, c, r] = alone + tau * rho[slack] * dot(z, neighbours.theta[model])
+                variance[slack, c, r] = spread + rho[slack] ** 2 * back
+
+
+@compiled_apart
+def write_around(solver: Relaxed, tau: Floats, neighbours: Neighbourhood, around: Floats) -> None:
+    """Write Σ_j P_ij P_ji (Ā_i + τ I)⁻¹ at every strength."""
+    invert_shifted(neighbours.gram, tau, around)
+    for c in range(tau.shape[0]):
+        for i in range(around.shape[1]):
+            for j in range(around.shape[1]):
+                around[c, i, j] *= neighbours.return_probability[0]
 
 
 @compiled
-def write_around(solver: Relaxed, shared: Shared, neighbours: Neighbourhood) -> None:
-    """Write Σ_j P_ij P_ji (Ā_i + τ I)⁻¹."""
-    around = shared.around
-    invert_positive(neighbours.gram, shared.tau, around)
-    for i in range(around.shape[0]):
-        for j in range(around.shape[0]):
-            around[i, j] *= neighbours.return_probability[0]
-
-
-@compiled
-def write_moments(
-    solver: Relaxed, user: int, model: int, rho: float, shared: Shared, neighbours: Neighbourhood, moments: Moments
+def add_graph_model(
+    solver: Relaxed, user: int, model: int, rho: float, share: Share, tied: Tied, neighbours: Neighbourhood, mixture: Moments
 ) -> None:
-    """Write θ_i = V⁻¹b + τ ρ V⁻¹ Σ_j P_ij θ_j and its covariance / σ²."""
-    tau, mean = shared.tau, moments.mean
-    multiply(shared.inverse, neighbours.theta[model], mean)
-    for i in range(mean.shape[0]):
-        mean[i] = shared.own[i] + tau * rho * mean[i]
-    sandwich(shared.inverse, shared.around, tau * tau * rho * rho, moments.covariance)
+    """Add θ_i = V⁻¹b + τ ρ V⁻¹ Σ_j P_ij θ_j, and its covariance to `tied`."""
+    tau = tied.tau
+    add_tied_mean(tied, share.weight, tau * rho, neighbours.theta[model], mixture)
+    tied.spread[0] += share.spread
+    add_matrix(share.spread * tau * tau * rho * rho, tied.around, tied.inner)
 
 
 @compiled
@@ -135,4 +142,4 @@ def discount(solver: Relaxed, seen: Observations, user: int, keep: float) -> Non
     """Nothing to do: a mean is computed from the statistics when its user is served."""
 
 
-register(Relaxed, average_neighbours, predict, write_around, write_moments, learn, discount)
+register(Relaxed, average_neighbours, predict, write_around, add_graph_model, learn, discount)
