@@ -102,9 +102,10 @@ class AdaptiveGraphUCB(Policy):
     item_ridge : float, optional
         Pseudo-observations that an item earns nothing; learned by default.
     trials : bool
-        Whether rewards decide if `everyone` takes part: in some rounds the models without it
-        decide alone, more often the better that goes. Only where rewards are mostly noise to all
-        models; elsewhere evidence decides.
+        Whether rewards decide if `everyone` and the effects of items take part: in some rounds
+        decisions are made without them, more often the better that goes. Only where rewards are
+        mostly noise to all models; elsewhere evidence decides. For a single user there is nothing
+        to try.
     growing_bonus : bool
         False leaves the bonus at one deviation, as in 0.1.0: a little better in short runs, and
         linear regret in some long ones.
@@ -185,7 +186,7 @@ class AdaptiveGraphUCB(Policy):
             keep=keep,
             best_only=choice == "best",
             items=no_items(item_effects, item_ridge),
-            trials=no_trials(others, trials and 0.0 < others.sum() < evidence.usable.sum()),
+            trials=no_trials(others, trials and graph.n_users > 1 and 0.0 < others.sum() < evidence.usable.sum()),
             item_trials=no_trials(np.zeros(0), trials and item_effects and item_ridge is None),
         )
 
