@@ -1,6 +1,6 @@
 """How often verdicts are wrong: simulations in which the truth is known, as Markdown.
 
-python benchmarks/verdicts.py [--logs 100] [--boards 2000] [--parts diagnose leaderboard]
+python benchmarks/verdicts.py [--logs 40] [--gamma 2] [--boards 2000] [--parts diagnose leaderboard]
 
 `diagnose`: tastes unrelated to the graph (false positives) and smooth on it (power), judged with
 the first 3, 10, 20 and 40 shuffles of the same logs. `leaderboard`: boards of k policies whose
@@ -33,10 +33,10 @@ def share(hits: list[bool]) -> str:
     return f"{p:.1%} ({max(middle - half, 0):.1%} – {min(middle + half, 1):.1%})"
 
 
-def diagnosis(seed: int, related: bool) -> Diagnosis:
+def diagnosis(seed: int, related: bool, gamma: float) -> Diagnosis:
     """A log of users whose tastes are smooth on the graph, or on the graph with users shuffled."""
     rng, graph = np.random.default_rng(seed), graphs.watts_strogatz(USERS, 4, 0.1, seed=seed)
-    tastes = signals.smooth(graph, DIM, gamma=1, seed=seed)
+    tastes = signals.smooth(graph, DIM, gamma=gamma, seed=seed)
     if not related:
         tastes = tastes[rng.permutation(USERS)]
     user, features = rng.integers(USERS, size=ROWS), signals.unit_rows(rng.standard_normal((ROWS, DIM)))
@@ -57,12 +57,12 @@ RULES: dict[str, Callable[[Diagnosis], bool]] = {
 }
 
 
-def print_diagnose(logs: int) -> None:
+def print_diagnose(logs: int, gamma: float) -> None:
     """Shares of verdicts by number of shuffles; each log is learned once, with the most of them."""
-    print(f"## diagnose: {logs} logs of {ROWS} rounds, {USERS} users\n")
+    print(f"## diagnose: {logs} logs of {ROWS} rounds, {USERS} users, γ = {gamma:g}\n")
     print("| tastes | shuffles | " + " | ".join(RULES) + " |\n|---|---:|" + "---:|" * len(RULES))
     for related, name in ((False, "unrelated to the graph"), (True, "smooth on the graph")):
-        found = [diagnosis(seed, related) for seed in range(logs)]
+        found = [diagnosis(seed, related, gamma) for seed in range(logs)]
         for n in SHUFFLES:
             seen = [replace(one, shuffled=one.shuffled[:n]) for one in found]
             cells = [share([rule(one) for one in seen]) for rule in RULES.values()]
@@ -94,12 +94,13 @@ def print_leaderboard(boards: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--logs", type=int, default=100)
+    parser.add_argument("--logs", type=int, default=40)
+    parser.add_argument("--gamma", type=float, default=2.0, help="smoothness of tastes")
     parser.add_argument("--boards", type=int, default=2000)
     parser.add_argument("--parts", nargs="+", choices=["diagnose", "leaderboard"], default=["diagnose", "leaderboard"])
     options = parser.parse_args()
     if "diagnose" in options.parts:
-        print_diagnose(options.logs)
+        print_diagnose(options.logs, options.gamma)
     if "leaderboard" in options.parts:
         print_leaderboard(options.boards)
 

@@ -36,16 +36,20 @@ def shuffle_test(value: float, shuffled: Floats) -> ShuffleTest:
 
     If who is joined to whom does not matter, the graph and its n shuffles are exchangeable, so
     p = (1 + number of shuffles at least as good) / (1 + n) is at most `LEVEL` with probability
-    `LEVEL`, whatever the distribution. With fewer than `ENOUGH_SHUFFLES` no rank is so small. Then
-    the shuffles, of mean m and standard deviation s, are taken as normal, and
-    (value − m) / (s √(1 + 1/n)) has Student's t distribution with n − 1 degrees of freedom.
+    `LEVEL`, whatever the distribution. Ranks are taken among the first 19, 39, 59, … shuffles: with
+    30 only the best rank has p ≤ 5 %, which chance reaches in 3 %, and power would fall.
+
+    With fewer than `ENOUGH_SHUFFLES` no rank is so small. Then the shuffles, of mean m and standard
+    deviation s, are taken as normal, and (value − m) / (s √(1 + 1/n)) has Student's t distribution
+    with n − 1 degrees of freedom.
 
     >>> shuffle_test(9.0, np.arange(19.0))
     ShuffleTest(p=0.55, basis='rank')
     """
     n = len(shuffled)
     if n == 1 or n >= ENOUGH_SHUFFLES:
-        rank = (1 + int((shuffled >= value - TIE).sum())) / (1 + n)
+        used = n if n == 1 else n - (n + 1) % (ENOUGH_SHUFFLES + 1)
+        rank = (1 + int((shuffled[:used] >= value - TIE).sum())) / (1 + used)
         return ShuffleTest(rank, "none" if n == 1 else "rank")
     from scipy.special import stdtr  # slow to import
 

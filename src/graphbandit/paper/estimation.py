@@ -15,7 +15,7 @@ from .figure_parts import Data, Figure, ReproduceSettings
 from .measure import ALPHA, RIDGE, checkpoints, over_runs, random_rounds
 
 ESTIMATORS = {"Eq. 5": "GraphUCB", "Lemma 1": "GraphUCB-Local", "ridge": "LinUCB"}
-MOST = 0.9  # of checkpoints: to be better at more than these is to converge faster
+NEARLY_ALL = 0.9  # of checkpoints: to be better at more than these is to converge faster
 
 
 def approximation_run(seed: int, settings: ReproduceSettings, rounds: Any) -> Floats:
@@ -69,7 +69,7 @@ def claims_approximation(data: Data) -> list[Claim]:
         more = errors[name] - errors["ridge"]
         found = [below(more[:, k], comparisons=count) for k in range(count)]
         better, worse = (float(np.mean([one == side for one in found])) for side in ("holds", "does not hold"))
-        verdict: Verdict = "holds" if better > MOST else "does not hold" if worse >= 1 - MOST else "undecided"
+        verdict: Verdict = "holds" if better > NEARLY_ALL else "does not hold" if worse >= 1 - NEARLY_ALL else "undecided"
         evidence = {
             "share of checkpoints at which it is below ridge": round(better, 3),
             "and above": round(worse, 3),
