@@ -66,11 +66,11 @@ def test_a_missing_file(tmp_path: Path) -> None:
 
 def test_command(files: tuple[Path, Path], tmp_path: Path) -> None:
     out = tmp_path / "deep" / "out"
-    words = ["diagnose", str(files[0]), "--graph", str(files[1]), "--seed", "1"]
+    words = ["diagnose", str(files[0]), "--graph", str(files[1]), "--seed", "1", "--shuffles", "3"]
     done = CliRunner().invoke(app, [*words, "--out", str(out)])
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith("Your graph helps: after 700 rounds") and "2800/2800" in done.stderr
-    for text in ("with the graph", "shuffled, 3 of 3", "without: everyone alone", "what decisions relied on", "misled"):
+    for text in ("with the graph", "shuffled, median of 3", "without: everyone alone", "what decisions relied on", "misled"):
         assert text in done.stdout, text
     assert sorted(path.name for path in out.iterdir()) == ["diagnosis.json", "diagnosis.png"]
     assert (out / "diagnosis.png").read_bytes().startswith(b"\x89PNG")
@@ -80,6 +80,7 @@ def test_command(files: tuple[Path, Path], tmp_path: Path) -> None:
     assert table["verdict"] == "helps" and table["users"] == N and table["edges"] == RING.n_edges
     assert table["curves"]["difference"][-1] == table["report"]["difference"]
     assert len(table["shuffled"]["difference"]) == 3
+    assert table["shuffled"]["p"] < 0.05 and table["shuffled"]["basis"] == "t"
 
 
 def test_interrupted(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

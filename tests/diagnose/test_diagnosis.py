@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from functools import cache
 from pathlib import Path
@@ -14,15 +15,18 @@ from graphbandit import AdaptiveGraphUCB, graphs
 from graphbandit.diagnose import Diagnosis, RewardLog, as_text, diagnose, learn_log, read_edges, read_log
 from graphbandit.diagnose.diagnosis import strengths
 from graphbandit.diagnose.diagnosis_output import picture, write_diagnosis
+from graphbandit.diagnose.shuffle_test import shuffle_test
 from graphbandit.policies.adaptive.evidence import KINDS
 from graphbandit.policies.adaptive.graph_report import times
 from graphbandit.storage.tables import write_table
 from made_up_logs import DIM, RING, N, edge_columns, log_columns, made
 
+COUNTS = (3, 10, 20, 30, 40)  # of shuffles
+
 
 @cache
 def diagnosed(kind: str) -> Diagnosis:
-    return diagnose(made(kind, 2500 if kind == "one against" else 1500), RING)
+    return diagnose(made(kind, 2500 if kind == "one against" else 1500), RING, shuffles=4)
 
 
 def test_smooth_users() -> None:
@@ -38,7 +42,7 @@ def test_smooth_users() -> None:
 def test_unrelated_users() -> None:
     found = diagnosed("unrelated")
     assert found.verdict == "hurts" and found.report.verdict == "hurts" and not found.beats_shuffled
-    assert "Your graph hurts" in str(found) and "no better with it than with its users shuffled" in str(found)
+    assert "Your graph hurts" in str(found) and "not clearly better with it than with its users shuffled" in str(found)
     assert "as likely without it as with it" in str(found.report)
 
 
@@ -141,8 +145,14 @@ def made_up(curves: list[float], difference: float) -> Diagnosis:
     ("difference", "shuffled", "verdict"),
     [
         (50.0, [5.0, 9.0, 7.0], "helps"),
-        (50.0, [47.5, 40.0, 45.0], "no better than shuffled"),  # by less than 3 nats
-        (50.0, [10.0, 44.0, 20.0], "no better than shuffled"),  # by less than shuffles differ
+        (50.0, [47.5, 40.0, 45.0], "no better than shuffled"),  # by less than their spread allows
+        (50.0, [10.0, 44.0, 20.0], "no better than shuffled"),
+        (50.0, [48.0] * 19, "no better than shuffled"),  # by less than 3 nats
+        (50.0, [5.0, 44.0], "no better than shuffled"),  # two shuffles say little about their spread
+        (50.0, [5.0], "too few shuffles"),  # one says nothing
+        (50.0, [*range(20, 38), 49.0], "helps"),  # the best of 19, by however little
+        (50.0, [*range(20, 38), 51.0], "no better than shuffled"),  # the second of 19: p = 0.1
+        (50.0, [51.0, *range(1, 40)], "helps"),  # the second of 39: p = 2 / 40
         (2.9, [-40.0, -40.0, -40.0], "no difference"),
         (-3.1, [-40.0, -40.0, -40.0], "hurts"),
     ],
@@ -153,6 +163,33 @@ def test_verdicts(difference: float, shuffled: list[float], verdict: str) -> Non
     assert ("no more than a shuffled one" in str(found)) == (verdict == "no better than shuffled")
     assert ("It does say something" in str(found)) == (difference < 3)
     assert len(picture(found)) > 10_000
+
+
+def test_more_shuffles_do_not_make_the_test_weaker() -> None:
+    """Shuffles that are standard normal; a graph that is 3 standard deviations better, and one
+    that is not.
+    """
+    rng = np.random.default_rng(0)
+    shuffled, chance = rng.standard_normal((2000, 40)), rng.standard_normal(2000)
+    passed = {n: np.array([shuffle_test(v + 3, s[:n]).passes for v, s in zip(chance, shuffled, strict=True)]) for n in COUNTS}
+    power = [passed[n].mean() for n in COUNTS]
+    assert power == sorted(power) and power[0] > 0.3 and power[-1] > 0.85, power
+    for n in COUNTS:
+        by_chance = np.mean([shuffle_test(v, s[:n]).passes for v, s in zip(chance, shuffled, strict=True)])
+        assert 0.03 < by_chance < 0.065, (n, by_chance)
+
+
+def test_equal_graphs_tie() -> None:
+    """A shuffle may rebuild the graph; its evidence then differs by rounding only."""
+    assert shuffle_test(5.0, np.full(19, 5.0 - 1e-9)) == (1.0, "rank") and not shuffle_test(5.0, np.full(3, 5.0)).passes
+
+
+def test_power_on_logs_does_not_fall_with_shuffles() -> None:
+    """With the first 10 and with all 19 shuffles of the same log of 200 rounds."""
+    found = diagnose(made("smooth", 200), RING)
+    few = dataclasses.replace(found, shuffled=found.shuffled[:10])
+    assert found.verdict == few.verdict == "helps"
+    assert (found.shuffle_test.basis, few.shuffle_test.basis) == ("rank", "t") and found.shuffle_test.p == 0.05
 
 
 @pytest.fixture

@@ -26,8 +26,9 @@ from graphbandit.leaderboard import GRIDS, WORLDS, LeaderboardSettings, board, l
 from graphbandit.leaderboard.board import Board, Cell, available, measure, smaller, state_bytes
 from graphbandit.leaderboard.board_files import write
 from graphbandit.leaderboard.board_page import render
-from graphbandit.leaderboard.board_tables import markdown, ranks, summary
+from graphbandit.leaderboard.board_tables import markdown, summary
 from graphbandit.leaderboard.grids import CHOSEN, LARGEST_GRID, Grid, usual_grid
+from graphbandit.leaderboard.significance import level_with_best, mean_rank_intervals, ranks
 from graphbandit.policies import POLICIES
 from made_up import LAYOUTS
 
@@ -137,9 +138,32 @@ def test_block_clusters_grow_with_the_users() -> None:
 
 
 def test_ranks() -> None:
-    assert ranks([30.0, 10.0, 20.0]) == [3, 1, 2]
-    assert ranks([1.0, 1.0, 5.0, 1.0]) == [2, 2, 4, 2]
-    assert ranks([]) == []
+    assert ranks([30.0, 10.0, 20.0]).tolist() == [3, 1, 2]
+    assert ranks([1.0, 1.0, 5.0, 1.0]).tolist() == [2, 2, 4, 2]
+    assert ranks([]).tolist() == []
+
+
+def test_equal_policies_are_level_on_nearly_all_boards() -> None:
+    """22 policies, equal in truth, 10 seeds; what a seed adds to all policies does not matter."""
+    rng = np.random.default_rng(0)
+    boards = [rng.standard_normal((22, 10)) + 5 * rng.standard_normal(10) for _ in range(300)]
+    assert np.mean([not all(level_with_best(board)) for board in boards]) <= 0.08
+
+
+def test_worse_policies_are_told_from_the_best() -> None:
+    rng = np.random.default_rng(1)
+    board = rng.standard_normal((22, 10)) + 5 * rng.standard_normal(10) + np.r_[0.0, 0.0, np.full(20, 6.0)][:, None]
+    assert level_with_best(board) == [True, True, *[False] * 20]
+    same = np.array([[1.0, 2.0], [1.0, 2.0], [3.0, 4.0]])  # no spread at all
+    assert level_with_best(same) == [True, True, False] and level_with_best(same[:, :1]) == [True] * 3
+
+
+def test_intervals_of_mean_ranks() -> None:
+    """Wide where policies are equal, a point where one always wins; one that did not run is last."""
+    rng = np.random.default_rng(2)
+    regret = rng.standard_normal((4, 10)) + np.array([-50.0, 0.0, 0.0, np.nan])[:, None]
+    ends = mean_rank_intervals([(regret, np.full(4, 4.0))] * 2)
+    assert ends[0].tolist() == [1, 1] and ends[3].tolist() == [4, 4] and ends[1].tolist() == ends[2].tolist() == [2, 3]
 
 
 def made_up(values: dict[tuple[str, str], list[float]], unfit: dict[tuple[str, str], str] | None = None) -> Board:
@@ -177,6 +201,7 @@ def test_ranks_and_mean_ranks_of_made_up_results() -> None:
         row["policy"]: (row["mean_rank"], row["ran"], row["worlds"], row["level_with_best"]) for row in content["policies"]
     }
     assert overall == {"a": (1.5, 2, 2, 1), "b": (2.5, 1, 2, 1), "c": (2.0, 2, 2, 1)}
+    assert {row["policy"]: row["mean_rank_interval"] for row in content["policies"]}["c"] == [2.0, 2.0]
     assert json.loads(json.dumps(content, allow_nan=False)) == content
 
 
@@ -184,7 +209,7 @@ def test_a_policy_that_does_not_fit_is_shown_with_its_reason() -> None:
     content = summary(BOARD)
     text, page = markdown(content), render(content)
     assert "| b | **2** | does not fit (1) |" in text and "1. Does not fit: it needs 18 GB" in text
-    assert "| b | 2.5 | 1 of 2 |" in text and "| a | 1.5 | 2 of 2 |" in text
+    assert "| b | 2.5 | 2.0 – 2.5 | 1 of 2 |" in text and "| a | 1.5 | 1.5 – 2.0 | 2 of 2 |" in text
     assert "does not fit: it needs 18 GB of &lt;memory&gt;." in page and 'href="#note-1"' in page and 'id="note-1"' in page
     assert "netflix: get it" in text and "get it" in page
 

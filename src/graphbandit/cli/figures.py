@@ -58,5 +58,7 @@ def reproduce(
     if as_json:
         typer.echo(json.dumps(claims_list(entries), ensure_ascii=False, default=float))
         return
-    verdicts = [claim.holds for entry in entries for claim in entry.claims]
-    typer.echo(f"{sum(verdicts)} of {len(verdicts)} claims hold in these runs; the report is {out / 'index.html'}")
+    verdicts = [claim.verdict for entry in entries for claim in entry.claims]
+    held, undecided = verdicts.count("holds"), verdicts.count("undecided")
+    found = f"{held} of {len(verdicts)} claims hold in these runs, {undecided} are undecided"
+    typer.echo(f"{found}; the report is {out / 'index.html'}")

@@ -5,6 +5,7 @@ shuffled.
 |---|---|
 | `reward_log` | `RewardLog`; `read_log` reads one from a file, `learn_log` teaches it to a policy |
 | `diagnosis` | `diagnose` and the `Diagnosis` that it returns |
+| `shuffle_test` | the permutation test of a graph against its shuffles |
 | `diagnosis_output` | a diagnosis as text, as JSON and as a picture |
 """
 

@@ -18,8 +18,10 @@ from ..policies.adaptive.graph_report import CLEAR, Report, effective_strength, 
 from ..policies.adaptive.policy import ALPHAS
 from ..validate import POSITIVE, check, count, optional
 from .reward_log import RewardLog
+from .shuffle_test import ENOUGH_SHUFFLES, ShuffleTest, shuffle_test
 
 POINTS = 400  # of a curve
+Verdict = Literal["too few", "too few shuffles", "helps", "no better than shuffled", "no difference", "hurts"]
 Progress = Callable[[int, int], None]
 """`progress(rows done, rows in all)`; the log is learned once for the graph and once for every
 shuffle.
@@ -43,21 +45,29 @@ class Diagnosis:
 
     @property
     def over_shuffled(self) -> float:
-        """Log evidence with the graph minus that with the best shuffled one, in nats."""
-        return float(self.difference[-1] - self.shuffled[:, -1].max())
+        """Log evidence with the graph minus the median of the shuffled ones, in nats.
+
+        The median does not move away as shuffles are added, as the best of them would.
+        """
+        return float(self.difference[-1] - np.median(self.shuffled[:, -1]))
+
+    @property
+    def shuffle_test(self) -> ShuffleTest:
+        """The test of the graph against its shuffles, at a nominal level of 5 %."""
+        return shuffle_test(float(self.difference[-1]), self.shuffled[:, -1])
 
     @property
     def beats_shuffled(self) -> bool:
-        """Whether the graph is better by 3 nats, and by more than the shuffles differ among
-        themselves.
-        """
-        return self.over_shuffled > max(CLEAR, float(np.ptp(self.shuffled[:, -1])))
+        """Whether the graph passes the test, and is better than the median shuffle by 3 nats."""
+        return self.over_shuffled > CLEAR and self.shuffle_test.passes
 
     @property
-    def verdict(self) -> Literal["too few", "helps", "no better than shuffled", "no difference", "hurts"]:
+    def verdict(self) -> Verdict:
         """The verdict of the report; to help, a graph must also be better than shuffled ones."""
         verdict = self.report.verdict
-        return "no better than shuffled" if verdict == "helps" and not self.beats_shuffled else verdict
+        if verdict != "helps" or self.beats_shuffled:
+            return verdict
+        return "too few shuffles" if self.shuffle_test.basis == "none" else "no better than shuffled"
 
     def __str__(self) -> str:
         return f"{self.finding()} {self.report.details()}"
@@ -67,18 +77,24 @@ class Diagnosis:
         report, n = self.report, len(self.shuffled)
         if self.verdict == "too few":
             return report.finding()
-        after, control = f"after {report.rounds:,} rounds the rewards are", f"the best of {n} graphs with its users shuffled"
+        after, control = f"after {report.rounds:,} rounds the rewards are", f"the median of {n} graphs with its users shuffled"
         rate = f"{abs(report.per_round):.2g} nats a round"
         if self.verdict == "helps":
             return (
                 f"Your graph helps: {after} {times(report.difference)} as likely with it as without it ({rate}), "
-                f"and {times(self.over_shuffled)} as likely as with {control}: it matters who is joined to whom."
+                f"and {times(self.over_shuffled)} as likely as with {control} ({self.shuffle_test}): it matters who is joined "
+                "to whom."
+            )
+        if self.verdict == "too few shuffles":
+            return (
+                f"Your graph helps, but a shuffled one might help as much: {after} {times(report.difference)} as likely with "
+                f"it as without it ({rate}). One shuffle cannot tell; {ENOUGH_SHUFFLES} can."
             )
         if self.verdict == "no better than shuffled":
             return (
                 f"Your graph helps no more than a shuffled one: {after} {times(report.difference)} as likely with it as "
-                f"without it ({rate}), but so they are when its users are shuffled ({self._range()}). Users are alike; "
-                "who is joined to whom does not matter."
+                f"without it ({rate}), but so they are when its users are shuffled ({self._range()}; {self.shuffle_test}). "
+                "Users are alike; that it matters who is joined to whom is not shown."
             )
         how = (
             f"Your graph does not help: {after} about as likely with it as without it ({report.difference:+.1f} nats)"
@@ -93,8 +109,9 @@ class Diagnosis:
 
     def _shuffled_clause(self, control: str) -> str:
         if self.beats_shuffled:
-            return f". It does say something about who resembles whom, {times(self.over_shuffled)} more than {control}."
-        return f", and no better with it than with its users shuffled ({self._range()})."
+            lead = f"{times(self.over_shuffled)} more than {control} ({self.shuffle_test})"
+            return f". It does say something about who resembles whom, {lead}."
+        return f", and not clearly better with it than with its users shuffled ({self._range()}; {self.shuffle_test})."
 
     def _instead(self) -> str:
         alike = self.report.everyone - self.report.alone
@@ -118,6 +135,8 @@ class Diagnosis:
                 "per_round": [end / counted for end in ends],
                 "beaten_by": self.over_shuffled,
                 "beaten": self.beats_shuffled,
+                "p": self.shuffle_test.p,
+                "basis": self.shuffle_test.basis,
             },
             "curves": {
                 "round": self.rounds.tolist(),
@@ -133,7 +152,7 @@ def diagnose(
     graph: UserGraph,
     *,
     half_life: float | None = None,
-    shuffles: int = 3,
+    shuffles: int = ENOUGH_SHUFFLES,
     seed: int = 0,
     progress: Progress = lambda done, total: None,
 ) -> Diagnosis:
@@ -150,7 +169,9 @@ def diagnose(
     half_life : float, optional
         For tastes that drift, as in `AdaptiveGraphUCB`.
     shuffles : int
-        Number of shuffled graphs to compare with. Only users of the log change places: if their
+        Number of shuffled graphs to compare with. From 19 on, the verdict rests on the rank of the
+        graph among them, at a level of 5 %; with 2 to 18 on a t test that takes them as normal; one
+        is not enough for a verdict. Only users of the log change places: if their
         data were moved to users without any, the control would have less information than the
         graph.
     seed : int

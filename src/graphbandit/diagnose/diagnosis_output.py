@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..compute.arrays import Floats
 from ..policies.adaptive.graph_report import CLEAR
 from ..storage.atomic import write_bytes, write_text
 from .diagnosis import Diagnosis
@@ -25,7 +26,7 @@ def as_text(diagnosis: Diagnosis) -> str:
     counted = max(report.counted, 1.0)
     rows = [
         ("with the graph", report.with_graph),
-        *((f"shuffled, {k + 1} of {len(ends)}", report.without + end) for k, end in enumerate(ends)),
+        *((f"shuffled, {name} of {len(ends)}", report.without + end) for name, end in _shuffled(ends)),
         ("without: everyone alike", report.everyone),
         ("without: everyone alone", report.alone),
     ]
@@ -41,6 +42,11 @@ def as_text(diagnosis: Diagnosis) -> str:
         lines.append(f"{at:>10,}{strength:>12.3g}{joined:>9.0%}{everyone:>10.0%}{alone:>8.0%}")
     lines += ["", "held-out rewards inside their predictive interval: " + _coverage(diagnosis), *_misled(diagnosis)]
     return "\n".join(lines)
+
+
+def _shuffled(ends: Floats) -> list[tuple[str, float]]:
+    summary = {"best": ends.max(), "median": np.median(ends), "worst": ends.min()}
+    return [(name, float(end)) for name, end in summary.items()]
 
 
 def _coverage(diagnosis: Diagnosis) -> str:
@@ -74,6 +80,7 @@ def write_diagnosis(diagnosis: Diagnosis, out: Path) -> str:
 TITLES = {
     "helps": "The graph helps: it matters who is joined to whom",
     "no better than shuffled": "The graph helps no more than a shuffled one: users are alike",
+    "too few shuffles": "The graph helps; whether more than a shuffled one takes more shuffles",
     "no difference": "The graph makes no difference",
     "hurts": "The graph hurts: rewards are better predicted without it",
     "too few": "Too early to say whether the graph helps",

@@ -59,7 +59,9 @@ def board_row(content: dict[str, Any], row: dict[str, Any]) -> str:
     ran = value(f"{row['ran']}/{row['worlds']}", row["ran"])
     if row["mean_rank"] is None:
         return f"<tr>{name}{value('–', 1e9)}{placed}{ran}{value('–', 0)}{value('–', 1e9)}{value('–', 1e15)}</tr>"
-    mean = f'<td class="mean" data-value="{row["mean_rank"]}"><b>{row["mean_rank"]:.1f}</b></td>'
+    low, high = row["mean_rank_interval"]
+    tip = f"95 % interval {low:.1f} to {high:.1f}"
+    mean = f'<td class="mean" data-value="{row["mean_rank"]}" title="{tip}"><b>{row["mean_rank"]:.1f}</b></td>'
     level = value(row["level_with_best"], row["level_with_best"])
     cost = value(f"{row['micros']:.1f}", row["micros"]) + value(memory_range(row["bytes"]), row["bytes"][1])
     return f"<tr>{name}{mean}{placed}{ran}{level}{cost}</tr>"
@@ -152,7 +154,8 @@ def about(content: dict[str, Any]) -> str:
     """Table rows on seeds, intervals, versions and date."""
     rows = {
         "seeds": f"0 to {len(content['seeds']) - 1} reported, from 10000 on for tuning only",
-        "intervals": "95 %, Student's t over seeds; level with the best: the paired interval of the difference contains 0",
+        "intervals": "95 %, Student's t over seeds; of mean ranks, bootstrap over seeds, not over worlds",
+        "level with the best": "not worse by t tests paired over seeds, Holm's adjustment for all pairs of policies, 5 %",
         "µs a round": "median over seeds of the time of a run, drawing its rounds included: that of random is mostly this",
         "memory": "arrays of the policy's state; it does not grow with rounds",
         "versions": ", ".join(f"{name} {number}" for name, number in content["versions"].items())

@@ -14,6 +14,7 @@ from ..experiments.kept_runs import versions
 from ..experiments.result import interval
 from ..experiments.tune import TUNING_SEEDS, describe
 from .board import Board, Cell
+from .significance import level_with_best, mean_rank_intervals, ranks
 from .worlds import World
 
 
@@ -21,8 +22,10 @@ def summary(board: Board) -> dict[str, Any]:
     """The content of `leaderboard.json`."""
     entries = {world.name: world_entries(board, world) for world in board.worlds}
     names = list(dict.fromkeys(policy for policy, _ in board.cells))
+    ends = rank_intervals(board, names)
     policies = [
-        overall(name, [entry for rows in entries.values() for entry in rows if entry["policy"] == name]) for name in names
+        overall(name, [entry for rows in entries.values() for entry in rows if entry["policy"] == name], ends.get(name, []))
+        for name in names
     ]
     policies.sort(key=lambda row: (row["mean_rank"] is None, row["mean_rank"]))
     return {
@@ -54,11 +57,11 @@ def world_entries(board: Board, world: World) -> list[dict[str, Any]]:
     """The policies of one world, best first; those that could not run share the last places."""
     cells = [cell for (_, name), cell in board.cells.items() if name == world.name]
     ran = [cell for cell in cells if not cell.reason]
-    placed = ranks([float(cell.regret.mean()) for cell in ran])
-    best = min(ran, key=lambda cell: float(cell.regret.mean()), default=None)
-    rows = [entry(cell, world) | {"rank": rank, "level": level(cell, best)} for cell, rank in zip(ran, placed, strict=True)]
+    placed = ranks([float(cell.regret.mean()) for cell in ran]).tolist()
+    level = level_with_best(np.array([cell.regret for cell in ran])) if ran else []
+    rows = [entry(cell, world) | {"rank": placed[k], "level": level[k]} for k, cell in enumerate(ran)]
     rows.sort(key=lambda row: row["rank"])
-    last = (len(ran) + 1 + len(cells)) / 2
+    last = last_place(len(ran), len(cells))
     return rows + [{"policy": cell.policy, "does_not_fit": cell.reason, "counts_as": last} for cell in cells if cell.reason]
 
 
@@ -71,30 +74,30 @@ def entry(cell: Cell, world: World) -> dict[str, Any]:
     return {"policy": cell.policy, **shown, **measured}
 
 
-def ranks(values: list[float]) -> list[float]:
-    """1 for the least; equal values share the mean of their places.
-
-    >>> ranks([3.0, 1.0, 3.0])
-    [2.5, 1.0, 2.5]
-    """
-    return [sum(other < value for other in values) + (sum(other == value for other in values) + 1) / 2 for value in values]
+def last_place(ran: int, policies: int) -> float:
+    """The place that policies that could not run share."""
+    return (ran + 1 + policies) / 2
 
 
-def level(cell: Cell, best: Cell | None) -> bool:
-    """Whether the 95 % interval of the difference from the best, paired over seeds, contains 0."""
-    if best is None or cell is best:
-        return True
-    mean, half = interval(cell.regret - best.regret)
-    return bool(mean <= half)
+def rank_intervals(board: Board, names: list[str]) -> dict[str, list[float]]:
+    """Low and high end of the interval of every policy's mean rank."""
+    worlds, nothing = [], np.full(board.settings.seeds, np.nan)
+    for world in board.worlds:
+        cells = [board.cells[name, world.name] for name in names]
+        ran = sum(not cell.reason for cell in cells)
+        regret = np.array([nothing if cell.reason else cell.regret for cell in cells])
+        worlds.append((regret, np.full(len(names), last_place(ran, len(names)))))
+    return dict(zip(names, mean_rank_intervals(worlds).round(3).tolist(), strict=bool(worlds)))
 
 
-def overall(name: str, entries: list[dict[str, Any]]) -> dict[str, Any]:
+def overall(name: str, entries: list[dict[str, Any]], ends: list[float]) -> dict[str, Any]:
     """One policy over all worlds."""
     ran = [entry for entry in entries if "rank" in entry]
     places = [float(entry["rank"] if "rank" in entry else entry["counts_as"]) for entry in entries]
     return {
         "policy": name,
         "mean_rank": round(float(np.mean(places)), 3) if ran else None,
+        "mean_rank_interval": ends if ran else None,
         "ran": len(ran),
         "worlds": len(entries),
         "level_with_best": sum(entry["level"] for entry in ran),
@@ -129,20 +132,22 @@ def lead(content: dict[str, Any]) -> str:
     size = f"{len(content['policies'])} policies in {len(content['worlds'])} worlds, {len(content['seeds'])} seeds each"
     return (
         f"{size}, every policy "
-        f'tuned in every world on other seeds.{quick} Ranks: 1 is best; "level" counts the worlds where the difference from '
-        "the best is within its paired 95 % interval."
+        f'tuned in every world on other seeds.{quick} Ranks: 1 is best; "level" counts the worlds where the policy is not '
+        "shown to be worse than the best (paired t tests, Holm's adjustment for all pairs of policies, 5 %); mean ranks have "
+        "95 % bootstrap intervals over seeds."
     )
 
 
 def overview(content: dict[str, Any]) -> str:
     """A table of all policies: mean rank, time and memory."""
-    rows = ["| policy | mean rank | worlds | level with the best | µs a round | memory |", "|---|---:|---:|---:|---:|---:|"]
+    rows = ["| policy | mean rank | 95 % | worlds | level with the best | µs a round | memory |", "|---|" + "---:|" * 6]
     for row in content["policies"]:
         if row["mean_rank"] is None:
-            rows.append(f"| {row['policy']} | – | 0 of {row['worlds']} | – | – | – |")
+            rows.append(f"| {row['policy']} | – | – | 0 of {row['worlds']} | – | – | – |")
             continue
         memory = memory_range(row["bytes"])
-        cells = [row["policy"], f"{row['mean_rank']:.1f}", f"{row['ran']} of {row['worlds']}", row["level_with_best"]]
+        ends = "{:.1f} – {:.1f}".format(*row["mean_rank_interval"])
+        cells = [row["policy"], f"{row['mean_rank']:.1f}", ends, f"{row['ran']} of {row['worlds']}", row["level_with_best"]]
         rows.append(f"| {' | '.join(map(str, cells))} | {row['micros']:.1f} | {memory} |")
     return "\n".join(rows)
 

@@ -3,7 +3,8 @@
 | module | what is in it |
 |---|---|
 | `figure_list` | `FIGURES`: the table of all figures |
-| `figure_parts` | `Figure`, `Claim`, `ReproduceSettings`, and the comparisons that judge a claim |
+| `figure_parts` | `Figure` and `ReproduceSettings` |
+| `claims` | `Claim`, and how it is judged: it holds, does not hold, or is undecided |
 | `theory` | figures on Δ, on Ψ, and on the bound of Theorem 1 |
 | `estimation` | figures on Lemma 1 and on the noise inequality |
 | `regret_curves` | regret over time on four families of graphs, and with fixed arms |
@@ -23,7 +24,8 @@
 
 from __future__ import annotations
 
+from .claims import Claim
 from .figure_list import FIGURES
-from .figure_parts import Claim, Figure, ReproduceSettings
+from .figure_parts import Figure, ReproduceSettings
 
 __all__ = ["FIGURES", "Claim", "Figure", "ReproduceSettings"]

@@ -11,7 +11,8 @@ from ..experiments import compare
 from ..experiments.testbeds import SIGMA, world
 from ..policies import GobLin, GraphUCB, GraphUCBLocal, LinUCB
 from .chart import Chart, Panel, curve, regret_panel
-from .figure_parts import Claim, Data, Figure, ReproduceSettings, estimate, lower, undecided
+from .claims import QUARTER, REVERSED, Claim, below, estimate, lower
+from .figure_parts import Data, Figure, ReproduceSettings
 from .measure import regret_by_policy
 
 ALPHAS = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
@@ -51,24 +52,33 @@ def chart_alpha(data: Data) -> Chart:
 
 
 def claims_alpha(data: Data) -> list[Claim]:
-    """The paper's alpha = 1 against the best of the grid."""
+    """The paper's alpha = 1 against the best of the grid, which is chosen on the other runs.
+
+    Good is a regret at most a quarter above; chosen on the same run, the best would look too good.
+    """
     one = int(np.argmin(np.abs(data["alphas"] - 1.0)))
     out = []
     for name in ("GraphUCB", "GraphUCB-Local"):
         runs = data["regret"][name]
         best = int(runs.mean(axis=0).argmin())
-        better, difference = lower(runs[:, best], runs[:, one])
+        others = runs.sum(axis=0) - runs  # of every run, the sum over the other runs
+        there = np.take_along_axis(runs, others.argmin(axis=1)[:, None], axis=1)[:, 0]
+        verdict = below(runs[:, one] - (1 + QUARTER) * there)
         evidence = {
             "best alpha": float(data["alphas"][best]),
-            "regret there": estimate(runs[:, best]),
+            "regret at the best of the other runs": estimate(there),
             "regret near alpha = 1": estimate(runs[:, one]),
-            "difference": difference,
+            "difference": estimate(runs[:, one] - there),
         }
-        reason = (
-            f"α should be of the order of σ² over the variance of Δ, here {data['suggested']:.2g} (errata E10). The best of "
-            "the grid is chosen on the runs that are compared, which flatters it a little."
+        reason = f"α should be of the order of σ² over the variance of Δ, here {data['suggested']:.2g} (errata E10)."
+        out.append(
+            Claim(
+                f"alpha = 1 is a good choice for {name} (regret within a quarter of the best alpha's)",
+                verdict,
+                evidence,
+                reason,
+            )
         )
-        out.append(Claim(f"alpha = 1 is a good choice for {name}", not better, evidence, reason))
     return out
 
 
@@ -104,9 +114,9 @@ def claims_controls(data: Data) -> list[Claim]:
     for place, part in data["worlds"].items():
         last = {name: runs[:, -1] for name, runs in part["regret"].items()}
         for control, text in texts.items():
-            holds, difference = lower(last["GraphUCB"], last[control])
+            verdict, difference = lower(last["GraphUCB"], last[control])
             evidence = {"GraphUCB": estimate(last["GraphUCB"]), control: estimate(last[control]), "difference": difference}
-            out.append(Claim(f"{text} ({place})", holds, evidence, undecided(difference)))
+            out.append(Claim(f"{text} ({place})", verdict, evidence, REVERSED))
     return out
 
 

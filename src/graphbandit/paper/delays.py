@@ -11,7 +11,8 @@ from ..experiments import simulate_delayed
 from ..experiments.testbeds import make_world
 from ..policies import AdaptiveGraphUCB, GraphUCB, LinUCB
 from .chart import COLOURS, Chart, ChartSeries, Panel, curve
-from .figure_parts import Claim, Data, Figure, ReproduceSettings, estimate, lower, undecided
+from .claims import REVERSED, Claim, estimate, lower
+from .figure_parts import Data, Figure, ReproduceSettings
 from .measure import over_runs
 
 DELAYS = [0, 10, 100, 1000]
@@ -89,7 +90,7 @@ def claims_delays(data: Data) -> list[Claim]:
         for k, name in enumerate(NAMES):
             regret, share = data["runs"][:, p, k, ..., 0], data["runs"][:, p, k, :, -1, 1]
             logs = np.log(np.maximum(regret[:, :, late], 1e-9)).mean(axis=2)  # every delay counts alike
-            holds, difference = lower(logs[:, COUNTED], logs[:, BLIND])
+            verdict, difference = lower(logs[:, COUNTED], logs[:, BLIND])
             evidence: dict[str, Any] = {
                 f"delay {data['delays'][d]}": {
                     "counted": estimate(regret[:, COUNTED, d]),
@@ -100,13 +101,13 @@ def claims_delays(data: Data) -> list[Claim]:
             }
             evidence["difference of log regret, mean over delays"] = difference
             text = f"Counting what is unanswered lowers the regret of {name} under delays of 10 to 1000 rounds ({place})"
-            out.append(Claim(text, holds, evidence, undecided(difference)))
-            holds, difference = lower(share[:, COUNTED], share[:, BLIND])
+            out.append(Claim(text, verdict, evidence, REVERSED))
+            verdict, difference = lower(share[:, COUNTED], share[:, BLIND])
             evidence = {"counted": estimate(share[:, COUNTED]), "blind": estimate(share[:, BLIND]), "difference": difference}
             text = (
                 f"At a delay of 1000 rounds {name}'s unanswered decisions crowd less on one arm if they are counted ({place})"
             )
-            out.append(Claim(text, holds, evidence, undecided(difference)))
+            out.append(Claim(text, verdict, evidence, REVERSED))
     return out
 
 

@@ -1,4 +1,4 @@
-"""What figures are made of: settings, data, claims, and the comparisons that judge a claim."""
+"""What figures are made of: settings, data, charts and claims."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ..compute.arrays import Floats
-from ..experiments.result import interval
 from .chart import Chart
+from .claims import Claim
 
 Data = dict[str, Any]
 """Nested dictionaries of arrays and JSON values, from which charts and claims are made."""
@@ -48,16 +45,6 @@ class ReproduceSettings:
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A statement and whether the data support it."""
-
-    claim: str
-    holds: bool
-    evidence: dict[str, Any]
-    reason: str = ""  # the likely reason, where it does not hold
-
-
-@dataclass(frozen=True)
 class Figure:
     """One figure: `run` measures; `chart` and `claims` are pure functions of what it measured."""
 
@@ -69,36 +56,3 @@ class Figure:
     claims: Callable[[Data], list[Claim]] = field(default=lambda data: [])
     sources: tuple[str, ...] = ()  # data sets that it reads
     beyond: bool = False  # not in the paper
-
-
-def estimate(values: Floats) -> dict[str, float]:
-    """The mean over runs and its 95 % interval, as evidence."""
-    mean, half = interval(np.asarray(values, dtype=np.float64))
-    return {"mean": round(float(mean), 4), "low": round(float(mean - half), 4), "high": round(float(mean + half), 4)}
-
-
-def lower(first: Floats, second: Floats) -> tuple[bool, dict[str, float]]:
-    """Whether `first` is lower than `second`, and the paired difference.
-
-    It is lower if the 95 % interval of the mean difference over runs lies below zero.
-    """
-    difference = estimate(np.asarray(first) - np.asarray(second))
-    return bool(difference["high"] < 0), difference
-
-
-def undecided(difference: dict[str, float]) -> str:
-    """The reason of a failed comparison when nothing more specific is known."""
-    if difference["low"] <= 0 <= difference["high"]:
-        return "Undecided: the mean difference is smaller than its interval."
-    return "In these runs the order is the other way round."
-
-
-def alike(first: Floats, second: Floats, margin: float = 0.25) -> tuple[bool, dict[str, float]]:
-    """Whether two regrets are alike, and the paired difference.
-
-    They are alike if the 95 % interval of the difference lies within `margin` times the second
-    mean.
-    """
-    difference = estimate(np.asarray(first) - np.asarray(second))
-    room = margin * float(np.mean(second))
-    return bool(-room <= difference["low"] and difference["high"] <= room), difference

@@ -11,7 +11,8 @@ from ..experiments import TUNING_SEEDS, tune
 from ..experiments.testbeds import FAMILIES, communities, world
 from ..policies import CLUB, SCLUB, AdaptiveGraphUCB, CommunityUCB, DynUCB, GraphLearner, LinUCB
 from .chart import Chart, regret_panel
-from .figure_parts import Claim, Data, Figure, ReproduceSettings, estimate, lower, undecided
+from .claims import REVERSED, Claim, estimate, lower
+from .figure_parts import Data, Figure, ReproduceSettings
 from .measure import regret_by_policy
 from .real_data import chart_hits, hits_on_lastfm
 
@@ -75,9 +76,9 @@ def claims(data: Data) -> list[Claim]:
 
 
 def _lower(text: str, last: dict[str, Any], first: str, second: str, times: float = 1.0) -> Claim:
-    holds, difference = lower(last[first], times * last[second])
+    verdict, difference = lower(last[first], times * last[second])
     evidence = {first: estimate(last[first]), second: estimate(last[second]), "difference": difference}
-    return Claim(text, holds, evidence, "" if holds else undecided(difference))
+    return Claim(text, verdict, evidence, REVERSED)
 
 
 def run_hits(settings: ReproduceSettings) -> Data:
@@ -102,10 +103,10 @@ def claims_hits(data: Data) -> list[Claim]:
     missed = {name: 1 - share[:, -1] for name, share in data["hits"].items()}
     out = []
     for other in ("LinUCB for all", "LinUCB per user"):
-        holds, difference = lower(missed["learned"], missed[other])
+        verdict, difference = lower(missed["learned"], missed[other])
         evidence = {name: estimate(1 - missed[name]) for name in ("learned", other)} | {"difference of misses": difference}
-        reason = "" if holds else undecided(difference)
-        out.append(Claim(f"With the friendship graph hidden: more hits than {other}", holds, evidence, reason))
+        reason = REVERSED
+        out.append(Claim(f"With the friendship graph hidden: more hits than {other}", verdict, evidence, reason))
     return out
 
 

@@ -15,7 +15,8 @@ from ..experiments import simulate
 from ..graph import UserGraph
 from ..policies import AdaptiveGraphUCB, GraphUCB, GraphUCBLocal, LinUCB, Policy
 from .chart import Chart, Panel, colour, curve
-from .figure_parts import Claim, Data, Figure, ReproduceSettings, estimate, lower, undecided
+from .claims import REVERSED, Claim, estimate, lower
+from .figure_parts import Data, Figure, ReproduceSettings
 from .measure import over_runs
 from .real_data import hit_policies, ratings
 
@@ -152,11 +153,11 @@ def claims(data: Data) -> list[Claim]:
             ours = hits[name][:, rounds].mean(axis=1)
             for other in (f"{name}{ALONE}", *(control for control in hits if not uses_graph(control))):
                 theirs = hits[other][:, rounds].mean(axis=1)
-                holds, difference = lower(theirs, ours)
+                verdict, difference = lower(theirs, ours)
                 evidence = {name: estimate(ours), other: estimate(theirs), "difference": difference}
                 against = "with their edges left out" if other.endswith(ALONE) else f"under {other}"
                 text = f"{name}: newcomers with edges get more hits {span} than {against}"
-                out.append(Claim(text, holds, evidence, "" if holds else undecided(difference)))
+                out.append(Claim(text, verdict, evidence, REVERSED))
     return out
 
 

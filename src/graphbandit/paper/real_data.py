@@ -15,7 +15,8 @@ from ..graph import UserGraph
 from ..policies import CLUB, GraphUCB, GraphUCBLocal, LinUCB, Random
 from ..signals import sparsity
 from .chart import Chart, ChartSeries, Panel, curve
-from .figure_parts import Claim, Data, Figure, MissingData, ReproduceSettings, estimate, lower, undecided
+from .claims import REVERSED, Claim, Verdict, estimate, lower
+from .figure_parts import Data, Figure, MissingData, ReproduceSettings
 from .lineup import run_lineup
 from .regret_curves import LEMMA, final
 from .regret_curves import chart as regret_chart
@@ -83,15 +84,15 @@ def claims_ratings(data: Data, *, name: str) -> list[Claim]:
         pairs.append(("CLUB", "Gob.Lin"))
     out = []
     for first, second in pairs:
-        holds, difference = lower(last[first], last[second])
+        verdict, difference = lower(last[first], last[second])
         evidence = {first: estimate(last[first]), second: estimate(last[second]), "difference": difference}
         evidence |= {"tuned": data["tuned"], "data": data["source"], "world of the first run": data["graph"]}
         for control in ("LinUCB, radius of CLUB", "GraphUCB, complete graph"):
             evidence[f"control: {control}"] = estimate(last[control])
-        reason = f"{undecided(difference)} The authors ran 20 users at α = 0.25 with the true Δ (errata, the released code)."
+        reason = f"{REVERSED} The authors ran 20 users at α = 0.25 with the true Δ (errata, the released code)."
         if first == "GraphUCB-Local" and data["preset"] == "paper":
             reason = LEMMA
-        out.append(Claim(f"{first} has lower regret than {second}", holds, evidence, "" if holds else reason))
+        out.append(Claim(f"{first} has lower regret than {second}", verdict, evidence, reason))
     return out
 
 
@@ -128,10 +129,12 @@ def claims_histograms(data: Data) -> list[Claim]:
     spread = {name: estimate(values) for name, values in data["spread"].items()}
     evidence: dict[str, Any] = {f"standard deviation, {name}": value for name, value in spread.items()}
     evidence |= {f"relative to the mean, {name}": estimate(values) for name, values in data["relative"].items()}
-    holds = spread["movielens"]["high"] < spread["netflix"]["low"]
+    first, second = spread["movielens"], spread["netflix"]
+    apart: Verdict = "does not hold" if first["low"] > second["high"] else "undecided"
+    verdict: Verdict = "holds" if first["high"] < second["low"] else apart
     reason = f"The parts that were factorised are not the whole data sets: {', '.join(data['rated'].values())}."
     text = "The payoffs of MovieLens are more concentrated than those of Netflix"
-    return [Claim(text, holds, evidence | {"data": data["rated"]}, reason)]
+    return [Claim(text, verdict, evidence | {"data": data["rated"]}, reason)]
 
 
 def hit_policies(shuffled: UserGraph) -> dict[str, Any]:
@@ -182,9 +185,9 @@ def claims_hits(data: Data) -> list[Claim]:
     for kind in ("exact", "local"):
         ours = f"friendship graph, {kind}"
         for other in (f"shuffled graph, {kind}", "LinUCB for all", "LinUCB per user"):
-            holds, difference = lower(last[other], last[ours])
+            verdict, difference = lower(last[other], last[ours])
             evidence = {ours: estimate(last[ours]), other: estimate(last[other]), "difference": difference}
-            out.append(Claim(f"{ours[0].upper()}{ours[1:]}: more hits than {other}", holds, evidence, undecided(difference)))
+            out.append(Claim(f"{ours[0].upper()}{ours[1:]}: more hits than {other}", verdict, evidence, REVERSED))
     return out
 
 

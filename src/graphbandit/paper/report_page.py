@@ -15,7 +15,8 @@ from typing import Any
 
 from ..storage.atomic import write_text
 from .chart import Chart, as_json
-from .figure_parts import Claim, Data, Figure, ReproduceSettings
+from .claims import Claim
+from .figure_parts import Data, Figure, ReproduceSettings
 
 
 @dataclass
@@ -55,12 +56,13 @@ def summary(entries: list[FigureOutcome], settings: ReproduceSettings) -> str:
     """How many claims of the paper were reproduced, and how many statements beyond it hold."""
     sentences = []
     for beyond, text in (
-        (False, "Of {total} claims of the paper, <b>{held} were reproduced</b> and {rest} were not."),
-        (True, "Beyond the paper, {held} of {total} statements hold."),
+        (False, "Of {total} claims of the paper, <b>{held} were reproduced</b>, {failed} were not, and {open} are undecided."),
+        (True, "Beyond the paper, {held} of {total} statements hold, {failed} do not, and {open} are undecided."),
     ):
-        verdicts = [c.holds for e in entries if e.figure.beyond == beyond for c in e.claims]
+        verdicts = [c.verdict for e in entries if e.figure.beyond == beyond for c in e.claims]
         if verdicts:
-            sentences.append(text.format(total=len(verdicts), held=sum(verdicts), rest=len(verdicts) - sum(verdicts)))
+            held, failed, open_ = (verdicts.count(word) for word in ("holds", "does not hold", "undecided"))
+            sentences.append(text.format(total=len(verdicts), held=held, failed=failed, open=open_))
     if settings.quick or settings.runs < 10:
         few = f"This is a quick look with {settings.runs} runs: many differences are smaller than their intervals."
         sentences.append(f"<b>{few}</b>")
@@ -81,8 +83,9 @@ def verdict_rows(entries: list[FigureOutcome]) -> list[str]:
 
 def verdict(entry: FigureOutcome, claim: Claim) -> str:
     """The verdict in words: only a claim of the paper can be "reproduced"."""
-    words = ("does not hold", "holds") if entry.figure.beyond else ("not reproduced", "reproduced")
-    return f'<span class="{"yes" if claim.holds else "no"}">{words[claim.holds]}</span>'
+    style = {"holds": "yes", "does not hold": "no", "undecided": "open"}[claim.verdict]
+    paper = {"holds": "reproduced", "does not hold": "not reproduced", "undecided": "undecided"}
+    return f'<span class="{style}">{claim.verdict if entry.figure.beyond else paper[claim.verdict]}</span>'
 
 
 def section(entry: FigureOutcome, settings: ReproduceSettings) -> str:
@@ -125,7 +128,7 @@ def tuned(entry: FigureOutcome) -> str:
 
 def claim_box(entry: FigureOutcome, claim: Claim) -> str:
     """Verdict, sentence, reason, and the numbers on request."""
-    reason = f"<p>{html.escape(claim.reason)}</p>" if claim.reason and not claim.holds else ""
+    reason = f"<p>{html.escape(claim.explanation)}</p>" if claim.explanation else ""
     return (
         f'<details class="claim"><summary>{verdict(entry, claim)} {html.escape(claim.claim)}</summary>'
         f"{reason}{evidence(claim.evidence)}</details>"
@@ -160,7 +163,7 @@ def about(entries: list[FigureOutcome], settings: ReproduceSettings) -> str:
         "seeds": f"0 to {settings.runs - 1} reported; from 10000 on for tuning only ({2 if settings.quick else 10} of them)",
         "worlds": "20 users, 5 features, 50 of 500 unit arms, γ = 7, σ = δ = 0.01, α = 1, unless a figure says otherwise",
         "regret": "summed over users; the paper shows it per user, which is this divided by 20",
-        "intervals": "95 %, Student's t over runs; comparisons are paired over seeds; a claim holds when the interval says so",
+        "intervals": "95 %, Student's t over runs; comparisons are paired over seeds; what it leaves open is undecided",
         "time": f"{sum(e.seconds for e in entries):.0f} s of computation for the figures",
         "versions": ", ".join(f"{n} {version(n)}" for n in ("graphbandit", "numpy", "scipy", "numba", "matplotlib"))
         + f", Python {platform.python_version()}",

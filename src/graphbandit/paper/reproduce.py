@@ -32,7 +32,7 @@ from .report_page import FigureOutcome, write_report
 
 Progress = Callable[[int, int, str], None]
 TOPOLOGY = ("regret-rbf", "regret-er", "regret-ba", "regret-ws")
-PRESENTATION = ("__init__", "chart", "figure_list", "report_page", "reproduce")
+PRESENTATION = ("__init__", "chart", "claims", "figure_list", "report_page", "reproduce")
 """Modules of this package that show what was measured: changing them changes no number."""
 MEASUREMENT = (
     "controls",
@@ -208,9 +208,10 @@ def claims_list(entries: list[FigureOutcome]) -> list[dict[str, Any]]:
         {
             "figure": entry.figure.name,
             "claim": claim.claim,
+            "verdict": claim.verdict,
             "holds": claim.holds,
             "evidence": claim.evidence,
-            "reason": claim.reason if not claim.holds else "",
+            "reason": claim.explanation,
         }
         for entry in entries
         for claim in entry.claims

@@ -11,7 +11,8 @@ from .. import signals
 from ..experiments import compare
 from ..experiments.testbeds import FAMILIES, draw_graph, make_world, world
 from .chart import Chart, Panel, curve
-from .figure_parts import Claim, Data, Figure, ReproduceSettings, alike, estimate, undecided
+from .claims import REVERSED, Claim, Verdict, above, alike, all_hold, below, estimate
+from .figure_parts import Data, Figure, ReproduceSettings
 from .lineup import algorithms, tuned_baselines
 from .regret_curves import PRINTED
 
@@ -60,16 +61,12 @@ def chart(data: Data, *, name: str) -> Chart:
     return Chart([Panel("Final regret", label, "regret after the last round", series)], columns=1)
 
 
-def trend(data: Data, policy: str, density: Any) -> tuple[bool, dict[str, float]]:
-    """Whether the regret falls with `density`, and its slope over standardised values.
-
-    It falls if the 95 % interval of the slope, over runs, lies below zero.
-    """
+def trend(data: Data, policy: str, density: Any) -> tuple[Verdict, dict[str, float]]:
+    """Whether the regret falls with `density`, and its slope over standardised values."""
     x = np.asarray(density, dtype=float)
     x = (x - x.mean()) / (x.std() or 1.0)
     slopes = np.asarray(data["regret"][policy]) @ x / len(x)
-    slope = estimate(slopes)
-    return slope["high"] < 0, slope
+    return below(slopes), estimate(slopes)
 
 
 def claims(data: Data, *, name: str) -> list[Claim]:
@@ -82,16 +79,16 @@ def claims(data: Data, *, name: str) -> list[Claim]:
         return _rewiring(data)
     out = []
     for policy in GRAPH_POLICIES:
-        holds, slope = trend(data, policy, measure)
+        verdict, slope = trend(data, policy, measure)
         ends = {"first": estimate(data["regret"][policy][:, 0]), "last": estimate(data["regret"][policy][:, -1])}
         evidence = {"slope": slope, key: np.round(data[key], 3).tolist(), "values": data["values"].tolist(), **ends}
         evidence["mean regret by value"] = np.round(data["regret"][policy].mean(axis=0), 1).tolist()
-        reason = undecided(slope)
+        reason = REVERSED
         if name != "smoothness-rbf":
             reason += (
                 " At equal γ a sparser graph also makes the users of a component more equal, which works against the trend."
             )
-        out.append(Claim(text.format(policy), holds, evidence, reason))
+        out.append(Claim(text.format(policy), verdict, evidence, reason))
     return out
 
 
@@ -103,7 +100,7 @@ def _rewiring(data: Data) -> list[Claim]:
         near, difference = alike(last, first)
         evidence = {"ring": estimate(first), "random": estimate(last), "difference": difference}
         text = f"At equal sparsity rewiring hardly changes the regret of {policy} (within a quarter)"
-        out.append(Claim(text, near, evidence, "The interval of the difference reaches beyond a quarter of the regret."))
+        out.append(Claim(text, near, evidence, "The difference is more than a quarter of the regret."))
     return out
 
 
@@ -146,16 +143,20 @@ def claims_graphs(data: Data) -> list[Claim]:
     """The same trend on all four."""
     out = []
     for policy in GRAPH_POLICIES:
-        slopes, all_rise = {}, True
+        slopes, rises = {}, []
         for family in FAMILIES:
             x = data["smoothness"][family].mean(axis=0)
             x = (x - x.mean()) / x.std()
-            slopes[family] = estimate(np.asarray(data["regret"][f"{policy}|{family}"]) @ x / len(x))
-            all_rise &= slopes[family]["low"] > 0
-        reason = "" if all_rise else "On at least one family the slope's interval is not above zero."
+            slope = np.asarray(data["regret"][f"{policy}|{family}"]) @ x / len(x)
+            slopes[family] = estimate(slope)
+            rises.append(above(slope, comparisons=len(FAMILIES)))
+        reason = "On at least one family the slope's interval is below zero."
         out.append(
             Claim(
-                f"The regret of {policy} falls with smoothness on all four families", bool(all_rise), {"slopes": slopes}, reason
+                f"The regret of {policy} falls with smoothness on all four families",
+                all_hold(rises),
+                {"slopes": slopes},
+                reason,
             )
         )
     return out

@@ -10,7 +10,8 @@ from ..experiments import simulate
 from ..experiments.testbeds import DIM, N_USERS, make_world
 from ..policies import GraphUCB
 from .chart import Chart, ChartSeries, Panel, curve
-from .figure_parts import Claim, Data, Figure, ReproduceSettings, estimate, lower
+from .claims import REVERSED, Claim, above, estimate, lower, observed
+from .figure_parts import Data, Figure, ReproduceSettings
 from .measure import ALPHA, RIDGE, checkpoints, over_runs
 
 GAMMAS = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
@@ -43,7 +44,7 @@ def claims_delta(data: Data) -> list[Claim]:
         for a, b in zip(data["smoothness"], data["delta"], strict=True)
     ]
     evidence = {"rank correlation": estimate(np.array(ranks))}
-    return [Claim("‖Δ_i‖ grows together with tr(ΘᵀLΘ)", evidence["rank correlation"]["low"] > 0, evidence)]
+    return [Claim("‖Δ_i‖ grows together with tr(ΘᵀLΘ)", above(np.array(ranks)), evidence, REVERSED)]
 
 
 def psi_run(seed: int, settings: ReproduceSettings) -> tuple[Floats, Floats, Floats]:
@@ -88,14 +89,17 @@ def chart_psi(data: Data) -> Chart:
 def claims_psi(data: Data) -> list[Claim]:
     """Inside (0, 1), and rising."""
     psi = data["psi"]
-    inside = bool((psi > 0).all() and (psi < 1).all())
+    inside = observed(bool((psi > 0).all() and (psi < 1).all()))
     start = int(np.searchsorted(data["rounds"], 0.1 * data["rounds"][-1]))
     rises, difference = lower(psi[:, start], psi[:, -1])
     last = estimate(psi[:, -1])
     return [
         Claim("Ψ lies in (0, 1)", inside, {"smallest": round(float(psi.min()), 4), "largest": round(float(psi.max()), 4)}),
         Claim(
-            "Ψ rises towards 1", rises, {"at a tenth": estimate(psi[:, start]), "at the end": last, "difference": difference}
+            "Ψ rises towards 1",
+            rises,
+            {"at a tenth": estimate(psi[:, start]), "at the end": last, "difference": difference},
+            REVERSED,
         ),
     ]
 
@@ -129,7 +133,11 @@ def claims_bound(data: Data) -> list[Claim]:
         ratio = data[key][:, -1] / data["regret"][:, -1]
         evidence = {"bound / regret at the end": estimate(ratio)}
         out.append(
-            Claim(f"With constant 1 and {text}, the bound lies above the measured regret", bool((ratio > 1).all()), evidence)
+            Claim(
+                f"With constant 1 and {text}, the bound lies above the measured regret",
+                observed(bool((ratio > 1).all())),
+                evidence,
+            )
         )
     return out
 
