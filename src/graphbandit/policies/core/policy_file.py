@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
 import numpy as np
@@ -55,6 +55,7 @@ RENAMED_FIELDS: dict[str, dict[str, str]] = {
 ADDED_FIELDS: dict[str, dict[str, Callable[[], Any]]] = {
     "LinUCBState": {"items": no_items},
     "LocalState": {"items": no_items},
+    "Push": {"scale": partial(np.zeros, 0)},
 }
 """Type of a state, or of a part of one → field that files of 0.1.0 do not have → function that makes its value.
 
