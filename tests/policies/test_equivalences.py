@@ -316,11 +316,15 @@ def test_club_clusters_and_pools_like_a_fresh_search(start: Any, seed: int, opti
             np.testing.assert_allclose(policy.theta[user], pooled, atol=1e-8)
 
 
-def test_club_theoretical_radius() -> None:
-    history = random_history(4, 3, 50, seed=20)
-    policy = fed(CLUB(graphs.empty(4), 3, alpha2=1e9, radius="theory", exploration=1.0, sigma=0.2, delta=0.05), history)
-    pooled = observations(history, 4, 3)[0].sum(axis=0) + np.eye(3)
-    beta = 0.2 * np.sqrt(2 * np.log(2 * np.linalg.det(pooled) / 0.05)) + 1
+@pytest.mark.parametrize("ridge", [1e-3, 0.3, 1.0, 20.0])
+@pytest.mark.parametrize("length", [0, 50])
+def test_club_theoretical_radius(ridge: float, length: int) -> None:
+    """The article's with det V / det ridge I for det V, and sqrt(ridge) for 1: its ridge is 1."""
+    history = random_history(4, 3, length, seed=20)
+    common: Any = dict(alpha2=1e9, radius="theory", exploration=1.0, sigma=0.2, delta=0.05)
+    policy = fed(CLUB(graphs.empty(4), 3, ridge=ridge, **common), history)
+    pooled = observations(history, 4, 3)[0].sum(axis=0) + ridge * np.eye(3)
+    beta = 0.2 * np.sqrt(2 * np.log(2 * np.linalg.det(pooled / ridge) / 0.05)) + np.sqrt(ridge)
     width = np.sqrt(np.einsum("ai,ij,aj->a", ARMS, np.linalg.inv(pooled), ARMS))
     np.testing.assert_allclose(policy.scores(2, ARMS).bonus, beta * width, rtol=1e-9)
 
@@ -336,6 +340,18 @@ def test_club_theoretical_width_is_vacuous_for_long() -> None:
     assert deletion_width(state, 0) == pytest.approx(first)
     state.models.seen.visits[0] = 60_000
     assert deletion_width(state, 0) < 0.1 * first
+
+
+@pytest.mark.parametrize("ridge", [0.01, 1.0, 20.0])
+def test_club_theoretical_width_covers_with_any_ridge(ridge: float) -> None:
+    """‖w - θ‖ <= (sigma sqrt(log det V / det ridge I + 2 log 2/delta) + sqrt(ridge)) / sqrt(ridge) while V may be ridge I."""
+    from graphbandit.policies.clustering.club import deletion_width
+
+    history = random_history(1, 3, 40, seed=21)
+    policy = fed(CLUB(graphs.empty(1), 3, deletion="theory", alpha2=1.0, ridge=ridge, sigma=0.2, delta=0.05), history)
+    ratio = np.linalg.slogdet(observations(history, 1, 3)[0][0] / ridge + np.eye(3))[1]
+    bound = (0.2 * np.sqrt(ratio + 2 * np.log(2 / 0.05)) + np.sqrt(ridge)) / np.sqrt(ridge)
+    assert bound <= deletion_width(policy.state, 0) <= 2 * bound
 
 
 def test_club_released_width_does_not_shrink() -> None:
