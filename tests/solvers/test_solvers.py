@@ -15,6 +15,7 @@ from graphbandit import GraphUCB, UserGraph, graphs
 from graphbandit.compute.observations import Observations, no_observations, record
 from graphbandit.solvers import CG, Push, laplacian_solver, observe
 from graphbandit.solvers.cg import cg, solve
+from graphbandit.solvers.dense import rebuild
 from graphbandit.solvers.priors import graphucb_prior
 from oracles import History, block_diagonal, laplacian_estimate, observations, random_history, random_walk
 
@@ -177,6 +178,34 @@ def test_dense_rebuild_keeps_the_inverse_right() -> None:
     for i in range(8):
         system[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] += gram[i]
     np.testing.assert_allclose(policy.state.solver.joint_inverse.reshape(16, 16), np.linalg.inv(system), atol=1e-10)
+
+
+@pytest.mark.parametrize(("alpha", "ridge"), [(1e6, 0.01), (1e8, 1.0), (1e4, 1e-8), (1.0, 1e-10)])
+@pytest.mark.parametrize("length", [3, 30])
+def test_dense_rebuild_with_a_strong_graph(alpha: float, ridge: float, length: int) -> None:
+    """With alpha ≫ ridge the last pivots of a component are about ridge, far below its diagonal: they are no rounding."""
+    graph = GRAPHS["er"]
+    history = random_history(graph.n_users, 3, length, seed=1)
+    policy = fed(GraphUCB(graph, 3, alpha=alpha, ridge=ridge, solver="dense"), history)
+    for c in range(len(policy.state.solver.offset)):
+        rebuild(policy.state.solver, policy.state.seen, c)
+    truth = exact(graph, 3, history, alpha, ridge)
+    assert np.linalg.norm(policy.theta - truth) <= 1e-6 * np.linalg.norm(truth)
+
+
+def test_dense_rebuild_with_features_of_very_different_sizes() -> None:
+    """Features of 1e6 of one user are no reason to call the pivots of others rounding; nothing becomes NaN."""
+    graph = graphs.from_edges([(0, 1), (1, 2)])
+    history = [(0, np.array([1e6, 1.0]), 1.0), (0, np.array([1e6, 0.0]), 2.0), *random_history(1, 2, 2, seed=2)]
+    policy = fed(GraphUCB(graph, 2, alpha=1e-4, ridge=1e-5, solver="dense"), history)
+    rebuild(policy.state.solver, policy.state.seen, 0)
+    gram, bias = observations(history, 3, 2)
+    scaled = [m * np.outer(s, s) for m, s in zip(gram, ([1e-6, 1.0], [1.0, 1.0], [1.0, 1.0]), strict=True)]
+    by = np.array([1e-6, 1.0, 1.0, 1.0, 1.0, 1.0])  # the same system in units in which it is well conditioned
+    prior = np.kron(1e-4 * random_walk(graph) + 1e-5 * np.eye(3), np.eye(2))
+    system = block_diagonal(np.array(scaled)) + by[:, None] * prior * by
+    truth = by * np.linalg.solve(system, by * bias.ravel())
+    np.testing.assert_allclose(policy.theta.ravel(), truth, rtol=1e-5, atol=1e-12)
 
 
 def test_too_large_for_dense() -> None:
