@@ -316,6 +316,26 @@ def test_club_clusters_and_pools_like_a_fresh_search(start: Any, seed: int, opti
             np.testing.assert_allclose(policy.theta[user], pooled, atol=1e-8)
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_lints_theoretical_scale_grows_with_the_round(shared: bool) -> None:
+    """v = sigma sqrt(9 d log(t/delta)): of Agrawal & Goyal, in round t of the model."""
+    history = random_history(2, 3, 40, seed=22)
+    policy = LinTS(graphs.empty(2), 3, sigma=0.2, delta=0.05, shared=shared)
+    counts = [0, 0]
+    for user, x, reward in history:
+        t = 1 + (sum(counts) if shared else counts[user])
+        v = 0.2 * np.sqrt(9 * 3 * np.log(t / 0.05))
+        assert policy.bonus_scale(user) == pytest.approx(v)
+        width = fed(LinTS(graphs.empty(2), 3, scale=1.0, shared=shared), history[: sum(counts)]).scores(user, ARMS).bonus
+        np.testing.assert_allclose(policy.scores(user, ARMS).bonus, v * width, rtol=1e-9)
+        policy.update(user, x, reward)
+        counts[user] += 1
+    one, other = (
+        LinTS(graphs.empty(2), 3, scale=s, sigma=0.2, delta=0.05, seed=5) for s in (None, 0.2 * np.sqrt(27 * np.log(20)))
+    )
+    assert [one.recommend(0, ARMS) for _ in range(30)] == [other.recommend(0, ARMS) for _ in range(30)]  # draws have it too
+
+
 @pytest.mark.parametrize("ridge", [1e-3, 0.3, 1.0, 20.0])
 @pytest.mark.parametrize("length", [0, 50])
 def test_club_theoretical_radius(ridge: float, length: int) -> None:

@@ -54,6 +54,7 @@ RENAMED_FIELDS: dict[str, dict[str, str]] = {
 """Policy → field of its state in files of 0.1.0 → the same field now. What is in a renamed field moves with it."""
 ADDED_FIELDS: dict[str, dict[str, Callable[[], Any]]] = {
     "LinUCBState": {"items": no_items},
+    "LinTSState": {"sigma": float, "delta": float},  # the scale of 0.1.0 is a number, which does not need them
     "LocalState": {"items": no_items},
     "Push": {"scale": partial(np.zeros, 0)},
 }
