@@ -316,6 +316,28 @@ def test_club_clusters_and_pools_like_a_fresh_search(start: Any, seed: int, opti
             np.testing.assert_allclose(policy.theta[user], pooled, atol=1e-8)
 
 
+@pytest.mark.parametrize("preset", ["paper", "released", "recommended"])
+@pytest.mark.parametrize("laplacian_ridge", [0.01, 0.5])
+def test_local_rules_have_the_ridge_of_the_laplacian(preset: Any, laplacian_ridge: float) -> None:
+    """gauss-seidel tends to GraphUCB's θ, which R' = R + laplacian_ridge I enters; jacobi is its first step."""
+    graph, history = GRAPHS["er"], random_history(GRAPHS["er"].n_users, 3, 60, seed=23)
+    common: Any = dict(preset=preset, laplacian_ridge=laplacian_ridge, alpha=0.7)
+    exact = fed(GraphUCB(graph, 3, solver="dense", **common), history)
+    local = fed(GraphUCBLocal(graph, 3, rule="gauss-seidel", **common), history)
+    for user in [user for user, _, _ in history] * 40:
+        local.update(user, [0.0, 0.0, 0.0], 0.0)  # says nothing, but the user hears from its neighbours
+    served = sorted({user for user, _, _ in history})
+    assert len(served) == graph.n_users
+    np.testing.assert_allclose(local.theta, exact.theta, atol=1e-7)
+    gram, bias = observations(history, graph.n_users, 3)
+    ridge = 0.0 if preset == "released" else exact.params["ridge"]
+    system = gram + (ridge + 0.7 * (1 + laplacian_ridge)) * np.eye(3)
+    own = np.linalg.solve(system, bias[..., None])[..., 0]
+    walk = graph.adjacency.toarray() / np.maximum(graph.degrees, 1e-300)[:, None]
+    jacobi = np.linalg.solve(system, (bias + 0.7 * walk @ own)[..., None])[..., 0]
+    np.testing.assert_allclose(fed(GraphUCBLocal(graph, 3, rule="jacobi", **common), history).theta, jacobi, atol=1e-8)
+
+
 @pytest.mark.parametrize("shared", [False, True])
 def test_lints_theoretical_scale_grows_with_the_round(shared: bool) -> None:
     """v = sigma sqrt(9 d log(t/delta)): of Agrawal & Goyal, in round t of the model."""

@@ -55,7 +55,7 @@ RENAMED_FIELDS: dict[str, dict[str, str]] = {
 ADDED_FIELDS: dict[str, dict[str, Callable[[], Any]]] = {
     "LinUCBState": {"items": no_items},
     "LinTSState": {"sigma": float, "delta": float},  # the scale of 0.1.0 is a number, which does not need them
-    "LocalState": {"items": no_items},
+    "LocalState": {"items": no_items, "laplacian_ridge": float},
     "Push": {"scale": partial(np.zeros, 0)},
 }
 """Type of a state, or of a part of one → field that files of 0.1.0 do not have → function that makes its value.
