@@ -50,12 +50,12 @@ def test_push_holds_its_tolerance(name: str, dim: int, alpha: float, ridge: floa
     policy = fed(GraphUCB(graph, dim, alpha=alpha, ridge=ridge, solver="push", tolerance=tolerance), history)
     truth = exact(graph, dim, history, alpha, ridge)
     error = np.linalg.norm(policy.theta - truth, axis=1).max()
-    assert error <= np.sqrt(dim) * tolerance * scale(policy) / ridge
+    assert error <= np.sqrt(dim) * tolerance * error_scale(policy) / ridge
     if tolerance == 1e-9:  # what is measured is far below the bound
         assert error <= 1e-8
 
 
-def scale(policy: GraphUCB) -> float:
+def error_scale(policy: GraphUCB) -> float:
     """s, to which the tolerance is relative."""
     return float(policy.state.solver.scale[0])
 
@@ -76,12 +76,12 @@ def test_push_invariant_for_any_order_of_arrivals(name: str, dim: int, alpha: fl
     truth = residual(policy, history, alpha, ridge)
     kept = policy.state.solver.residual
     np.testing.assert_allclose(kept, truth, atol=1e-10)
-    assert np.abs(kept).max() <= 1e-4 * scale(policy)
+    assert np.abs(kept).max() <= 1e-4 * error_scale(policy)
     assert not policy.state.solver.waiting.any()  # nobody is left in the queue
     shuffled = [history[k] for k in np.random.default_rng(seed).permutation(len(history))]
     other = fed(GraphUCB(graph, dim, alpha=alpha, ridge=ridge, solver="push", tolerance=1e-4), shuffled)
     gap = np.linalg.norm(other.theta - policy.theta, axis=1).max()
-    assert gap <= np.sqrt(dim) * 1e-4 * (scale(policy) + scale(other)) / ridge
+    assert gap <= np.sqrt(dim) * 1e-4 * (error_scale(policy) + error_scale(other)) / ridge
 
 
 def test_the_scale_follows_the_mean_prediction_error() -> None:
@@ -94,8 +94,10 @@ def test_the_scale_follows_the_mean_prediction_error() -> None:
         user, x, reward = history[-1]
         total += abs(reward - x @ policy.theta[user]) * np.linalg.norm(x)
         policy.update(user, x, reward)
-        assert 1 - 1e-9 <= scale(policy) / (total / (t + 1)) <= 2 + 1e-9
-        assert np.abs(residual(policy, history, 1.0, 0.1)).max() <= 3e-3 * scale(policy) + 1e-9 * t  # of all users, always
+        assert 1 - 1e-9 <= error_scale(policy) / (total / (t + 1)) <= 2 + 1e-9
+        assert (
+            np.abs(residual(policy, history, 1.0, 0.1)).max() <= 3e-3 * error_scale(policy) + 1e-9 * t
+        )  # of all users, always
 
 
 @pytest.mark.parametrize("exponent", [-6, -4, -2, 2, 6])
@@ -278,4 +280,4 @@ def test_push_equals_conjugate_gradients_for_many_users(alpha: float) -> None:
     for tolerance in (1e-3, 1e-10):
         policy = fed(GraphUCB(graph, dim, alpha=alpha, ridge=ridge, solver="push", tolerance=tolerance), history)
         error = np.linalg.norm(policy.theta - truth, axis=1).max()
-        assert error <= max(np.sqrt(dim) * tolerance * scale(policy) / ridge, 1e-8)
+        assert error <= max(np.sqrt(dim) * tolerance * error_scale(policy) / ridge, 1e-8)

@@ -96,7 +96,7 @@ def follow_scale(scale: Floats, size: float) -> bool:
     scale[TOTAL] += size
     scale[COUNT] += 1.0
     mean = scale[TOTAL] / scale[COUNT]
-    fallen = mean < 0.5 * scale[SCALE]
+    fallen = bool(mean < 0.5 * scale[SCALE])
     if fallen or mean > scale[SCALE]:
         scale[SCALE] = mean
     return fallen

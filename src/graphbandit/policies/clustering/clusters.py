@@ -90,7 +90,8 @@ def log_ratio(models: ClusterModels, cluster: int) -> float:
     """log det V - log det ridge I of a cluster's V = Σ A_u + ridge I: 0 before the first observation."""
     gram = models.pooled.gram[cluster]
     dim = gram.shape[0]
-    return max(0.0, log_determinant(gram, models.ridge, np.empty(gram.shape)) - dim * log(models.ridge))
+    log_det = log_determinant(gram, models.ridge, np.empty(gram.shape))
+    return float(max(0.0, log_det - dim * log(models.ridge)))
 
 
 @compiled
