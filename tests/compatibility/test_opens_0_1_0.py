@@ -127,6 +127,8 @@ BLAS_ROUNDS = tuple(file for file in EXPECTED if file.startswith(("spectral", "g
 BLAS_CHANGES = tuple(file for file in EXPECTED if file.startswith(("spectral", "graph-learner", "goblin")))
 # AdaptiveGraphUCB sums in another order since 0.2.0.
 RESUMMED = tuple(file for file in EXPECTED if "adaptive" in file or file.startswith("graph-learner"))
+# After a change of the graph the dense solver rebuilds its inverse, in other units since 0.2.0.
+REBUILT = ("graphucb", "graphucb-dense", "graphucb-dense-lived", "horde-ts", "horde-eg")
 
 
 def hexes(values: Any) -> Any:
@@ -240,7 +242,7 @@ def test_an_opened_policy_takes_in_users_and_edges_as_before(file: str, tmp_path
     policy.update(1, arms[2], 1.0)
     policy.remove_edge(1, 4)
     policy.update(0, arms[3], 0.25)
-    assert_same(policy.theta, EXPECTED[file]["changed"], nearly=file in BLAS_CHANGES + RESUMMED)
+    assert_same(policy.theta, EXPECTED[file]["changed"], nearly=file in BLAS_CHANGES + RESUMMED + REBUILT)
 
 
 @pytest.mark.parametrize("file", EXPECTED)

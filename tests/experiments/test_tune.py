@@ -80,6 +80,7 @@ def test_ties_go_to_the_first_in_grid_order() -> None:
     assert len({trial.regret for trial in found.trials}) == 1
     assert found.best == {"size": 3} and found.at_edge() == ["size"]
     assert tune(same, {"size": [2]}, world, 10, seeds=[0]).at_edge() == []
+    assert tune(same, {"size": [2, 4]}, world, 10, seeds=[0]).at_edge() == ["size"]  # of two, each is at an edge
 
 
 @pytest.mark.compiled

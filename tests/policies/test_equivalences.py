@@ -316,11 +316,57 @@ def test_club_clusters_and_pools_like_a_fresh_search(start: Any, seed: int, opti
             np.testing.assert_allclose(policy.theta[user], pooled, atol=1e-8)
 
 
-def test_club_theoretical_radius() -> None:
-    history = random_history(4, 3, 50, seed=20)
-    policy = fed(CLUB(graphs.empty(4), 3, alpha2=1e9, radius="theory", exploration=1.0, sigma=0.2, delta=0.05), history)
-    pooled = observations(history, 4, 3)[0].sum(axis=0) + np.eye(3)
-    beta = 0.2 * np.sqrt(2 * np.log(2 * np.linalg.det(pooled) / 0.05)) + 1
+@pytest.mark.parametrize("preset", ["paper", "released", "recommended"])
+@pytest.mark.parametrize("laplacian_ridge", [0.01, 0.5])
+def test_local_rules_have_the_ridge_of_the_laplacian(preset: Any, laplacian_ridge: float) -> None:
+    """gauss-seidel tends to GraphUCB's θ, which R' = R + laplacian_ridge I enters; jacobi is its first step."""
+    graph, history = GRAPHS["er"], random_history(GRAPHS["er"].n_users, 3, 60, seed=23)
+    common: Any = dict(preset=preset, laplacian_ridge=laplacian_ridge, alpha=0.7)
+    exact = fed(GraphUCB(graph, 3, solver="dense", **common), history)
+    local = fed(GraphUCBLocal(graph, 3, rule="gauss-seidel", **common), history)
+    for user in [user for user, _, _ in history] * 40:
+        local.update(user, [0.0, 0.0, 0.0], 0.0)  # says nothing, but the user hears from its neighbours
+    served = sorted({user for user, _, _ in history})
+    assert len(served) == graph.n_users
+    np.testing.assert_allclose(local.theta, exact.theta, atol=1e-7)
+    gram, bias = observations(history, graph.n_users, 3)
+    ridge = 0.0 if preset == "released" else exact.params["ridge"]
+    system = gram + (ridge + 0.7 * (1 + laplacian_ridge)) * np.eye(3)
+    own = np.linalg.solve(system, bias[..., None])[..., 0]
+    walk = graph.adjacency.toarray() / np.maximum(graph.degrees, 1e-300)[:, None]
+    jacobi = np.linalg.solve(system, (bias + 0.7 * walk @ own)[..., None])[..., 0]
+    np.testing.assert_allclose(fed(GraphUCBLocal(graph, 3, rule="jacobi", **common), history).theta, jacobi, atol=1e-8)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_lints_theoretical_scale_grows_with_the_round(shared: bool) -> None:
+    """v = sigma sqrt(9 d log(t/delta)): of Agrawal & Goyal, in round t of the model."""
+    history = random_history(2, 3, 40, seed=22)
+    policy = LinTS(graphs.empty(2), 3, sigma=0.2, delta=0.05, shared=shared)
+    counts = [0, 0]
+    for user, x, reward in history:
+        t = 1 + (sum(counts) if shared else counts[user])
+        v = 0.2 * np.sqrt(9 * 3 * np.log(t / 0.05))
+        assert policy.bonus_scale(user) == pytest.approx(v)
+        width = fed(LinTS(graphs.empty(2), 3, scale=1.0, shared=shared), history[: sum(counts)]).scores(user, ARMS).bonus
+        np.testing.assert_allclose(policy.scores(user, ARMS).bonus, v * width, rtol=1e-9)
+        policy.update(user, x, reward)
+        counts[user] += 1
+    one, other = (
+        LinTS(graphs.empty(2), 3, scale=s, sigma=0.2, delta=0.05, seed=5) for s in (None, 0.2 * np.sqrt(27 * np.log(20)))
+    )
+    assert [one.recommend(0, ARMS) for _ in range(30)] == [other.recommend(0, ARMS) for _ in range(30)]  # draws have it too
+
+
+@pytest.mark.parametrize("ridge", [1e-3, 0.3, 1.0, 20.0])
+@pytest.mark.parametrize("length", [0, 50])
+def test_club_theoretical_radius(ridge: float, length: int) -> None:
+    """The article's with det V / det ridge I for det V, and sqrt(ridge) for 1: its ridge is 1."""
+    history = random_history(4, 3, length, seed=20)
+    common: Any = dict(alpha2=1e9, radius="theory", exploration=1.0, sigma=0.2, delta=0.05)
+    policy = fed(CLUB(graphs.empty(4), 3, ridge=ridge, **common), history)
+    pooled = observations(history, 4, 3)[0].sum(axis=0) + ridge * np.eye(3)
+    beta = 0.2 * np.sqrt(2 * np.log(2 * np.linalg.det(pooled / ridge) / 0.05)) + np.sqrt(ridge)
     width = np.sqrt(np.einsum("ai,ij,aj->a", ARMS, np.linalg.inv(pooled), ARMS))
     np.testing.assert_allclose(policy.scores(2, ARMS).bonus, beta * width, rtol=1e-9)
 
@@ -336,6 +382,18 @@ def test_club_theoretical_width_is_vacuous_for_long() -> None:
     assert deletion_width(state, 0) == pytest.approx(first)
     state.models.seen.visits[0] = 60_000
     assert deletion_width(state, 0) < 0.1 * first
+
+
+@pytest.mark.parametrize("ridge", [0.01, 1.0, 20.0])
+def test_club_theoretical_width_covers_with_any_ridge(ridge: float) -> None:
+    """‖w - θ‖ <= (sigma sqrt(log det V / det ridge I + 2 log 2/delta) + sqrt(ridge)) / sqrt(ridge) while V may be ridge I."""
+    from graphbandit.policies.clustering.club import deletion_width
+
+    history = random_history(1, 3, 40, seed=21)
+    policy = fed(CLUB(graphs.empty(1), 3, deletion="theory", alpha2=1.0, ridge=ridge, sigma=0.2, delta=0.05), history)
+    ratio = np.linalg.slogdet(observations(history, 1, 3)[0][0] / ridge + np.eye(3))[1]
+    bound = (0.2 * np.sqrt(ratio + 2 * np.log(2 / 0.05)) + np.sqrt(ridge)) / np.sqrt(ridge)
+    assert bound <= deletion_width(policy.state, 0) <= 2 * bound
 
 
 def test_club_released_width_does_not_shrink() -> None:

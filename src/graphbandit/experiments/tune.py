@@ -40,14 +40,14 @@ class Tuned:
         return "\n".join(lines)
 
     def at_edge(self) -> list[str]:
-        """The numeric settings whose best value is the smallest or largest of three or more.
+        """The numeric settings whose best value is the smallest or largest of those tried.
 
-        A wider grid may do better.
+        A wider grid may do better. Of two values each is at an edge.
         """
         found = []
         for name, value in self.best.items():
             tried = {trial.settings[name] for trial in self.trials if is_number(trial.settings[name])}
-            if len(tried) > 2 and is_number(value) and value in (min(tried), max(tried)):
+            if len(tried) > 1 and is_number(value) and value in (min(tried), max(tried)):
                 found.append(name)
         return found
 

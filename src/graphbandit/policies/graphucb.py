@@ -14,7 +14,7 @@ from ..compute.observations import Observations, no_observations, observation_ro
 from ..graph import UserGraph
 from ..solvers.dense import Dense, dense_after_change
 from ..solvers.priors import graphucb_prior
-from ..solvers.push import Push, push, push_rows, recompute_residuals
+from ..solvers.push import COUNT, SCALE, TOTAL, Push, push, push_rows, recompute_residuals
 from ..solvers.selection import LAPLACIAN_SOLVERS, Solver, fits_dense, laplacian_solver, observe_linked
 from ..validate import POSITIVE, one_of, optional
 from .core.confidence import PRESETS as REGIONS
@@ -109,9 +109,11 @@ class GraphUCB(Policy):
         Multiplies beta; 0 is the greedy control.
     solver : {"auto", "dense", "push"}
         `dense` is exact to rounding and costs O((n dim)²) a round. `push` keeps every residual
-        below `tolerance`, so that each θ_i is within sqrt(dim) · tolerance / ridge of exact; its
-        cost depends on the prediction error and on alpha / ridge, not on the number of users.
-        Beyond a ratio of about 10,000 it takes milliseconds: raise the ridge.
+        below `tolerance` · s, so that each θ_i is within sqrt(dim) · tolerance · s / ridge of
+        exact; its cost depends on alpha / ridge, not on the number of users. Beyond a ratio of
+        about 10,000 it takes milliseconds: raise the ridge.
+    tolerance : float
+        Of the push solver, relative to s, the mean of |prediction error| · ‖x‖.
 
     Notes
     -----
@@ -154,7 +156,7 @@ class GraphUCB(Policy):
         delta: float = 0.01,
         exploration: float = 1.0,
         solver: Literal["auto", "dense", "push"] = "auto",
-        tolerance: float = 1e-3,
+        tolerance: float = 3e-3,
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())
@@ -213,6 +215,9 @@ class GraphUCB(Policy):
         solver = push(n, self.dim, alpha=state.region.alpha, ridge=ridge, tolerance=tolerance)
         before = state.solver.theta
         solver.theta[: len(before)] = before
+        # ‖b_i‖ <= Σ |y| ‖x‖: until new errors tell more, the scale is not larger than before anything was learned.
+        solver.scale[TOTAL], solver.scale[COUNT] = np.linalg.norm(state.seen.bias, axis=1).sum(), state.seen.visits.sum()
+        solver.scale[SCALE] = solver.scale[TOTAL] / max(1.0, solver.scale[COUNT])
         for user in np.flatnonzero(state.seen.visits):
             invert_positive(state.seen.gram[user], solver.shift, solver.inverse[user])
         return solver

@@ -50,10 +50,17 @@ class LocalState(NamedTuple):
     seen: Observations
     links: Links
     region: Confidence
-    inverse: Floats  # (n, d, d), V_i⁻¹ with V_i = A_i + region.radius_shift I
+    inverse: Floats  # (n, d, d), V_i⁻¹ with V_i = A_i + `own_shift` I
     message: Floats  # (n, d), what neighbours average: V_i⁻¹ b_i (jacobi) or the last estimate (gauss-seidel)
     rule: int
     items: ItemEffects
+    laplacian_ridge: float  # of the rules jacobi and gauss-seidel; 0 for others, and in files of 0.1.0, which left it out
+
+
+@compiled
+def own_shift(state: LocalState) -> float:
+    """The multiple of I in V_i: ridge + alpha, and for the rules that solve user i's equation of GraphUCB alpha R'_ii."""
+    return state.region.radius_shift + state.region.alpha * state.laplacian_ridge
 
 
 @compiled
@@ -116,7 +123,7 @@ def observe(state: LocalState, user: int, x: Floats, reward: float) -> None:
     """Add one observation, and update the message of this user only."""
     record(state.seen, user, x, reward)
     update_region(state.region, state.seen, user, x)
-    follow_gram(state.inverse[user], state.seen.gram[user], state.region.radius_shift, x, state.seen.visits[user])
+    follow_gram(state.inverse[user], state.seen.gram[user], own_shift(state), x, state.seen.visits[user])
     if state.rule == JACOBI:
         multiply(state.inverse[user], state.seen.bias[user], state.message[user])
     elif state.rule == GAUSS_SEIDEL:
@@ -134,12 +141,13 @@ def update_messages(state: LocalState, users: Ints) -> None:
 class GraphUCBLocal(Policy):
     """The paper's scalable algorithm: a round costs as much as the user has neighbours.
 
-    With l_i = (A_i + ridge I)⁻¹ b_i, V_i = A_i + ridge I + alpha I (no ridge in `released`) and
-    P = D⁻¹W, the estimate of the served user is one of
+    With l_i = (A_i + ridge I)⁻¹ b_i, V_i = A_i + ridge I + alpha I (no ridge in `released`; with
+    alpha (1 + laplacian_ridge) I for the first two rules) and P = D⁻¹W, the estimate of the served
+    user is one of
 
     * `jacobi`: V_i⁻¹ (b_i + alpha Σ_j P_ij V_j⁻¹ b_j);
     * `gauss-seidel`: V_i⁻¹ (b_i + alpha Σ_j P_ij θ_j) with the neighbours' last estimates; its
-      fixed point is GraphUCB's θ (in `released`, where V_i has no ridge, that of ridge 0);
+      fixed point is the θ of GraphUCB with the same preset and settings;
     * `released`: l_i - alpha V_i⁻¹ Σ_j R'_ij l_j, what the authors' code computes;
     * `lemma-1`: l_i - alpha (A_i + ridge I)⁻¹ Σ_j R_ij l_j, as printed; for study only: it
       diverges until a user has about 2 dim observations and is worse than no graph (errata E11).
@@ -171,7 +179,7 @@ class GraphUCBLocal(Policy):
     >>> policy = GraphUCBLocal(graphs.from_edges([(0, 1)], n_users=3), 1, rule="jacobi")
     >>> policy.update(0, [1.0], 1.0)
     >>> policy.theta.round(2).tolist()  # user 1 hears from its friend, user 2 has none
-    [[0.5], [0.5], [0.0]]
+    [[0.5], [0.49], [0.0]]
     """
 
     State = LocalState
@@ -198,14 +206,17 @@ class GraphUCBLocal(Policy):
         super().__init__(graph, dim, locals())
         self.params |= preset_settings(self.params, PRESETS)
         region = confidence(graph.n_users, self.dim, self.params)
+        number = RULES.index(self.params["rule"])
+        laplacian = region.laplacian_ridge if number <= GAUSS_SEIDEL else 0.0
         self.state = self.build_state(
             seen=no_observations(graph.n_users, self.dim),
             links=links_of(graph),
             region=region,
-            inverse=growable_rows(np.eye(self.dim) / region.radius_shift, graph.n_users),
+            inverse=growable_rows(np.eye(self.dim) / (region.radius_shift + region.alpha * laplacian), graph.n_users),
             message=growable_zeros(graph.n_users, self.dim),
-            rule=RULES.index(self.params["rule"]),
+            rule=number,
             items=no_items(item_effects, item_ridge),
+            laplacian_ridge=laplacian,
         )
 
     @property
@@ -225,7 +236,7 @@ class GraphUCBLocal(Policy):
         return float(radius(state.region, state.links, state.seen, messages(state), self.check_user(user)))
 
     def user_rows(self) -> dict[str, Any]:
-        own = np.eye(self.dim) / self.state.region.radius_shift
+        own = np.eye(self.dim) / own_shift(self.state)
         return (
             observation_rows("seen")
             | link_rows("links")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import sqrt
+from math import log, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +24,18 @@ class LinTSState(NamedTuple):
     theta: Floats  # (n, d), V_i⁻¹ b_i with V_i = A_i + ridge I
     shared: bool
     ridge: float
-    scale: float
+    scale: float  # NaN: the theoretical one
+    sigma: float
+    delta: float
+
+
+@compiled
+def deviation(state: LinTSState, row: int) -> float:
+    """The scale, or the article's v = sigma sqrt(9 d log(t/delta)), t being the round of this model."""
+    if not np.isnan(state.scale):
+        return state.scale
+    dim, rounds = state.theta.shape[1], state.seen.visits[row] + 1
+    return state.sigma * sqrt(9.0 * dim * max(0.0, log(rounds) - log(state.delta)))
 
 
 @compiled
@@ -34,9 +45,10 @@ def score(state: LinTSState, user: int, arms: Floats, mean: Floats, bonus: Float
     factor = np.empty(state.seen.gram[row].shape)
     cholesky(state.seen.gram[row], state.ridge, factor)
     invert_lower(factor)
+    scale = deviation(state, row)
     for a in range(arms.shape[0]):
         mean[a] = dot(arms[a], state.theta[row])
-        bonus[a] = state.scale * lower_norm(factor, arms[a])
+        bonus[a] = scale * lower_norm(factor, arms[a])
 
 
 @compiled
@@ -45,10 +57,10 @@ def sample(state: LinTSState, user: int, arms: Floats, normals: Floats, values: 
     row = 0 if state.shared else user
     factor = np.empty(state.seen.gram[row].shape)
     cholesky(state.seen.gram[row], state.ridge, factor)
-    drawn = normals.copy()
+    drawn, scale = normals.copy(), deviation(state, row)
     solve_upper(factor, drawn)
     for k in range(drawn.shape[0]):
-        drawn[k] = state.theta[row, k] + state.scale * drawn[k]
+        drawn[k] = state.theta[row, k] + scale * drawn[k]
     for a in range(arms.shape[0]):
         values[a] = dot(arms[a], drawn)
 
@@ -76,7 +88,8 @@ class LinTS(Policy):
     ridge : float
         V_i = A_i + ridge I; 1 in the article.
     scale : float, optional
-        The article's v. By default the theoretical `sigma sqrt(9 dim log(1/delta))`, which over-explores; 0 is greedy.
+        The article's v. By default the theoretical `sigma sqrt(9 dim log(t/delta))` in the model's round t, which
+        over-explores; 0 is greedy.
     shared : bool
         One model for all users instead of one for each.
 
@@ -108,9 +121,6 @@ class LinTS(Policy):
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())
-        if scale is None:
-            scale = sigma * sqrt(9 * self.dim * max(0.0, -np.log(delta)))
-        self.params["scale"] = float(scale)
         n_models = 1 if shared else graph.n_users
         self.state = self.build_state(seen=no_observations(n_models, self.dim), theta=growable_zeros(n_models, self.dim))
 
@@ -120,8 +130,7 @@ class LinTS(Policy):
 
     def bonus_scale(self, user: int) -> float:
         """The deviation of the posterior in units of ‖x‖ in the metric V⁻¹."""
-        self.check_user(user)
-        return float(self.state.scale)
+        return float(deviation(self.state, self.model_row(user)))
 
     def user_rows(self) -> dict[str, Any]:
         return observation_rows("seen") | {"theta": 0.0}

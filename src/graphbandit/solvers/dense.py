@@ -26,6 +26,7 @@ from ..compute.linalg import CANCELLATION, REFRESH_PERIOD, dot, invert_positive
 from ..compute.observations import Observations
 
 MEMORY_LIMIT = 4 * 2**30  # bytes of joint inverse above which we refuse: a round would take a second
+ROUNDING = 1e-15  # of a pivot, in units of its diagonal entry
 
 
 class Dense(NamedTuple):
@@ -221,21 +222,30 @@ def rebuild(solver: Dense, seen: Observations, c: int) -> None:
             column = solver.position[solver.neighbour[entry]] * dim
             for k in range(dim):
                 system[row + k, column + k] += solver.prior[entry]
-    # Rounding may make a pivot negative after features of very different sizes: a floor far below
-    # any true one keeps it positive. What is smaller than the rounding of the largest entry is
-    # noise, and dividing by it would overflow.
-    floor, largest = np.inf, 0.0
-    for i in range(size):
-        largest = max(largest, system[i, i])
-    for place in range(users.shape[0]):
-        for entry in range(solver.start[users[place]], solver.start[users[place] + 1]):
-            if solver.neighbour[entry] == users[place]:
-                floor = min(floor, 1e-6 * solver.prior[entry])
-    floor = max(floor, 1e-15 * largest)
-    for i in range(size):
-        system[i, i] -= floor
     inverse = component_inverse(solver, c)
-    invert_positive(system, floor, inverse)
+    invert_scaled(system, inverse)
     for place in range(users.shape[0]):
         for k in range(dim):
             solver.theta[users[place], k] = dot(inverse[place * dim + k], target) / solver.scale[users[place]]
+
+
+@compiled
+def invert_scaled(system: Floats, out: Floats) -> None:
+    """Write the inverse of a positive definite matrix, which is overwritten, into `out`.
+
+    With S = D^-½ system D^-½, whose diagonal is 1, the inverse is D^-½ S⁻¹ D^-½. Rounding may make a
+    pivot of S negative after features of very different sizes. It errs by about `ROUNDING`, whatever
+    the sizes in `system`: only smaller pivots are noise, and are raised to that.
+    """
+    size = system.shape[0]
+    root = np.empty(size)
+    for i in range(size):
+        root[i] = sqrt(system[i, i])
+    for i in range(size):
+        for j in range(size):
+            system[i, j] /= root[i] * root[j]
+        system[i, i] = 1.0 - ROUNDING
+    invert_positive(system, ROUNDING, out)
+    for i in range(size):
+        for j in range(size):
+            out[i, j] /= root[i] * root[j]

@@ -2,7 +2,9 @@
 
 With P = D⁻¹W, V_i = A_i + (ridge + alpha) I and M = blockdiag(V_i) - alpha P ⊗ I, the estimate
 solves M θ = b. The state holds a θ together with its residual r = b - M θ, and one invariant:
-|r_vk| <= tolerance for every user v and feature k.
+|r_vk| <= tolerance · s for every user v and feature k. The scale s is the mean of
+|y - xᵀθ_i| ‖x‖ over the observations so far, by how much one of them changes a residual: so c
+times the rewards give c times the estimate, for any c.
 
 * An observation (i, x, y) adds x xᵀ to M_ii and y x to b_i, so that r_i grows by x (y - xᵀθ_i): the
   prediction error.
@@ -10,10 +12,12 @@ solves M θ = b. The state holds a θ together with its residual r = b - M θ, a
   θ_v += δ, r_v = 0, r_w += alpha P_wv δ.
 * A change of the edge (i, j) changes rows i and j of P, so only r_i and r_j: `recompute_residuals`
   computes them afresh and pushes.
+* A mean may fall. s stays until it is twice the mean; then it becomes the mean, and all users are
+  looked at. A mean of T terms halves when T has doubled, or later: that is rare.
 
 So the work of a round depends on the prediction error, not on the number of users. At the user with
 the largest error e = θ - θ*, ‖r_v‖ >= e_vᵀ(M e)_v / ‖e_v‖ >= ridge ‖e_v‖, hence
-‖θ_v - θ*_v‖₂ <= sqrt(d) · tolerance / ridge for all v. Measured errors are far smaller: residuals
+‖θ_v - θ*_v‖₂ <= sqrt(d) · tolerance · s / ridge for all v. Measured errors are far smaller: residuals
 of either sign cancel, and data add to the ridge.
 """
 
@@ -27,8 +31,10 @@ from ..compute.adjacency import Links
 from ..compute.arrays import Flags, Floats, Indices, Ints
 from ..compute.compiler import compiled
 from ..compute.growable import growable_rows, growable_zeros
-from ..compute.linalg import dot, follow_gram, multiply
+from ..compute.linalg import dot, euclidean_norm, follow_gram, multiply
 from ..compute.observations import Observations
+
+SCALE, TOTAL, COUNT = range(3)  # of `Push.scale`: s, Σ |y - xᵀθ_i| ‖x‖ and the number of its terms
 
 
 class Push(NamedTuple):
@@ -43,6 +49,7 @@ class Push(NamedTuple):
     alpha: float
     shift: float  # ridge + alpha
     tolerance: float
+    scale: Floats  # (3,), or (0,) from files of 0.1.0, where the tolerance is absolute: s = 1
 
 
 def push(n: int, dim: int, *, alpha: float, ridge: float, tolerance: float) -> Push:
@@ -58,6 +65,7 @@ def push(n: int, dim: int, *, alpha: float, ridge: float, tolerance: float) -> P
         alpha=alpha,
         shift=shift,
         tolerance=tolerance,
+        scale=np.zeros(3),
     )
 
 
@@ -75,7 +83,29 @@ def observe_push(solver: Push, links: Links, seen: Observations, user: int, x: F
     follow_gram(solver.inverse[user], seen.gram[user], solver.shift, x, seen.visits[user])
     for k in range(x.shape[0]):
         solver.residual[user, k] += error * x[k]
-    drain(solver, links, seen, user)
+    if solver.scale.shape[0] > 0 and follow_scale(solver.scale, abs(error) * euclidean_norm(x)):
+        for other in range(solver.theta.shape[0]):
+            drain(solver, links, seen, other)
+    else:
+        drain(solver, links, seen, user)
+
+
+@compiled
+def follow_scale(scale: Floats, size: float) -> bool:
+    """Count what an observation has changed. Returns whether s has fallen, so that any residual may be too large."""
+    scale[TOTAL] += size
+    scale[COUNT] += 1.0
+    mean = scale[TOTAL] / scale[COUNT]
+    fallen = bool(mean < 0.5 * scale[SCALE])
+    if fallen or mean > scale[SCALE]:
+        scale[SCALE] = mean
+    return fallen
+
+
+@compiled
+def largest_residual(solver: Push) -> float:
+    """The bound on |r_vk|, tolerance · s."""
+    return solver.tolerance * solver.scale[SCALE] if solver.scale.shape[0] > 0 else solver.tolerance
 
 
 @compiled
@@ -101,10 +131,10 @@ def recompute_residuals(solver: Push, links: Links, seen: Observations, users: I
 def drain(solver: Push, links: Links, seen: Observations, user: int) -> None:
     """Push `user`, if its residual is too large, and then everybody whose residual becomes so."""
     n, dim = solver.theta.shape
-    step = np.empty(dim)
+    step, bound = np.empty(dim), largest_residual(solver)
     head, length = 0, 0
     for k in range(dim):
-        if abs(solver.residual[user, k]) > solver.tolerance and length == 0:
+        if abs(solver.residual[user, k]) > bound and length == 0:
             solver.queue[0] = user
             length = 1
     while length > 0:
@@ -128,7 +158,7 @@ def drain(solver: Push, links: Links, seen: Observations, user: int) -> None:
             for k in range(dim):
                 residual = solver.residual[w, k] + share * step[k]
                 solver.residual[w, k] = residual
-                large |= abs(residual) > solver.tolerance
+                large |= abs(residual) > bound
             if large and not solver.waiting[w]:
                 tail = head + length
                 solver.queue[tail if tail < n else tail - n] = w

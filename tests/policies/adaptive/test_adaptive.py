@@ -223,6 +223,34 @@ def world(kind: str, seed: int, sigma: float = 0.01) -> environments.Linear:
     return environments.Linear(graph, truth, signals.unit_arms(200, 5, seed=seed), sigma=sigma, pool=30)
 
 
+@pytest.mark.parametrize("half_life", [None, 5.0])
+@pytest.mark.parametrize("sigma", [None, 0.5])
+def test_the_gain_of_a_user_fades_like_its_statistics(half_life: float | None, sigma: float | None) -> None:
+    """Σ ½^(later rounds of the user / half_life) · the round's own change of the evidence; what all forget is not in it."""
+    policy = AdaptiveGraphUCB(RING, 3, half_life=half_life, sigma=sigma)
+    history = random_history(8, 3, 100, seed=9)
+    fed(policy, history[:3])  # first all models are as good, up to rounding
+    keep, gain = 1.0 if half_life is None else 0.5 ** (1 / half_life), policy.state.gain.copy()
+
+    def evidence(faded: float) -> Floats:
+        sums = policy.state.evidence
+        mass, precision = faded * sums.mass[0], faded * sums.precision
+        squares = faded * sums.squares - (faded * sums.errors) ** 2 / precision
+        fit = -0.5 * (faded * sums.growth + np.log(precision))
+        noise = (1e-3 + max(0.0, mass - 1) / 2) * np.log(1e-20 + squares / 2) if sigma is None else squares / 2 / sigma**2
+        return np.asarray(fit - noise)
+
+    for user, x, reward in history[3:]:
+        now, before = evidence(1.0), evidence(keep ** (1 / 8))
+        best = GRAPH + now[GRAPH:].argmax() // now.shape[1], now[GRAPH:].argmax() % now.shape[1]
+        single = ALONE, now[ALONE].argmax()
+        policy.update(user, x, reward)
+        after = evidence(1.0)
+        gain[user] = keep * gain[user] + max(after[best] - after[single] - before[best] + before[single], -4.0)
+        np.testing.assert_allclose(policy.state.gain, gain, rtol=1e-7, atol=1e-7)
+    assert np.abs(gain).max() > 0.1
+
+
 @pytest.mark.compiled
 def test_evidence_finds_out_whether_the_graph_helps() -> None:
     reports = []

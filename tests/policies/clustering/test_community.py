@@ -88,17 +88,18 @@ def test_every_round_is_that_of_the_numpy_version(seed: int, options: dict[str, 
     assert len(counts) > 1
 
 
+@pytest.mark.parametrize("ridge", [0.01, 1.0, 20.0])
 @pytest.mark.parametrize("radius", ["log", "constant", "theory"])
-def test_users_alone_are_linucb_and_users_together_are_one_linucb_for_all(radius: Any) -> None:
+def test_users_alone_are_linucb_and_users_together_are_one_linucb_for_all(radius: Any, ridge: float) -> None:
     graph = graphs.empty(8)
     history = [*zip(range(8), ARMS[:8], np.linspace(0.5, 1, 8).tolist(), strict=True), *random_history(8, 3, 300, seed=1)]
-    common: Any = dict(radius=radius, exploration=0.3, sigma=0.2, delta=0.05)
+    common: Any = dict(radius=radius, exploration=0.3, sigma=0.2, delta=0.05, ridge=ridge)
     alone = fed(CommunityUCB(graph, 3, period=10_000, **common), history)
     assert alone.n_clusters == 8
-    same_scores(alone, fed(LinUCB(graph, 3, ridge=1.0, norm=1.0, **common), history))
+    same_scores(alone, fed(LinUCB(graph, 3, norm=1.0, **common), history))
     together = fed(CommunityUCB(graph, 3, neighbours=7, kernel=0.0, resolution=0.0, **common), history)
     assert together.n_clusters == 1
-    same_scores(together, fed(LinUCB(graph, 3, ridge=1.0, norm=1.0, shared=True, **common), history))
+    same_scores(together, fed(LinUCB(graph, 3, norm=1.0, shared=True, **common), history))
 
 
 @pytest.mark.parametrize("seed", range(3))

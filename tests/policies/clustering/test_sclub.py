@@ -138,6 +138,15 @@ def check_ranges(policy: SCLUB) -> None:
         assert sorted(members) == np.flatnonzero(models.cluster == c).tolist() and user == members[0]
 
 
+@pytest.mark.parametrize("ridge", [0.01, 20.0])
+def test_the_theoretical_radius_has_the_ridge(ridge: float) -> None:
+    policy = SCLUB(graphs.empty(2), 3, alpha_theta=np.inf, alpha_p=np.inf, radius="theory", exploration=1.0, ridge=ridge)
+    for user, x, reward in tasteful(2, 40, 0, 0.0):
+        policy.update(user, x, reward)
+    beta = np.sqrt(3 * np.log(1 + 40 / (3 * ridge)) + 4 * np.log(41) + np.log(2)) + np.sqrt(ridge)
+    assert policy.bonus_scale(0) == pytest.approx(beta)
+
+
 @pytest.mark.parametrize("radius", ["log", "theory", "constant"])
 @pytest.mark.parametrize(
     ("seed", "alpha_theta", "alpha_p", "skew"),

@@ -138,7 +138,7 @@ def fade_evidence(state: Evidence) -> None:
                 state.growth[kind, k] *= state.fade
                 state.errors[kind, k] *= state.fade
                 state.precision[kind, k] *= state.fade
-    state.mass[0] = state.fade * state.mass[0] + 1.0
+        state.mass[0] *= state.fade
 
 
 @compiled

@@ -147,8 +147,9 @@ def count_round(state: AdaptiveState, user: int, reward: float, fit: Floats, wei
     """Add one round to the evidence of every model, the user's gain, the coverage and the trail."""
     count_coverage(state.evidence, weight, predictions, reward, state.inside)
     with_graph, single = best_model(fit, GRAPH, weight.shape[0] - 1), best_model(fit, ALONE, ALONE)
-    before = fit[with_graph] - fit[single]
-    fade_evidence(state.evidence)
+    fade_evidence(state.evidence)  # before the difference is taken: what all users forget is not this user's loss
+    before = log_evidence(state.evidence, *with_graph) - log_evidence(state.evidence, *single)
+    state.evidence.mass[0] += 1.0
     for kind in range(weight.shape[0]):
         for k in range(weight.shape[1]):
             error, growth = reward - predictions.mean[kind, k, 0], 1.0 + predictions.variance[kind, k, 0]
@@ -156,7 +157,7 @@ def count_round(state: AdaptiveState, user: int, reward: float, fit: Floats, wei
     # While the noise level is hardly known, one error can shift the evidence of all earlier rounds.
     # Cap the loss, so that an early shift is not attributed to one user.
     after = log_evidence(state.evidence, *with_graph) - log_evidence(state.evidence, *single)
-    state.gain[user] += max(after - before, -LARGEST_LOSS)
+    state.gain[user] = state.keep * state.gain[user] + max(after - before, -LARGEST_LOSS)
     record_trail(state.trail, state.rounds[0] + 1, state.strength, weight)
 
 

@@ -48,7 +48,7 @@ class AdaptiveState(NamedTuple):
     common: Hierarchy  # the models with a common vector
     evidence: Evidence
     strength: Floats  # (k,), τ
-    gain: Floats  # (n,), log evidence for the graph against being alone, from a user's own rounds, with capped losses
+    gain: Floats  # (n,), log evidence for the graph against being alone, from a user's own rounds, by `keep`; losses are capped
     trail: Floats  # (TRAIL, 2 + kinds), at rounds 1, 2, 4, …: round, effective strength, weight of each kind
     inside: Ints  # (levels,), rewards inside the central interval of each level, counted before they were learned
     rounds: Ints  # (1,)

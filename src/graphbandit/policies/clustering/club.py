@@ -9,7 +9,6 @@ import numpy as np
 
 from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled
-from ...compute.linalg import log_determinant
 from ...graph import UserGraph
 from ...validate import NOT_NEGATIVE, one_of
 from ..core.graph_changes import Changes
@@ -23,6 +22,7 @@ from .clusters import (
     cluster_labels,
     cluster_models,
     cluster_vectors,
+    log_ratio,
     move_users,
     observe_in_cluster,
     score_by_cluster,
@@ -61,10 +61,9 @@ class CLUBState(NamedTuple):
 
 @compiled
 def theory_radius(state: CLUBState, cluster: int) -> float:
-    """sigma sqrt(2 log(2 det V / delta)) + 1."""
-    gram = state.models.pooled.gram[cluster]
-    log_det = log_determinant(gram, state.models.ridge, np.empty(gram.shape))
-    return state.sigma * sqrt(2.0 * (log(2.0 / state.delta) + log_det)) + 1.0
+    """sigma sqrt(2 log(2 det V / (delta det ridge I))) + sqrt(ridge): the article's, whose ridge is 1, for any."""
+    growth = log(2.0 / state.delta) + log_ratio(state.models, cluster)
+    return state.sigma * sqrt(2.0 * growth) + sqrt(state.models.ridge)
 
 
 @compiled
@@ -78,8 +77,11 @@ def deletion_width(state: CLUBState, user: int) -> float:
     n, dim = state.models.theta.shape
     spread = log((count + 3.0) * 2.0 * n * dim / state.delta)
     growth = max(0.0, count / (4.0 * dim) - 8.0 * spread - 2.0 * sqrt(count * spread))  # least eigenvalue 1/d assumed
-    noise = state.sigma * sqrt(2.0 * dim * log(max(1.0, state.rounds[0])) + 2.0 * log(2.0 / state.delta))
-    return state.alpha2 * (noise + 1.0) / sqrt(1.0 + growth)
+    # The article has ridge 1. For any, det V / det ridge I <= (1 + t / (d ridge))^d, and the least eigenvalue starts at it.
+    ridge = state.models.ridge
+    log_rounds = log(max(1.0, state.rounds[0]) / min(1.0, ridge))
+    noise = state.sigma * sqrt(2.0 * dim * log_rounds + 2.0 * log(2.0 / state.delta))
+    return state.alpha2 * (noise + sqrt(ridge)) / sqrt(ridge + growth)
 
 
 @compiled
@@ -130,7 +132,8 @@ class CLUB(Policy):
     ridge : float
         Regulariser of every block; 1 in the article. In low noise a smaller one is much better.
     radius : {"log", "theory", "constant"}
-        beta / exploration: `sqrt(log(1 + t))`, `sigma sqrt(2 log(2 det V / delta)) + 1`, or 1.
+        beta / exploration: `sqrt(log(1 + t))`, or
+        `sigma sqrt(2 log(2 det V / (delta det ridge I))) + sqrt(ridge)`, or 1.
     exploration : float
         Multiplies the radius; 0 is the greedy control. 0.1 in the GraphUCB authors' code.
     test : {"after", "before"}

@@ -8,6 +8,7 @@ cluster takes its sums along, and only the two clusters concerned are solved afr
 
 from __future__ import annotations
 
+from math import log
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled
 from ...compute.dispatch import generic
 from ...compute.growable import growable_zeros
-from ...compute.linalg import cholesky, follow_gram, invert_positive, multiply, solve_cholesky
+from ...compute.linalg import cholesky, follow_gram, invert_positive, log_determinant, multiply, solve_cholesky
 from ...compute.observations import Observations, no_observations, record
 from ..core.policy import Policy
 from ..core.ridge import optimistic_scores
@@ -82,6 +83,15 @@ def cluster_bonus_scale(policy: Policy, user: int) -> float:
 @generic
 def theoretical_radius(state: Any, cluster: int) -> Any:
     """The radius of confidence of a cluster by the policy's theory, without `exploration`."""
+
+
+@compiled
+def log_ratio(models: ClusterModels, cluster: int) -> float:
+    """log det V - log det ridge I of a cluster's V = Σ A_u + ridge I: 0 before the first observation."""
+    gram = models.pooled.gram[cluster]
+    dim = gram.shape[0]
+    log_det = log_determinant(gram, models.ridge, np.empty(gram.shape))
+    return float(max(0.0, log_det - dim * log(models.ridge)))
 
 
 @compiled

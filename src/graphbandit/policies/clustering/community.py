@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
 
 from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled
-from ...compute.linalg import log_determinant
 from ...graph import UserGraph
 from ...graphs import knn
 from ...validate import NOT_NEGATIVE, count, optional
@@ -24,6 +24,7 @@ from .clusters import (
     cluster_labels,
     cluster_models,
     cluster_vectors,
+    log_ratio,
     observe_in_cluster,
     score_by_cluster,
     solve_cluster,
@@ -48,10 +49,8 @@ class CommunityState(NamedTuple):
 
 @compiled
 def theory_radius(state: CommunityState, cluster: int) -> float:
-    """LinUCB's theoretical radius with ridge 1 and norm 1."""
-    gram = state.models.pooled.gram[cluster]
-    log_det = log_determinant(gram, state.models.ridge, np.empty(gram.shape))
-    return self_normalised(log_det, state.sigma, state.delta) + 1.0
+    """LinUCB's theoretical radius with norm 1."""
+    return self_normalised(log_ratio(state.models, cluster), state.sigma, state.delta) + sqrt(state.models.ridge)
 
 
 @compiled
@@ -115,7 +114,8 @@ class CommunityUCB(Policy):
     ridge : float
         Regulariser of every block; 1 in the article. In low noise a smaller one is much better.
     radius : {"log", "theory", "constant"}
-        beta / exploration: `sqrt(log(1 + t))`, `sigma sqrt(log det V + 2 log 1/delta) + 1`, or 1.
+        beta / exploration: `sqrt(log(1 + t))`,
+        `sigma sqrt(log det V/det ridge I + 2 log 1/delta) + sqrt(ridge)`, or 1.
     exploration : float
         Multiplies the radius; 0 is greedy.
     seed

@@ -58,10 +58,10 @@ class SCLUBState(NamedTuple):
 
 @compiled
 def theory_radius(state: SCLUBState, cluster: int) -> float:
-    """sqrt(d log(1 + T/d) + 4 log t + log 2) + 1."""
-    dim, visits = state.pivot.shape[1], state.models.pooled.visits[cluster]
-    growth = dim * log(1.0 + visits / dim) + 4.0 * log(1.0 + state.rounds[0]) + log(2.0)
-    return sqrt(growth) + 1.0
+    """sqrt(d log(1 + T / (d ridge)) + 4 log t + log 2) + sqrt(ridge): the article's, whose ridge is 1, for any."""
+    dim, visits, ridge = state.pivot.shape[1], state.models.pooled.visits[cluster], state.models.ridge
+    growth = dim * log(1.0 + visits / (dim * ridge)) + 4.0 * log(1.0 + state.rounds[0]) + log(2.0)
+    return sqrt(growth) + sqrt(ridge)
 
 
 @compiled
@@ -234,8 +234,8 @@ class SCLUB(Policy):
     ridge : float
         Regulariser of every block; 1 in the article. In low noise a smaller one is much better.
     radius : {"log", "theory", "constant"}
-        beta / exploration: `sqrt(log(1 + t))`, `sqrt(d log(1 + T_j / d) + 4 log t + log 2) + 1`,
-        or 1.
+        beta / exploration: `sqrt(log(1 + t))`,
+        `sqrt(d log(1 + T_j / (d ridge)) + 4 log t + log 2) + sqrt(ridge)`, or 1.
     exploration : float
         Multiplies the radius; 0 is the greedy control.
 

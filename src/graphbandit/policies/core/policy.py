@@ -162,7 +162,10 @@ class Policy(LiveUsers):
     # Learning
 
     def update(self, user: int, x: npt.ArrayLike, reward: float, *, item: int = NOT_KNOWN) -> None:
-        """Learn that showing features `x`, those of `item`, to `user` earned `reward`."""
+        """Learn that showing features `x`, those of `item`, to `user` earned `reward`.
+
+        The model, xᵀθ, has no intercept: if rewards do not average to zero, give every arm a feature that is always 1.
+        """
         user, features, item = self.check_user(user), as_floats(x, "x"), check_item(item)
         usable = features.shape == (self.dim,) and is_number(reward)
         if usable and item >= 0 and item >= self.item_room:

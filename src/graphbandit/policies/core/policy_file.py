@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
 import numpy as np
@@ -54,7 +54,9 @@ RENAMED_FIELDS: dict[str, dict[str, str]] = {
 """Policy → field of its state in files of 0.1.0 → the same field now. What is in a renamed field moves with it."""
 ADDED_FIELDS: dict[str, dict[str, Callable[[], Any]]] = {
     "LinUCBState": {"items": no_items},
-    "LocalState": {"items": no_items},
+    "LinTSState": {"sigma": float, "delta": float},  # the scale of 0.1.0 is a number, which does not need them
+    "LocalState": {"items": no_items, "laplacian_ridge": float},
+    "Push": {"scale": partial(np.zeros, 0)},
 }
 """Type of a state, or of a part of one → field that files of 0.1.0 do not have → function that makes its value.
 
