@@ -37,7 +37,7 @@ serve: .venv/serve  ## the service with a simulated population, at http://127.0.
 reproduce: .venv/base  ## every figure and claim of the paper, as a report; ARGS='--quick' or ARGS='--data DIR' is passed on
 	$(BIN)/graphbandit reproduce --out report $(ARGS)
 
-leaderboard: .venv/base  ## every policy, tuned alike, in 18 worlds; ARGS='--quick' or ARGS='--data DIR' is passed on
+leaderboard: .venv/base  ## every policy, tuned alike, in 19 worlds; ARGS='--quick' or ARGS='--data DIR' is passed on
 	$(BIN)/graphbandit leaderboard --out board $(ARGS)
 
 test: .venv/test  ## the whole test suite

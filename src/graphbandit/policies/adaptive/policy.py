@@ -104,8 +104,8 @@ class AdaptiveGraphUCB(Policy):
     trials : bool
         Whether rewards decide if `everyone` and the effects of items take part: in some rounds
         decisions are made without them, more often the better that goes. Only where rewards are
-        mostly noise to all models; elsewhere evidence decides. For a single user there is nothing
-        to try.
+        mostly noise to all models; elsewhere evidence decides. For a single user `everyone` is not
+        on trial.
     growing_bonus : bool
         False leaves the bonus at one deviation, as in 0.1.0: a little better in short runs, and
         linear regret in some long ones.

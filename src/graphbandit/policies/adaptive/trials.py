@@ -25,8 +25,8 @@ from ...compute.arrays import Floats
 from ...compute.compiler import compiled
 from ...compute.linalg import normal_cdf
 
-LEAST_SHARE = 0.02  # of the rounds, for each voice: users' models learn, and the other may become the better one;
-SETTLING = 1000.0  # after so many rounds it falls like 1/sqrt(rounds), so that it costs sublinear regret
+LEAST_SHARE = 0.02  # of the rounds, for each voice: users' models learn, and the other may become the better one
+SETTLING = 1000.0  # rounds; then the least share falls like 1/sqrt(rounds), so that it costs sublinear regret
 LEAST_ROUNDS = 10.0  # of each voice, before they are compared
 FIRST_MEMORY = 500.0  # rounds; later half of all rounds are remembered
 WEYL = (0.7548776662466927, 0.5698402909980532)  # irrational: multiples modulo 1 are spread evenly

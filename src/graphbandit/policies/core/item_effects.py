@@ -41,7 +41,7 @@ from ...compute.compiler import compiled, compiled_apart
 from ...compute.growable import append_rows, growable_rows, growable_zeros
 
 RIDGES = tuple(0.3125 * 2.0**k for k in range(12))
-CAUTION = 8.0
+CAUTION = 8.0  # by which κ is larger, in decisions about an item that was never shown
 LEAST_GAIN, LEAST_GAIN_A_ROUND = 10.0, 0.0025  # nats, the second one half a per cent of the variance
 FIRST_ROUNDS = 300.0  # which do not count: what users' models have not learned yet would pass for effects of items
 MEMORY = 0.999  # of the level: it follows the users' models, which learn
@@ -131,14 +131,18 @@ def item_effect(items: ItemEffects, item: int) -> tuple[float, float]:
 
 
 def effect_intervals(items: ItemEffects, ids: Ints) -> ItemIntervals:
-    """What each item earns beyond its features, compared with a new one, and the standard deviation of that."""
-    known = ids < n_rows(items)
+    """What each item earns beyond its features, compared with a new one, and the standard deviation of that.
+
+    Both are 0 for an id of -1, and for all if there are no effects.
+    """
     mass, total = np.zeros(len(ids)), np.zeros(len(ids))
     if not has_effects(items):
         return ItemIntervals(mass, total)
-    mass[known], total[known] = items.mass[ids[known]], items.total[ids[known]]
+    seen = (ids >= 0) & (ids < n_rows(items))
+    mass[seen], total[seen] = items.mass[ids[seen]], items.total[ids[seen]]
     precision = mass + (items.learned[0] if isnan(items.ridge) else items.ridge)
-    return ItemIntervals(total / precision, np.sqrt(items.noise[0] / max(1.0, items.noise[1]) / precision))
+    deviation = np.sqrt(items.noise[0] / max(1.0, items.noise[1]) / precision)
+    return ItemIntervals(total / precision, np.where(ids >= 0, deviation, 0.0))
 
 
 @compiled_apart

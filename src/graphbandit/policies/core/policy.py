@@ -198,12 +198,21 @@ class Policy(LiveUsers):
             kernels.learn_many(self.state, who[block], features[block], ids[block], values[block])
 
     def effects_of(self, items: npt.ArrayLike) -> ItemIntervals:
-        """What these items earn for everybody beyond their features, and the standard deviation of that; zeros if nothing.
+        """What these items earn for everybody beyond their features, and the standard deviation of that.
 
-        Decisions are more cautious with items that were shown a few times only.
+        Zeros for ids of -1, and where no effects have been found. Decisions are more cautious with items that were shown a few
+        times only.
+
+        >>> from graphbandit import LinUCB, graphs
+        >>> policy = LinUCB(graphs.empty(2), 1, item_effects=True, item_ridge=1.0)
+        >>> for _ in range(100):
+        ...     policy.update(0, [1.0], 1.0, item=7)
+        ...     policy.update(1, [1.0], 0.0, item=8)
+        >>> mean, deviation = policy.effects_of([7, 8, -1])
+        >>> bool(mean[0] > mean[1]), float(mean[2])
+        (True, 0.0)
         """
-        ids = np.asarray(items, dtype=np.int64)
-        check_items(ids, len(ids))
+        ids = check_items(items, np.size(np.asarray(items)))
         return effect_intervals(self.state.items if self.learns_items else no_items(), ids)
 
     def remove_item(self, item: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 from scipy import sparse
 
 from ...compute.adjacency import link_rows, links_of
@@ -17,6 +18,7 @@ from ...validate import NOT_NEGATIVE, count, optional
 from ..core import policy_file
 from ..core.decisions import Scores
 from ..core.graph_changes import Changes, Removal
+from ..core.item_effects import ItemIntervals
 from ..core.policy import Policy, Seed
 from .inner_policy import prefixed_params, reseed_inner, unpack_policy
 from .learner_kernels import LearnerState, given_share
@@ -202,6 +204,10 @@ class GraphLearner(Policy):
         """Make room for items in the policy inside."""
         self.policy.reserve_items(n)
         self._follow_inner()
+
+    def effects_of(self, items: npt.ArrayLike) -> ItemIntervals:
+        """What items earn beyond their features, see `Policy.effects_of`."""
+        return self.policy.effects_of(items)
 
     def remove_item(self, item: int) -> None:
         """Forget the effect of an item, see `Policy.remove_item`."""

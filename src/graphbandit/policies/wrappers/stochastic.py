@@ -18,6 +18,7 @@ from ...storage import archive
 from ...validate import NO_ITEMS, POSITIVE, SHARE, check_features, check_items, check_places, optional
 from ..core import kernels, policy_file
 from ..core.graph_changes import Removal
+from ..core.item_effects import ItemIntervals
 from ..core.policy import Policy, Seed
 from .inner_policy import prefixed_params, reseed_inner, unpack_policy
 
@@ -173,6 +174,10 @@ class Stochastic(Policy):
         """Make room for items in the policy inside."""
         self.policy.reserve_items(n)
         self._follow_inner()
+
+    def effects_of(self, items: npt.ArrayLike) -> ItemIntervals:
+        """What items earn beyond their features, see `Policy.effects_of`."""
+        return self.policy.effects_of(items)
 
     def remove_item(self, item: int) -> None:
         """Forget the effect of an item, see `Policy.remove_item`."""
