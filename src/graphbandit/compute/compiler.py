@@ -11,13 +11,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any, TypeVar
 
 import llvmlite.binding
 import numba
 from numba.core.caching import FunctionCache
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import AnalysisPass, register_pass
 from numba.core.imputils import user_function
+from numba.core.registry import cpu_target
+from numba.core.untyped_passes import TranslateByteCode
 from numba.extending import overload
 
 from .staleness import KERNEL_ROOMS, source_digest
@@ -26,6 +31,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # No fast-math: it would let the compiler drop the NaN checks that guard every update. Division by zero follows NumPy.
 FLAGS = {"error_model": "numpy"}
+LARGE = 8000
+"""Bytes of intermediate code from which on callers call a kernel by name."""
 
 
 class KernelCache(FunctionCache):  # type: ignore[misc]
@@ -42,7 +49,8 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         index = self._cache_file
         # As part of the version, the stamp is compared before the rest of an index is unpickled: that may name types
         # which have moved since. The time of the file, Numba's own stamp, no longer counts.
-        index._version, index._source_stamp = (index._version, own, source_digest(*KERNEL_ROOMS)), None
+        self.stamp = own, source_digest(*KERNEL_ROOMS)
+        index._version, index._source_stamp = (index._version, *self.stamp), None
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Load machine code after all that it calls by name; None if some of that has been compiled again since."""
@@ -54,52 +62,95 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
             result.library._reload_init.update(result.reload_init)
         return result
 
+    def __contains__(self, sig: Any) -> bool:
+        """Whether machine code for these types is on disk."""
+        index = self._cache_file
+        return self._index_key(sig, cpu_target.target_context.codegen()) in index._load_index()
+
 
 class CalleeChanged(Exception):
     """Machine code on disk calls, by name, a kernel that is no longer the same."""
 
 
+@register_pass(mutates_CFG=False, analysis_only=True)
+class NameByContent(AnalysisPass):  # type: ignore[misc]
+    """Name machine code after its source, not after how many functions a process has compiled before.
+
+    Callers on disk name what they call. Two processes that compile the same kernel must give it the same name.
+    """
+
+    _name = "name_by_content"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def run_pass(self, state: Any) -> bool:
+        """Set the identity, which Numba counts up."""
+        identity, cache = state.func_id, getattr(state.func_id.func, "kernel_cache", None)
+        if cache is not None:
+            text = f"{identity.modname}.{identity.func_qualname}:{identity.firstlineno} {cache.stamp}"
+            identity.unique_id = int(hashlib.sha256(text.encode()).hexdigest()[:15], 16)
+            identity.unique_name = f"{identity.func_qualname}${identity.unique_id}"
+        return False
+
+
+class KernelCompiler(CompilerBase):  # type: ignore[misc]
+    """Numba's compiler, with names of our own."""
+
+    def define_pipelines(self) -> list[Any]:
+        """The usual passes and one more."""
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.add_pass_after(NameByContent, TranslateByteCode)
+        passes.finalize()
+        return [passes]
+
+
+FOR_KERNELS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": False, "pipeline_class": KernelCompiler}
+
+
 def compiled(function: F, *, cache: bool = True) -> F:
     """Compile `function` with the package's flags and, with `cache`, keep the machine code on disk for the next process."""
-    dispatcher: Any = numba.njit(**FLAGS)(function)
+    dispatcher: Any = numba.njit(**FLAGS, **FOR_KERNELS)(function)
     if dispatcher is function:  # under NUMBA_DISABLE_JIT=1
         return function
     if cache:
         dispatcher._cache = KernelCache(function)
-    dispatcher._compile_for_args = partial(_compile_or_interpret, dispatcher, dispatcher._compile_for_args)
+        if function.__closure__ is None:  # with one, the same source is not the same function
+            function.kernel_cache = dispatcher._cache  # type: ignore[attr-defined]
+    dispatcher.elsewhere = {}  # types for which another process compiles it now: see `second_process`
+    dispatcher.before_compiling = lambda *args: None
+    dispatcher.add_overload = partial(_keep, dispatcher)
+    dispatcher.compile = partial(_compile, dispatcher, dispatcher.compile)
+    dispatcher._compile_for_args = partial(_enter_or_interpret, dispatcher)
     return dispatcher  # type: ignore[no-any-return]
 
 
-def compiled_apart(function: F) -> F:
-    """`compiled`, for a kernel that its callers call by name, so that they are compiled without its code."""
-    kernel = compiled(function)
-    call_by_name(kernel)
-    return kernel
+def _keep(dispatcher: Any, result: Any) -> None:
+    """Keep machine code for compiled callers. Python cannot call it: see `entry_from_python`."""
+    dispatcher.overloads[tuple(result.signature.args)] = result
 
 
-def call_by_name(kernel: Callable[..., Any]) -> None:
-    """From now on let compiled callers call this kernel as machine code of its own.
+def _compile(dispatcher: Any, compile_or_load: Callable[..., Any], sig: Any) -> Any:
+    """Compile or load a kernel; if it is large, let callers call it by name, as machine code of its own.
 
     By default a caller contains a copy of all that it calls, and of what that calls, which the compiler then optimises again:
     small kernels become faster so, but large ones only take long.
     """
-    dispatcher: Any = kernel
-    if python_function(kernel) is kernel or hasattr(dispatcher, "_compile_with_callers"):
-        return
-    dispatcher._compile_with_callers = dispatcher.compile
-    dispatcher.compile = partial(_compile_apart, dispatcher)
-
-
-def _compile_apart(dispatcher: Any, sig: Any) -> Any:
-    """Compile or load a kernel, and let callers declare it in place of being linked with its code."""
-    entry = dispatcher._compile_with_callers(sig)
+    if sig in dispatcher.elsewhere:
+        dispatcher.elsewhere.pop(sig).wait()
+    entry = compile_or_load(sig)
     calls = dispatcher.targetctx._defns[entry]
-    if not isinstance(calls.versions[0][1].libs[0], Declared):
-        result = next(result for result in dispatcher.overloads.values() if result.entry_point is entry)
+    result = next(result for result in dispatcher.overloads.values() if result.entry_point is entry)
+    if not isinstance(calls.versions[0][1].libs[0], Declared) and size(result.library) > LARGE:
         call = user_function(result.fndesc, [Declared(dispatcher.py_func, result)])
         calls.versions[:] = [(call.signature, call)]
         calls._cache.clear()
     return entry
+
+
+def size(library: Any) -> int:
+    """Bytes of intermediate code, with that of all that is linked."""
+    return len(library._get_module_for_linking().as_bitcode())
 
 
 class Declared:
@@ -125,6 +176,22 @@ def load_by_name(module: str, qualname: str, args: Any, name: str) -> None:
     kernel.compile(args)
     if kernel.overloads[args].fndesc.mangled_name != name:
         raise CalleeChanged(f"{module}.{qualname} has been compiled again since its caller was.")
+
+
+def types_of(*args: Any) -> tuple[Any, ...]:
+    """The types of arguments, as the compiler tells them apart."""
+    return tuple(numba.typeof(arg) for arg in args)
+
+
+def would_compile(kernel: Any, sig: tuple[Any, ...]) -> bool:
+    """Whether a first call with these types would compile the kernel and keep the machine code on disk."""
+    return sig not in kernel.overloads and isinstance(kernel._cache, KernelCache) and sig not in kernel._cache
+
+
+def loaded_and_compiled(kernel: Any) -> tuple[int, int]:
+    """How often calls from Python found machine code on disk, and how often they had to compile it."""
+    stats = entry_from_python(kernel).stats
+    return sum(stats.cache_hits.values()), sum(stats.cache_misses.values())
 
 
 def python_function(function: F) -> F:
@@ -153,19 +220,38 @@ def specialise(function: Callable[..., Any], choose: Callable[[type], Callable[.
         call.__qualname__ = f"{function.__name__} by {source.__module__}.{source.__qualname__}"
         return call
 
-    # Strict would compare the names of parameters. The stub is inlined: states have hundreds of fields to pass on.
-    overload(function, strict=False, jit_options={"forceinline": True})(implementation)
+    overload(function, strict=False)(implementation)  # strict would compare the names of parameters
 
 
 COMPILER = "graphbandit-compiler"
 _compiler: threading.Thread | None = None  # the only thread that may compile; None: all may
 
 
-def _compile_or_interpret(dispatcher: Any, compile_for_args: Callable[..., Any], *args: Any) -> Any:
-    """Called by Numba with arguments for whose types it has no machine code in memory."""
-    if _compiler is None or _compiler is threading.current_thread():
-        return compile_for_args(*args)
-    return dispatcher.py_func
+def _enter_or_interpret(dispatcher: Any, *args: Any) -> Any:
+    """Called by Numba when Python calls a kernel with arguments of new types."""
+    if _compiler is not None and _compiler is not threading.current_thread():
+        return dispatcher.py_func
+    dispatcher.before_compiling(*args)
+    entry = entry_from_python(dispatcher)
+    machine_code = entry._compile_for_args(*args)
+    result = next(result for result in entry.overloads.values() if result.entry_point is machine_code)
+    dispatcher._insert([kind._code for kind in result.signature.args], machine_code, False)
+    return machine_code
+
+
+def entry_from_python(dispatcher: Any) -> Any:
+    """A function that calls a kernel, compiled with what converts Python objects: most kernels are never called from Python."""
+    if not hasattr(dispatcher, "_entry"):
+        kernel, code = dispatcher.py_func, dispatcher.py_func.__code__
+        name, parameters = f"{kernel.__name__}_from_python", ", ".join(signature(kernel).parameters)
+        scope: dict[str, Any] = {"kernel": dispatcher, "__name__": kernel.__module__}
+        exec(compile(f"def {name}({parameters}):\n    return kernel({parameters})\n", code.co_filename, "exec"), scope)
+        function = scope[name]
+        function.__code__ = function.__code__.replace(co_firstlineno=code.co_firstlineno)  # part of the name of its file
+        dispatcher._entry = numba.njit(**FLAGS, no_cfunc_wrapper=True)(function)
+        if isinstance(dispatcher._cache, KernelCache):
+            dispatcher._entry._cache = KernelCache(function)
+    return dispatcher._entry
 
 
 @contextmanager

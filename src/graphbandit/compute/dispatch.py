@@ -11,6 +11,7 @@ from functools import update_wrapper
 from typing import Any
 
 from .compiler import specialise
+from .states import by_pointer
 
 
 class Generic:
@@ -29,6 +30,7 @@ class Generic:
     def register(self, kind: type, kernel: Callable[..., Any]) -> None:
         """Say which compiled function runs when the first argument is of this type."""
         self._implementations[kind] = kernel
+        by_pointer(kind)
 
     def implementation(self, kind: type) -> Callable[..., Any]:
         """The compiled function for this type."""

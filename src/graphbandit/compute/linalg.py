@@ -10,7 +10,7 @@ from math import erfc, hypot, log, sqrt
 import numpy as np
 
 from .arrays import Floats
-from .compiler import compiled, compiled_apart
+from .compiler import compiled
 
 
 @compiled
@@ -92,7 +92,7 @@ def cholesky(matrix: Floats, shift: float, factor: Floats) -> None:
             factor[i, j] = total / pivot
 
 
-@compiled_apart
+@compiled
 def log_determinant(matrix: Floats, shift: float, factor: Floats) -> float:
     """log det(matrix + shift·I), never through `det`, which overflows; `factor` is scratch."""
     cholesky(matrix, shift, factor)
@@ -155,7 +155,7 @@ def solve_upper(factor: Floats, x: Floats) -> None:
         x[i] = total / factor[i, i]
 
 
-@compiled_apart
+@compiled
 def invert_positive(matrix: Floats, shift: float, out: Floats) -> None:
     """Write (matrix + shift·I)⁻¹ into `out`, exactly symmetric, for a positive definite sum."""
     dim = matrix.shape[0]
@@ -203,7 +203,7 @@ CANCELLATION = 1e4
 """A rank-one update loses about as many digits as xᵀV⁻¹x has; beyond this the inverse is computed afresh instead."""
 
 
-@compiled_apart
+@compiled
 def follow_gram(inverse: Floats, gram: Floats, shift: float, x: Floats, count: int) -> None:
     """Bring (gram + shift·I)⁻¹ up to date after `gram` received x xᵀ as its `count`-th observation."""
     if count % REFRESH_PERIOD == 0 or quadratic_form(inverse, x) > CANCELLATION:

@@ -14,7 +14,7 @@ from math import sqrt
 import numpy as np
 
 from .arrays import Floats, Ints
-from .compiler import compiled, compiled_apart
+from .compiler import compiled
 from .linalg import dot, invert_positive, multiply, quadratic_form
 
 TOGETHER = 24  # the largest dimension in which all shifts are treated together
@@ -22,7 +22,7 @@ FEW = 5  # shifts for which separate inverses cost less
 MANY = 8  # targets that are solved together
 
 
-@compiled_apart
+@compiled
 def solve_shifted(matrix: Floats, shifts: Floats, targets: Floats) -> None:
     """Replace each target t of shift k, (k, m, d), by (matrix + shifts[k]·I)⁻¹ t.
 
@@ -39,7 +39,7 @@ def solve_shifted(matrix: Floats, shifts: Floats, targets: Floats) -> None:
         solve_in_turn(matrix, shifts, targets)
 
 
-@compiled_apart
+@compiled
 def invert_shifted(matrix: Floats, shifts: Floats, out: Floats) -> None:
     """Write (matrix + shifts[k]·I)⁻¹ into out[k], exactly symmetric."""
     dim = matrix.shape[0]
@@ -105,7 +105,7 @@ def factor_together(matrix: Floats, shifts: Floats, factor: Floats) -> None:
                     total[q] *= pivot[q]
 
 
-@compiled_apart
+@compiled
 def solve_together(matrix: Floats, shifts: Floats, targets: Floats) -> None:
     """`solve_shifted` with the shifts in the innermost loops."""
     n, many, dim = targets.shape
@@ -136,7 +136,7 @@ def solve_together(matrix: Floats, shifts: Floats, targets: Floats) -> None:
                 targets[q, r, i] = total[q]
 
 
-@compiled_apart
+@compiled
 def invert_together(matrix: Floats, shifts: Floats, out: Floats) -> None:
     """`invert_shifted` with the shifts in the innermost loops."""
     n, dim = shifts.shape[0], matrix.shape[0]
@@ -198,7 +198,7 @@ def factor_by_rows(matrix: Floats, shift: float, factor: Floats) -> None:
             factor[j + i, j] = row[i]
 
 
-@compiled_apart
+@compiled
 def solve_in_turn(matrix: Floats, shifts: Floats, targets: Floats) -> None:
     """`solve_shifted` with one shift after another, row by row."""
     factor = np.empty(matrix.shape)
@@ -247,7 +247,7 @@ def solve_many(factor: Floats, targets: Floats) -> None:
             targets[r, i] = x[i, r]
 
 
-@compiled_apart
+@compiled
 def invert_by_rows(matrix: Floats, shift: float, out: Floats) -> None:
     """`invert_shifted` for one shift, row by row."""
     dim = matrix.shape[0]
@@ -293,7 +293,7 @@ def symmetric_form(matrix: Floats, x: Floats) -> float:
     return -dot(product, x)
 
 
-@compiled_apart
+@compiled
 def add_sandwich(outer: Floats, inner: Floats, total: Floats) -> None:
     """total += outer inner outer for symmetric matrices, in the lower triangle only."""
     dim = outer.shape[0]

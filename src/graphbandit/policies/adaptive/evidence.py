@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...compute.arrays import Floats
-from ...compute.compiler import compiled, compiled_apart
+from ...compute.compiler import compiled
 
 KINDS = ("alone", "everyone", "graph")
 ALONE, EVERYONE, GRAPH = range(3)  # rows of the arrays below; the graph models have a row for each slack, from GRAPH on
@@ -80,7 +80,7 @@ def noise_variance(state: Evidence, kind: int, k: int) -> float:
     return state.sigma * state.sigma
 
 
-@compiled_apart
+@compiled
 def weigh(state: Evidence, usable: Floats, best_only: bool, weight: Floats) -> None:
     """Write the weight of every model; they sum to 1. Only models of `usable` kinds have some."""
     fit = np.empty_like(weight)
@@ -88,7 +88,7 @@ def weigh(state: Evidence, usable: Floats, best_only: bool, weight: Floats) -> N
     write_weights(state, usable, fit, best_only, weight)
 
 
-@compiled_apart
+@compiled
 def write_log_evidence(state: Evidence, fit: Floats) -> None:
     """Write the log evidence of every model."""
     for kind in range(fit.shape[0]):
@@ -96,7 +96,7 @@ def write_log_evidence(state: Evidence, fit: Floats) -> None:
             fit[kind, k] = log_evidence(state, kind, k)
 
 
-@compiled_apart
+@compiled
 def write_weights(state: Evidence, usable: Floats, fit: Floats, best_only: bool, weight: Floats) -> None:
     """Write the weights of the models of `usable` kinds with these log evidences."""
     best, best_kind, best_k = -np.inf, 0, 0

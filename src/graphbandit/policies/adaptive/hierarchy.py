@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...compute.arrays import Floats, Ints
-from ...compute.compiler import compiled, compiled_apart
+from ...compute.compiler import compiled
 from ...compute.linalg import dot, follow_gram, invert_positive, multiply
 from ...compute.shifted import symmetric_form
 from .graph_models import Moments, Share, Shown, Tied, add_matrix, add_tied_mean
@@ -58,7 +58,7 @@ def add_common_model(state: Hierarchy, k: int, share: Share, tied: Tied, mixture
     add_matrix(share.spread * tau * tau, state.inverse[k], tied.inner)
 
 
-@compiled_apart
+@compiled
 def predict_common(state: Hierarchy, wanted: Floats, shown: Shown, mean: Floats, variance: Floats) -> None:
     """Write the mean of xᵀθ_i and its variance / σ² for every arm, (c, m), where `wanted`, (c,), is positive."""
     many = shown.x.shape[0]
@@ -71,7 +71,7 @@ def predict_common(state: Hierarchy, wanted: Floats, shown: Shown, mean: Floats,
                 variance[c, r] = dot(x, z) + tau * tau * max(0.0, symmetric_form(state.inverse[k], z))
 
 
-@compiled_apart
+@compiled
 def observe_hierarchy(state: Hierarchy, k: int, tau: float, z: Floats, q: float, error: float) -> None:
     """Take in z = V⁻¹x, q = 1 + xᵀz and error = y - xᵀV⁻¹b; `updates` counts it already."""
     step = np.empty(z.shape[0])
@@ -85,7 +85,7 @@ def observe_hierarchy(state: Hierarchy, k: int, tau: float, z: Floats, q: float,
     multiply(state.inverse[k], state.target[k], state.mean[k])
 
 
-@compiled_apart
+@compiled
 def replace_user(state: Hierarchy, k: int, tau: float, before: Floats, after: Floats, old: Floats, new: Floats) -> None:
     """Exchange one user's contribution after a change that is not of rank one.
 

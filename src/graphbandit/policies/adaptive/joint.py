@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from ...compute.arrays import Floats, Indices, Ints
-from ...compute.compiler import compiled, compiled_apart
+from ...compute.compiler import compiled
 from ...compute.linalg import CANCELLATION, dot, invert_positive, quadratic_form
 from ...compute.observations import Observations
 from ...graph import UserGraph
@@ -79,12 +79,12 @@ def dense_of(solver: Joint, model: int) -> Dense:
     )
 
 
-@compiled_apart
+@compiled
 def average_neighbours(solver: Joint, seen: Observations, user: int, wanted: Floats, neighbours: Neighbourhood) -> None:
     """Nothing to do: the joint inverse contains the neighbours."""
 
 
-@compiled_apart
+@compiled
 def predict(
     solver: Joint, user: int, rho: Floats, shown: Shown, neighbours: Neighbourhood, mean: Floats, variance: Floats
 ) -> None:
@@ -99,7 +99,7 @@ def predict(
                 variance[slack, c, r] = max(0.0, quadratic_form(block, shown.x[r]))
 
 
-@compiled_apart
+@compiled
 def write_around(solver: Joint, tau: Floats, neighbours: Neighbourhood, around: Floats) -> None:
     """Nothing to do: the joint inverse contains the neighbours."""
 

@@ -7,7 +7,7 @@ from math import exp, log, sqrt
 import numpy as np
 
 from ...compute.arrays import Floats, Ints
-from ...compute.compiler import compiled, compiled_apart
+from ...compute.compiler import compiled
 from ...compute.linalg import dot, invert_positive, multiply
 from ...compute.observations import record
 from ...compute.shifted import solve_shifted
@@ -88,7 +88,7 @@ def update_item(state: AdaptiveState, user: int, features: Floats, item: int, re
     state.rounds[0] += 1
 
 
-@compiled_apart
+@compiled
 def solve_own(strength: Floats, gram: Floats, bias: Floats, x: Floats, around: Floats, solved: Floats) -> None:
     """Write, for every strength, V⁻¹x, V⁻¹b and V⁻¹ Σ_j P_ij θ_j of every slack, with V = A_i + τ I.
 
@@ -103,7 +103,7 @@ def solve_own(strength: Floats, gram: Floats, bias: Floats, x: Floats, around: F
     solve_shifted(gram, strength, solved)
 
 
-@compiled_apart
+@compiled
 def predict_kept(state: AdaptiveState, user: int, shown: Shown, neighbours: Neighbourhood, predictions: Predictions) -> None:
     """Write what every model expects of the reward; models with a common vector only if there are any."""
     wanted = np.ones((predictions.mean.shape[0], predictions.mean.shape[1]))
@@ -112,7 +112,7 @@ def predict_kept(state: AdaptiveState, user: int, shown: Shown, neighbours: Neig
     predict_all(state, user, wanted, shown, neighbours, predictions)
 
 
-@compiled_apart
+@compiled
 def split_reward(
     items: ItemEffects, item: int, user: int, reward: float, weight: Floats, predictions: Predictions
 ) -> tuple[float, float]:
@@ -142,7 +142,7 @@ def rescale(root: float, x: Floats, solved: Floats, predictions: Predictions) ->
             predictions.variance[kind, k, 0] *= root * root
 
 
-@compiled_apart
+@compiled
 def count_round(state: AdaptiveState, user: int, reward: float, fit: Floats, weight: Floats, predictions: Predictions) -> None:
     """Add one round to the evidence of every model, the user's gain, the coverage and the trail."""
     count_coverage(state.evidence, weight, predictions, reward, state.inside)
@@ -187,7 +187,7 @@ def best_model(fit: Floats, first: int, last: int) -> tuple[int, int]:
     return chosen
 
 
-@compiled_apart
+@compiled
 def record_trail(trail: Floats, rounds: int, strength: Floats, weight: Floats) -> None:
     """At rounds 1, 2, 4, … record the weights and the effective strength, exp Σ weight · log τ."""
     now, place = rounds, 0
@@ -206,7 +206,7 @@ def record_trail(trail: Floats, rounds: int, strength: Floats, weight: Floats) -
     trail[place, 0], trail[place, 1] = rounds, exp(log_strength)
 
 
-@compiled_apart
+@compiled
 def discount_user(state: AdaptiveState, user: int) -> None:
     """Multiply the user's statistics by `keep`, and update all that is computed from them."""
     gram, bias = state.seen.gram[user], state.seen.bias[user]

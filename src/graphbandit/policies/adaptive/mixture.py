@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...compute.arrays import Floats, Ints
-from ...compute.compiler import compiled, compiled_apart
+from ...compute.compiler import compiled
 from ...compute.linalg import cholesky, dot, quadratic_form
 from ...compute.observations import Observations
 from ...compute.shifted import add_sandwich, fill, gather, invert_shifted, multiply_symmetric, solve_shifted
@@ -70,7 +70,7 @@ class Predictions(NamedTuple):
     variance: Floats  # (kinds, c, m), of the mean, / σ²
 
 
-@compiled_apart
+@compiled
 def deciding_weights(state: AdaptiveState, user: int, weight: Floats) -> tuple[float, bool]:
     """Write the weights of the models in the user's next decision; returns the variance of the noise, and if items count."""
     weigh(state.evidence, state.evidence.usable, state.best_only, weight)
@@ -81,7 +81,7 @@ def deciding_weights(state: AdaptiveState, user: int, weight: Floats) -> tuple[f
     return noise, second_turn(turn) >= share_without(state.item_trials, noise)
 
 
-@compiled_apart
+@compiled
 def mix_models(state: AdaptiveState, user: int, weight: Floats, mixture: Moments) -> None:
     """Write mean and covariance of the user's vector over all models, by their weights."""
     dim, n_strengths = mixture.mean.shape[0], state.strength.shape[0]
@@ -142,7 +142,7 @@ def chosen_strengths(weight: Floats) -> Ints:
     return chosen[:filled]
 
 
-@compiled_apart
+@compiled
 def add_strength(
     state: AdaptiveState, user: int, k: int, weight: Floats, tied: Tied, neighbours: Neighbourhood, mixture: Moments
 ) -> None:
@@ -165,7 +165,7 @@ def add_strength(
         add_matrix(1.0 / (tied.tau * tied.tau), tied.inner, mixture.covariance)
 
 
-@compiled_apart
+@compiled
 def mix_predictions(state: AdaptiveState, user: int, weight: Floats, arms: Floats, mean: Floats, variance: Floats) -> None:
     """Write mean and variance of xᵀθ over all models, of every arm: as by `mix_models`, without d × d products."""
     dim, n_arms, n_strengths = arms.shape[1], arms.shape[0], state.strength.shape[0]
@@ -201,7 +201,7 @@ def mix_predictions(state: AdaptiveState, user: int, weight: Floats, arms: Float
         variance[a] = max(0.0, square - mean[a] * mean[a])
 
 
-@compiled_apart
+@compiled
 def predict_all(
     state: AdaptiveState, user: int, wanted: Floats, shown: Shown, neighbours: Neighbourhood, predictions: Predictions
 ) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 
 from ...compute.adjacency import Links, link_rows, links_of
 from ...compute.arrays import Floats, Ints
-from ...compute.compiler import compiled, compiled_apart
+from ...compute.compiler import compiled
 from ...compute.growable import growable_zeros
 from ...compute.linalg import dot, invert_positive, multiply
 from ...compute.observations import Observations
@@ -67,7 +67,7 @@ def relax_users(solver: Relaxed, seen: Observations, users: Ints, strength: Floa
             multiply(inverse, target, solver.theta[user, model])
 
 
-@compiled_apart
+@compiled
 def average_neighbours(solver: Relaxed, seen: Observations, user: int, wanted: Floats, neighbours: Neighbourhood) -> None:
     """One pass over the neighbours for all models, since each neighbour is a cache miss."""
     dim = neighbours.gram.shape[0]
@@ -85,7 +85,7 @@ def average_neighbours(solver: Relaxed, seen: Observations, user: int, wanted: F
                         neighbours.theta[model, i] += weight * solver.theta[other, model, i]
 
 
-@compiled_apart
+@compiled
 def predict(
     solver: Relaxed, user: int, rho: Floats, shown: Shown, neighbours: Neighbourhood, mean: Floats, variance: Floats
 ) -> None:
@@ -109,7 +109,7 @@ def predict(
                 variance[slack, c, r] = spread + rho[slack] ** 2 * back
 
 
-@compiled_apart
+@compiled
 def write_around(solver: Relaxed, tau: Floats, neighbours: Neighbourhood, around: Floats) -> None:
     """Write Σ_j P_ij P_ji (Ā_i + τ I)⁻¹ at every strength."""
     invert_shifted(neighbours.gram, tau, around)

@@ -37,7 +37,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...compute.arrays import Floats, Ints
-from ...compute.compiler import compiled, compiled_apart
+from ...compute.compiler import compiled
 from ...compute.growable import append_rows, growable_rows, growable_zeros
 
 RIDGES = tuple(0.3125 * 2.0**k for k in range(12))
@@ -145,7 +145,7 @@ def effect_intervals(items: ItemEffects, ids: Ints) -> ItemIntervals:
     return ItemIntervals(total / precision, np.where(ids >= 0, deviation, 0.0))
 
 
-@compiled_apart
+@compiled
 def observe_item(items: ItemEffects, item: int, user: int, residual: float, q: float) -> tuple[float, float]:
     """Learn what an observation earned beyond xᵀθ, and return what the user's model is to learn of it: √w and b.
 
@@ -184,7 +184,7 @@ def count_gains(items: ItemEffects, item: int, residual: float, q: float) -> Non
     items.learned[0] = RIDGES[best] if items.gain[best] >= least else inf
 
 
-@compiled_apart
+@compiled
 def add_item_effects(items: ItemEffects, ids: Ints, beta: float, mean: Floats, bonus: Floats) -> None:
     """Add what is known of the items to the scores of their arms: mean + b and beta √(width² + v).
 

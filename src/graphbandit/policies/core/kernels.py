@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 
 from ...compute.arrays import Floats, Ints
-from ...compute.compiler import call_by_name, compiled
+from ...compute.compiler import compiled
 from ...compute.dispatch import generic
+from ...compute.second_process import compile_beside
 from ...validate import LARGEST_FEATURE, LARGEST_REWARD
 from .decisions import Rankings, Requests
 
@@ -131,7 +132,14 @@ def register(
         sample_items = optimistic_values if sample is sample_no_items else sample_any_items
     for name, kernel in {**kernels, "sample": sample, "sample_items": sample_items}.items():
         GENERIC[name].register(state, kernel)
-        call_by_name(kernel)
+
+
+def updates(state: Any, *others: Any) -> tuple[Any, ...]:
+    """The kernel that updates this state, and arguments of the types that it is called with."""
+    kernel, x = update_item.implementation(type(state)), np.empty(0)
+    if kernel is update_any_item:
+        return update.implementation(type(state)), state, 0, x, 0.0
+    return kernel, state, 0, x, 0, 0.0
 
 
 @compiled
@@ -233,3 +241,7 @@ def best_first(values: Floats, luck: Floats, places: int, order: Ints) -> float:
         order[place] = best
         values[best] = -np.inf
     return chance
+
+
+for decisions in (decide, rank_many):
+    compile_beside(decisions, updates)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...compute.arrays import Floats
-from ...compute.compiler import compiled, compiled_apart
+from ...compute.compiler import compiled
 from ...compute.growable import growable_rows, growable_zeros
 from ...compute.linalg import REFRESH_PERIOD, dot, follow_gram, log_determinant, multiply, quadratic_form
 from ...compute.observations import Observations, no_observations, observation_rows, record
@@ -49,7 +49,7 @@ def ridge_rows(name: str, model: Ridge) -> dict[str, Any]:
     return observation_rows(f"{name}.seen") | {f"{name}.{part}": row for part, row in own.items()}
 
 
-@compiled_apart
+@compiled
 def observe(model: Ridge, row: int, x: Floats, reward: float) -> None:
     """V += x xᵀ, b += y x, θ = V⁻¹ b."""
     gram, inverse = model.seen.gram[row], model.inverse[row]
