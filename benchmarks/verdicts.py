@@ -24,7 +24,8 @@ import numpy as np
 from graphbandit import GraphUCB, LinTS, LinUCB, Stochastic, environments, graphs, signals
 from graphbandit.compute.arrays import Floats
 from graphbandit.diagnose import Diagnosis, RewardLog, diagnose
-from graphbandit.evaluation import Evaluation, evaluate, record
+from graphbandit.evaluation import Evaluation, Standing, evaluate, record
+from graphbandit.evaluation.estimators import Estimate
 from graphbandit.experiments.result import interval
 from graphbandit.leaderboard.significance import level_with_best
 from graphbandit.paper import controls
@@ -219,33 +220,43 @@ FORMS = ("dr", "snips", "ips")
 LEVEL, EVALUATED = 0.2, 3000  # what every arm earns; rounds
 
 
-def equal_arms(seed: int, clicks: bool) -> Evaluation:
-    """An evaluation of a log in which all arms earn the same, logged by a policy that learns."""
+def equal_arms(seed: int) -> tuple[Evaluation, Evaluation]:
+    """Evaluations of a log in which all arms earn the same: Gaussian rewards, and clicks.
+
+    The policy that logs learns from other rewards, so that it is as certain as policies become.
+    """
     rng, graph = np.random.default_rng([seed, 2]), graphs.erdos_renyi(20, 0.3, seed=seed)
     arms = signals.unit_arms(10, 4, seed=seed + 2)
     env = environments.Linear(graph, signals.smooth(graph, 4, gamma=7, seed=seed + 1), arms, sigma=0.3)
     log = record(Stochastic(LinUCB(graph, 4), epsilon=0.3, seed=seed), env, EVALUATED, seed)
-    reward = (rng.random(len(log)) < LEVEL).astype(float) if clicks else LEVEL + 0.3 * rng.standard_normal(len(log))
-    return evaluate(replace(log, reward=reward), graph, TARGETS, seed=seed)
+    rewards = (LEVEL + 0.3 * rng.standard_normal(len(log)), (rng.random(len(log)) < LEVEL).astype(float))
+    one, other = (evaluate(replace(log, reward=reward), graph, TARGETS, seed=seed) for reward in rewards)
+    return one, other
 
 
 def print_evaluation(logs: int) -> None:
     """How often a policy is called better or worse than what was logged, and held intervals."""
     print(f"## evaluation: {logs} logs of {EVALUATED:,} rounds in which every arm earns {LEVEL:g}\n")
-    head = ("rewards", "policy", "verdicts", "called more", "called less", "doubly robust holds", "SNIPS holds", "IPS holds")
-    print(f"| {' | '.join(head)} |\n|---|---|{'---:|' * 6}")
-    for clicks in (False, True):
-        kind = "clicks" if clicks else "Gaussian"
-        found = [equal_arms(seed, clicks) for seed in range(logs)]
-        wrong = np.zeros(logs, dtype=bool)
-        for name in ("random", *TARGETS):
-            standings = [one[name] for one in found]
-            judged = [k for k, one in enumerate(standings) if not one.warnings and one.gain]
-            more, less = ([word in standings[k].finding() for k in judged] for word in (", more than", ", less than"))
-            wrong[judged] |= np.array(more, dtype=bool) | np.array(less, dtype=bool)
-            held = [share([e.low <= LEVEL <= e.high for e in (getattr(standings[k], form) for k in judged)]) for form in FORMS]
-            print(f"| {kind} | {name} | {len(judged)} | {share(more)} | {share(less)} | {' | '.join(held)} |", flush=True)
-        print(f"| {kind} | any of the four | {logs} | {share(list(wrong))} (more or less) | | | | |", flush=True)
+    head = ("rewards", "policy", "interval", "verdicts", "called more", "called less", *(f"{form} holds" for form in FORMS))
+    print(f"| {' | '.join(head)} |\n|---|---|---|{'---:|' * 6}")
+    for kind, found in zip(("Gaussian", "clicks"), zip(*map(equal_arms, range(logs)), strict=True), strict=True):
+        for rule in ("Student", "normal, rule of before"):
+            wrong = np.zeros(logs, dtype=bool)
+            for name in ("random", *TARGETS):
+                judged = [k for k, one in enumerate(found) if not one[name].warnings and one[name].gain]
+                seen = [widths_of(found[k][name], rule) for k in judged]
+                more, less = [bool(one["gain"].low > 0) for one in seen], [bool(one["gain"].high < 0) for one in seen]
+                wrong[judged] |= np.array(more, dtype=bool) | np.array(less, dtype=bool)
+                held = [share([bool(one[form].low <= LEVEL <= one[form].high) for one in seen]) for form in FORMS]
+                cells = (kind, name, rule, str(len(judged)), share(more), share(less), *held)
+                print(f"| {' | '.join(cells)} |", flush=True)
+            print(f"| {kind} | any of the four | {rule} | {logs} | {share(list(wrong))}, either way | | | | |", flush=True)
+
+
+def widths_of(standing: Standing, rule: str) -> dict[str, Estimate]:
+    """The estimates of a standing, with their intervals, or with normal ones."""
+    found = {form: getattr(standing, form) for form in (*FORMS, "gain")}
+    return found if rule == "Student" else {form: Estimate(one.value, one.error) for form, one in found.items()}
 
 
 PARTS = ("diagnose", "leaderboard", "claims", "evaluation")

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from .. import environments, graphs, signals
-from ..experiments.testbeds import DIM, FAMILIES, N_USERS, draw_graph, with_arms
+from ..experiments.testbeds import FAMILIES, N_USERS, draw_graph
 from ..graph import UserGraph
 from ..policies import GraphUCB, LinUCB
 from .chart import Chart, Panel, curve
 from .claims import Claim, alike, all_hold, estimate
 from .figure_parts import Data, Figure, ReproduceSettings
-from .measure import regret_by_policy
+from .measure import equally_smooth, regret_by_policy
 
 EDGES = 75
 """Of every graph: what Barabási-Albert has for 20 users and m = 5."""
@@ -41,17 +41,8 @@ def graph_with_edges(family: str, rng: np.random.Generator) -> UserGraph:
 
 def equal_world(family: str, seed: int) -> environments.Linear:
     """The world of one seed: `EDGES` edges, and users whose tr(ΘᵀRΘ) is `SMOOTHNESS`."""
-    from scipy.optimize import brentq
-
-    shape, _ = environments.streams(seed, "graph", "theta")
-    users = graph_with_edges(family, shape)
-
-    def truth(log_gamma: float) -> Any:
-        theta = environments.streams(seed, "theta")[0]  # a fresh stream: every γ smooths the same draw
-        return signals.smooth(users, DIM, gamma=np.exp(log_gamma), seed=theta)
-
-    gamma = brentq(lambda g: signals.smoothness(users, truth(g)) - SMOOTHNESS, np.log(1e-2), np.log(1e3))
-    return with_arms(users, truth(gamma), seed)
+    (shape,) = environments.streams(seed, "graph")
+    return equally_smooth(graph_with_edges(family, shape), seed, SMOOTHNESS)
 
 
 def run(settings: ReproduceSettings) -> Data:
