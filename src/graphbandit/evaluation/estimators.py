@@ -25,24 +25,25 @@ import numpy as np
 
 from ..compute.arrays import Floats, Ints
 
-NORMAL = 1.959963984540054  # half the width of a 95 % interval, in standard errors
+NORMAL = 1.959963984540054  # half the width of a 95 % interval, in standard errors that are known
 
 
 class Estimate(NamedTuple):
-    """A mean and its standard error, with a normal interval of 95 %."""
+    """A mean and its standard error, with an interval of 95 %."""
 
     value: float
     error: float
+    width: float = NORMAL  # half the interval, in standard errors
 
     @property
     def low(self) -> float:
         """Lower end of the interval."""
-        return self.value - NORMAL * self.error
+        return self.value - self.width * self.error
 
     @property
     def high(self) -> float:
         """Upper end of the interval."""
-        return self.value + NORMAL * self.error
+        return self.value + self.width * self.error
 
     def as_table(self) -> dict[str, float | None]:
         """Plain JSON values."""
@@ -55,12 +56,29 @@ def mean(psi: Floats, groups: Ints | None = None) -> Estimate:
     each other.
 
     >>> mean(np.array([1.0, 2.0, 3.0]))  # doctest: +ELLIPSIS
-    Estimate(value=2.0, error=0.57735...)
+    Estimate(value=2.0, error=0.57735..., width=4.302...)
     """
     n, value = len(psi), float(psi.mean()) if len(psi) else np.nan
     left = psi - value if groups is None else np.bincount(np.unique(groups, return_inverse=True)[1], weights=psi - value)
     k = len(left)
-    return Estimate(value, float(np.sqrt((left**2).sum() * k / (k - 1)) / n) if k > 1 else np.nan)
+    error = float(np.sqrt((left**2).sum() * k / (k - 1)) / n) if k > 1 else np.nan
+    return Estimate(value, error, student_width(np.asarray(left, dtype=np.float64)))
+
+
+def student_width(left: Floats) -> float:
+    """Half the width of a 95 % interval in standard errors: Student's t, as if few rounds were fewer.
+
+    The standard error is estimated from the same rounds. Where some of them weigh much, it is
+    uncertain: the variance of a variance grows with the kurtosis κ. The degrees of freedom are those
+    with the same uncertainty, 2 k / (κ - 1), at most k - 1; many normal values have nearly k.
+    """
+    from scipy.special import stdtrit  # slow to import
+
+    k, squares = len(left), float((left**2).sum())
+    if k < 2 or squares == 0.0 or not np.isfinite(squares):
+        return NORMAL
+    excess = k * float((left**4).sum()) / squares**2 - 1  # κ - 1, at least 0
+    return float(stdtrit(max(1.0, min(k - 1.0, 2 * k / excess if excess > 0 else k)), 0.975))
 
 
 def ips(weight: Floats, reward: Floats) -> Floats:

@@ -10,7 +10,7 @@ from ..compute.arrays import Floats
 from ..policies import Policy
 from ..validate import PROBABILITY, check
 from .decision_log import DecisionLog
-from .estimators import Estimate, mean, outcomes
+from .estimators import Estimate, mean, outcomes, student_width
 
 BELOW_FLOOR = 0.05  # share of rounds whose propensity may lie below the floor
 
@@ -96,4 +96,4 @@ def _weighted_mean(weight: Floats, reward: Floats) -> Estimate:
     if np.ptp(reward) == 0:
         return Estimate(value, np.nan)
     spread = float((weight**2 * (reward - value) ** 2).sum()) * len(weight) / (len(weight) - 1)
-    return Estimate(value, float(np.sqrt(spread) / weight.sum()))
+    return Estimate(value, float(np.sqrt(spread) / weight.sum()), student_width(weight * (reward - value)))

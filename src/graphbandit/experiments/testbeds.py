@@ -24,19 +24,27 @@ FAMILIES: dict[str, str] = {
 }
 
 
-def draw_graph(family: str, seed: Any, *, threshold: float = 0.5, p: float | None = None, m: int | None = None) -> UserGraph:
+def draw_graph(
+    family: str,
+    seed: Any,
+    *,
+    n_users: int = N_USERS,
+    threshold: float = 0.5,
+    p: float | None = None,
+    m: int | None = None,
+) -> UserGraph:
     """A graph of one of the paper's four families.
 
     The paper's Watts-Strogatz graph with m = 7 has 8 neighbours here: a ring needs an even number.
     """
     rng = np.random.default_rng(seed)
     if family == "rbf":
-        return graphs.rbf(rng.standard_normal((N_USERS, DIM)), rho=0.05, threshold=threshold)
+        return graphs.rbf(rng.standard_normal((n_users, DIM)), rho=0.05, threshold=threshold)
     if family == "er":
-        return graphs.erdos_renyi(N_USERS, 0.4 if p is None else p, seed=rng)
+        return graphs.erdos_renyi(n_users, 0.4 if p is None else p, seed=rng)
     if family == "ba":
-        return graphs.barabasi_albert(N_USERS, 5 if m is None else m, seed=rng)
-    return graphs.watts_strogatz(N_USERS, 8 if m is None else m, 0.2 if p is None else p, seed=rng)
+        return graphs.barabasi_albert(n_users, 5 if m is None else m, seed=rng)
+    return graphs.watts_strogatz(n_users, 8 if m is None else m, 0.2 if p is None else p, seed=rng)
 
 
 def make_world(

@@ -6,9 +6,14 @@
 | `figure_parts` | `Figure` and `ReproduceSettings` |
 | `claims` | `Claim`, and how it is judged: it holds, does not hold, or is undecided |
 | `theory` | figures on Δ, on Ψ, and on the bound of Theorem 1 |
+| `inequalities` | ‖Δ_i‖ ≤ ‖θ_i‖, and two steps of Appendix D |
+| `laplacians` | Remark 1: GraphUCB with three Laplacians |
+| `growth` | regret against the number of users, and the bounds (15) to (17) |
+| `cost` | the time of a round against the number of users |
 | `estimation` | figures on Lemma 1 and on the noise inequality |
 | `regret_curves` | regret over time on four families of graphs, and with fixed arms |
 | `sweeps` | final regret against a property of the graph or of the users |
+| `topology` | four families of graphs with as many edges, equally smooth |
 | `coverage` | how often confidence regions contain the true parameters |
 | `controls` | alpha; GraphUCB with another graph or without its bonus |
 | `delays` | delayed rewards |

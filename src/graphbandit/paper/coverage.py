@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,14 @@ from ..experiments import simulate
 from ..experiments.testbeds import DIM, N_USERS, make_world
 from ..policies import GraphUCB, GraphUCBLocal, LinUCB
 from .chart import Chart, ChartSeries, Panel
-from .claims import Claim, above, estimate
+from .claims import Claim, share_at_least
 from .figure_parts import Data, Figure, ReproduceSettings
 from .measure import over_runs
 
+NOMINAL = 0.99
+MORE, QUICK_MORE = 20, 4
+"""First exits are looked for in so many times as many runs; 400 without one show 99 %, 367 do not."""
+FIRST_LOOK = 50
 BINS = ((0, 0), (1, 2), (3, 4), (5, 9), (10, 19), (20, 39), (40, 10**9))
 REGIONS: dict[str, Any] = {
     "GraphUCB, paper": lambda g: GraphUCB(g, DIM),
@@ -47,9 +52,33 @@ def coverage_run(seed: int, settings: ReproduceSettings) -> Floats:
     return counts
 
 
+def first_exit(make: Any, env: Any, horizon: int, seed: int) -> int:
+    """The first round, counted from 1, at which the truth is outside the served user's region; 0 if
+    there is none.
+
+    Most regions are left within some rounds: a short run, the start of the long one, is tried first.
+    """
+    for length in (min(FIRST_LOOK, horizon), horizon):
+        trace, policy = simulate(make(env.graph), env, length, seed), make(env.graph)
+        for t, (user, x) in enumerate(zip(trace.user.tolist(), env.arms[trace.arm], strict=True)):
+            error = policy.theta[user] - env.truth[user]
+            if error @ policy.user_precision(user) @ error > policy.beta(user) ** 2:
+                return t + 1
+            policy.update(user, x, float(trace.reward[t]))
+    return 0
+
+
+def exits_run(seed: int, settings: ReproduceSettings) -> Floats:
+    """(regions,) the round of the first exit in one run, 0 if the truth was inside at all rounds."""
+    env = make_world("er", seed)
+    return np.array([first_exit(make, env, settings.horizon, seed) for make in REGIONS.values()], dtype=float)
+
+
 def run_coverage(settings: ReproduceSettings) -> Data:
-    """Counts of every run."""
-    return {"counts": np.array(over_runs(settings, coverage_run, settings)), "regions": list(REGIONS)}
+    """Counts of every run, and the first exits of many more: 1 % of 20 runs cannot be seen."""
+    counts = np.array(over_runs(settings, coverage_run, settings))
+    many = replace(settings, runs=settings.runs * (QUICK_MORE if settings.quick else MORE))
+    return {"counts": counts, "exits": np.array(over_runs(many, exits_run, settings)), "regions": list(REGIONS)}
 
 
 def chart_coverage(data: Data) -> Chart:
@@ -68,34 +97,42 @@ def chart_coverage(data: Data) -> Chart:
     )
 
 
+def reason_of(name: str) -> str:
+    """Why a region does not hold the truth as often as it should."""
+    if name.startswith("LinUCB"):
+        return "The estimate's norm stands where a bound on that of the truth should: it is 0 at the start (errata E28)."
+    if name == "GraphUCB-Local, paper":
+        return "Lemma 1 diverges while users have few observations (errata E11)."
+    return "Bias, not noise: while a user has few observations the graph pulls it off by more than the radius (errata E28)."
+
+
 def claims_coverage(data: Data) -> list[Claim]:
-    """Nominal 99 %."""
+    """Nominal 99 %: of the rounds, and of the runs for all their rounds together.
+
+    A region that held at all rounds of nearly all runs held in nearly all rounds, too.
+    """
     totals = data["counts"].sum(axis=2)  # (runs, regions, 2)
-    out = []
+    rounds, runs = [], []
     for k, name in enumerate(data["regions"]):
-        share = totals[:, k, 0] / totals[:, k, 1]
-        reason = (
-            "Bias, not noise: while a user has few observations the graph pulls it off by more than the radius (errata E28)."
-        )
-        if name.startswith("LinUCB"):
-            reason = "The estimate's norm stands where a bound on that of the truth should: it is 0 at the start (errata E28)."
-        elif name == "GraphUCB-Local, paper":
-            reason = "Lemma 1 diverges while users have few observations (errata E11)."
-        out.append(
-            Claim(
-                f"The 99 % region of {name} holds the truth 99 % of the time",
-                above(share, 0.99),
-                {"coverage": estimate(share)},
-                reason,
-            )
-        )
-    return out
+        exits = data["exits"][:, k]
+        in_runs, always = share_at_least(exits == 0, NOMINAL)
+        evidence: dict[str, Any] = {"share of runs": always, "runs": len(exits)}
+        if (exits > 0).any():
+            evidence["first outside at round, median"] = float(np.median(exits[exits > 0]))
+        text = f"The 99 % region of {name} holds the truth at every round, in 99 % of the runs"
+        runs.append(Claim(text, in_runs, evidence, reason_of(name)))
+        in_rounds, share = share_at_least(totals[:, k, 0] / totals[:, k, 1], NOMINAL)
+        evidence = {"coverage": share, "share of runs with no round outside": always}
+        text = f"The 99 % region of {name} holds the truth 99 % of the time"
+        rounds.append(Claim(text, "holds" if in_runs == "holds" else in_rounds, evidence, reason_of(name)))
+    return rounds + runs
 
 
 COVERAGE_FIGURE = Figure(
     "coverage",
     "Does the confidence region hold the truth?",
-    "Share of rounds in which ‖θ̂_i - θ_i‖ in the metric Λ_i is at most β_i for the served user, before its arm is chosen.",
+    "Share of rounds in which ‖θ̂_i - θ_i‖ in the metric Λ_i is at most β_i for the served user, before its arm is chosen. "
+    "Regret bounds need it at all rounds at once: that is counted in 20 times as many runs.",
     run_coverage,
     chart_coverage,
     claims_coverage,

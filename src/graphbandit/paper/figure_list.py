@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from . import (
     controls,
+    cost,
     coverage,
     delays,
     estimation,
+    growth,
+    inequalities,
+    laplacians,
     learned_graphs,
     newcomers,
     real_data,
     regret_curves,
     sweeps,
     theory,
+    topology,
 )
 from .figure_parts import Figure
 
@@ -20,12 +25,19 @@ FIGURES: dict[str, Figure] = {
     figure.name: figure
     for figure in (
         theory.DELTA_SMOOTHNESS_FIGURE,
+        inequalities.DELTA_NORM_FIGURE,
+        laplacians.LAPLACIANS_FIGURE,
         theory.PSI_TIME_FIGURE,
+        theory.BOUND_FIGURE,
+        growth.GROWTH_FIGURE,
+        cost.COST_FIGURE,
         *regret_curves.FAMILY_FIGURES,
         *sweeps.SWEEP_FIGURES,
         sweeps.SMOOTHNESS_GRAPHS_FIGURE,
         estimation.APPROXIMATION_FIGURE,
+        inequalities.APPENDIX_FIGURE,
         estimation.NOISE_TERM_FIGURE,
+        topology.TOPOLOGY_FIGURE,
         sweeps.GRAPHS_FIGURE,
         *real_data.RATINGS_FIGURES,
         real_data.HISTOGRAMS_FIGURE,
@@ -34,7 +46,6 @@ FIGURES: dict[str, Figure] = {
         controls.ALPHA_FIGURE,
         controls.CONTROLS_FIGURE,
         delays.DELAYS_FIGURE,
-        theory.BOUND_FIGURE,
         real_data.LASTFM_FIGURE,
         newcomers.NEWCOMERS_FIGURE,
         newcomers.NEWCOMERS_LASTFM_FIGURE,

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import environments
+from .. import environments, signals
 from ..experiments import compare
 from ..experiments.compare import MakeEnvironment
 from ..experiments.parallel import spread
+from ..experiments.testbeds import DIM, with_arms
+from ..graph import UserGraph
 from .figure_parts import Data, ReproduceSettings
 
 ALPHA, RIDGE = 1.0, 0.01  # the paper's
@@ -23,6 +25,24 @@ def over_runs(settings: ReproduceSettings, function: Any, *arguments: Any) -> li
     seeds = range(settings.runs)
     calls = (delayed(function)(seed, *arguments) for seed in seeds)
     return list(spread(calls, min(settings.workers, settings.runs), ordered=True))
+
+
+def equally_smooth(users: UserGraph, seed: int, smoothness: float) -> environments.Linear:
+    """The world of one seed whose users have this tr(ΘᵀRΘ): γ is what gives it.
+
+    Users without friends count 1 each, whatever γ; if these alone are too many, γ is the largest.
+    """
+    from scipy.optimize import brentq
+
+    def truth(log_gamma: float) -> Any:
+        (theta,) = environments.streams(seed, "theta")  # a fresh stream: every γ smooths the same draw
+        return signals.smooth(users, DIM, gamma=float(np.exp(log_gamma)), seed=theta)
+
+    def too_rough(log_gamma: float) -> float:
+        return signals.smoothness(users, truth(log_gamma)) - smoothness
+
+    low, high = np.log(1e-3), np.log(1e4)
+    return with_arms(users, truth(high if too_rough(high) > 0 else brentq(too_rough, low, high)), seed)
 
 
 def regret_by_policy(policies: Mapping[str, Any], make: MakeEnvironment, settings: ReproduceSettings) -> Data:

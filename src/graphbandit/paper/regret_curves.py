@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from .. import signals
 from ..experiments.testbeds import FAMILIES, make_world, world
 from .chart import Chart, Panel, curve
-from .claims import REVERSED, Claim, alike, all_hold, estimate, lower
+from .claims import REVERSED, Claim, estimate, lower
 from .figure_parts import Data, Figure, ReproduceSettings
 from .lineup import run_lineup
 
@@ -100,25 +99,6 @@ def fixed_claims(data: Data) -> list[Claim]:
             reason,
         )
     ]
-
-
-def topology_claim(data: dict[str, Data]) -> Claim:
-    """Across the four families: at equal smoothness and sparsity the topology hardly matters."""
-    last = {family: final(part)["GraphUCB"] for family, part in data.items()}
-    count = len(last) * (len(last) - 1) // 2
-    pairs = {f"{a} - {b}": alike(last[a], last[b], comparisons=count) for a, b in combinations(last, 2)}
-    joined = {family: round(float(np.mean(part["sparsity"])), 3) for family, part in data.items()}
-    return Claim(
-        "The topology hardly matters (regret of GraphUCB within a quarter) at equal smoothness and sparsity",
-        all_hold(near for near, _ in pairs.values()),
-        {
-            "GraphUCB": {family: estimate(values) for family, values in last.items()},
-            "differences": {pair: difference for pair, (_, difference) in pairs.items()},
-            "share of pairs joined": joined,
-            "tr(ΘᵀRΘ)": {family: round(float(np.mean(part["smoothness"])), 3) for family, part in data.items()},
-        },
-        f"Two families differ by more than a quarter; nor is sparsity equal: {joined}.",
-    )
 
 
 FAMILY_FIGURES = [

@@ -59,7 +59,7 @@ def summary(entries: list[FigureOutcome], settings: ReproduceSettings) -> str:
         (False, "Of {total} claims of the paper, <b>{held} were reproduced</b>, {failed} were not, and {open} are undecided."),
         (True, "Beyond the paper, {held} of {total} statements hold, {failed} do not, and {open} are undecided."),
     ):
-        verdicts = [c.verdict for e in entries if e.figure.beyond == beyond for c in e.claims]
+        verdicts = [c.verdict for e in entries for c in e.claims if is_beyond(e, c) == beyond]
         if verdicts:
             held, failed, open_ = (verdicts.count(word) for word in ("holds", "does not hold", "undecided"))
             sentences.append(text.format(total=len(verdicts), held=held, failed=failed, open=open_))
@@ -81,11 +81,16 @@ def verdict_rows(entries: list[FigureOutcome]) -> list[str]:
     return rows
 
 
+def is_beyond(entry: FigureOutcome, claim: Claim) -> bool:
+    """Whether the paper does not say it: it has no such figure, or nothing in its text about it."""
+    return entry.figure.beyond or claim.beyond
+
+
 def verdict(entry: FigureOutcome, claim: Claim) -> str:
     """The verdict in words: only a claim of the paper can be "reproduced"."""
     style = {"holds": "yes", "does not hold": "no", "undecided": "open"}[claim.verdict]
     paper = {"holds": "reproduced", "does not hold": "not reproduced", "undecided": "undecided"}
-    return f'<span class="{style}">{claim.verdict if entry.figure.beyond else paper[claim.verdict]}</span>'
+    return f'<span class="{style}">{claim.verdict if is_beyond(entry, claim) else paper[claim.verdict]}</span>'
 
 
 def section(entry: FigureOutcome, settings: ReproduceSettings) -> str:
@@ -122,7 +127,8 @@ def tuned(entry: FigureOutcome) -> str:
     values = (entry.data or {}).get("tuned")
     if not values:
         return ""
-    chosen = ", ".join(f"{name}: {'λ' if name == 'Gob.Lin' else 'α₂'} = {value}" for name, value in values.items())
+    symbols = {"Gob.Lin": "λ = ", "CLUB": "α₂ = "}
+    chosen = "; ".join(f"{name}: {symbols.get(name, '')}{plain(value)}" for name, value in values.items())
     return f'<p class="tuned">Tuned on separate seeds: {html.escape(chosen)}.</p>'
 
 

@@ -27,19 +27,21 @@ from .chart import render
 from .figure_list import FIGURES
 from .figure_parts import Data, Figure, MissingData, ReproduceSettings
 from .lineup import algorithms
-from .regret_curves import topology_claim
-from .report_page import FigureOutcome, write_report
+from .report_page import FigureOutcome, is_beyond, write_report
 
 Progress = Callable[[int, int, str], None]
-TOPOLOGY = ("regret-rbf", "regret-er", "regret-ba", "regret-ws")
 PRESENTATION = ("__init__", "chart", "claims", "figure_list", "report_page", "reproduce")
 """Modules of this package that show what was measured: changing them changes no number."""
 MEASUREMENT = (
     "controls",
+    "cost",
     "coverage",
     "delays",
     "estimation",
     "figure_parts",
+    "growth",
+    "inequalities",
+    "laplacians",
     "learned_graphs",
     "lineup",
     "measure",
@@ -48,6 +50,7 @@ MEASUREMENT = (
     "regret_curves",
     "sweeps",
     "theory",
+    "topology",
 )
 FIGURE_ROOMS = (
     *RUN_ROOMS,
@@ -80,10 +83,6 @@ def reproduce(
     # The report also shows the figures that an earlier call made.
     shown = [made.get(figure.name) or stored(figure, out, settings) for figure in FIGURES.values()]
     outcomes = [outcome for outcome in shown if outcome is not None]
-    parts = {outcome.figure.name: outcome.data for outcome in outcomes if outcome.data is not None}
-    if all(name in parts for name in TOPOLOGY):
-        claim = topology_claim({name.removeprefix("regret-"): parts[name] for name in TOPOLOGY})
-        next(outcome for outcome in outcomes if outcome.figure.name == TOPOLOGY[-1]).claims.append(claim)
     write_json(out / "claims.json", claims_list(outcomes))
     write_report(out / "index.html", outcomes, settings)
     return outcomes
@@ -208,6 +207,7 @@ def claims_list(entries: list[FigureOutcome]) -> list[dict[str, Any]]:
         {
             "figure": entry.figure.name,
             "claim": claim.claim,
+            "beyond": is_beyond(entry, claim),
             "verdict": claim.verdict,
             "holds": claim.holds,
             "evidence": claim.evidence,
