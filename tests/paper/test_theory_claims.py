@@ -114,7 +114,7 @@ def test_remark_1_claims_both_ways() -> None:
         density["random-walk"] = 10 * (2 - sign) + noise[::-1] - rising
         data: Data = {"density": density, "similarity": {kind: 20 + noise + falling for kind in laplacians.KINDS}}
         data["delta"] = {kind: np.full((10, 4), 1.5 - 0.6 * sign) + noise for kind in laplacians.KINDS}
-        assert verdicts(laplacians.claims(data)) == [holds] * 8
+        assert verdicts(laplacians.claims(data)) == [holds] * 9
         assert len(laplacians.chart(data).panels) == 2
 
 
