@@ -1,36 +1,68 @@
-"""Seconds from the start of a process to the import, and to the first recommendation.
+"""What a newcomer waits for: seconds of every policy's first calls when nothing is compiled yet, as Markdown.
 
-Compiled code comes from the cache.
+python benchmarks/startup.py [--policies adaptive linucb] [--against CHECKOUT/src]
 
-python benchmarks/startup.py
+Each policy gets processes of its own: one whose cache of machine code is empty, and one that finds
+what the first has left. In a process the calls follow each other: import, `simulate`, `recommend`,
+`update`. With `--against`, the same for another version of the package, beside it.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 SCRIPT = """
-import time
-begin = time.perf_counter()
-import graphbandit
-imported = time.perf_counter() - begin
-from graphbandit import {policy}, graphs
-policy = {policy}(graphs.erdos_renyi(20, 0.4, seed=0), 2)
-policy.recommend(0, [[1.0, 0.0], [0.0, 1.0]])
-print(f"{{imported:.2f}} {{time.perf_counter() - begin:.2f}}")
+import inspect, time
+clock = [time.perf_counter()]
+from graphbandit import POLICIES, environments, graphs, signals, simulate
+clock.append(time.perf_counter())
+graph, arms, make = graphs.erdos_renyi(20, 0.4, seed=0), signals.unit_arms(500, 5, seed=2), POLICIES["NAME"]
+env = environments.Linear(graph, signals.smooth(graph, 5, gamma=7, seed=1), arms, sigma=0.01, pool=50)
+policy = make(graph, 5, **({"items": arms} if "items" in inspect.signature(make).parameters else {}))
+simulate(policy, env, 1000)
+clock.append(time.perf_counter())
+policy.recommend(0, arms[:10])
+clock.append(time.perf_counter())
+policy.update(0, arms[0], 1.0)
+clock.append(time.perf_counter())
+print(*(after - before for before, after in zip(clock, clock[1:])))
 """
 
 
+def first_calls(policy: str, source: str, cache: Path) -> list[float]:
+    """Seconds for the import, `simulate`, `recommend` and `update`."""
+    environment = os.environ | {"PYTHONPATH": source, "NUMBA_CACHE_DIR": str(cache)}
+    command = [sys.executable, "-c", SCRIPT.replace("NAME", policy)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return [float(value) for value in done.stdout.split()]
+
+
 def main() -> None:
-    print("| policy | import, s | first recommendation, s |\n|---|---:|---:|")
-    for policy in ("LinUCB", "GraphUCB", "GraphUCBLocal", "GobLin", "CLUB"):
-        for _ in range(4):  # the first may compile; the last one counts
-            done = subprocess.run(
-                [sys.executable, "-c", SCRIPT.format(policy=policy)], capture_output=True, text=True, check=True
-            )
-            imported, first = done.stdout.split()
-        print(f"| {policy} | {imported} | {first} |")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--policies", nargs="*")
+    parser.add_argument("--against")
+    arguments = parser.parse_args()
+    from graphbandit import POLICIES
+
+    here = str(Path(__file__).resolve().parents[1] / "src")
+    sources = [here] if arguments.against is None else [arguments.against, here]
+    print(
+        "| policy | " + " | ".join(["import", "`simulate`", "`recommend`", "`update`", "sum", "compiled"] * len(sources)) + " |"
+    )
+    print("|---" + "|---:" * (6 * len(sources)) + "|")
+    for policy in arguments.policies or POLICIES:
+        cells = []
+        for source in sources:
+            with tempfile.TemporaryDirectory() as cache:
+                cold = first_calls(policy, source, Path(cache))
+                warm = first_calls(policy, source, Path(cache))
+            cells += [f"{value:.1f}" for value in [*cold, sum(cold), sum(warm)]]
+        print(f"| {policy} | " + " | ".join(cells) + " |", flush=True)
 
 
 if __name__ == "__main__":

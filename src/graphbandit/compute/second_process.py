@@ -16,7 +16,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
-from .compiler import python_function, types_of, would_compile
+from .compiler import no_garbage_collection, python_function, types_of, would_compile
 
 
 def compile_beside(kernel: Any, companion: Callable[..., tuple[Any, ...]]) -> None:
@@ -55,4 +55,5 @@ def has_idle_processor() -> bool:
 def compile_from_stdin() -> None:
     """What the second process does."""
     module, qualname, sig = pickle.load(sys.stdin.buffer)
-    getattr(import_module(module), qualname).compile(sig)
+    with no_garbage_collection():
+        getattr(import_module(module), qualname).compile(sig)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled
+from ...compute.dispatch import generic
 from ...compute.linalg import dot, invert_positive, multiply
 from ...compute.observations import record
 from ...compute.shifted import solve_shifted
@@ -28,7 +29,7 @@ from .evidence import (
 )
 from .graph_models import Neighbourhood, Shown, average_neighbours, discount, empty_neighbourhood, learn
 from .hierarchy import observe_hierarchy, replace_user
-from .mixture import AdaptiveState, Predictions, predict_all, sample_items, score_items
+from .mixture import AdaptiveState, FadingState, Predictions, predict_all, sample_items, score_items
 from .trials import count_trial, second_turn, share_without, turn_of
 
 LEVELS = (0.5, 0.9, 0.99)
@@ -68,7 +69,7 @@ def update_item(state: AdaptiveState, user: int, features: Floats, item: int, re
         rescale(root, x, shown.solved, predictions)
     count_round(state, user, reward, fit, weight, predictions)
     if state.keep < 1.0 and state.seen.visits[user] > 0:
-        discount_user(state, user)
+        forget(state, user)
         solve_own(state.strength, state.seen.gram[user], state.seen.bias[user], x, neighbours.theta, shown.solved)
     record(state.seen, user, x, reward)
     state.common.updates[0] += 1
@@ -206,6 +207,16 @@ def record_trail(trail: Floats, rounds: int, strength: Floats, weight: Floats) -
     trail[place, 0], trail[place, 1] = rounds, exp(log_strength)
 
 
+@generic
+def forget(state: AdaptiveState, user: int) -> None:
+    """Discount what a user's earlier rounds have taught."""
+
+
+@compiled
+def forget_nothing(state: AdaptiveState, user: int) -> None:
+    """Without a half-life everything is kept."""
+
+
 @compiled
 def discount_user(state: AdaptiveState, user: int) -> None:
     """Multiply the user's statistics by `keep`, and update all that is computed from them."""
@@ -243,4 +254,7 @@ def remove_from_common(state: AdaptiveState, user: int) -> None:
         replace_user(state.common, k, tau, before, after, old, new)
 
 
-register(AdaptiveState, score_items=score_items, update_item=update_item, sample_items=sample_items)
+forget.register(AdaptiveState, forget_nothing)
+forget.register(FadingState, discount_user)
+for kind in (AdaptiveState, FadingState):
+    register(kind, score_items=score_items, update_item=update_item, sample_items=sample_items)

@@ -63,6 +63,12 @@ class AdaptiveState(NamedTuple):
     growing_bonus: bool
 
 
+class FadingState(AdaptiveState):
+    """A state with a half-life. It has a type of its own so that what fades is compiled only where something does."""
+
+    __slots__ = ()
+
+
 class Predictions(NamedTuple):
     """What every model expects of the rewards of some arms."""
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from ...compute.growable import growable_zeros
 from ...compute.observations import no_observations, observation_rows
 from ...graph import UserGraph
 from ...solvers import DENSE_ROWS
+from ...storage.archive import Arrays
 from ...validate import POSITIVE, PROBABILITY, list_of, one_of, optional
 from ..core import kernels
 from ..core.decisions import Scores
@@ -44,7 +45,7 @@ from .graph_report import Report, graph_report
 from .hierarchy import hierarchy
 from .joint import Joint, joint_models, rebuild_joint
 from .learning import LEVELS, remove_from_common
-from .mixture import AdaptiveState, effective_rounds, mix_models, optimism
+from .mixture import AdaptiveState, FadingState, effective_rounds, mix_models, optimism
 from .relaxed import Relaxed, relax_users, relaxed_models, relaxed_rows
 from .trials import no_trials
 
@@ -189,6 +190,18 @@ class AdaptiveGraphUCB(Policy):
             trials=no_trials(others, trials and graph.n_users > 1 and 0.0 < others.sum() < evidence.usable.sum()),
             item_trials=no_trials(np.zeros(0), trials and item_effects and item_ridge is None),
         )
+        self._choose_type()
+
+    def _choose_type(self) -> None:
+        """The type of a state says what its kernels are compiled with."""
+        self.state = FadingState(*self.state) if self.state.keep < 1.0 else self.state
+
+    @classmethod
+    def unpack(cls, header: dict[str, Any], arrays: Arrays) -> Self:
+        """The policy of which `pack` gave header and arrays."""
+        policy = super().unpack(header, arrays)
+        policy._choose_type()
+        return policy
 
     def _no_evidence(self, n_slacks: int, n_strengths: int, keep: float) -> Evidence:
         """A row for each kind of models, and one for each slack of the graph models."""
