@@ -108,12 +108,14 @@ class GraphUCB(Policy):
     exploration : float
         Multiplies beta; 0 is the greedy control.
     solver : {"auto", "dense", "push"}
-        `dense` is exact to rounding and costs O((n dim)²) a round. `push` keeps every residual
-        below `tolerance` · s, so that each θ_i is within sqrt(dim) · tolerance · s / ridge of
-        exact; its cost depends on alpha / ridge, not on the number of users. Beyond a ratio of
+        `dense` is exact to rounding and costs O((n dim)²) a round. `push` is approximate: it keeps
+        every residual below `tolerance` · s, so that each θ_i is within tolerance · s / ridge of
+        exact. Its cost depends on alpha / ridge, not on the number of users. Beyond a ratio of
         about 10,000 it takes milliseconds: raise the ridge.
     tolerance : float
-        Of the push solver, relative to s, the mean of |prediction error| · ‖x‖.
+        Of the push solver, relative to s, the mean of |prediction error| · ‖x‖. With the default
+        and the default ridge the bound is s itself. Measured errors are 0.1 % of θ with 20
+        observations a user and up to 9 % with few; `tolerance=0.01 * ridge` guarantees 1 % of s.
 
     Notes
     -----
@@ -156,7 +158,7 @@ class GraphUCB(Policy):
         delta: float = 0.01,
         exploration: float = 1.0,
         solver: Literal["auto", "dense", "push"] = "auto",
-        tolerance: float = 3e-3,
+        tolerance: float = 0.01,
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())

@@ -2,27 +2,36 @@
 
 With P = D⁻¹W, V_i = A_i + (ridge + alpha) I and M = blockdiag(V_i) - alpha P ⊗ I, the estimate
 solves M θ = b. The state holds a θ together with its residual r = b - M θ, and one invariant:
-|r_vk| <= tolerance · s for every user v and feature k. The scale s is the mean of
-|y - xᵀθ_i| ‖x‖ over the observations so far, by how much one of them changes a residual: so c
-times the rewards give c times the estimate, for any c.
+‖r_v‖ <= tolerance · s for every user v. The scale s is the mean of |y - xᵀθ_i| ‖x‖ over the
+observations so far, by how much one of them changes a residual: so c times the rewards give c times
+the estimate, for any c.
 
 * An observation (i, x, y) adds x xᵀ to M_ii and y x to b_i, so that r_i grows by x (y - xᵀθ_i): the
   prediction error.
-* Pushing v solves its own block, δ = V_v⁻¹ r_v, and passes the rest on to its neighbours:
-  θ_v += δ, r_v = 0, r_w += alpha P_wv δ.
+* Pushing v solves its own block, δ = ω V_v⁻¹ r_v, and passes the rest on to its neighbours:
+  θ_v += δ, r_v -= ω r_v, r_w += alpha P_wv δ. This is successive over-relaxation with the users in
+  the order in which their residuals become too large.
+* Pushing spreads what all users have in common only slowly: with θ_v = c for all v, M θ is
+  (A_v + ridge) c, in which alpha does not occur. So from time to time `balance` looks at the mean
+  residual and, if it is not small, moves all users by the same vector: as often as it can without
+  costing more than the pushes since.
 * A change of the edge (i, j) changes rows i and j of P, so only r_i and r_j: `recompute_residuals`
   computes them afresh and pushes.
 * A mean may fall. s stays until it is twice the mean; then it becomes the mean, and all users are
   looked at. A mean of T terms halves when T has doubled, or later: that is rare.
 
-So the work of a round depends on the prediction error, not on the number of users. At the user with
+D M is symmetric and positive definite. A push with 0 < ω < 2 and a balance both lower the energy
+½ θᵀ(D M)θ - θᵀD b, a push by ½ ω (2 - ω) D_v r_vᵀ V_v⁻¹ r_v: every residual gets small enough.
+
+The work of a round depends on the prediction error, not on the number of users. At the user with
 the largest error e = θ - θ*, ‖r_v‖ >= e_vᵀ(M e)_v / ‖e_v‖ >= ridge ‖e_v‖, hence
-‖θ_v - θ*_v‖₂ <= sqrt(d) · tolerance · s / ridge for all v. Measured errors are far smaller: residuals
-of either sign cancel, and data add to the ridge.
+‖θ_v - θ*_v‖ <= tolerance · s / ridge for all v. It is attained where all residuals point the same
+way, which `balance` prevents on the whole: measured errors are 3 to 500 times smaller.
 """
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,10 +40,17 @@ from ..compute.adjacency import Links
 from ..compute.arrays import Flags, Floats, Indices, Ints
 from ..compute.compiler import compiled
 from ..compute.growable import growable_rows, growable_zeros
-from ..compute.linalg import dot, euclidean_norm, follow_gram, multiply
+from ..compute.linalg import cholesky, dot, euclidean_norm, follow_gram, multiply, solve_cholesky
 from ..compute.observations import Observations
 
 SCALE, TOTAL, COUNT = range(3)  # of `Push.scale`: s, Σ |y - xᵀθ_i| ‖x‖ and the number of its terms
+PUSHES, LOOKED = range(2)  # of `Push.work`: pushes so far, and so many there had been when `balance` last looked
+
+IMBALANCE = 0.03
+"""A mean residual above this part of `tolerance · s` is worth moving everybody."""
+
+REACH = 0.9
+"""Squared decay of the slowest error that pushes are to remove, without killing by the ridge; `balance` removes slower ones."""
 
 
 class Push(NamedTuple):
@@ -45,11 +61,11 @@ class Push(NamedTuple):
     inverse: Floats  # (n, d, d), V_i⁻¹
     queue: Indices  # (n,), ring buffer of users whose residual is too large; a user is in it at most once
     waiting: Flags  # (n,), who is in it
-    work: Ints  # (1,), pushes done so far
+    work: Ints  # (2,), see above; (1,) from files of 0.1.0
     alpha: float
     shift: float  # ridge + alpha
     tolerance: float
-    scale: Floats  # (3,), or (0,) from files of 0.1.0, where the tolerance is absolute: s = 1
+    scale: Floats  # (3,), or (0,) from files of 0.1.0, which go on as they were: |r_vk| <= tolerance, ω = 1, no balance
 
 
 def push(n: int, dim: int, *, alpha: float, ridge: float, tolerance: float) -> Push:
@@ -61,7 +77,7 @@ def push(n: int, dim: int, *, alpha: float, ridge: float, tolerance: float) -> P
         inverse=growable_rows(np.eye(dim) / shift, n),
         queue=growable_rows(0, n, np.int32),
         waiting=growable_rows(False, n, np.bool_),
-        work=np.zeros(1, dtype=np.int64),
+        work=np.zeros(2, dtype=np.int64),
         alpha=alpha,
         shift=shift,
         tolerance=tolerance,
@@ -84,8 +100,7 @@ def observe_push(solver: Push, links: Links, seen: Observations, user: int, x: F
     for k in range(x.shape[0]):
         solver.residual[user, k] += error * x[k]
     if solver.scale.shape[0] > 0 and follow_scale(solver.scale, abs(error) * euclidean_norm(x)):
-        for other in range(solver.theta.shape[0]):
-            drain(solver, links, seen, other)
+        push_waiting(solver, links, seen, 0, enqueue_large(solver, 0, 0))
     else:
         drain(solver, links, seen, user)
 
@@ -103,9 +118,20 @@ def follow_scale(scale: Floats, size: float) -> bool:
 
 
 @compiled
-def largest_residual(solver: Push) -> float:
-    """The bound on |r_vk|, tolerance · s."""
-    return solver.tolerance * solver.scale[SCALE] if solver.scale.shape[0] > 0 else solver.tolerance
+def limits(solver: Push) -> tuple[float, float]:
+    """The largest |r_vk| and the largest ‖r_v‖² that are left as they are."""
+    if solver.scale.shape[0] == 0:
+        return solver.tolerance, np.inf
+    return np.inf, (solver.tolerance * solver.scale[SCALE]) ** 2
+
+
+@compiled
+def relaxation(solver: Push) -> float:
+    """ω = 2 / (1 + sqrt(1 - ρ²)), the best one where an iteration of Jacobi's shrinks the error by ρ."""
+    if solver.scale.shape[0] == 0:
+        return 1.0
+    walk = solver.alpha / solver.shift
+    return 2.0 / (1.0 + sqrt(1.0 - REACH * walk * walk))
 
 
 @compiled
@@ -130,37 +156,133 @@ def recompute_residuals(solver: Push, links: Links, seen: Observations, users: I
 @compiled
 def drain(solver: Push, links: Links, seen: Observations, user: int) -> None:
     """Push `user`, if its residual is too large, and then everybody whose residual becomes so."""
+    if is_large(solver, user):
+        solver.queue[0] = user
+        solver.waiting[user] = True
+        push_waiting(solver, links, seen, 0, 1)
+
+
+@compiled
+def is_large(solver: Push, user: int) -> bool:
+    """Whether the residual of this user has to be pushed."""
+    each, squared = limits(solver)
+    size, large = 0.0, False
+    for k in range(solver.theta.shape[1]):
+        size += solver.residual[user, k] ** 2
+        large |= abs(solver.residual[user, k]) > each
+    return large or size > squared
+
+
+@compiled
+def enqueue_large(solver: Push, head: int, length: int) -> int:
+    """Append everybody to the queue whose residual is too large and who is not in it. Returns its new length."""
+    n = solver.theta.shape[0]
+    for v in range(n):
+        if not solver.waiting[v] and is_large(solver, v):
+            tail = head + length
+            solver.queue[tail if tail < n else tail - n] = v
+            solver.waiting[v] = True
+            length += 1
+    return length
+
+
+@compiled
+def push_waiting(solver: Push, links: Links, seen: Observations, head: int, length: int) -> None:
+    """Push everybody in the queue, and then everybody whose residual becomes too large."""
     n, dim = solver.theta.shape
-    step, bound = np.empty(dim), largest_residual(solver)
-    head, length = 0, 0
-    for k in range(dim):
-        if abs(solver.residual[user, k]) > bound and length == 0:
-            solver.queue[0] = user
-            length = 1
+    step, omega = np.empty(dim), relaxation(solver)
+    each, squared = limits(solver)
+    due = next_balance(solver)
     while length > 0:
         v = solver.queue[head]
         head = head + 1 if head + 1 < n else 0
         length -= 1
         solver.waiting[v] = False
-        solver.work[0] += 1
+        solver.work[PUSHES] += 1
+        own = omega if links.filled[v] > 0 else 1.0  # nothing comes back to an isolated user
         if seen.visits[v] == 0:  # V_v = shift I: most users of a large graph are like this for long
             for k in range(dim):
                 step[k] = solver.residual[v, k] / solver.shift
         else:
             multiply(solver.inverse[v], solver.residual[v], step)
+        size = 0.0
         for k in range(dim):
+            step[k] *= own
             solver.theta[v, k] += step[k]
-            solver.residual[v, k] = 0.0
+            left = (1.0 - own) * solver.residual[v, k]
+            solver.residual[v, k] = left
+            size += left * left
+        if size > squared:
+            tail = head + length
+            solver.queue[tail if tail < n else tail - n] = v
+            solver.waiting[v] = True
+            length += 1
         for edge in range(links.start[v], links.start[v] + links.filled[v]):
             w = links.neighbour[edge]
             share = solver.alpha * (links.weight[edge] / links.degree[w])  # P_wv
-            large = False
+            size, large = 0.0, False
             for k in range(dim):
                 residual = solver.residual[w, k] + share * step[k]
                 solver.residual[w, k] = residual
-                large |= abs(residual) > bound
-            if large and not solver.waiting[w]:
+                size += residual * residual
+                large |= abs(residual) > each
+            if (large or size > squared) and not solver.waiting[w]:
                 tail = head + length
                 solver.queue[tail if tail < n else tail - n] = w
                 solver.waiting[w] = True
                 length += 1
+        if solver.work[PUSHES] >= due:
+            solver.work[LOOKED] = solver.work[PUSHES]
+            if balance(solver, links, seen):
+                length = enqueue_large(solver, head, length)
+            due = next_balance(solver)
+
+
+@compiled
+def next_balance(solver: Push) -> float:
+    """The number of pushes at which `balance` is due, such that it takes no more time than they do.
+
+    It reads n residuals in order, ten times as fast as a push reads its neighbours', and the Gram matrices of those who have
+    data twice, which takes as long as pushing them.
+    """
+    if solver.scale.shape[0] == 0:
+        return np.inf
+    n = solver.theta.shape[0]
+    return float(solver.work[LOOKED] + n / 4 + 2.0 * min(float(n), solver.scale[COUNT]))
+
+
+@compiled
+def balance(solver: Push, links: Links, seen: Observations) -> bool:
+    """Move all users by the vector c after which Σ D_v r_v = 0, if that is worth it. Returns whether it was.
+
+    The sums are over users who have neighbours, to whom adding c to all adds (A_v + ridge) c in M θ: no change of θ by a
+    constant lowers the energy more than the solution of Σ D_v (A_v + ridge) c = Σ D_v r_v.
+    """
+    n, dim = solver.theta.shape
+    total, weight = np.zeros(dim), 0.0
+    for v in range(n):
+        if links.filled[v] > 0:
+            weight += links.degree[v]
+            for k in range(dim):
+                total[k] += links.degree[v] * solver.residual[v, k]
+    if not euclidean_norm(total) > IMBALANCE * sqrt(limits(solver)[1]) * weight:  # NaN too
+        return False
+    system, factor, ridge = np.zeros((dim, dim)), np.zeros((dim, dim)), solver.shift - solver.alpha
+    for v in range(n):
+        if links.filled[v] > 0 and seen.visits[v] > 0:
+            for i in range(dim):
+                for j in range(dim):
+                    system[i, j] += links.degree[v] * seen.gram[v, i, j]
+    cholesky(system, ridge * weight, factor)
+    solve_cholesky(factor, total)  # now c
+    image = np.empty(dim)
+    for v in range(n):
+        if links.filled[v] > 0:
+            for k in range(dim):
+                solver.theta[v, k] += total[k]
+                solver.residual[v, k] -= ridge * total[k]
+            if seen.visits[v] > 0:
+                multiply(seen.gram[v], total, image)
+                for k in range(dim):
+                    solver.residual[v, k] -= image[k]
+    return True
