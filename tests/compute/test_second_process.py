@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from graphbandit.compute.second_process import runs_python
+
 KERNELS = """
 from graphbandit.compute.compiler import compiled
 
@@ -51,3 +53,8 @@ def test_a_companion_is_compiled_elsewhere_if_a_processor_is_idle(tmp_path: Path
 
     assert run() == printed
     assert run() == "2.0 0 0 1"  # all is on disk: no process is started
+
+
+def test_only_the_interpreter_is_started_again() -> None:
+    assert runs_python("/usr/bin/python3.12") and runs_python("C:/Python/python.exe")
+    assert not any(runs_python(program) for program in (None, "", "/usr/bin/uwsgi", "/opt/app/recommender"))

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from .compiler import no_garbage_collection, python_function, types_of, would_compile
@@ -33,7 +34,7 @@ def compile_elsewhere(kernel: Any, *args: Any) -> None:
     """Start a process that compiles a kernel into the cache, if it is not there and a processor is idle."""
     source, sig = python_function(kernel), types_of(*args)
     found: Any = getattr(sys.modules.get(source.__module__), source.__qualname__, None)
-    if found is not kernel or source.__module__ == "__main__" or not sys.executable:  # it could not be found or started
+    if found is not kernel or source.__module__ == "__main__" or not runs_python(sys.executable):
         return
     if sig in kernel.elsewhere or not would_compile(kernel, sig) or not has_idle_processor():
         return
@@ -45,6 +46,11 @@ def compile_elsewhere(kernel: Any, *args: Any) -> None:
         process.stdin.write(pickle.dumps((source.__module__, source.__qualname__, sig)))
     atexit.register(process.kill)
     kernel.elsewhere[sig] = process
+
+
+def runs_python(program: str | None) -> bool:
+    """Whether a program is the interpreter: that of a frozen or embedding application would start the application again."""
+    return bool(program) and Path(str(program)).name.lower().startswith("python")
 
 
 def has_idle_processor() -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -16,6 +17,8 @@ def spread(calls: Iterable[Any], workers: int, *, ordered: bool) -> Iterator[Any
     from joblib import Parallel, parallel_config  # slow to import, and not needed for a single simulation
     from threadpoolctl import threadpool_limits
 
+    # A worker that has compiled has grown, and is replaced by a fresh one after its task. Nothing is lost, so nothing is said.
+    warnings.filterwarnings("ignore", message="A worker stopped while some jobs", category=UserWarning)
     form, parent = "generator" if ordered else "generator_unordered", os.getpid()
     tasks = ((ignore_interrupts, (parent, function, *arguments), options) for function, arguments, options in calls)
     with threadpool_limits(1), parallel_config(backend="loky", inner_max_num_threads=1):
