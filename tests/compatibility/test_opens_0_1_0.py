@@ -166,8 +166,8 @@ def assert_near(found: Any, expected: Any) -> None:
 
 
 def assert_contains(found: Any, expected: Any) -> None:
-    """Fail unless JSON holds everything that was expected. More entries, other sentences and other intervals (they are Student's
-    since 0.2.0) are allowed, other numbers are not; their last digits may depend on the processor, since some are sums by BLAS."""
+    """Fail unless JSON holds everything that was expected. More entries, other sentences and other intervals (Student's since
+    0.2.0) are allowed, other numbers are not; last digits may depend on the processor, since some are sums by BLAS."""
     if isinstance(expected, dict):
         for name in expected.keys() - {"sentence", "warnings", "notes", "low", "high"}:
             assert_contains(found[name], expected[name])
