@@ -118,6 +118,7 @@ def compiled(function: F, *, cache: bool = True) -> F:
         dispatcher._cache = KernelCache(function)
         if function.__closure__ is None:  # with one, the same source is not the same function
             function.kernel_cache = dispatcher._cache  # type: ignore[attr-defined]
+    dispatcher.by_name = False
     dispatcher.elsewhere = {}  # types for which another process compiles it now: see `second_process`
     dispatcher.before_compiling = lambda *args: None
     dispatcher.add_overload = partial(_keep, dispatcher)
@@ -142,11 +143,18 @@ def _compile(dispatcher: Any, compile_or_load: Callable[..., Any], sig: Any) -> 
     entry = compile_or_load(sig)
     calls = dispatcher.targetctx._defns[entry]
     result = next(result for result in dispatcher.overloads.values() if result.entry_point is entry)
-    if not isinstance(calls.versions[0][1].libs[0], Declared) and size(result.library) > LARGE:
+    by_name = dispatcher.by_name or size(result.library) > LARGE
+    if by_name and not isinstance(calls.versions[0][1].libs[0], Declared):
         call = user_function(result.fndesc, [Declared(dispatcher.py_func, result)])
         calls.versions[:] = [(call.signature, call)]
         calls._cache.clear()
     return entry
+
+
+def call_by_name(kernel: Any) -> None:
+    """Let callers call this kernel by name even if it is small: one on disk must not contain it, as it might change alone."""
+    if python_function(kernel) is not kernel:
+        kernel.by_name = True
 
 
 def size(library: Any) -> int:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ...compute.arrays import Floats, Ints
-from ...compute.compiler import compiled
+from ...compute.compiler import call_by_name, compiled
 from ...compute.dispatch import generic
 from ...compute.second_process import compile_beside
 from ...validate import LARGEST_FEATURE, LARGEST_REWARD
@@ -132,6 +132,7 @@ def register(
         sample_items = optimistic_values if sample is sample_no_items else sample_any_items
     for name, kernel in {**kernels, "sample": sample, "sample_items": sample_items}.items():
         GENERIC[name].register(state, kernel)
+        call_by_name(kernel)  # the kernels of a policy from outside the package change without those of the package
 
 
 def updates(state: Any, *others: Any) -> tuple[Any, ...]:
