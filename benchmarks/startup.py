@@ -16,6 +16,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from graphbandit import POLICIES
+
 SCRIPT = """
 import inspect, time
 clock = [time.perf_counter()]
@@ -44,18 +46,16 @@ def first_calls(policy: str, source: str, cache: Path) -> list[float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--policies", nargs="*")
-    parser.add_argument("--against")
+    parser.add_argument("--policies", nargs="*", choices=list(POLICIES), default=list(POLICIES))
+    parser.add_argument("--against", help="the folder src of another checkout")
     arguments = parser.parse_args()
-    from graphbandit import POLICIES
-
     here = str(Path(__file__).resolve().parents[1] / "src")
     sources = [here] if arguments.against is None else [arguments.against, here]
     print(
         "| policy | " + " | ".join(["import", "`simulate`", "`recommend`", "`update`", "sum", "compiled"] * len(sources)) + " |"
     )
     print("|---" + "|---:" * (6 * len(sources)) + "|")
-    for policy in arguments.policies or POLICIES:
+    for policy in arguments.policies:
         cells = []
         for source in sources:
             with tempfile.TemporaryDirectory() as cache:

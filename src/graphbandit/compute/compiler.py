@@ -1,4 +1,4 @@
-"""The compiler in its box: `compiled` turns a Python function into machine code. No other module touches Numba.
+"""The compiler in its box: `compiled` turns a Python function into machine code. Only `states` touches Numba too.
 
 `docs/compiler.md` explains how a kernel is compiled, cached on disk and made stale.
 """
@@ -82,7 +82,7 @@ class NameByContent(AnalysisPass):  # type: ignore[misc]
 
     _name = "name_by_content"
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # abstract in Numba
         super().__init__()
 
     def run_pass(self, state: Any) -> bool:

@@ -26,7 +26,7 @@ def compile_beside(kernel: Any, companion: Callable[..., tuple[Any, ...]]) -> No
     `companion` is given the arguments of the call, and returns the other kernel and arguments of the types it will be called
     with. If anything is in the way, nothing happens: the other kernel is compiled when it is called.
     """
-    if python_function(kernel) is not kernel:  # it is under NUMBA_DISABLE_JIT=1
+    if python_function(kernel) is not kernel:  # they are the same under NUMBA_DISABLE_JIT=1
         kernel.before_compiling = lambda *args: compile_elsewhere(*companion(*args))
 
 
@@ -40,10 +40,15 @@ def compile_elsewhere(kernel: Any, *args: Any) -> None:
         return
     command = [sys.executable, "-c", f"from {__name__} import compile_from_stdin; compile_from_stdin()"]
     search = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    process = subprocess.Popen(command, env=search, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    quiet = subprocess.DEVNULL
+    try:
+        order = pickle.dumps((source.__module__, source.__qualname__, sig))
+        process = subprocess.Popen(command, env=search, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet)
+    except (OSError, pickle.PicklingError, AttributeError):  # no memory for it, or a type that it could not import
+        return
     assert process.stdin is not None
     with suppress(BrokenPipeError), process.stdin:
-        process.stdin.write(pickle.dumps((source.__module__, source.__qualname__, sig)))
+        process.stdin.write(order)
     atexit.register(process.kill)
     kernel.elsewhere[sig] = process
 

@@ -70,8 +70,7 @@ def optimistic_values(state: Any, user: int, arms: Floats, items: Ints, normals:
         values[a] += bonus[a]
 
 
-# One form of a kernel by the other. They are not compiled on their own but become part of their callers: passing on a state of
-# hundreds of fields takes time.
+# One form of a kernel by the other. They are too small to be compiled on their own, and become part of their callers.
 
 
 def score_any_items(state: Any, user: int, arms: Floats, items: Ints, mean: Floats, bonus: Floats) -> None:
