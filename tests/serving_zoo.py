@@ -22,7 +22,7 @@ from sqlalchemy import Connection, create_engine, text
 
 from graphbandit import graphs
 from graphbandit.serving import EventStore, InitialState, ServiceSettings, Unavailable
-from graphbandit.serving.domain.recommender import Recommender, digest
+from graphbandit.serving.domain.logged_recommender import LoggedRecommender, digest
 from graphbandit.serving.operations.runtime import Runtime
 from graphbandit.serving.start import build_app, server_config
 
@@ -65,7 +65,7 @@ def losing_acknowledgements(store: EventStore) -> Iterator[None]:
         store.database.transaction = original  # type: ignore[method-assign]
 
 
-def fingerprint(recommender: Recommender) -> str:
+def fingerprint(recommender: LoggedRecommender) -> str:
     """The hash of a state."""
     return digest(*recommender.pack())
 

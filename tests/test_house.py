@@ -177,7 +177,7 @@ VIOLATIONS = [
     ("policies/core/ridge.py", "from ..linucb import LinUCB", "the core that knows a policy"),
     ("compute/linalg.py", "from ..graph import UserGraph", "the bottom layer that looks up"),
     ("storage/archive.py", "from ..diagnose import diagnose", "file reading that knows a command"),
-    ("serving/domain/recommender.py", "from ..store import schema", "the domain that knows SQL"),
+    ("serving/domain/logged_recommender.py", "from ..store import schema", "the domain that knows SQL"),
     ("serving/store/schema.py", "from ..http import app", "the store that knows HTTP"),
     ("serving/operations/runtime.py", "from ..http import app", "operations that know HTTP"),
 ]

@@ -8,6 +8,7 @@
 | `experiments` | `simulate`, `compare`, experiment files, tuning |
 | `datasets` | MovieLens, Netflix, Last.fm, Delicious in one form |
 | `paper`, `leaderboard` | every figure of the paper; every policy in every world |
+| `recommender` | `Recommender`: your ids, your tables, around a policy |
 | `diagnose`, `evaluation` | does my graph help? what would another policy earn? |
 | `serving` | recommendations and rewards over HTTP, with a durable log |
 | `checks` | generic checks for any policy, ours or yours |

@@ -48,9 +48,9 @@ from graphbandit import (
 
 # What is not in `graphbandit` itself is imported here and used in the five functions below, and nowhere else.
 from graphbandit.cli import app
+from graphbandit.recommender.requests import Request
+from graphbandit.serving.domain.logged_recommender import LoggedRecommender
 from graphbandit.serving.domain.proposals import ProposedDecisions, RequestBatch
-from graphbandit.serving.domain.recommender import Recommender
-from graphbandit.serving.domain.requests import Request
 from graphbandit.serving.operations.recommendation_service import RecommendationService, replay_from_zero
 from graphbandit.serving.store.event_store import EventStore
 from graphbandit.storage.archive import read as read_archive
@@ -83,7 +83,7 @@ def opened(folder: Path) -> Iterator[RecommendationService]:
 
 def state_of(service: RecommendationService, *, from_zero: bool = False) -> dict[str, Any]:
     """Everything that a service knows, in the words of `expected.json`: as it is, or replayed from the first event."""
-    state: Recommender = replay_from_zero(service.store) if from_zero else service.recommender
+    state: LoggedRecommender = replay_from_zero(service.store) if from_zero else service.recommender
     found: dict[str, Any] = dict(events=state.seq, decisions=state.decisions, rewards=state.rewards)
     found |= dict(rows=state.rows, names=state.names, gone=sorted(state.gone), arms=state.arms, versions=state.versions)
     found |= dict(attributes=[dict(entry) for entry in state.attributes], features=hexes(state.features))

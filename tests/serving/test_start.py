@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from graphbandit.cli import app
 from graphbandit.serving import Client, InitialState, RecommendationService, ServiceSettings, start
-from graphbandit.serving.domain.recommender import Recommender
+from graphbandit.serving.domain.logged_recommender import LoggedRecommender
 from graphbandit.serving.start import build_app, read_initial_state, snapshot_folder
 from serving_zoo import free_port, small_initial_state, write_input_files
 
@@ -74,11 +74,11 @@ def test_the_command_runs_prints_its_settings_and_refuses_a_second_writer(tmp_pa
 
 
 def test_a_demo_that_cannot_be_compiled_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(recommender: Recommender) -> None:
+    def full(recommender: LoggedRecommender) -> None:
         raise OSError(28, "No space left on device")
 
     lines: list[str] = []
-    monkeypatch.setattr(Recommender, "warm_up", full)
+    monkeypatch.setattr(LoggedRecommender, "warm_up", full)
     monkeypatch.setattr(start.logger, "exception", lines.append)
     start.compile_for(small_initial_state())
     assert lines == ["the policy could not be compiled: it goes on as plain Python, slowly"]

@@ -18,9 +18,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .domain.errors import InvalidRequest, UnknownName
+    from ..recommender.errors import InvalidRequest, UnknownName
+    from ..recommender.requests import Request, Reward
     from .domain.initial_state import InitialState
-    from .domain.requests import Request, Reward
     from .operations.client import Client, ServiceError
     from .operations.recommendation_service import RecommendationService, replay_from_zero
     from .operations.settings import ServiceSettings
@@ -47,9 +47,9 @@ __all__ = [
 
 # Imported on first use: the client alone needs neither FastAPI nor SQLAlchemy.
 _MODULES = {
-    "domain.errors": ("InvalidRequest", "UnknownName"),
+    ".recommender.errors": ("InvalidRequest", "UnknownName"),
     "domain.initial_state": ("InitialState",),
-    "domain.requests": ("Request", "Reward"),
+    ".recommender.requests": ("Request", "Reward"),
     "operations.client": ("Client", "ServiceError"),
     "operations.recommendation_service": ("RecommendationService", "replay_from_zero"),
     "operations.settings": ("ServiceSettings",),

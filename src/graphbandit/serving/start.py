@@ -17,7 +17,7 @@ from fastapi import FastAPI
 
 from ..compute.compiler import compiling_aside
 from .domain.initial_state import InitialState
-from .domain.recommender import Recommender
+from .domain.logged_recommender import LoggedRecommender
 from .http.app import create_app, fast_handlers
 from .http.fast_path import FastPathProtocol
 from .http.guard import Guard
@@ -115,7 +115,7 @@ def compile_for(initial: InitialState) -> None:
     """Compile what a service with this initial state needs, by warming up a copy of it."""
     start = time.perf_counter()
     try:
-        Recommender.new(initial).warm_up()
+        LoggedRecommender.new(initial).warm_up()
         warm_up(initial)
         logger.info("compiled", extra={"seconds": round(time.perf_counter() - start, 3)})
     except Exception:  # a full disk, for example

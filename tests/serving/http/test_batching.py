@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from graphbandit.serving.domain.events import DecisionRecord
-from graphbandit.serving.domain.recommender import Recommender
+from graphbandit.serving.domain.logged_recommender import LoggedRecommender
 from graphbandit.serving.http import batching
 from serving_zoo import USERS, running, small_initial_state
 
@@ -19,7 +19,7 @@ def test_one_that_cannot_be_answered_does_not_leave_others_without_an_answer(
 ) -> None:
     original = batching.decision_content
 
-    def defective(state: Recommender, name: str, decision: DecisionRecord) -> dict[str, Any]:
+    def defective(state: LoggedRecommender, name: str, decision: DecisionRecord) -> dict[str, Any]:
         if decision.user == 0:
             raise RuntimeError("a defect")
         return original(state, name, decision)

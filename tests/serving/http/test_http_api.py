@@ -121,15 +121,38 @@ def test_bad_input_is_refused_with_the_name_of_the_field(shared: Running, path: 
 
 
 def test_names_that_are_not_there_are_404(shared: Running) -> None:
-    for body in ({"user": "nobody"}, {"user": "ann", "candidates": ["nothing"]}):
-        answer = shared.http.post("/v1/recommendations", json=body)
-        assert answer.status_code == 404 and answer.json()["detail"][0]["loc"] == [list(body)[-1]]
+    answer = shared.http.post("/v1/recommendations", json={"user": "ann", "candidates": ["nothing"]})
+    assert answer.status_code == 404 and answer.json()["detail"][0]["loc"] == ["candidates"]
     for path in ("users/nobody", "users/nobody/explanation", "users/nobody/history", "arms/nothing", "edges/ann/zoë"):
         assert shared.http.get(f"/v1/{path}").status_code == 404, path
     for path in ("users/nobody", "arms/nothing", "edges/ann/nobody", "edges/ann/zoë"):
         assert shared.http.delete(f"/v1/{path}").status_code == 404, path
     assert shared.http.put("/v1/users/x", json={"edges": {"nobody": 1.0}}).status_code == 404
     assert shared.http.get("/v1/nowhere").status_code == 404 and shared.http.get("/v1/rewards").status_code == 405
+
+
+def test_a_user_that_nobody_knows_is_served_and_joins_with_its_first_reward(tmp_path: Path) -> None:
+    with running(tmp_path, small_initial_state()) as server:
+        http = server.http
+        for user in ("ann", "bob") * 20:  # everybody likes tea
+            reward(server, decision=recommend(server, user=user, candidates=["tea"])["decision"], value=1.0)
+        users = http.get("/v1/stats").json()["users"]
+        first = recommend(server, user="stranger", candidates=["tea"])
+        assert first["user"] == "stranger" and first["arms"][0]["mean"] > 0.5
+        assert http.get("/v1/stats").json()["users"] == users and http.get("/v1/users/stranger").status_code == 404
+        for duplicates in (0, 1):
+            assert reward(server, decision=first["decision"], value=1.0)[1]["duplicates"] == duplicates
+        assert http.get("/v1/stats").json()["users"] == users + 1
+        assert http.get("/v1/users/stranger/explanation").json()["own"]["rewards"] == 1
+        digest = http.get("/v1/state").json()
+    with running(tmp_path, small_initial_state()) as server:
+        assert server.http.get("/v1/state").json() == digest
+
+
+def test_excluded_arms_are_not_shown(shared: Running) -> None:
+    everything = [entry["arm"] for entry in recommend(shared, user="ann", k=100)["arms"]]
+    left = [entry["arm"] for entry in recommend(shared, user="ann", k=100, exclude=[everything[0], "not an arm"])["arms"]]
+    assert sorted(left) == sorted(everything[1:])
 
 
 def test_other_forms_and_paths_are_refused(shared: Running) -> None:

@@ -24,8 +24,8 @@ from graphbandit.serving import (
 )
 from graphbandit.serving.domain import proposals
 from graphbandit.serving.domain.events import DecisionRecord, EventKind, decision_id, decisions_in, reward_in
+from graphbandit.serving.domain.logged_recommender import LoggedRecommender
 from graphbandit.serving.domain.proposals import DecisionSummary, Proposal, RequestBatch
-from graphbandit.serving.domain.recommender import Recommender
 from graphbandit.serving.operations.recommendation_service import Logged
 from serving_zoo import ARMS, USERS, fingerprint, losing_acknowledgements, small_initial_state
 
@@ -152,7 +152,7 @@ def test_state_is_what_the_log_says(policy: str, script: list[tuple[Any, ...]]) 
         expected = fingerprint(service.recommender)
         assert fingerprint(replay_from_zero(service.store)) == expected
         log = [event for page in service.store.read() for event in page]
-        one_by_one = Recommender.new(service.store.initial_state())
+        one_by_one = LoggedRecommender.new(service.store.initial_state())
         for event in log:
             one_by_one.apply([event])
         assert fingerprint(one_by_one) == expected

@@ -15,8 +15,8 @@ from graphbandit.serving import (
     UnknownName,
     replay_from_zero,
 )
+from graphbandit.serving.domain import logged_recommender as recommender_module
 from graphbandit.serving.domain import proposals
-from graphbandit.serving.domain import recommender as recommender_module
 from graphbandit.serving.domain.events import decision_id
 from serving_zoo import fingerprint, small_initial_state
 

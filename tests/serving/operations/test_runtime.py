@@ -14,7 +14,7 @@ import pytest
 
 from graphbandit.serving import EventStore, replay_from_zero
 from graphbandit.serving.domain.events import Event, EventKind
-from graphbandit.serving.domain.recommender import Recommender
+from graphbandit.serving.domain.logged_recommender import LoggedRecommender
 from graphbandit.serving.store import database, group_commit
 from graphbandit.storage.archive import Arrays
 from serving_zoo import fingerprint, recommend, reward, running, small_initial_state
@@ -22,9 +22,9 @@ from serving_zoo import fingerprint, recommend, reward, running, small_initial_s
 
 def test_requests_go_on_while_the_state_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, finish = threading.Event(), threading.Event()
-    pack = Recommender.pack
+    pack = LoggedRecommender.pack
 
-    def slow(self: Recommender) -> tuple[dict[str, Any], Arrays]:
+    def slow(self: LoggedRecommender) -> tuple[dict[str, Any], Arrays]:
         begun.set()
         before = self.seq
         finish.wait(30)
@@ -32,7 +32,7 @@ def test_requests_go_on_while_the_state_is_copied(tmp_path: Path, monkeypatch: p
         return pack(self)
 
     with running(tmp_path, small_initial_state(), snapshot_every=4) as server:
-        monkeypatch.setattr(Recommender, "pack", slow)
+        monkeypatch.setattr(LoggedRecommender, "pack", slow)
         while not begun.is_set():
             server.http.post("/v1/recommendations", json={"user": "ann"})
         seen = server.runtime.service.recommender.rewards
@@ -47,7 +47,7 @@ def test_requests_go_on_while_the_state_is_copied(tmp_path: Path, monkeypatch: p
                 change.result(0.3)
             finish.set()
             assert change.result(30).status_code == 200
-        monkeypatch.setattr(Recommender, "pack", pack)
+        monkeypatch.setattr(LoggedRecommender, "pack", pack)
         assert server.http.post("/v1/recommendations", json={"user": "new"}).status_code == 200
         assert server.runtime.service.recommender.rewards == seen + 1
     assert sorted(path.name for path in (tmp_path / "snapshots").iterdir())
@@ -60,19 +60,19 @@ def test_requests_go_on_while_the_state_is_copied(tmp_path: Path, monkeypatch: p
 
 
 def test_a_state_that_does_not_follow_the_log_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    apply = Recommender.apply
+    apply = LoggedRecommender.apply
 
-    def fail(self: Recommender, events: Sequence[Event]) -> None:
+    def fail(self: LoggedRecommender, events: Sequence[Event]) -> None:
         if any(event.kind == EventKind.REWARDED for event in events):
             raise RuntimeError("a defect")
         apply(self, events)
 
     with running(tmp_path, small_initial_state()) as server:
         found = server.http.post("/v1/recommendations", json={"user": "ann"}).json()
-        monkeypatch.setattr(Recommender, "apply", fail)
+        monkeypatch.setattr(LoggedRecommender, "apply", fail)
         told = {"decision": found["decision"], "value": 1.0}
         assert server.http.post("/v1/rewards", json=told).status_code == 503
-        monkeypatch.setattr(Recommender, "apply", apply)
+        monkeypatch.setattr(LoggedRecommender, "apply", apply)
         assert server.http.post("/v1/recommendations", json={"user": "ann"}).status_code == 503
     with running(tmp_path) as again:
         assert again.runtime.service.recommender.rewards == 1

@@ -43,7 +43,7 @@ def test_the_client_retries_and_repeats_safely(tmp_path: Path, monkeypatch: pyte
             assert client.explanation("ann")["own"]["rewards"] == 2
             monkeypatch.undo()
             with pytest.raises(ServiceError, match="nobody") as caught:
-                client.recommend("nobody")
+                client.explanation("nobody")
             assert caught.value.status == 404
         with pytest.raises(ServiceError, match="no answer"):
             Client("http://127.0.0.1:9", patience=0.2).wait()

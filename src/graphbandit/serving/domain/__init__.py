@@ -4,11 +4,9 @@ the state (event sourcing).
 | module | what is in it |
 |---|---|
 | `limits` | lengths of ids and sizes of weights that are accepted everywhere |
-| `errors` | `InvalidRequest` and `UnknownName`, which name the field that is wrong |
-| `requests` | what clients ask for: recommendations, as they arrive and resolved to rows, and rewards |
 | `events` | what can happen, and the JSON bodies that the log keeps |
 | `initial_state` | the graph, the arms and the policy of a new log |
-| `recommender` | the state: users and arms by name around a policy; decides, and applies events |
+| `logged_recommender` | the state: a `NamedPolicy` that applies events, and its snapshots |
 | `proposals` | from a request to the event that it asks for: decisions, rewards, changes |
 | `explain` | why a user is shown what it is shown; a summary of the state |
 | `history` | events of the log in the words of the API |

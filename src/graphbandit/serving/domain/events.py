@@ -62,6 +62,7 @@ class DecisionRecord(NamedTuple):
     bonus: list[float]
     propensity: float  # probability that the first arm came first
     best: float  # the largest mean among the candidates
+    newcomer: str | None = None  # the user's name, if nobody knew it; `user` is then -1
 
 
 class RewardRecord(NamedTuple):
@@ -74,11 +75,17 @@ class RewardRecord(NamedTuple):
     value: float
     user: int
     version: int
+    newcomer: str | None = None  # the user's name, if nobody knew it when the arm was shown: it joins with this
 
 
 def encode(body: object) -> str:
     """JSON of a body; every float is read back bit for bit."""
     return to_json(body).decode()
+
+
+def encode_record(record: DecisionRecord | RewardRecord) -> tuple[object, ...]:
+    """A record without its last field where that is None: the same bytes as before there were newcomers."""
+    return tuple(record[:-1]) if record.newcomer is None else tuple(record)
 
 
 def decisions_in(body: str) -> list[DecisionRecord]:

@@ -11,13 +11,13 @@ from ...compute.arrays import Floats
 from ...policies import AdaptiveGraphUCB, Policy, Stochastic
 from ...policies.adaptive.evidence import EVERYONE
 from ...policies.adaptive.graph_report import model_weights
-from .recommender import Recommender
+from .logged_recommender import LoggedRecommender
 
 MOST_NEIGHBOURS = 50
 MOST_ARMS = 10
 
 
-def explanation(recommender: Recommender, user: str) -> dict[str, Any]:
+def explanation(recommender: LoggedRecommender, user: str) -> dict[str, Any]:
     """A user's own data, its neighbours' share of the estimate, and what is uncertain."""
     row = recommender.row(user)
     policy = learning_policy(recommender.policy)
@@ -55,7 +55,7 @@ def learned_rewards(policy: Policy, row: int) -> int | None:
     return int(visits[row]) if len(visits) >= policy.n_users else None
 
 
-def best_arms(recommender: Recommender, row: int) -> list[dict[str, Any]]:
+def best_arms(recommender: LoggedRecommender, row: int) -> list[dict[str, Any]]:
     """All arms, in the order in which the user would be shown them now."""
     return [{"arm": arm, "mean": mean, "bonus": bonus} for arm, mean, bonus in recommender.ranked(row)]
 
@@ -95,7 +95,7 @@ def uncertainty(policy: Policy, row: int) -> float | None:
     return float(np.sqrt(max(0.0, np.trace(covariance) / policy.dim)))
 
 
-def neighbours(recommender: Recommender, row: int) -> list[dict[str, Any]]:
+def neighbours(recommender: LoggedRecommender, row: int) -> list[dict[str, Any]]:
     """The user's neighbours, largest weight first."""
     policy = learning_policy(recommender.policy)
     near = recommender.edges(row)
@@ -112,7 +112,7 @@ def neighbours(recommender: Recommender, row: int) -> list[dict[str, Any]]:
     ]
 
 
-def neighbourhood(recommender: Recommender, user: str) -> dict[str, Any]:
+def neighbourhood(recommender: LoggedRecommender, user: str) -> dict[str, Any]:
     """A user, its neighbours, and the edges among them, as nodes and edges of a drawing."""
     row = recommender.row(user)
     near = neighbours(recommender, row)
@@ -129,7 +129,7 @@ def neighbourhood(recommender: Recommender, user: str) -> dict[str, Any]:
     return {"user": user, "nodes": nodes, "edges": edges}
 
 
-def summary(recommender: Recommender) -> dict[str, Any]:
+def summary(recommender: LoggedRecommender) -> dict[str, Any]:
     """Size of the state, and the evidence for and against the graph."""
     policy = learning_policy(recommender.policy)
     table: dict[str, Any] = {

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from .events import Event, EventKind, decision_id, decisions_in, reward_in
-from .recommender import Recommender
+from .logged_recommender import LoggedRecommender
 
 
-def history(state: Recommender, events: Sequence[Event]) -> list[dict[str, Any]]:
+def history(state: LoggedRecommender, events: Sequence[Event]) -> list[dict[str, Any]]:
     """Decisions and rewards with the names of arms, in the order of the events."""
     return [entry for event in events for entry in _entries(state, event)]
 
 
-def _entries(state: Recommender, event: Event) -> list[dict[str, Any]]:
+def _entries(state: LoggedRecommender, event: Event) -> list[dict[str, Any]]:
     at = event.at / 1e6
     if event.kind == EventKind.REWARDED:
         reward = reward_in(event.body)

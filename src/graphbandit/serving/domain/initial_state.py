@@ -13,10 +13,10 @@ from scipy import sparse
 from ...compute.arrays import Floats
 from ...graph import UserGraph
 from ...policies import POLICIES, Policy, Stochastic
+from ...recommender.named_policy import Attributes
 from ...storage import archive
 from ...validate import LARGEST_FEATURE, check, one_of
 
-Attributes = Mapping[str, str]
 DEFAULTS = "0.2.0"
 """The version whose defaults hold for settings that an initial state does not have."""
 FORMER_DEFAULTS = {"adaptive": {"item_effects": False, "trials": False, "growing_bonus": False}}

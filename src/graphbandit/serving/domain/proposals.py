@@ -13,10 +13,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .errors import InvalidRequest, UnknownName
-from .events import DecisionRecord, Draft, EventKind, RewardRecord, encode, parse_decision_id, request_key, reward_key
-from .recommender import Recommender
-from .requests import AnyRequest, AnyReward, ResolvedRequest
+from ...recommender.errors import InvalidRequest, UnknownName
+from ...recommender.newcomers import NEWCOMER
+from ...recommender.requests import AnyRequest, AnyReward, ResolvedRequest
+from .events import (
+    DecisionRecord,
+    Draft,
+    EventKind,
+    RewardRecord,
+    encode,
+    encode_record,
+    parse_decision_id,
+    request_key,
+    reward_key,
+)
+from .logged_recommender import LoggedRecommender
 
 
 class ProposedDecisions(NamedTuple):
@@ -53,18 +64,18 @@ class RequestBatch(NamedTuple):
 class DecisionSummary(NamedTuple):
     """What a reward needs to know of its decision."""
 
-    user: int
+    user: int | str  # row; the name of a user that nobody knew
     best: float
     arms: tuple[int, ...]  # versions
 
     @classmethod
     def of(cls, decision: DecisionRecord) -> DecisionSummary:
         """The summary of a whole decision."""
-        return cls(decision.user, decision.best, tuple(decision.arms))
+        return cls(decision.user if decision.newcomer is None else decision.newcomer, decision.best, tuple(decision.arms))
 
 
 def propose_decisions(
-    recommender: Recommender, batches: Sequence[RequestBatch], draws: np.random.Generator
+    recommender: LoggedRecommender, batches: Sequence[RequestBatch], draws: np.random.Generator
 ) -> list[ProposedDecisions | ValueError]:
     """Decide about all batches with one call of the policy; a batch that cannot be fulfilled has
     its error in the list."""
@@ -78,7 +89,7 @@ def propose_decisions(
     ]
 
 
-def _resolve(recommender: Recommender, batch: RequestBatch) -> list[ResolvedRequest] | ValueError:
+def _resolve(recommender: LoggedRecommender, batch: RequestBatch) -> list[ResolvedRequest] | ValueError:
     try:
         return [recommender.resolve(request) for request in batch.requests]
     except (UnknownName, InvalidRequest) as error:
@@ -86,12 +97,12 @@ def _resolve(recommender: Recommender, batch: RequestBatch) -> list[ResolvedRequ
 
 
 def _decided(decisions: list[DecisionRecord], key: str | None, now: int) -> ProposedDecisions:
-    user = decisions[0].user if len(decisions) == 1 else None
-    unique = None if key is None else request_key(key)
-    return ProposedDecisions(Draft(EventKind.DECIDED, now, encode(decisions), unique, user, len(decisions)), decisions)
+    user = decisions[0].user if len(decisions) == 1 and decisions[0].newcomer is None else None
+    unique, body = None if key is None else request_key(key), encode([encode_record(decision) for decision in decisions])
+    return ProposedDecisions(Draft(EventKind.DECIDED, now, body, unique, user, len(decisions)), decisions)
 
 
-def propose_reward(recommender: Recommender, reward: AnyReward, decision: DecisionSummary | None) -> ProposedReward:
+def propose_reward(recommender: LoggedRecommender, reward: AnyReward, decision: DecisionSummary | None) -> ProposedReward:
     """A reward of a decision; None if there is no decision with this id."""
     name = parse_decision_id(reward.decision)
     if name is None or decision is None:
@@ -102,12 +113,19 @@ def propose_reward(recommender: Recommender, reward: AnyReward, decision: Decisi
         if reward.arm not in names:
             raise UnknownName("arm", f"decision {reward.decision} did not show {reward.arm!r}.")
         place = names.index(reward.arm)
-    record = RewardRecord(*name, place, float(reward.value), decision.user, decision.arms[place])
-    draft = Draft(EventKind.REWARDED, _now(), encode(record), reward_key(*name, place), decision.user)
+    user, newcomer = (decision.user, None) if isinstance(decision.user, int) else (NEWCOMER, decision.user)
+    if newcomer is not None:  # who may have joined meanwhile, or joins with this reward
+        if newcomer not in recommender.rows:
+            _check_with_policy(recommender.policy.user_rows)
+        else:
+            user, newcomer = recommender.rows[newcomer], None
+    record = RewardRecord(*name, place, float(reward.value), user, decision.arms[place], newcomer)
+    body, key = encode(encode_record(record)), reward_key(*name, place)
+    draft = Draft(EventKind.REWARDED, _now(), body, key, None if newcomer is not None else user)
     return ProposedReward(draft, record.value, decision.best)
 
 
-def put_user(recommender: Recommender, user: str, edges: dict[str, float]) -> ProposedChange:
+def put_user(recommender: LoggedRecommender, user: str, edges: dict[str, float]) -> ProposedChange:
     """Add a user with its neighbours, or add neighbours of an existing user."""
     if user not in recommender.rows:
         _check_with_policy(recommender.policy.user_rows)
@@ -118,14 +136,14 @@ def put_user(recommender: Recommender, user: str, edges: dict[str, float]) -> Pr
     return _change(EventKind.USER_PUT, user=user, edges=edges)
 
 
-def delete_user(recommender: Recommender, user: str) -> ProposedChange:
+def delete_user(recommender: LoggedRecommender, user: str) -> ProposedChange:
     """Forget a user."""
     recommender.row(user)
     _check_with_policy(recommender.policy.removable_rows)
     return _change(EventKind.USER_DELETED, user=user)
 
 
-def put_edge(recommender: Recommender, a: str, b: str, weight: float) -> ProposedChange:
+def put_edge(recommender: LoggedRecommender, a: str, b: str, weight: float) -> ProposedChange:
     """Connect two users, or change the weight of their edge."""
     if a == b:
         raise InvalidRequest("b", f"an edge must join two different users, but both are {a!r}.")
@@ -134,14 +152,14 @@ def put_edge(recommender: Recommender, a: str, b: str, weight: float) -> Propose
     return _change(EventKind.EDGE_PUT, a=a, b=b, weight=weight)
 
 
-def delete_edge(recommender: Recommender, a: str, b: str) -> ProposedChange:
+def delete_edge(recommender: LoggedRecommender, a: str, b: str) -> ProposedChange:
     """Remove the edge between two users."""
     if not recommender.weight(recommender.row(a, "a"), recommender.row(b, "b")):
         raise UnknownName("b", f"there is no edge between {a!r} and {b!r}.")
     return _change(EventKind.EDGE_DELETED, a=a, b=b)
 
 
-def put_arm(recommender: Recommender, arm: str, features: Sequence[float], attributes: dict[str, str]) -> ProposedChange:
+def put_arm(recommender: LoggedRecommender, arm: str, features: Sequence[float], attributes: dict[str, str]) -> ProposedChange:
     """Add an arm, or a new version of an existing arm; earlier decisions keep the version that they
     showed."""
     if len(features) != recommender.dim:
@@ -149,7 +167,7 @@ def put_arm(recommender: Recommender, arm: str, features: Sequence[float], attri
     return _change(EventKind.ARM_PUT, arm=arm, features=list(features), attributes=attributes)
 
 
-def delete_arm(recommender: Recommender, arm: str) -> ProposedChange:
+def delete_arm(recommender: LoggedRecommender, arm: str) -> ProposedChange:
     """Stop offering an arm; rewards for it are still learned."""
     recommender.version(arm)
     return _change(EventKind.ARM_DELETED, arm=arm)

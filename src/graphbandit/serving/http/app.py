@@ -13,8 +13,8 @@ from fastapi.routing import APIRoute
 from pydantic_core import to_json
 
 from ... import __version__
-from ..domain import explain, proposals, recommender
-from ..domain.errors import InvalidRequest, UnknownName
+from ...recommender.errors import InvalidRequest, UnknownName
+from ..domain import explain, logged_recommender, proposals
 from ..domain.history import history
 from ..domain.proposals import ProposedChange
 from ..operations import export
@@ -150,8 +150,8 @@ class HandlerRoute(APIRoute):
 def add_changes(app: FastAPI) -> None:
     """Endpoints that change users, edges and arms while the service runs."""
 
-    def state() -> recommender.Recommender:
-        found: recommender.Recommender = app.state.runtime.service.recommender
+    def state() -> logged_recommender.LoggedRecommender:
+        found: logged_recommender.LoggedRecommender = app.state.runtime.service.recommender
         return found
 
     async def change(proposal: ProposedChange) -> ChangeAnswer:
@@ -250,7 +250,7 @@ def add_views(app: FastAPI) -> None:
         reproduce."""
         runtime: Runtime = app.state.runtime
         header, arrays = await runtime.copy_state(runtime.service)
-        return {"event": header["seq"], "sha256": await asyncio.to_thread(recommender.digest, header, arrays)}
+        return {"event": header["seq"], "sha256": await asyncio.to_thread(logged_recommender.digest, header, arrays)}
 
 
 def add_export(app: FastAPI) -> None:

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from pydantic_core import to_json
 
-from ..domain.errors import InvalidRequest
+from ...recommender.errors import InvalidRequest
 from ..domain.events import DecisionRecord, decision_id
+from ..domain.logged_recommender import LoggedRecommender
 from ..domain.proposals import Proposal, ProposedDecisions, RequestBatch
-from ..domain.recommender import Recommender
 from ..operations.recommendation_service import Logged, RecommendationService, RewardCounts
 from ..operations.runtime import Runtime
 from ..store.group_commit import Callback
@@ -29,7 +29,7 @@ class Waiting(NamedTuple):
     already."""
 
     asked: RequestBatch | Sequence[Proposal]
-    content: Callable[[Recommender, Sequence[Logged]], dict[str, Any]]  # of the response, once the events are logged
+    content: Callable[[LoggedRecommender, Sequence[Logged]], dict[str, Any]]  # of the response, once the events are logged
     done: Callback[bytes]
 
 
@@ -138,26 +138,26 @@ def _response(
         return error
 
 
-def _one_decision(state: Recommender, logged: Sequence[Logged]) -> dict[str, Any]:
+def _one_decision(state: LoggedRecommender, logged: Sequence[Logged]) -> dict[str, Any]:
     [result] = logged
     return decision_content(state, decision_id(result.seq, 0), result.decisions[0])
 
 
-def _all_decisions(state: Recommender, logged: Sequence[Logged]) -> dict[str, Any]:
+def _all_decisions(state: LoggedRecommender, logged: Sequence[Logged]) -> dict[str, Any]:
     [result] = logged
     pairs = zip(result.ids, result.decisions, strict=True)
     return {"decisions": [decision_content(state, name, decision) for name, decision in pairs]}
 
 
-def _counts(_: Recommender, logged: Sequence[Logged]) -> dict[str, int]:
+def _counts(_: LoggedRecommender, logged: Sequence[Logged]) -> dict[str, int]:
     return RewardCounts.of(logged)._asdict()
 
 
-def decision_content(state: Recommender, name: str, decision: DecisionRecord) -> dict[str, Any]:
+def decision_content(state: LoggedRecommender, name: str, decision: DecisionRecord) -> dict[str, Any]:
     """A decision in the words of the API."""
     names = state.versions
     arms = [
         {"arm": names[version], "mean": mean, "bonus": bonus}
         for version, mean, bonus in zip(decision.arms, decision.mean, decision.bonus, strict=True)
     ]
-    return {"decision": name, "user": state.names[decision.user], "arms": arms, "propensity": decision.propensity}
+    return {"decision": name, "user": state.user_of(decision), "arms": arms, "propensity": decision.propensity}

@@ -10,6 +10,7 @@ from ...validate import LARGEST_FEATURE, LARGEST_REWARD
 from ..domain.limits import ENCODED_SLASH, LARGEST_WEIGHT, LONGEST_ID, SMALLEST_WEIGHT
 
 MOST_CANDIDATES = 1000
+MOST_EXCLUDED = 1000
 MOST_REQUESTS = 1000
 MOST_REWARDS = 1000
 MOST_PLACES = 100
@@ -44,6 +45,9 @@ class RecommendationRequest(Schema):
     )
     where: Annotated[dict[Text, Annotated[list[Text], Field(max_length=100)]], Field(max_length=MOST_ATTRIBUTES)] | None = (
         Field(None, description="Only arms whose attribute has one of these values.", examples=[{"topic": ["news"]}])
+    )
+    exclude: Annotated[list[Name], Field(max_length=MOST_EXCLUDED)] | None = Field(
+        None, description="Arms that must not be shown, for example those that the user has seen."
     )
     k: int = Field(1, ge=1, le=MOST_PLACES, description="How many arms, best first; fewer if there are not so many.")
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..domain.events import Event, EventKind, decision_id, decisions_in, reward_in, table_in
-from ..domain.recommender import Recommender
+from ..domain.logged_recommender import LoggedRecommender
 from ..store.event_store import EventStore
 from .recommendation_service import RecommendationService
 
@@ -58,13 +58,13 @@ def decision_schema() -> Any:
     )
 
 
-def decision_columns(state: Recommender, events: Sequence[Event]) -> Columns:
+def decision_columns(state: LoggedRecommender, events: Sequence[Event]) -> Columns:
     """One row for each decision."""
     columns: Columns = {name: [] for name in decision_schema().names}
     for event in events:
         for index, decision in enumerate(decisions_in(event.body)):
             arms = [state.versions[version] for version in decision.arms]
-            row = (decision_id(event.seq, index), event.at, state.names[decision.user], arms[0], decision.propensity)
+            row = (decision_id(event.seq, index), event.at, state.user_of(decision), arms[0], decision.propensity)
             row = (*row, arms, decision.mean, decision.bonus, decision.arms[0], decision.candidates)  # type: ignore[assignment]
             for column, value in zip(columns.values(), row, strict=True):
                 column.append(value)
@@ -80,13 +80,13 @@ def reward_schema(dim: int) -> Any:
     return pa.schema(fields + [(f"x{k}", pa.float64()) for k in range(dim)])
 
 
-def reward_columns(state: Recommender, events: Sequence[Event]) -> Columns:
+def reward_columns(state: LoggedRecommender, events: Sequence[Event]) -> Columns:
     """One row for each reward, with the features of what was shown."""
     rewards = [reward_in(event.body) for event in events]
     columns: Columns = {
         "decision": [decision_id(reward.decision, reward.item) for reward in rewards],
         "time": [event.at for event in events],
-        "user": [state.names[reward.user] for reward in rewards],
+        "user": [state.user_of(reward) for reward in rewards],
         "arm": [state.versions[reward.version] for reward in rewards],
         "place": [reward.place for reward in rewards],
         "version": [reward.version for reward in rewards],
@@ -96,7 +96,7 @@ def reward_columns(state: Recommender, events: Sequence[Event]) -> Columns:
     return columns | {f"x{k}": features[:, k].tolist() for k in range(state.dim)}
 
 
-def arm_columns(state: Recommender) -> Columns:
+def arm_columns(state: LoggedRecommender) -> Columns:
     """Every version of every arm, deleted ones included."""
     newest = set(state.arms.values())
     return {
@@ -149,7 +149,10 @@ def arm_table(store: EventStore, columns: Columns, seq: int) -> bytes:
 
 
 def stream(
-    service: RecommendationService, kind: EventKind, schema: Any, columns: Callable[[Recommender, Sequence[Event]], Columns]
+    service: RecommendationService,
+    kind: EventKind,
+    schema: Any,
+    columns: Callable[[LoggedRecommender, Sequence[Event]], Columns],
 ) -> Iterator[bytes]:
     """The events of one kind up to now, as the pieces of a Parquet file."""
     import pyarrow as pa

@@ -12,8 +12,8 @@ import numpy as np
 from ...compute.arrays import Floats
 from ...graph import UserGraph
 from ...graphs import read_edges
+from ...recommender.named_policy import Attributes
 from ...storage.tables import feature_columns, read_rows
-from ..domain.initial_state import Attributes
 from ..domain.limits import ENCODED_SLASH, LARGEST_WEIGHT, LONGEST_ID, SMALLEST_WEIGHT
 
 

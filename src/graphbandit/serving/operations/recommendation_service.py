@@ -22,13 +22,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...recommender.errors import InvalidRequest
+from ...recommender.requests import AnyRequest, AnyReward
 from ..domain import proposals
-from ..domain.errors import InvalidRequest
 from ..domain.events import DecisionRecord, Event, EventKind, decision_id, decisions_in, parse_decision_id
 from ..domain.initial_state import InitialState
+from ..domain.logged_recommender import LoggedRecommender
 from ..domain.proposals import DecisionSummary, Proposal, ProposedDecisions, ProposedReward, RequestBatch
-from ..domain.recommender import Recommender
-from ..domain.requests import AnyRequest, AnyReward
 from ..store.event_store import EventStore, Receipt
 from ..store.snapshots import Snapshots
 from .stats import Stats
@@ -68,7 +68,7 @@ class RecommendationService:
     """A recommender and the store of its events. Not thread-safe, except where a method says so."""
 
     def __init__(
-        self, store: EventStore, recommender: Recommender, snapshots: Snapshots, seed: int = 0, stats: Stats | None = None
+        self, store: EventStore, recommender: LoggedRecommender, snapshots: Snapshots, seed: int = 0, stats: Stats | None = None
     ) -> None:
         self.store = store
         self.recommender = recommender
@@ -77,10 +77,10 @@ class RecommendationService:
         # A copy: the store's array follows what is written, the recommender's what is applied.
         store.newest_by_user = recommender.latest.copy()
         self._draws = np.random.default_rng([seed, store.last])
-        # Event and item: user, best mean, versions. Tuples of numbers, which the garbage collector
-        # does not track; and not a plain dict, which looks for its first entry among all those that
+        # Event and item: user, best mean, versions. Tuples of numbers and names, which the garbage
+        # collector does not track; and not a plain dict, which looks for its first entry among all those that
         # were deleted.
-        self._recent: OrderedDict[tuple[int, int], tuple[float, ...]] = OrderedDict()
+        self._recent: OrderedDict[tuple[int, int], tuple[float | str, ...]] = OrderedDict()
         self.saved = recommender.seq  # last event of the newest snapshot
         self.follows_log = True  # False once an event could not be applied
 
@@ -98,7 +98,7 @@ class RecommendationService:
         snapshots = Snapshots(folder, store.name)
         recommender = snapshots.read_newest(initial.policy_class, store.last)
         found = 0 if recommender is None else recommender.seq
-        recommender = replay(store, recommender or Recommender.new(initial))
+        recommender = replay(store, recommender or LoggedRecommender.new(initial))
         recommender.warm_up()
         facts = dict(events=recommender.seq, snapshot=found, replayed=recommender.seq - found)
         logger.info("state restored", extra={**facts, "seconds": round(time.perf_counter() - start, 3)})
@@ -171,7 +171,7 @@ class RecommendationService:
         """The decision with this id, if it is still in memory."""
         pair = parse_decision_id(name)
         found = None if pair is None else self._recent.get(pair)
-        return None if found is None else DecisionSummary(int(found[0]), found[1], found[2:])  # type: ignore[arg-type]
+        return None if found is None else DecisionSummary(found[0], found[1], found[2:])  # type: ignore[arg-type]
 
     def stored_decision(self, name: str) -> DecisionSummary | None:
         """The decision with this id, from the store; may be called from any thread."""
@@ -224,7 +224,8 @@ class RecommendationService:
 
     def _remember(self, seq: int, decisions: Sequence[DecisionRecord]) -> None:
         for item, decision in enumerate(decisions):
-            self._recent[seq, item] = (decision.user, decision.best, *decision.arms)
+            user = decision.user if decision.newcomer is None else decision.newcomer
+            self._recent[seq, item] = (user, decision.best, *decision.arms)
         while len(self._recent) > REMEMBERED_DECISIONS:
             self._recent.popitem(last=False)
 
@@ -232,18 +233,18 @@ class RecommendationService:
 def _first_attempt(proposal: ProposedDecisions, event: Event) -> Logged | InvalidRequest:
     """The decisions that were logged first with this idempotency key."""
     first = decisions_in(event.body) if event.kind == EventKind.DECIDED else []
-    if [decision.user for decision in first] != [decision.user for decision in proposal.decisions]:
+    if [(one.user, one.newcomer) for one in first] != [(one.user, one.newcomer) for one in proposal.decisions]:
         return InvalidRequest("idempotency_key", "idempotency_key was used before, for other users.")
     return Logged(event.seq, False, first)
 
 
-def replay(store: EventStore, recommender: Recommender) -> Recommender:
+def replay(store: EventStore, recommender: LoggedRecommender) -> LoggedRecommender:
     """Bring a recommender up to the end of the log."""
     for page in store.read(recommender.seq):
         recommender.apply(page)
     return recommender
 
 
-def replay_from_zero(store: EventStore) -> Recommender:
+def replay_from_zero(store: EventStore) -> LoggedRecommender:
     """The state that the log alone leads to, without snapshots; the store must be open."""
-    return replay(store, Recommender.new(store.initial_state()))
+    return replay(store, LoggedRecommender.new(store.initial_state()))

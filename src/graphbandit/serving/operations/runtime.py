@@ -9,8 +9,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...recommender.errors import InvalidRequest
 from ...storage.archive import Arrays
-from ..domain.errors import InvalidRequest
 from ..domain.proposals import Proposal
 from ..store.database import Unavailable
 from ..store.event_store import Receipt

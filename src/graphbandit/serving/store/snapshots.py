@@ -12,7 +12,7 @@ from typing import Any
 
 from ...policies import Policy
 from ...storage import archive
-from ..domain.recommender import Recommender
+from ..domain.logged_recommender import LoggedRecommender
 
 logger = logging.getLogger("graphbandit.serving")
 KEPT_SNAPSHOTS = 2
@@ -26,7 +26,7 @@ class Snapshots:
         self.store = store  # its random name
 
     def write(self, header: dict[str, Any], arrays: archive.Arrays) -> Path:
-        """Write what `Recommender.pack` returned, and delete all but the newest snapshots."""
+        """Write what `LoggedRecommender.pack` returned, and delete all but the newest snapshots."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"snapshot-{header['seq']:020d}.npz"
         archive.write(path, "snapshot", {"store": self.store, **header}, arrays, throttled=True)
@@ -34,14 +34,14 @@ class Snapshots:
             old.unlink(missing_ok=True)
         return path
 
-    def read_newest(self, policy_class: type[Policy], last: int) -> Recommender | None:
+    def read_newest(self, policy_class: type[Policy], last: int) -> LoggedRecommender | None:
         """The newest snapshot that is undamaged, of this store, and not ahead of event `last`; None
         if there is none."""
         for path, header, arrays in self._readable():
             reason = "it belongs to another log"
             if header.get("store") == self.store and header["seq"] <= last:
                 try:
-                    return Recommender.unpack(policy_class, header, arrays)
+                    return LoggedRecommender.unpack(policy_class, header, arrays)
                 except KeyError as error:
                     reason = f"it was written by another version, without {error}"
             _log_ignored(path, reason)

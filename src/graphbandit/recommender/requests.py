@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from ..compute.arrays import Floats
+
 Filter = Mapping[str, Sequence[str]]
 """Attribute: the values that make an arm eligible."""
 
@@ -26,6 +28,10 @@ class AnyRequest(Protocol):
         """Attributes that an arm must have."""
 
     @property
+    def exclude(self) -> Sequence[str] | None:
+        """Arms that must not be shown."""
+
+    @property
     def k(self) -> int:
         """How many arms to show."""
 
@@ -37,15 +43,18 @@ class Request(NamedTuple):
     candidates: Sequence[str] | None = None
     where: Filter | None = None
     k: int = 1
+    exclude: Sequence[str] | None = None
 
 
 class ResolvedRequest(NamedTuple):
     """A request whose names have been looked up: user row and eligible arm versions."""
 
-    user: int  # row
+    user: int  # row; -1 for a user that nobody knows
     versions: list[int]
     k: int  # at most the number of versions
     is_all: bool  # whether the versions are simply all arms
+    name: str | None = None  # of a user that nobody knows
+    features: Floats | None = None  # (versions, dim), if they depend on the context of the request
 
 
 class AnyReward(Protocol):

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphbandit import LinUCB, Policy, Stochastic
+from graphbandit import POLICIES, LinUCB, Policy, Stochastic
 from graphbandit.serving import Request
 from graphbandit.serving.domain.events import Event, EventKind, RewardRecord, encode
-from graphbandit.serving.domain.recommender import Recommender
+from graphbandit.serving.domain.logged_recommender import LoggedRecommender
 from serving_zoo import fingerprint, small_initial_state
 
 
 def test_events_must_come_in_order() -> None:
-    recommender = Recommender.new(small_initial_state())
+    recommender = LoggedRecommender.new(small_initial_state())
     event = Event(3, EventKind.ARM_DELETED, 1, encode({"arm": "tea"}))
     recommender.apply([event])
     with pytest.raises(ValueError, match="in order"):
@@ -21,7 +21,7 @@ def test_events_must_come_in_order() -> None:
 
 
 def test_deciding_changes_nothing() -> None:
-    recommender = Recommender.new(small_initial_state("lints"))
+    recommender = LoggedRecommender.new(small_initial_state("lints"))
     before = fingerprint(recommender)
     draws = np.random.default_rng(0)
     found = [recommender.decide([Request("ann", k=3)], draws)[0] for _ in range(20)]
@@ -32,7 +32,7 @@ def test_deciding_changes_nothing() -> None:
 @pytest.mark.parametrize("policy", ["linucb", "random", "lints", "horde-ts"])
 def test_propensities_say_how_often_the_first_arm_is_first(policy: str) -> None:
     beginning = small_initial_state(policy, epsilon=0.3)
-    recommender = Recommender.new(beginning)
+    recommender = LoggedRecommender.new(beginning)
     draws = np.random.default_rng(1)
     recommender.policy.update_many([0, 1, 0], recommender.features[:3], [1.0, 0.5, -1.0])
     found = recommender.decide([Request("ann")] * 2000, draws)
@@ -51,7 +51,7 @@ def rewarded(seq: int, user: int, version: int, value: float) -> Event:
 def test_an_arm_is_one_item_in_all_its_versions(epsilon: float) -> None:
     """The service learns effects of items as direct calls with ids do; a deleted arm is forgotten."""
     initial = small_initial_state("linucb", params={"item_effects": True, "item_ridge": 2.0}, epsilon=epsilon)
-    recommender = Recommender.new(initial)
+    recommender = LoggedRecommender.new(initial)
     inner = LinUCB(initial.graph, initial.dim, item_effects=True, item_ridge=2.0)
     policy: Policy = Stochastic(inner, epsilon=epsilon) if epsilon else inner
     newer, other = [0.5, -1.0], [1.0, 1.0]
@@ -65,7 +65,7 @@ def test_an_arm_is_one_item_in_all_its_versions(epsilon: float) -> None:
         policy.update(user, x, value, item=item)
     policy.update(3, initial.features[0], 2.0, item=0)
 
-    def agree(again: Recommender) -> bool:
+    def agree(again: LoggedRecommender) -> bool:
         arms, ids = again.features[[0, 2, 3, 4, 5, 6]], [0, 2, 3, 4, 1, 5]
         names = [again.versions[version] for version in (0, 2, 3, 4, 5, 6)]
         found = {name: (mean, bonus) for name, mean, bonus in again.ranked(2)}
@@ -74,9 +74,31 @@ def test_an_arm_is_one_item_in_all_its_versions(epsilon: float) -> None:
 
     assert agree(recommender)
     header, arrays = recommender.pack()
-    assert agree(Recommender.unpack(initial.policy_class, header, arrays))
+    assert agree(LoggedRecommender.unpack(initial.policy_class, header, arrays))
     before = dict((name, bonus) for name, _, bonus in recommender.ranked(2))
     recommender.apply([Event(7, EventKind.ARM_DELETED, 1, encode({"arm": "tea"})), put(8, "tea", initial.features[0].tolist())])
     after = dict((name, bonus) for name, _, bonus in recommender.ranked(2))
     assert after["tea"] > before["tea"] and after["mate"] == before["mate"]
     assert recommender.item_ids == {"tea": 0, "coffee": 1, "a/b": 2, "50%": 3, "ünï": 4, "mate": 5}
+
+
+@pytest.mark.parametrize("policy", sorted(set(POLICIES) - {"cofiba", "spectral-ucb", "spectral-ts"}))
+def test_every_policy_serves_newcomers_and_takes_them_in_if_it_can(policy: str) -> None:
+    recommender = LoggedRecommender.new(small_initial_state(policy))
+    draws = np.random.default_rng(0)
+    [before] = recommender.decide([Request("zoe", k=2)], draws)
+    taste = 10.0 * recommender.features[0]  # everybody's
+    value = recommender.features @ taste
+    recommender.apply([rewarded(seq, seq % 2, seq % 5, float(value[seq % 5])) for seq in range(1, 60)])
+    known, decision = recommender.decide([Request("ann"), Request("zoe", k=5)], draws)
+    assert before.user == decision.user == -1 and decision.newcomer == "zoe" and known.newcomer is None
+    assert len(decision.arms) == 5 and 0 < decision.propensity <= 1
+    if policy != "random":
+        assert value[decision.arms[int(np.argmax(decision.mean))]] > 0.8 * value.max(), "what everybody likes"
+    event = Event(60, EventKind.REWARDED, 1, encode(RewardRecord(1, 0, 0, 1.0, -1, 0, "zoe")))
+    recommender.apply([event])
+    if 60 in recommender.refused:  # a policy that cannot take in users while it runs
+        assert "zoe" not in recommender.rows
+    else:
+        assert recommender.names[-1] == "zoe" and recommender.rewards == 60
+        assert recommender.decide([Request("zoe")], draws)[0].user == recommender.rows["zoe"]

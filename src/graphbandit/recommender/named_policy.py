@@ -1,0 +1,266 @@
+"""`NamedPolicy`: users and arms by name around a policy. Decides, and changes users, edges and arms.
+
+The features of an arm are a *version*: a row that never changes, so that a late reward is learned
+with the features that were shown. The library's `Recommender` and the service are built on this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, chain
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..compute.arrays import Floats, Ints
+from ..policies import Policy
+from ..policies.core.decisions import Requests
+from ..validate import NOT_KNOWN
+from .errors import InvalidRequest, UnknownName
+from .newcomers import NEWCOMER, Newcomers
+from .requests import AnyRequest, Filter, ResolvedRequest
+
+Attributes = Mapping[str, str]
+CACHED_FILTERS = 1000
+"""Filters whose eligible arms are cached until the arms change."""
+
+
+class Ranking(NamedTuple):
+    """A decision about one request: the arms to show, best first."""
+
+    arms: list[int]  # versions
+    mean: list[float]
+    bonus: list[float]
+    propensity: float  # probability that the first arm came first
+    best: float  # the largest mean among the candidates
+
+
+class NamedPolicy:
+    """A policy that knows users and arms by name.
+
+    >>> from graphbandit import LinUCB, graphs
+    >>> from graphbandit.recommender.requests import Request
+    >>> named = NamedPolicy(LinUCB(graphs.from_edges([(0, 1)]), 2), ["ann", "bob"])
+    >>> named.put_arm("tea", np.array([1.0, 0.0]), {"topic": "drinks"})
+    >>> [ranking] = named.rank([named.resolve(Request("ann", where={"topic": ["drinks"]}))], np.random.default_rng(0))
+    >>> [named.versions[version] for version in ranking.arms]
+    ['tea']
+    """
+
+    def __init__(self, policy: Policy, names: list[str], gone: Iterable[int] = ()) -> None:
+        self.policy = policy
+        self.names = names  # of all rows, deleted users included
+        self.gone = set(gone)  # rows of deleted users
+        self.rows = {name: row for row, name in enumerate(names) if row not in self.gone}
+        self.arms: dict[str, int] = {}  # name: newest version
+        self.versions: list[str] = []  # the arm of each version
+        self.attributes: list[Attributes] = []  # of each version
+        self.item_ids: dict[str, int] = {}  # name: id of the item, for deleted arms too; in order of first versions
+        self._features = np.empty((0, policy.dim))
+        self._version_items = np.empty(0, dtype=np.int64)  # id of each version's item, -1 where there is no version yet
+        self._eligible: dict[tuple[tuple[str, tuple[str, ...]], ...], list[int]] = {}  # filter: versions
+        self.newcomers = Newcomers()
+
+    @property
+    def dim(self) -> int:
+        """Number of features."""
+        return self.policy.dim
+
+    @property
+    def features(self) -> Floats:
+        """(versions, dim) features of every version of every arm."""
+        return self._features[: len(self.versions)]
+
+    @property
+    def version_items(self) -> Ints:
+        """(versions,) the id of each version's item."""
+        return self._version_items[: len(self.versions)]
+
+    # Reading: nothing below changes the state.
+
+    def row(self, user: str, field: str = "user") -> int:
+        """The row of a user."""
+        row = self.rows.get(user)
+        if row is None:
+            raise UnknownName(field, f"there is no user {user!r}.")
+        return row
+
+    def version(self, arm: str, field: str = "arm") -> int:
+        """The newest version of an arm."""
+        version = self.arms.get(arm)
+        if version is None:
+            raise UnknownName(field, f"there is no arm {arm!r}.")
+        return version
+
+    def weight(self, a: int, b: int) -> float:
+        """Weight of the edge between two rows; 0 if there is none."""
+        return self.policy.live_graph.weight(a, b)
+
+    def edges(self, row: int) -> list[tuple[int, float]]:
+        """The neighbours of a row and the weights of the edges."""
+        live = self.policy.live_graph
+        return [(other, live.weight(row, other)) for other in live.neighbours(row)]
+
+    def resolve(self, request: AnyRequest) -> ResolvedRequest:
+        """Look up the names in a request: user row and eligible arm versions.
+
+        A user that nobody knows has the row `NEWCOMER`.
+        """
+        versions = self._eligible_versions(request)
+        if not versions:
+            raise InvalidRequest("candidates", "no arm is eligible.")
+        is_all = request.candidates is None and not request.where and not request.exclude
+        row = self.rows.get(request.user, NEWCOMER)
+        return ResolvedRequest(row, versions, min(request.k, len(versions)), is_all, request.user if row == NEWCOMER else None)
+
+    def _eligible_versions(self, request: AnyRequest) -> list[int]:
+        """The candidates, less those that the filter leaves out or the request excludes."""
+        if request.candidates is None:
+            versions = self._matching(request.where or {})
+        else:
+            try:
+                versions = list(map(self.arms.__getitem__, request.candidates))
+            except KeyError as error:
+                raise UnknownName("candidates", f"there is no arm {error.args[0]!r}.") from None
+            if len(set(versions)) != len(versions):
+                versions = list(dict.fromkeys(versions))
+            if request.where:
+                versions = [version for version in versions if _matches(self.attributes[version], request.where)]
+        if request.exclude:
+            excluded = {self.arms.get(name) for name in request.exclude}  # an unknown arm is excluded anyway
+            versions = [version for version in versions if version not in excluded]
+        return versions
+
+    def rank(self, requests: Sequence[ResolvedRequest], draws: np.random.Generator) -> list[Ranking]:
+        """Rank the eligible arms of each request; one call of the policy for all users it knows."""
+        known = [request for request in requests if request.user != NEWCOMER]
+        if len(known) == len(requests):
+            return self._rank_known(known, draws)
+        ranked = iter(self._rank_known(known, draws) if known else ())
+        return [self._rank_newcomer(request, draws) if request.user == NEWCOMER else next(ranked) for request in requests]
+
+    def _rank_known(self, requests: Sequence[ResolvedRequest], draws: np.random.Generator) -> list[Ranking]:
+        users, places = np.array([request.user for request in requests]), np.array([request.k for request in requests])
+        rows = np.array(list(chain.from_iterable([request.versions for request in requests])))
+        start = np.array([0, *accumulate([len(request.versions) for request in requests])])
+        if any(request.features is not None for request in requests):  # vectors that depend on the request's context
+            table = np.concatenate([self._vectors(request) for request in requests])
+            asked = Requests(users, table, np.arange(len(rows)), start, places, self._version_items[rows])
+        else:
+            asked = Requests(users, self._features, rows, start, places, self._version_items)
+        ranked = self.policy.decide_many(asked, draws)
+        # The arms shown, for all requests at once: reading an array one number at a time is slow.
+        end = np.cumsum(places)
+        shown = np.repeat(start[:-1], places)
+        shown += ranked.order[shown + np.arange(end[-1]) - np.repeat(end - places, places)]
+        arms, mean, bonus = rows[shown].tolist(), ranked.mean[shown].tolist(), ranked.bonus[shown].tolist()
+        best, propensity = np.maximum.reduceat(ranked.mean, start[:-1]).tolist(), ranked.propensity.tolist()
+        rankings, first = [], 0
+        for i, last in enumerate(end.tolist()):
+            rankings.append(Ranking(arms[first:last], mean[first:last], bonus[first:last], propensity[i], best[i]))
+            first = last
+        return rankings
+
+    def _rank_newcomer(self, request: ResolvedRequest, draws: np.random.Generator) -> Ranking:
+        versions = np.array(request.versions)
+        vectors, items = self._vectors(request), self._version_items[versions]
+        scores = self.newcomers.scores(self.policy, request.name, vectors, items)
+        order, propensity = self.newcomers.order(self.policy, scores, request.k, draws)
+        shown = versions[order].tolist(), scores.mean[order].tolist(), scores.bonus[order].tolist()
+        return Ranking(*shown, propensity, float(scores.mean.max()))
+
+    def _vectors(self, request: ResolvedRequest) -> Floats:
+        """(m, dim) the features of the request's arms."""
+        return self._features[request.versions] if request.features is None else request.features
+
+    def _matching(self, where: Filter) -> list[int]:
+        key = tuple((name, tuple(where[name])) for name in sorted(where))
+        found = self._eligible.get(key)
+        if found is None:
+            if len(self._eligible) >= CACHED_FILTERS:
+                self._eligible.clear()
+            found = [version for version in self.arms.values() if _matches(self.attributes[version], where)]
+            self._eligible[key] = found
+        return found
+
+    def ranked(self, user: int) -> list[tuple[str, float, float]]:
+        """All arms with mean and bonus, as the user would be shown them now."""
+        versions = self._matching({})
+        if not versions:
+            return []
+        [ranking] = self._rank_known([ResolvedRequest(user, versions, len(versions), True)], np.random.default_rng(0))
+        return [(self.versions[v], mean, bonus) for v, mean, bonus in zip(*ranking[:3], strict=True)]
+
+    # Changes.
+
+    def learn(self, users: Sequence[int], versions: Sequence[int], rewards: Sequence[float]) -> None:
+        """Learn rewards of arms in the versions that were shown."""
+        x, items = self._features[versions], self._version_items[versions]
+        self.policy.update_many(users, x, rewards, items=items)
+        self.newcomers.learned += len(users)
+
+    def put_arm(self, name: str, features: Floats, attributes: Attributes) -> None:
+        """Add an arm, or a new version of one."""
+        version = len(self.versions)
+        if version == len(self._features):
+            more = max(16, version)
+            self._features = np.concatenate([self._features, np.empty((more, self._features.shape[1]))])
+            self._version_items = np.concatenate([self._version_items, np.full(more, NOT_KNOWN)])
+        self._features[version] = features
+        self._version_items[version] = self.item_ids.setdefault(name, len(self.item_ids))
+        self.versions.append(name)
+        self.attributes.append(dict(attributes))
+        self.arms[name] = version
+        self._eligible.clear()
+
+    def delete_arm(self, name: str) -> None:
+        """Stop offering an arm; nothing happens if there is none of this name."""
+        if self.arms.pop(name, None) is not None:
+            self.policy.remove_item(self.item_ids[name])  # the name may return as something else
+        self._eligible.clear()
+
+    def put_user(self, name: str, edges: Mapping[str, float]) -> int:
+        """Add a user with its neighbours, or add neighbours of one; its row. Unknown neighbours are left out."""
+        near = {self.rows[other]: weight for other, weight in edges.items() if other in self.rows and other != name}
+        if name not in self.rows:
+            self.rows[name] = self.policy.add_user(near)
+            self.names.append(name)
+        else:
+            for other, weight in near.items():
+                self.set_edge(self.rows[name], other, weight)
+        return self.rows[name]
+
+    def delete_user(self, name: str) -> None:
+        """Forget a user; nothing happens if there is none of this name."""
+        row = self.rows.get(name)
+        if row is not None:
+            self.policy.remove_user(row)
+            self.gone.add(row)
+            del self.rows[name]
+
+    def set_edge(self, a: int, b: int, weight: float) -> None:
+        """Join two rows, change the weight of their edge, or, with weight 0, part them."""
+        known = self.weight(a, b) > 0
+        if weight > 0 and known:
+            self.policy.set_weight(a, b, weight)
+        elif weight > 0:
+            self.policy.add_edge(a, b, weight)
+        elif known:
+            self.policy.remove_edge(a, b)
+
+    # Files.
+
+    def restore_arms(self, header: Mapping[str, Any], features: Floats) -> None:
+        """Set the arms from what `arms_table` returned, and their features."""
+        self.arms, self.versions, self.attributes = header["arms"], header["versions"], header["attributes"]
+        self._features = features
+        items = [self.item_ids.setdefault(name, len(self.item_ids)) for name in self.versions]
+        self._version_items = np.array(items, dtype=np.int64)
+
+    def arms_table(self) -> dict[str, Any]:
+        """The arms as plain JSON values, copied; their features are `features`."""
+        return dict(arms=self.arms.copy(), versions=self.versions.copy(), attributes=self.attributes.copy())
+
+
+def _matches(attributes: Attributes, where: Filter) -> bool:
+    return all(attributes.get(name) in values for name, values in where.items())

@@ -1,0 +1,97 @@
+"""`Newcomers`: what to show to users whom nobody has seen.
+
+A newcomer is taken for an average user: θ = (Σ_i A_i + I)⁻¹ Σ_i b_i over the statistics of all
+users, that is, ridge regression on everybody's rewards, plus what the policy knows of the items.
+With attributes, it is taken for the mean of the users most alike (`alike.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from ..compute.arrays import Floats, Ints
+from ..policies import Policy, Scores, Stochastic
+
+NEWCOMER = -1
+"""The row of a user that nobody knows."""
+STALE = 0.1  # the average is taken anew when the rewards have grown by this share: it costs a look at all users
+
+
+class AverageUser(NamedTuple):
+    """Ridge regression on the rewards of all users."""
+
+    theta: Floats  # (dim,)
+    inverse: Floats  # (dim, dim), (Σ A_i + I)⁻¹
+    learned: int  # rewards when it was made
+
+
+class Newcomers:
+    """Scores of arms for users whom nobody has seen.
+
+    >>> from graphbandit import LinUCB, graphs
+    >>> policy = LinUCB(graphs.empty(2), 2)
+    >>> policy.update_many([0, 1], [[1.0, 0.0], [1.0, 0.0]], [1.0, 1.0])
+    >>> Newcomers().scores(policy, "zoe", np.eye(2), np.array([-1, -1])).mean.round(2).tolist()
+    [0.67, 0.0]
+    """
+
+    def __init__(self) -> None:
+        self.learned = 0  # rewards since the program started
+        self._average: AverageUser | None = None
+        self.near: Callable[[str], Mapping[int, float]] | None = None
+        """Rows and weights of the users most alike to a newcomer, by its name; None if there are no attributes."""
+
+    def scores(self, policy: Policy, name: str | None, arms: Floats, items: Ints) -> Scores:
+        """Mean and bonus of every row of `arms`."""
+        policy = policy.policy if isinstance(policy, Stochastic) else policy
+        average = self.average(policy)
+        theta = average.theta
+        near = {} if self.near is None or name is None else self.near(name)
+        if near:
+            weights = np.array(list(near.values()))
+            own = policy.estimates(np.array(list(near), dtype=np.int64))
+            theta = weights @ own / weights.sum()
+        effects = policy.effects_of(items)
+        width = np.einsum("ij,jk,ik->i", arms, average.inverse, arms)
+        spread = np.sqrt(np.maximum(width, 0.0)) * _scale(policy)
+        return Scores(arms @ theta + effects.mean, np.hypot(spread, effects.deviation))
+
+    def average(self, policy: Policy) -> AverageUser:
+        """The average user, not older than the last `STALE` of the rewards."""
+        if self._average is None or self.learned > (1.0 + STALE) * self._average.learned:
+            self._average = _average_user(policy, self.learned)
+        return self._average
+
+    def order(self, policy: Policy, scores: Scores, k: int, draws: np.random.Generator) -> tuple[Ints, float]:
+        """The `k` best arms and the probability of the first; ties in random order, and a share epsilon
+        of decisions at random if the policy's are."""
+        values, m = scores.mean + scores.bonus, len(scores.mean)
+        epsilon = float(policy.params["epsilon"]) if isinstance(policy, Stochastic) else 0.0
+        dealt = draws.permutation(m)
+        order = dealt[np.argsort(-values[dealt], kind="stable")]
+        if epsilon and draws.random() < epsilon:
+            order = dealt
+        ties = values == values.max()
+        first = order[0]
+        propensity = (1.0 - epsilon) * (ties[first] / ties.sum()) + epsilon / m
+        return order[:k], float(propensity)
+
+
+def _scale(policy: Policy) -> float:
+    try:
+        return policy.bonus_scale(0)
+    except (AttributeError, IndexError):
+        return 1.0
+
+
+def _average_user(policy: Policy, learned: int) -> AverageUser:
+    try:
+        seen = policy.observations
+    except AttributeError:  # a policy that keeps no statistics of users: the mean of what it thinks of them
+        theta = policy.theta.mean(axis=0) if hasattr(type(policy), "theta") else np.zeros(policy.dim)
+        return AverageUser(theta, np.eye(policy.dim), learned)
+    inverse = np.linalg.inv(seen.gram.sum(axis=0) + np.eye(policy.dim))
+    return AverageUser(inverse @ seen.bias.sum(axis=0), inverse, learned)
