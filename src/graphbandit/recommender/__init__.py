@@ -2,8 +2,22 @@
 
 | module | what is in it |
 |---|---|
+| `recommender` | `Recommender`: fit, recommend, reward, observe, save |
+| `recommender_file` | a recommender in one file |
+| `features` | `Features`: from columns of items and of the context to vectors |
+| `encoders` | what a column becomes: numbers, categories, text and tags, given vectors |
+| `catalogue_table` | the items of a recommender, from their table to vectors and attributes |
+| `user_names` | the users of a recommender and their edges before its policy is built |
+| `alike` | which users have attributes like those of a newcomer |
 | `named_policy` | `NamedPolicy`: users and arms by name, filters, decisions; the service is built on it too |
-| `newcomers` | what to show to users whom nobody has seen |
+| `unknown_users` | what to show to users whom nobody has seen |
 | `requests` | what is asked for, as it arrives and resolved to rows |
 | `errors` | `InvalidRequest` and `UnknownName`, which name the field that is wrong |
 """
+
+from __future__ import annotations
+
+from .features import Features
+from .recommender import Recommendation, Recommender
+
+__all__ = ["Features", "Recommendation", "Recommender"]

@@ -17,8 +17,8 @@ from ..policies import Policy
 from ..policies.core.decisions import Requests
 from ..validate import NOT_KNOWN
 from .errors import InvalidRequest, UnknownName
-from .newcomers import NEWCOMER, Newcomers
 from .requests import AnyRequest, Filter, ResolvedRequest
+from .unknown_users import UNKNOWN_USER, UnknownUsers
 
 Attributes = Mapping[str, str]
 CACHED_FILTERS = 1000
@@ -59,7 +59,7 @@ class NamedPolicy:
         self._features = np.empty((0, policy.dim))
         self._version_items = np.empty(0, dtype=np.int64)  # id of each version's item, -1 where there is no version yet
         self._eligible: dict[tuple[tuple[str, tuple[str, ...]], ...], list[int]] = {}  # filter: versions
-        self.newcomers = Newcomers()
+        self.unknown_users = UnknownUsers()
 
     @property
     def dim(self) -> int:
@@ -104,14 +104,16 @@ class NamedPolicy:
     def resolve(self, request: AnyRequest) -> ResolvedRequest:
         """Look up the names in a request: user row and eligible arm versions.
 
-        A user that nobody knows has the row `NEWCOMER`.
+        A user that nobody knows has the row `UNKNOWN_USER`.
         """
         versions = self._eligible_versions(request)
         if not versions:
             raise InvalidRequest("candidates", "no arm is eligible.")
         is_all = request.candidates is None and not request.where and not request.exclude
-        row = self.rows.get(request.user, NEWCOMER)
-        return ResolvedRequest(row, versions, min(request.k, len(versions)), is_all, request.user if row == NEWCOMER else None)
+        row = self.rows.get(request.user, UNKNOWN_USER)
+        return ResolvedRequest(
+            row, versions, min(request.k, len(versions)), is_all, request.user if row == UNKNOWN_USER else None
+        )
 
     def _eligible_versions(self, request: AnyRequest) -> list[int]:
         """The candidates, less those that the filter leaves out or the request excludes."""
@@ -133,11 +135,11 @@ class NamedPolicy:
 
     def rank(self, requests: Sequence[ResolvedRequest], draws: np.random.Generator) -> list[Ranking]:
         """Rank the eligible arms of each request; one call of the policy for all users it knows."""
-        known = [request for request in requests if request.user != NEWCOMER]
+        known = [request for request in requests if request.user != UNKNOWN_USER]
         if len(known) == len(requests):
             return self._rank_known(known, draws)
         ranked = iter(self._rank_known(known, draws) if known else ())
-        return [self._rank_newcomer(request, draws) if request.user == NEWCOMER else next(ranked) for request in requests]
+        return [self._rank_newcomer(request, draws) if request.user == UNKNOWN_USER else next(ranked) for request in requests]
 
     def _rank_known(self, requests: Sequence[ResolvedRequest], draws: np.random.Generator) -> list[Ranking]:
         users, places = np.array([request.user for request in requests]), np.array([request.k for request in requests])
@@ -164,8 +166,8 @@ class NamedPolicy:
     def _rank_newcomer(self, request: ResolvedRequest, draws: np.random.Generator) -> Ranking:
         versions = np.array(request.versions)
         vectors, items = self._vectors(request), self._version_items[versions]
-        scores = self.newcomers.scores(self.policy, request.name, vectors, items)
-        order, propensity = self.newcomers.order(self.policy, scores, request.k, draws)
+        scores = self.unknown_users.scores(self.policy, request.name, vectors, items)
+        order, propensity = self.unknown_users.order(self.policy, scores, request.k, draws)
         shown = versions[order].tolist(), scores.mean[order].tolist(), scores.bonus[order].tolist()
         return Ranking(*shown, propensity, float(scores.mean.max()))
 
@@ -197,7 +199,7 @@ class NamedPolicy:
         """Learn rewards of arms in the versions that were shown."""
         x, items = self._features[versions], self._version_items[versions]
         self.policy.update_many(users, x, rewards, items=items)
-        self.newcomers.learned += len(users)
+        self.unknown_users.learned += len(users)
 
     def put_arm(self, name: str, features: Floats, attributes: Attributes) -> None:
         """Add an arm, or a new version of one."""

@@ -233,7 +233,9 @@ def find_roles(
         if role not in positions and role in roles.needed:
             shown = "item (or arm)" if role == "item" else role
             how = f'say which one it is: --columns {role}=NAME, or columns={{"{role}": NAME}}'
-            raise ValueError(f"{header}: the column {shown} is missing; {_there(head)}." + (f" If it is there, {how}." * bool(head)))
+            raise ValueError(
+                f"{header}: the column {shown} is missing; {_there(head)}." + (f" If it is there, {how}." * bool(head))
+            )
     return Found(positions, _said(head, positions, columns or {}, has_header))
 
 
@@ -262,7 +264,10 @@ def _find_pair(header: str, head: Sequence[str], positions: dict[str, int]) -> N
     taken = dict(positions)
     found = []
     for names in PAIRS:
-        pair = [taken.get(role, plain.index(name) if name in plain else -1) for role, name in zip(("user", "friend"), names, strict=True)]
+        pair = [
+            taken.get(role, plain.index(name) if name in plain else -1)
+            for role, name in zip(("user", "friend"), names, strict=True)
+        ]
         if min(pair) >= 0 and pair[0] != pair[1] and pair not in found:
             found.append(pair)
             if names == PAIRS[0]:

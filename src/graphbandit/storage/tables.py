@@ -138,7 +138,9 @@ class Table:
         try:
             codes, names = cells.ids_of(self.data.column(column))
         except TypeError as error:
-            raise ValueError(f"{self.name}, column {self.title(column)}: an id must be text or a number, but {error}.") from None
+            raise ValueError(
+                f"{self.name}, column {self.title(column)}: an id must be text or a number, but {error}."
+            ) from None
         if len(codes) and codes.min() < 0:
             raise ValueError(f"{self.where(int(codes.argmin()))}: {self.title(column)} is empty.")
         if known is None:
@@ -295,7 +297,9 @@ def head_of(source: Source) -> list[str]:
 def _opened(source: Source, name: str, skip_bad: bool, progress: Callable[[float], None] | None) -> _Loaded:
     if isinstance(source, Table):
         table = source
-        return _Loaded(table.head, True, lambda kept: replace(table, data=table.data.select(list(kept))), table.name, table.text)
+        return _Loaded(
+            table.head, True, lambda kept: replace(table, data=table.data.select(list(kept))), table.name, table.text
+        )
     if not isinstance(source, str | os.PathLike):
         data = frames.as_arrow(source, name)
         return _Loaded([str(c) for c in data.column_names], True, lambda kept: Table(name, data.select(list(kept))), name, None)

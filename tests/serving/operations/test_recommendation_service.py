@@ -110,7 +110,7 @@ def test_decisions_that_left_memory_are_read_from_the_store(store_url: str, tmp_
     name = decision_id(seq, 1)
     assert service.recent_decision(name) is None
     found = service.stored_decision(name)
-    assert found is not None and service.recommender.names[found.user] == "bob"
+    assert found is not None and service.recommender.rows["bob"] == found.user
     for unknown in (decision_id(seq, 2), "1.x", "9.0"):
         assert service.stored_decision(unknown) is None
         with pytest.raises(UnknownName, match="there is no decision"):

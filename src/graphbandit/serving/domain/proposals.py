@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...recommender.errors import InvalidRequest, UnknownName
-from ...recommender.newcomers import NEWCOMER
 from ...recommender.requests import AnyRequest, AnyReward, ResolvedRequest
+from ...recommender.unknown_users import UNKNOWN_USER
 from .events import (
     DecisionRecord,
     Draft,
@@ -113,7 +113,7 @@ def propose_reward(recommender: LoggedRecommender, reward: AnyReward, decision: 
         if reward.arm not in names:
             raise UnknownName("arm", f"decision {reward.decision} did not show {reward.arm!r}.")
         place = names.index(reward.arm)
-    user, newcomer = (decision.user, None) if isinstance(decision.user, int) else (NEWCOMER, decision.user)
+    user, newcomer = (decision.user, None) if isinstance(decision.user, int) else (UNKNOWN_USER, decision.user)
     if newcomer is not None:  # who may have joined meanwhile, or joins with this reward
         if newcomer not in recommender.rows:
             _check_with_policy(recommender.policy.user_rows)

@@ -1,4 +1,4 @@
-"""`Newcomers`: what to show to users whom nobody has seen.
+"""`UnknownUsers`: what to show to users whom nobody has seen.
 
 A newcomer is taken for an average user: θ = (Σ_i A_i + I)⁻¹ Σ_i b_i over the statistics of all
 users, that is, ridge regression on everybody's rewards, plus what the policy knows of the items.
@@ -15,7 +15,7 @@ import numpy as np
 from ..compute.arrays import Floats, Ints
 from ..policies import Policy, Scores, Stochastic
 
-NEWCOMER = -1
+UNKNOWN_USER = -1
 """The row of a user that nobody knows."""
 STALE = 0.1  # the average is taken anew when the rewards have grown by this share: it costs a look at all users
 
@@ -28,13 +28,13 @@ class AverageUser(NamedTuple):
     learned: int  # rewards when it was made
 
 
-class Newcomers:
+class UnknownUsers:
     """Scores of arms for users whom nobody has seen.
 
     >>> from graphbandit import LinUCB, graphs
     >>> policy = LinUCB(graphs.empty(2), 2)
     >>> policy.update_many([0, 1], [[1.0, 0.0], [1.0, 0.0]], [1.0, 1.0])
-    >>> Newcomers().scores(policy, "zoe", np.eye(2), np.array([-1, -1])).mean.round(2).tolist()
+    >>> UnknownUsers().scores(policy, "zoe", np.eye(2), np.array([-1, -1])).mean.round(2).tolist()
     [0.67, 0.0]
     """
 

@@ -1,0 +1,412 @@
+"""`Recommender`: names in, names out. Tables of friends, items and events around a policy."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from ..compute.arrays import Floats, Ints
+from ..graph import UserGraph
+from ..policies import POLICIES, Policy, Stochastic
+from ..storage.columns import EVENTS
+from ..storage.tables import Source, Table, read_table
+from ..validate import LARGEST_REWARD, check, count, is_number, one_of
+from . import recommender_file
+from .alike import Alike
+from .catalogue_table import CatalogueTable, behaviour_vectors
+from .errors import UnknownName
+from .features import Features
+from .named_policy import NamedPolicy
+from .requests import Filter, Request
+from .user_names import UserNames, read_users
+
+REMEMBERED = 100_000
+"""Recommendations that can still be rewarded; the oldest are forgotten first."""
+CHUNK = 50_000  # events whose vectors are in memory at once
+
+
+class Recommendation(NamedTuple):
+    """What to show to a user, best first."""
+
+    id: str  # for `reward`
+    user: Hashable
+    items: tuple[Hashable, ...]
+    mean: tuple[float, ...]  # expected rewards
+    bonus: tuple[float, ...]  # what exploration adds to them
+    propensity: float  # probability that the first item came first
+
+
+class Shown(NamedTuple):
+    """What a reward needs to know of a recommendation."""
+
+    user: str
+    versions: tuple[int, ...]
+    context: Mapping[str, Any] | None
+    rewarded: tuple[int, ...] = ()  # places
+
+
+class Recommender:
+    """Learns from events and recommends items to users, all by their own ids.
+
+    Parameters
+    ----------
+    graph : table of friends, UserGraph or NetworkX graph, optional
+        A path or a frame with two columns of users, such as user and friend or source and target,
+        and perhaps a weight. Without it users have no edges.
+    items : table, optional
+        A column of ids, and whatever is known of the items. Without it, items are those of the
+        first events, described by who took them.
+    policy : str, or function of a graph and a dimension
+        A name in `graphbandit.POLICIES`, "adaptive" by default.
+    users : table, optional
+        Attributes of users, for those of whom nothing else is known.
+    features : Features, or a scikit-learn transformer, optional
+        How items become vectors; guessed by default, and `print(recommender.features)` says how.
+    params : mapping, optional
+        Settings of the policy.
+    epsilon : float
+        Share of decisions that are uniform, for off-policy evaluation.
+    seed : int
+
+    Notes
+    -----
+    A user whom nobody has seen is served at once, from what everybody likes and what its attributes
+    say. It joins with its first reward or edge. Ids of integer columns come back as integers.
+
+    Examples
+    --------
+    >>> friends = {"user": ["ann", "bob"], "friend": ["bob", "eve"]}
+    >>> items = {"item": ["tea", "cola", "milk"], "kind": ["hot", "cold", "cold"], "price": [2, 3, 1]}
+    >>> recommender = Recommender(friends, items, policy="linucb", params={"exploration": 0.1})
+    >>> recommender.fit({"user": ["ann", "bob"], "item": ["tea", "cola"], "reward": [1, 0]})
+    >>> found = recommender.recommend("ann", k=2, exclude=["milk"])
+    >>> found.items
+    ('tea', 'cola')
+    >>> recommender.reward(found, 1.0)
+    >>> recommender.recommend("nobody has seen me", where={"kind": "hot"}).items
+    ('tea',)
+    """
+
+    def __init__(
+        self,
+        graph: Any = None,
+        items: Source | None = None,
+        *,
+        policy: str | Callable[..., Policy] = "adaptive",
+        users: Source | None = None,
+        features: Any = None,
+        params: Mapping[str, Any] | None = None,
+        epsilon: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        if isinstance(policy, str):
+            check("policy", policy, one_of(POLICIES))
+        check("seed", seed, count(0))
+        self._make, self._params, self._epsilon, self._seed = policy, dict(params or {}), epsilon, seed
+        self.user_names: UserNames = read_users(graph)
+        self.catalogue = CatalogueTable.read(items, features)
+        self.alike = None if users is None else Alike.read(users)
+        self._named: NamedPolicy | None = None
+        self._shown: OrderedDict[str, Shown] = OrderedDict()
+        self._count = 0  # recommendations so far
+        self._draws = np.random.default_rng(seed)
+        self.notes: list[str] = []  # what was guessed or left out, as sentences
+
+    def __repr__(self) -> str:
+        named = self._named
+        if named is None:
+            return f"Recommender({len(self.user_names)} users, not fitted)"
+        return f"Recommender({len(named.rows)} users, {len(named.arms)} items, {type(named.policy).__name__}, dim={named.dim})"
+
+    @property
+    def named(self) -> NamedPolicy:
+        """The policy with its names; it is built when it is first needed."""
+        if self._named is None:
+            self._named = self._build(None)
+        return self._named
+
+    @property
+    def policy(self) -> Policy:
+        """The policy, which knows users and items by number: `named` has the names."""
+        return self.named.policy
+
+    @property
+    def features(self) -> Features:
+        """From columns to vectors."""
+        return self.catalogue.features
+
+    @property
+    def users(self) -> list[Hashable]:
+        """Ids of all users that it knows."""
+        return [self.user_names.out(name) for name in (self.user_names.names if self._named is None else self._named.rows)]
+
+    @property
+    def items(self) -> list[Hashable]:
+        """Ids of all items on offer."""
+        return [self.catalogue.out(name) for name in self.named.arms]
+
+    # Learning
+
+    def fit(
+        self,
+        events: Source,
+        *,
+        columns: Mapping[str, str] | None = None,
+        skip_bad: bool = False,
+        progress: Callable[[float], None] | None = None,
+    ) -> None:
+        """Learn a log of events: user, item, reward, and perhaps time and context columns; may be called again.
+
+        Events are learned in order of time. Users and items that are new join. Columns that play no
+        role are the context of an event, if they are there at the first call.
+        """
+        table = read_table(events, EVENTS, columns=columns, skip_bad=skip_bad, name="events")
+        table.check_columns("user", "item", "reward")
+        self.notes += table.said
+        user, user_ids = table.codes("user")
+        item, item_ids = table.codes("item")
+        reward, order = table.numbers("reward"), table.order()
+        if self._named is None:
+            self.user_names.adopt(table.is_integer("user"))
+            self.catalogue.adopt(table.is_integer("item"))
+            if not self.catalogue.ready:
+                self.catalogue.describe(item_ids, behaviour_vectors(user[order], item[order], reward[order]))
+            self._named = self._build(table, user_ids)
+        self._join_all(user_ids)
+        self._add_unknown_items(item_ids)
+        named = self._named
+        rows = np.array([named.rows[name] for name in user_ids], dtype=np.int64)[user]
+        versions = np.array([named.arms[name] for name in item_ids], dtype=np.int64)[item]
+        context = self.features.context_rows(self._context_of(table), len(table))
+        for start in range(0, len(order), CHUNK):
+            part = order[start : start + CHUNK]
+            self._learn(rows[part], versions[part], reward[part], context[part])
+            if progress is not None:
+                progress(min(1.0, (start + CHUNK) / len(order)))
+
+    def observe(self, user: Hashable, item: Hashable, reward: float, *, context: Mapping[str, Any] | None = None) -> None:
+        """Learn that a user got an item, whoever chose it, and what it earned."""
+        _check_reward(reward)
+        version, vector = self._version(item), self.features.context_rows(context)
+        row = self._join(str(user))
+        self._learn(np.array([row]), np.array([version]), np.array([float(reward)]), vector)
+
+    def reward(self, recommendation: Recommendation | str, reward: float, *, item: Hashable | None = None) -> None:
+        """Learn what a recommendation earned: its first item, or the one that is named. Each may be rewarded once."""
+        _check_reward(reward)
+        name = recommendation if isinstance(recommendation, str) else recommendation.id
+        shown = self._shown.get(name)
+        if shown is None:
+            raise UnknownName("recommendation", f"there is no recommendation {name!r}; the last {REMEMBERED:,} are kept.")
+        names = [self.named.versions[version] for version in shown.versions]
+        if item is not None and str(item) not in names:
+            raise UnknownName("item", f"recommendation {name} did not show {item!r}.")
+        place = 0 if item is None else names.index(str(item))
+        if place in shown.rewarded:
+            raise ValueError(f"item {names[place]!r} of recommendation {name} has its reward already; each counts once.")
+        context = self.features.context_rows(shown.context)
+        row = self._join(shown.user)
+        self._learn(np.array([row]), np.array([shown.versions[place]]), np.array([float(reward)]), context)
+        self._shown[name] = shown._replace(rewarded=(*shown.rewarded, place))
+
+    def _learn(self, rows: Ints, versions: Ints, rewards: Floats, context: Floats) -> None:
+        named = self.named
+        x = self.catalogue.whole(named.features[versions], context)
+        named.policy.update_many(rows, x, rewards, items=named.version_items[versions])
+        named.unknown_users.learned += len(rows)
+
+    # Deciding
+
+    def recommend(
+        self,
+        user: Hashable,
+        k: int = 1,
+        *,
+        candidates: Iterable[Hashable] | None = None,
+        exclude: Iterable[Hashable] | None = None,
+        where: Mapping[str, Any] | None = None,
+        context: Mapping[str, Any] | None = None,
+    ) -> Recommendation:
+        """The `k` best items for a user, fewer if not so many are eligible.
+
+        Parameters
+        ----------
+        user : id
+            It need not be known.
+        candidates, exclude : ids of items, optional
+            What to choose from, all by default, and what not to show.
+        where : mapping of columns to a value or a list of values, optional
+            Only items that have one of these values.
+        context : mapping, optional
+            Values of context columns; a missing one is average.
+        """
+        check("k", k, count())
+        named = self.named
+        request = Request(str(user), _names(candidates), _filter(where), k, _names(exclude))
+        resolved = named.resolve(request)
+        if self.features.context_width:
+            vector = self.features.context_rows(context)
+            resolved = resolved._replace(features=self.catalogue.whole(named.features[resolved.versions], vector))
+        elif context:
+            self.features.context_rows(context)  # raises: nothing uses it
+            raise ValueError("context is given, but no events had context columns when the recommender was fitted.")
+        [ranking] = named.rank([resolved], self._draws)
+        self._count += 1
+        name = f"r{self._count}"
+        self._shown[name] = Shown(str(user), tuple(ranking.arms), None if context is None else dict(context))
+        if len(self._shown) > REMEMBERED:
+            self._shown.popitem(last=False)
+        items = tuple(self.catalogue.out(named.versions[version]) for version in ranking.arms)
+        return Recommendation(name, user, items, tuple(ranking.mean), tuple(ranking.bonus), ranking.propensity)
+
+    # Users, edges and items that come and go
+
+    def add_friends(self, user: Hashable, friends: Mapping[Hashable, float] | Iterable[Hashable]) -> None:
+        """Join a user, known or new, with others, known or new; 1 is the weight of an edge without one."""
+        weights = dict(friends) if isinstance(friends, Mapping) else dict.fromkeys(friends, 1.0)
+        for friend in weights:
+            self._join(str(friend))
+        self._join(str(user), {str(friend): float(weight) for friend, weight in weights.items()})
+
+    def remove_user(self, user: Hashable) -> None:
+        """Forget a user: its data and its edges."""
+        self.named.row(str(user))
+        self.named.delete_user(str(user))
+
+    def add_items(self, items: Source, *, columns: Mapping[str, str] | None = None) -> None:
+        """Offer the items of a table; one that is there already is described anew."""
+        named = self.named
+        table, vectors = self.catalogue.vectors(items, columns)
+        for name, vector, attributes in zip(table.codes("item")[1], vectors, self.catalogue.attributes(table), strict=True):
+            named.put_arm(name, vector, attributes)
+
+    def remove_item(self, item: Hashable) -> None:
+        """Offer an item no longer; what users learned from it stays."""
+        self._version(item)
+        self.named.delete_arm(str(item))
+
+    # Files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one file: policy, names, features, open recommendations. Nothing is pickled."""
+        recommender_file.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, features: Any = None) -> Self:
+        """The recommender that `save` wrote; it goes on bit for bit. A transformer of your own must be given again."""
+        return recommender_file.load(cls, path, features)
+
+    def open_table(self) -> dict[str, Any]:
+        """Recommendations that can still be rewarded, and the generator, as plain JSON values."""
+        shown = {name: list(entry) for name, entry in self._shown.items()}
+        return dict(shown=shown, count=self._count, draws=self._draws.bit_generator.state, seed=self._seed)
+
+    def restore_open(self, header: Mapping[str, Any], named: NamedPolicy) -> None:
+        """Set what `open_table` returned, and the policy."""
+        for name, (user, versions, context, rewarded) in header["shown"].items():
+            self._shown[name] = Shown(user, tuple(versions), context, tuple(rewarded))
+        self._count, self._seed, self._named = header["count"], header["seed"], named
+        self._draws.bit_generator.state = header["draws"]
+        self.connect(named)
+
+    # Building
+
+    def _build(self, events: Table | None, users: Sequence[str] = ()) -> NamedPolicy:
+        """The policy, once the width of its vectors is known."""
+        if events is not None:
+            self.catalogue.fit_context(events)
+        if not self.catalogue.ready:
+            raise ValueError("items are not known: give a table of them to Recommender, or call fit(events) first.")
+        self.user_names.add(users)
+        graph = self.user_names.graph()
+        make: Any = POLICIES[self._make] if isinstance(self._make, str) else self._make
+        policy: Policy = make(graph, self.features.dim, **self._params)
+        policy.reseed(self._seed)
+        if self._epsilon:
+            policy = Stochastic(policy, epsilon=self._epsilon, seed=self._seed)
+        named = NamedPolicy(policy, list(self.user_names.names))
+        for name, vector, attributes in self.catalogue.entries():
+            named.put_arm(name, vector, attributes)
+        self.connect(named)
+        self.notes += [f"features: {line.strip()}" for line in str(self.features).splitlines()[1:]]
+        return named
+
+    def connect(self, named: NamedPolicy) -> None:
+        """Let attributes speak for users that nobody has seen."""
+        if self.alike is not None:
+            named.unknown_users.near = lambda name: self._near(named, name)
+
+    def _near(self, named: NamedPolicy, name: str) -> dict[int, float]:
+        assert self.alike is not None
+        return self.alike.near(name, named.rows)
+
+    def _join(self, name: str, edges: Mapping[str, float] | None = None) -> int:
+        """The row of a user, who joins if need be."""
+        named = self.named
+        if name in named.rows and not edges:
+            return named.rows[name]
+        if name not in named.rows and not edges and self.alike is not None:
+            edges = {named.names[row]: weight for row, weight in self._near(named, name).items()}
+        spare = self.user_names.spare_row(named)
+        if name not in named.rows and spare is not None:
+            named.rows[name] = spare
+            named.names.append(name)
+        return named.put_user(name, edges or {})
+
+    def _join_all(self, names: Sequence[str]) -> None:
+        """Let many users join at once, which costs as much as all users."""
+        named = self.named
+        new = [name for name in names if name not in named.rows]
+        if self.alike is not None or len(new) <= 3:
+            for name in new:
+                self._join(name)
+            return
+        policy, first = named.policy, len(named.names)
+        n = max(policy.n_users, first + len(new))
+        if n > policy.n_users:
+            old = policy.graph.adjacency
+            bigger = old.copy()
+            bigger.resize((n, n))
+            policy.set_graph(UserGraph(bigger))
+        named.names += new
+        named.rows |= {name: first + k for k, name in enumerate(new)}
+
+    def _add_unknown_items(self, names: Sequence[str]) -> None:
+        named = self.named
+        new = [name for name in names if name not in named.arms]
+        for name in new:
+            named.put_arm(name, self.catalogue.unknown(), {})
+        if new:
+            what = f"item {new[0]!r}" if len(new) == 1 else f"{len(new):,} items, {new[0]!r} the first,"
+            self.notes.append(f"events: {what} not in the table of items; nothing is known of such items but their rewards.")
+
+    def _version(self, item: Hashable) -> int:
+        version = self.named.arms.get(str(item))
+        if version is None:
+            raise UnknownName("item", f"there is no item {item!r}; add it with add_items.")
+        return version
+
+    def _context_of(self, table: Table) -> Source | None:
+        return table if self.features.context_encoders else None
+
+
+def _names(ids: Iterable[Hashable] | None) -> list[str] | None:
+    if isinstance(ids, str):
+        raise ValueError(f"candidates and exclude must be lists of ids, but one is the string {ids!r}.")
+    return None if ids is None else [str(name) for name in ids]
+
+
+def _filter(where: Mapping[str, Any] | None) -> Filter | None:
+    if where is None:
+        return None
+    listed = {name: value if isinstance(value, list | tuple | set) else [value] for name, value in where.items()}
+    return {name: [str(value) for value in values] for name, values in listed.items()}
+
+
+def _check_reward(reward: object) -> None:
+    if not is_number(reward) or not abs(reward) <= LARGEST_REWARD:  # type: ignore[arg-type]
+        raise ValueError(f"reward must be a finite number of at most {LARGEST_REWARD:g} in size, but it is {reward!r}.")
