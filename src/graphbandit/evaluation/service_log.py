@@ -16,6 +16,11 @@ from .decision_log import DecisionLog
 FILES = ("decisions.parquet", "rewards.parquet", "arms.parquet")
 
 
+def is_export(path: Path) -> bool:
+    """Whether a path is a folder of exported files; other folders are tables in parts."""
+    return path.is_dir() and (any((path / name).exists() for name in FILES) or not any(path.rglob("*.parquet")))
+
+
 def read_export(folder: str | Path) -> DecisionLog:
     """The log in a folder of exported files. Of a decision that showed several arms, only the first
     and its reward count.
@@ -86,9 +91,7 @@ def _rewards(decisions: Table, rewards: Table) -> Floats:
     return found
 
 
-def _offers(
-    decisions: Table, arms: Table, versions: list[str], shown: Ints
-) -> tuple[list[Ints | None], tuple[str, ...]]:
+def _offers(decisions: Table, arms: Table, versions: list[str], shown: Ints) -> tuple[list[Ints | None], tuple[str, ...]]:
     """The arms on offer in each decision, None where they are not known, and notes about that."""
     column = decisions.data.column("candidates")
     whole = np.asarray(column.is_null().to_numpy(), dtype=bool)

@@ -21,10 +21,14 @@ NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
     "item": (
         ("item", "arm"),
         ("itemid", "armid", "iid"),
-        ("sku", "productid", "movieid", "filmid", "artistid", "articleid", "bookmarkid", "songid", "trackid", "bookid")
-        + ("videoid", "adid", "offerid", "businessid", "newsid", "contentid", "documentid", "actionid", "parentasin", "asin"),
-        ("product", "movie", "film", "artist", "article", "bookmark", "song", "track", "book", "video", "ad", "offer")
-        + ("business", "news", "content", "document", "action"),
+        tuple(
+            "sku productid movieid filmid artistid articleid bookmarkid songid trackid bookid videoid adid offerid businessid "
+            "newsid contentid documentid actionid asin".split()
+        ),
+        tuple(
+            "product movie film artist article bookmark song track book video ad offer business news content document "
+            "action".split()
+        ),
     ),
     "reward": (
         ("reward",),
@@ -233,7 +237,9 @@ def find_roles(
         if role not in positions and role in roles.needed:
             shown = "item (or arm)" if role == "item" else role
             how = f'say which one it is: --columns {role}=NAME, or columns={{"{role}": NAME}}'
-            raise ValueError(f"{header}: the column {shown} is missing; {_there(head)}." + (f" If it is there, {how}." * bool(head)))
+            raise ValueError(
+                f"{header}: the column {shown} is missing; {_there(head)}." + (f" If it is there, {how}." * bool(head))
+            )
     return Found(positions, _said(head, positions, columns or {}, has_header))
 
 
@@ -262,7 +268,10 @@ def _find_pair(header: str, head: Sequence[str], positions: dict[str, int]) -> N
     taken = dict(positions)
     found = []
     for names in PAIRS:
-        pair = [taken.get(role, plain.index(name) if name in plain else -1) for role, name in zip(("user", "friend"), names, strict=True)]
+        pair = [
+            taken.get(role, plain.index(name) if name in plain else -1)
+            for role, name in zip(("user", "friend"), names, strict=True)
+        ]
         if min(pair) >= 0 and pair[0] != pair[1] and pair not in found:
             found.append(pair)
             if names == PAIRS[0]:
