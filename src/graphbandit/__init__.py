@@ -22,12 +22,16 @@ from __future__ import annotations
 from . import datasets, environments, graphs, policies, signals
 from .experiments import LateTrace, Result, Trace, compare, simulate, simulate_delayed
 from .graph import UserGraph
+from .recommender import Features, Recommendation, Recommender
 from .policies import *  # noqa: F403  # the policies are listed once, in `policies/__init__.py`
 
 __version__ = "0.2.0"
 
 __all__ = [
+    "Features",
     "LateTrace",
+    "Recommendation",
+    "Recommender",
     "Result",
     "Trace",
     "UserGraph",

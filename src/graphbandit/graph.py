@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -136,8 +136,8 @@ class UserGraph:
         return start, neighbour, inward, outward
 
     def check_user(self, user: object) -> int:
-        """`user` as an int, or a ValueError."""
-        return check_user(user, self.n_users, self.ids is not None)
+        """The row of a user, given by its row or, if it is not an integer, by its id; or a ValueError."""
+        return check_user(user, self.n_users, self.rows_by_id)
 
     def index(self, user_id: Hashable) -> int:
         """The row of the user with this id."""
@@ -157,16 +157,20 @@ class UserGraph:
             raise ValueError(f"ids must be hashable ({error}).") from None
 
 
-def check_user(user: object, n_users: int, named: bool) -> int:
-    """`user` as an int, or a ValueError; `named` users have ids, so the error mentions
-    `graph.index`.
-    """
-    if not is_integer(user) or not 0 <= user < n_users:  # type: ignore[operator]
-        raise ValueError(
-            f"user must be an integer from 0 to {n_users - 1}, but it is {user!r}"
-            + (" (use graph.index(id) to turn an id into a row)." if named else ".")
-        )
-    return int(user)  # type: ignore[call-overload,no-any-return]
+def check_user(user: object, n_users: int, *rows_by_id: Mapping[Hashable, int]) -> int:
+    """The row of a user, or a ValueError. An integer is a row; anything else is an id, and is looked up."""
+    if is_integer(user) and 0 <= user < n_users:  # type: ignore[operator]
+        return int(user)  # type: ignore[call-overload,no-any-return]
+    named = any(rows_by_id)
+    if named and not is_integer(user) and isinstance(user, Hashable):
+        for rows in rows_by_id:
+            if user in rows:
+                return rows[user]
+        raise ValueError(f"no user has the id {user!r}.")
+    raise ValueError(
+        f"user must be an integer from 0 to {n_users - 1}, but it is {user!r}"
+        + (" (an integer is a row; use graph.index(id) for ids that are integers)." if named else ".")
+    )
 
 
 def _valid_adjacency(adjacency: Any) -> sparse.csr_array:

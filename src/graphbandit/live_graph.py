@@ -33,12 +33,12 @@ class LiveGraph:
     def __init__(self, graph: UserGraph) -> None:
         self._graph = graph
         self._changed: dict[int, dict[int, float]] = {}  # user → neighbour → weight; 0: the edge was removed
-        self._ids: dict[Hashable, None] = {}  # of users added since
+        self._ids: dict[Hashable, int] = {}  # of users added since: their rows
         self.n_users = graph.n_users
 
     def check_user(self, user: object) -> int:
-        """`user` as an int, or a ValueError."""
-        return check_user(user, self.n_users, self._graph.ids is not None)
+        """The row of a user, given by its row or, if it is not an integer, by its id; or a ValueError."""
+        return check_user(user, self.n_users, self._graph.rows_by_id, self._ids)
 
     def weight(self, i: int, j: int) -> float:
         """W_ij; 0 if there is no edge."""
@@ -104,7 +104,7 @@ class LiveGraph:
     def add_user(self, user_id: Hashable | None = None) -> int:
         """Add a user without edges and return its index."""
         if self._graph.ids is not None:
-            self._ids[user_id] = None
+            self._ids[user_id] = self.n_users
         self.n_users += 1
         return self.n_users - 1
 

@@ -203,6 +203,13 @@ def check_observation(x: npt.ArrayLike, reward: Any, dim: int) -> tuple[Floats, 
     return features, float(reward)
 
 
+def _row_of(check_user: Callable[[Any], int], user: Any, row: int) -> int:
+    try:
+        return check_user(user)
+    except ValueError as error:
+        raise ValueError(f"users[{row}] is wrong: {error}") from None
+
+
 def check_observations(
     users: npt.ArrayLike, X: npt.ArrayLike, rewards: npt.ArrayLike, dim: int, n_users: int, check_user: Callable[[Any], int]
 ) -> tuple[Ints, Floats, Floats]:
@@ -220,11 +227,7 @@ def check_observations(
     if len(names) == 0:
         return np.empty(0, dtype=np.int64), features, values
     if names.dtype.kind not in "iu" or names.min() < 0 or names.max() >= n_users:
-        for row, user in enumerate(users):  # type: ignore[arg-type]
-            try:
-                check_user(user)
-            except ValueError as error:
-                raise ValueError(f"users[{row}] is wrong: {error}") from None
+        names = np.array([_row_of(check_user, user, row) for row, user in enumerate(users)])  # type: ignore[arg-type]
     for name, column, largest in (("X", features, LARGEST_FEATURE), ("rewards", values, LARGEST_REWARD)):
         usable = np.abs(column) <= largest  # NaN is not
         if not usable.all():

@@ -33,7 +33,7 @@ def run(*words: object) -> Any:
         (HEAD + "d1,,a,0.5,1,1,0\n", "log.csv, line 2: user is empty"),
         (HEAD + ROWS + "d4,bob,a,0.5,1,1,5\n", "line 5: arm 'a' has other features than in line 2"),
         ("user,arm,reward\nann,a,1\n", "log.csv, line 1: the column x0 is missing"),
-        ("user,reward\nann,1\n", "log.csv, line 1: the column arm is missing"),
+        ("user,reward\nann,1\n", "log.csv, line 1: the column item (or arm) is missing; there are user, reward."),
         ("user,user,reward\nann,a,1\n", "log.csv, line 1: there are two columns user"),
         (HEAD, "log.csv has no rows"),
         ("user,arm,reward,x0,candidates\nann,a,1,1,b\n", "'b' has no features"),

@@ -47,8 +47,7 @@ LOG = "user,reward,x0,x1\nann,1,0.5,0.5\n"
 def test_unreadable_files(tmp_path: Path) -> None:
     whole = gzip.compress((LOG + "ann,1,0.5,0.5\n" * 300).encode())
     for name, content, message in (
-        ("log.txt", b"", "must be a .csv, a .csv.gz or a .parquet file"),
-        ("log.csv", b"user,reward,x0\n\xff\xfe,1,1\n", "is not UTF-8 text"),
+        ("log.xls", b"", "must be a .csv, .tsv, .txt, .dat or .data file"),
         ("log.csv.gz", b"plain", "is not a whole gzip file"),
         ("log.csv.gz", whole[:-20], "is not a whole gzip file"),
     ):
@@ -71,7 +70,7 @@ def test_parquet(tmp_path: Path) -> None:
     assert log.ids == ("7", "3") and log.user.tolist() == [0, 1, 0]
     assert log.features.tolist() == [[1], [2], [3]] and log.reward.tolist() == [0.5, 1.5, 2.5]
     for name, message in (
-        ("words", "must be numbers"),
+        ("words", "row 1, column x0: a number is needed, but it is 'a'"),
         ("nan", r"nan\.parquet, row 2, column x0: it must be finite"),
         ("empty", "row 2: user is empty"),
     ):

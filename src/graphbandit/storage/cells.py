@@ -188,3 +188,30 @@ def _parsed(column: Any) -> Any:
     lower = compute.utf8_lower(text)
     text = compute.if_else(compute.equal(lower, "true"), "1", compute.if_else(compute.equal(lower, "false"), "0", text))
     return compute.if_else(compute.match_substring_regex(text, A_NUMBER), text, None).cast(pa.float64())
+
+
+def lists_of(column: Any, separator: str) -> tuple[Any, Ints]:
+    """A column of lists, or of texts with separators, as one long column, and the length of each
+    list; an empty cell has length 0.
+    """
+    import pyarrow as pa
+    from pyarrow import compute
+
+    column = plain(column)
+    kind, types = column.type, pa.types
+    if not types.is_list(kind) and not types.is_large_list(kind):
+        text = as_text(column)
+        text = compute.if_else(compute.equal(compute.binary_length(text), 0), None, text)
+        column = compute.split_pattern(text, separator)
+    lengths = compute.fill_null(compute.list_value_length(column), 0)
+    return compute.list_flatten(column), np.asarray(lengths.to_numpy(), dtype=np.int64)
+
+
+def instants(column: Any) -> Ints:
+    """Timestamps in microseconds since 1970; 0 where a cell is empty."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    zone = getattr(column.type, "tz", None)
+    micros = column.cast(pa.timestamp("us", zone), safe=False).cast(pa.int64())
+    return np.asarray(compute.fill_null(micros, 0).to_numpy(), dtype=np.int64)

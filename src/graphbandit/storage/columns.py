@@ -21,10 +21,14 @@ NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
     "item": (
         ("item", "arm"),
         ("itemid", "armid", "iid"),
-        ("sku", "productid", "movieid", "filmid", "artistid", "articleid", "bookmarkid", "songid", "trackid", "bookid")
-        + ("videoid", "adid", "offerid", "businessid", "newsid", "contentid", "documentid", "actionid", "parentasin", "asin"),
-        ("product", "movie", "film", "artist", "article", "bookmark", "song", "track", "book", "video", "ad", "offer")
-        + ("business", "news", "content", "document", "action"),
+        tuple(
+            "sku productid movieid filmid artistid articleid bookmarkid songid trackid bookid videoid adid offerid businessid "
+            "newsid contentid documentid actionid asin".split()
+        ),
+        tuple(
+            "product movie film artist article bookmark song track book video ad offer business news content document "
+            "action".split()
+        ),
     ),
     "reward": (
         ("reward",),

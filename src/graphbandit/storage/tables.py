@@ -294,6 +294,24 @@ def head_of(source: Source) -> list[str]:
     return _opened(source, "the table", False, None).head
 
 
+def columns_by_file(columns: Mapping[str, str], files: Mapping[Path, Roles]) -> dict[Path, dict[str, str]]:
+    """What `columns` says about each of several files: the roles that it has, in columns that it
+    has.
+
+    A ValueError says which entry fits none of them.
+    """
+    heads = {path: head_of(path) for path in files} if columns else {}
+    found: dict[Path, dict[str, str]] = {path: {} for path in files}
+    for role, column in columns.items():
+        fitting = [path for path, roles in files.items() if role in (*roles.needed, *roles.optional) and column in heads[path]]
+        if not fitting:
+            there = "; ".join(f"{path} has {', '.join(head[:20])}" for path, head in heads.items())
+            raise ValueError(f"columns {role}={column}: no file that has a role {role} has a column {column}; {there}.")
+        for path in fitting:
+            found[path][role] = column
+    return found
+
+
 def _opened(source: Source, name: str, skip_bad: bool, progress: Callable[[float], None] | None) -> _Loaded:
     if isinstance(source, Table):
         table = source
