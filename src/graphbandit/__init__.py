@@ -8,7 +8,7 @@
 | `experiments` | `simulate`, `compare`, experiment files, tuning |
 | `datasets` | MovieLens, Netflix, Last.fm, Delicious in one form |
 | `paper`, `leaderboard` | every figure of the paper; every policy in every world |
-| `recommender` | `Recommender`: your ids, your tables, around a policy |
+| `recommending` | `Recommender`: your ids, your tables, around a policy |
 | `diagnose`, `evaluation` | does my graph help? what would another policy earn? |
 | `serving` | recommendations and rewards over HTTP, with a durable log |
 | `checks` | generic checks for any policy, ours or yours |
@@ -22,8 +22,8 @@ from __future__ import annotations
 from . import datasets, environments, graphs, policies, signals
 from .experiments import LateTrace, Result, Trace, compare, simulate, simulate_delayed
 from .graph import UserGraph
-from .recommender import Features, Recommendation, Recommender
 from .policies import *  # noqa: F403  # the policies are listed once, in `policies/__init__.py`
+from .recommending import Features, Recommendation, Recommender
 
 __version__ = "0.2.0"
 

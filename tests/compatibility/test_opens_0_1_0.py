@@ -48,7 +48,7 @@ from graphbandit import (
 
 # What is not in `graphbandit` itself is imported here and used in the five functions below, and nowhere else.
 from graphbandit.cli import app
-from graphbandit.recommender.requests import Request
+from graphbandit.recommending.requests import Request
 from graphbandit.serving.domain.logged_recommender import LoggedRecommender
 from graphbandit.serving.domain.proposals import ProposedDecisions, RequestBatch
 from graphbandit.serving.operations.recommendation_service import RecommendationService, replay_from_zero

@@ -9,6 +9,7 @@
 | `dispatch` | `generic`: one name for several kernels, chosen by the type of the first argument |
 | `staleness` | digests of source files: when compiled code and kept runs are out of date |
 | `linalg` | small dense linear algebra as plain loops: products, Cholesky, rank-one updates |
+| `svd` | truncated singular value decomposition, in NumPy |
 | `shifted` | solutions and inverses of A + τ I for several τ at once |
 | `observations` | sufficient statistics of each user: Gram matrix, bias, visits |
 | `growable` | arrays with a row for each user and spare capacity for more |

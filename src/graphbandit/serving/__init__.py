@@ -18,8 +18,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..recommender.errors import InvalidRequest, UnknownName
-    from ..recommender.requests import Request, Reward
+    from ..recommending.errors import InvalidRequest, UnknownName
+    from ..recommending.requests import Request, Reward
     from .domain.initial_state import InitialState
     from .operations.client import Client, ServiceError
     from .operations.recommendation_service import RecommendationService, replay_from_zero
@@ -47,9 +47,9 @@ __all__ = [
 
 # Imported on first use: the client alone needs neither FastAPI nor SQLAlchemy.
 _MODULES = {
-    ".recommender.errors": ("InvalidRequest", "UnknownName"),
+    ".recommending.errors": ("InvalidRequest", "UnknownName"),
     "domain.initial_state": ("InitialState",),
-    ".recommender.requests": ("Request", "Reward"),
+    ".recommending.requests": ("Request", "Reward"),
     "operations.client": ("Client", "ServiceError"),
     "operations.recommendation_service": ("RecommendationService", "replay_from_zero"),
     "operations.settings": ("ServiceSettings",),

@@ -22,12 +22,48 @@ NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("item", "arm"),
         ("itemid", "armid", "iid"),
         tuple(
-            "sku productid movieid filmid artistid articleid bookmarkid songid trackid bookid videoid adid offerid businessid "
-            "newsid contentid documentid actionid asin".split()
+            [
+                "sku",
+                "productid",
+                "movieid",
+                "filmid",
+                "artistid",
+                "articleid",
+                "bookmarkid",
+                "songid",
+                "trackid",
+                "bookid",
+                "videoid",
+                "adid",
+                "offerid",
+                "businessid",
+                "newsid",
+                "contentid",
+                "documentid",
+                "actionid",
+                "asin",
+            ]
         ),
         tuple(
-            "product movie film artist article bookmark song track book video ad offer business news content document "
-            "action".split()
+            [
+                "product",
+                "movie",
+                "film",
+                "artist",
+                "article",
+                "bookmark",
+                "song",
+                "track",
+                "book",
+                "video",
+                "ad",
+                "offer",
+                "business",
+                "news",
+                "content",
+                "document",
+                "action",
+            ]
         ),
     ),
     "reward": (

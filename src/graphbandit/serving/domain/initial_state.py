@@ -13,7 +13,7 @@ from scipy import sparse
 from ...compute.arrays import Floats
 from ...graph import UserGraph
 from ...policies import POLICIES, Policy, Stochastic
-from ...recommender.named_policy import Attributes
+from ...recommending.named_policy import Attributes
 from ...storage import archive
 from ...validate import LARGEST_FEATURE, check, one_of
 

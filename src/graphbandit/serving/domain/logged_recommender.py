@@ -19,8 +19,8 @@ from ...compute.arrays import Ints
 from ...policies import Policy
 from ...policies.core import kernels
 from ...policies.core.decisions import Requests
-from ...recommender.named_policy import NamedPolicy
-from ...recommender.requests import AnyRequest, ResolvedRequest
+from ...recommending.named_policy import NamedPolicy
+from ...recommending.requests import AnyRequest, ResolvedRequest
 from ...storage import archive
 from .events import DecisionRecord, Event, EventKind, RewardRecord, reward_in, table_in
 from .initial_state import InitialState

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...recommender.errors import InvalidRequest, UnknownName
-from ...recommender.requests import AnyRequest, AnyReward, ResolvedRequest
-from ...recommender.unknown_users import UNKNOWN_USER
+from ...recommending.errors import InvalidRequest, UnknownName
+from ...recommending.requests import AnyRequest, AnyReward, ResolvedRequest
+from ...recommending.unknown_users import UNKNOWN_USER
 from .events import (
     DecisionRecord,
     Draft,

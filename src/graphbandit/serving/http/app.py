@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 from pydantic_core import to_json
 
 from ... import __version__
-from ...recommender.errors import InvalidRequest, UnknownName
+from ...recommending.errors import InvalidRequest, UnknownName
 from ..domain import explain, logged_recommender, proposals
 from ..domain.history import history
 from ..domain.proposals import ProposedChange

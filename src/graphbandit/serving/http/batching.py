@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from pydantic_core import to_json
 
-from ...recommender.errors import InvalidRequest
+from ...recommending.errors import InvalidRequest
 from ..domain.events import DecisionRecord, decision_id
 from ..domain.logged_recommender import LoggedRecommender
 from ..domain.proposals import Proposal, ProposedDecisions, RequestBatch

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 
-from ...recommender.errors import InvalidRequest, UnknownName
+from ...recommending.errors import InvalidRequest, UnknownName
 from ..store.database import Unavailable
 from ..store.group_commit import Callback
 from .schemas import TAGS

@@ -11,7 +11,7 @@ from typing import Unpack
 from ...compute.arrays import Floats
 from ...graph import UserGraph
 from ...graphs import read_edges
-from ...recommender.named_policy import Attributes
+from ...recommending.named_policy import Attributes
 from ...storage.columns import ITEMS, feature_columns
 from ...storage.tables import Reading, Source, read_table
 from ..domain.limits import ENCODED_SLASH, LARGEST_WEIGHT, LONGEST_ID, SMALLEST_WEIGHT

@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...recommender.errors import InvalidRequest
-from ...recommender.requests import AnyRequest, AnyReward
+from ...recommending.errors import InvalidRequest
+from ...recommending.requests import AnyRequest, AnyReward
 from ..domain import proposals
 from ..domain.events import DecisionRecord, Event, EventKind, decision_id, decisions_in, parse_decision_id
 from ..domain.initial_state import InitialState

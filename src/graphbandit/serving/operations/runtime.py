@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...recommender.errors import InvalidRequest
+from ...recommending.errors import InvalidRequest
 from ...storage.archive import Arrays
 from ..domain.proposals import Proposal
 from ..store.database import Unavailable

@@ -30,7 +30,7 @@ def save(recommender: Recommender, path: str | os.PathLike[str]) -> None:
     header, arrays = catalogue.features.pack()
     policy, state = named.policy.pack()
     header |= dict(policy=policy, policy_class=type(named.policy).__name__, names=named.names, gone=sorted(named.gone))
-    header |= named.arms_table() | recommender.open_table()
+    header |= named.arms_table() | recommender.pack()
     header |= dict(integers=[names.are_integers, catalogue.are_integers], own_transformer=catalogue.transformer is not None)
     arrays = {f"features.{name}": array for name, array in arrays.items()}
     arrays |= {f"policy.{name}": np.array(array) for name, array in state.items()} | {"vectors": named.features}
@@ -55,7 +55,7 @@ def load(cls: type[R], path: str | os.PathLike[str], features: Any) -> R:
     named = NamedPolicy(policy_class.unpack(header["policy"], _part(arrays, "policy.")), header["names"], header["gone"])
     named.restore_arms(header, arrays["vectors"])
     recommender.alike = Alike(header["alike"], arrays["alike"]) if "alike" in header else None
-    recommender.restore_open(header, named)
+    recommender.restore(header, named)
     return recommender
 
 

@@ -11,6 +11,7 @@
 | `alike` | which users have attributes like those of a newcomer |
 | `named_policy` | `NamedPolicy`: users and arms by name, filters, decisions; the service is built on it too |
 | `unknown_users` | what to show to users whom nobody has seen |
+| `open_recommendations` | what was shown lately, so that it can be rewarded by its id |
 | `requests` | what is asked for, as it arrives and resolved to rows |
 | `errors` | `InvalidRequest` and `UnknownName`, which name the field that is wrong |
 """

@@ -105,9 +105,7 @@ class CatalogueTable:
         table.check_columns("item")
         table.check_distinct("item")
         if self.transformer is None and [encoder.column for encoder in self.features.item_encoders] == ["behaviour"]:
-            raise ValueError(
-                "items are described by who took them: new ones need events (fit), or give a table of all items."
-            )
+            raise ValueError("items are described by who took them: new ones need events (fit), or give a table of all items.")
         encoded = None if self.transformer is None else self.transformed(items, table)
         rows = self.features.vectors(table) if encoded is None else self.features.scaled(encoded)
         return table, self.whole_vectors(rows)

@@ -73,19 +73,19 @@ class Features:
         self.item_encoders: list[Encoder] = []
         self.context_encoders: list[Encoder] = []
         self.left_out: list[str] = []
-        self._reduction: Floats | None = None  # (encoded width, item width), scale included
-        self._context_scale = 1.0
-        self._crossed = 0  # item columns that are crossed with the context
+        self.reduction: Floats | None = None  # (encoded width, item width), scale included
+        self.context_scale = 1.0
+        self.crossed = 0  # item columns that are crossed with the context
 
     @property
     def is_fitted(self) -> bool:
         """Whether `fit` was called."""
-        return self._reduction is not None
+        return self.reduction is not None
 
     @property
     def item_width(self) -> int:
         """Numbers that describe an item."""
-        return 0 if self._reduction is None else int(self._reduction.shape[1])
+        return 0 if self.reduction is None else int(self.reduction.shape[1])
 
     @property
     def context_width(self) -> int:
@@ -95,14 +95,14 @@ class Features:
     @property
     def dim(self) -> int:
         """Length of a vector: intercept, item, context and their products."""
-        return 1 + self.item_width + (1 + self._crossed) * self.context_width
+        return 1 + self.item_width + (1 + self.crossed) * self.context_width
 
     def fit(self, items: Source, context: Source | None = None, *, columns: Mapping[str, str] | None = None) -> Self:
         """Learn the map from a table of items and, if there are context columns, from a table with these."""
         table = read_table(items, ITEMS, columns=columns, name="items")
         self.item_encoders = self._fit_part(table, self.columns, table.others())
         encoded = _encode(self.item_encoders, table)
-        self._reduction = _reduction(encoded, self.size)
+        self.reduction = _reduction(encoded, self.size)
         if context is not None:
             self.fit_context(context)
         return self
@@ -113,21 +113,21 @@ class Features:
         said = {name: kind or None for name, kind in (self.context or {}).items()}
         self.context_encoders = self._fit_part(table, said, list(said))
         encoded = _encode(self.context_encoders, table)
-        self._context_scale = 1.0 / (np.sqrt((encoded**2).sum(axis=1).mean()) or 1.0)
-        self._crossed = min(self.item_width, MOST_CROSSED // max(1, self.context_width))
+        self.context_scale = 1.0 / (np.sqrt((encoded**2).sum(axis=1).mean()) or 1.0)
+        self.crossed = min(self.item_width, MOST_CROSSED // max(1, self.context_width))
 
     def fit_table(self, table: Source) -> Floats:
         """(rows, item_width) the rows of a table without ids, of which every column counts."""
         read = read_table(table, name="users")
         self.item_encoders = self._fit_part(read, self.columns, read.head)
         encoded = _encode(self.item_encoders, read)
-        self._reduction = _reduction(encoded, self.size)
+        self.reduction = _reduction(encoded, self.size)
         return self.scaled(encoded)
 
     def fit_vectors(self, vectors: Floats) -> Self:
         """Take item vectors as they are, scaled: for items that are known by their behaviour alone."""
         self.item_encoders = [Encoder("behaviour", "vector", vectors.shape[1])]
-        self._reduction = _reduction(vectors, self.size)
+        self.reduction = _reduction(vectors, self.size)
         return self
 
     def _fit_part(self, table: Table, said: Mapping[str, str | None] | None, names: Sequence[str]) -> list[Encoder]:
@@ -156,9 +156,9 @@ class Features:
 
     def scaled(self, encoded: Floats) -> Floats:
         """Encoded rows, reduced and scaled."""
-        if self._reduction is None:
+        if self.reduction is None:
             raise ValueError("features must be fitted first: features.fit(items).")
-        return np.asarray(encoded @ self._reduction)
+        return np.asarray(encoded @ self.reduction)
 
     def context_rows(self, context: Source | None, n: int = 1) -> Floats:
         """(rows, context_width) what describes contexts; a mapping of single values is one row; zeros for None."""
@@ -170,14 +170,14 @@ class Features:
                 known = ", ".join(encoder.column for encoder in self.context_encoders)
                 raise ValueError(f"context has {unknown[0]!r}, which no feature uses; there are {known}.")
             rows = [encoder.encode([context.get(encoder.column)]) for encoder in self.context_encoders]
-            return np.hstack(rows) * self._context_scale
-        return _encode(self.context_encoders, read_table(context, name="context")) * self._context_scale
+            return np.hstack(rows) * self.context_scale
+        return _encode(self.context_encoders, read_table(context, name="context")) * self.context_scale
 
     def combine(self, items: Floats, context: Floats) -> Floats:
         """(rows, dim) whole vectors: [1, item, context, item ⊗ context]; one row of context may stand for all."""
         rows = len(items)
         context = np.broadcast_to(context, (rows, self.context_width))
-        crossed = (items[:, : self._crossed, None] * context[:, None, :]).reshape(rows, -1)
+        crossed = (items[:, : self.crossed, None] * context[:, None, :]).reshape(rows, -1)
         return np.hstack([np.ones((rows, 1)), items, context, crossed])
 
     def __str__(self) -> str:
@@ -186,8 +186,8 @@ class Features:
         if encoded > self.item_width:
             lines.append(f"these {encoded} columns reduced to {self.item_width} main directions")
         lines += [f"context {encoder.describe()}" for encoder in self.context_encoders]
-        if self._crossed and self.context_width:
-            lines.append(f"item × context: {self._crossed * self.context_width} products")
+        if self.crossed and self.context_width:
+            lines.append(f"item × context: {self.crossed * self.context_width} products")
         if self.left_out:
             lines.append(f"left out, as they say nothing of other items: {', '.join(self.left_out)}")
         return f"{self.dim} features:\n" + "\n".join(f"  {line}" for line in lines)
@@ -196,11 +196,11 @@ class Features:
 
     def pack(self) -> tuple[dict[str, Any], Arrays]:
         """Header and arrays of the fitted map."""
-        arrays: Arrays = {} if self._reduction is None else {"reduction": self._reduction}
+        arrays: Arrays = {} if self.reduction is None else {"reduction": self.reduction}
         header: dict[str, Any] = dict(columns=self.columns, context=self.context, size=self.size, left_out=self.left_out)
-        header |= dict(context_scale=self._context_scale, crossed=self._crossed)
+        header |= dict(context_scale=self.context_scale, crossed=self.crossed)
         for part, encoders in (("item", self.item_encoders), ("context", self.context_encoders)):
-            header[part] = [encoder._asdict() | {"arrays": sorted(encoder.arrays)} for encoder in encoders]
+            header[f"{part}_encoders"] = [encoder._asdict() | {"arrays": sorted(encoder.arrays)} for encoder in encoders]
             arrays |= {f"{part}.{k}.{name}": a for k, encoder in enumerate(encoders) for name, a in encoder.arrays.items()}
         return {"features": header}, arrays
 
@@ -209,14 +209,14 @@ class Features:
         """The map that `pack` returned header and arrays of."""
         table = header["features"]
         features = cls(table["columns"], context=table["context"], size=table["size"])
-        features.left_out, features._reduction = table["left_out"], arrays.get("reduction")
-        features._context_scale, features._crossed = table["context_scale"], table["crossed"]
+        features.left_out, features.reduction = table["left_out"], arrays.get("reduction")
+        features.context_scale, features.crossed = table["context_scale"], table["crossed"]
         features.item_encoders, features.context_encoders = (
             [
                 Encoder(
                     **entry | {"values": tuple(entry["values"])} | {"arrays": _named(arrays, f"{part}.{k}.", entry["arrays"])}
                 )
-                for k, entry in enumerate(table[part])
+                for k, entry in enumerate(table[f"{part}_encoders"])
             ]
             for part in ("item", "context")
         )

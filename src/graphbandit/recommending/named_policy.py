@@ -39,7 +39,7 @@ class NamedPolicy:
     """A policy that knows users and arms by name.
 
     >>> from graphbandit import LinUCB, graphs
-    >>> from graphbandit.recommender.requests import Request
+    >>> from graphbandit.recommending.requests import Request
     >>> named = NamedPolicy(LinUCB(graphs.from_edges([(0, 1)]), 2), ["ann", "bob"])
     >>> named.put_arm("tea", np.array([1.0, 0.0]), {"topic": "drinks"})
     >>> [ranking] = named.rank([named.resolve(Request("ann", where={"topic": ["drinks"]}))], np.random.default_rng(0))

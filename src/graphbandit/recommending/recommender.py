@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -21,11 +20,10 @@ from .catalogue_table import CatalogueTable, behaviour_vectors
 from .errors import UnknownName
 from .features import Features
 from .named_policy import NamedPolicy
+from .open_recommendations import OpenRecommendations
 from .requests import Filter, Request
 from .user_names import UserNames, read_users
 
-REMEMBERED = 100_000
-"""Recommendations that can still be rewarded; the oldest are forgotten first."""
 CHUNK = 50_000  # events whose vectors are in memory at once
 
 
@@ -38,15 +36,6 @@ class Recommendation(NamedTuple):
     mean: tuple[float, ...]  # expected rewards
     bonus: tuple[float, ...]  # what exploration adds to them
     propensity: float  # probability that the first item came first
-
-
-class Shown(NamedTuple):
-    """What a reward needs to know of a recommendation."""
-
-    user: str
-    versions: tuple[int, ...]
-    context: Mapping[str, Any] | None
-    rewarded: tuple[int, ...] = ()  # places
 
 
 class Recommender:
@@ -111,8 +100,7 @@ class Recommender:
         self.catalogue = CatalogueTable.read(items, features)
         self.alike = None if users is None else Alike.read(users)
         self._named: NamedPolicy | None = None
-        self._shown: OrderedDict[str, Shown] = OrderedDict()
-        self._count = 0  # recommendations so far
+        self._shown = OpenRecommendations()
         self._draws = np.random.default_rng(seed)
         self.notes: list[str] = []  # what was guessed or left out, as sentences
 
@@ -199,19 +187,11 @@ class Recommender:
         """Learn what a recommendation earned: its first item, or the one that is named. Each may be rewarded once."""
         _check_reward(reward)
         name = recommendation if isinstance(recommendation, str) else recommendation.id
-        shown = self._shown.get(name)
-        if shown is None:
-            raise UnknownName("recommendation", f"there is no recommendation {name!r}; the last {REMEMBERED:,} are kept.")
-        names = [self.named.versions[version] for version in shown.versions]
-        if item is not None and str(item) not in names:
-            raise UnknownName("item", f"recommendation {name} did not show {item!r}.")
-        place = 0 if item is None else names.index(str(item))
-        if place in shown.rewarded:
-            raise ValueError(f"item {names[place]!r} of recommendation {name} has its reward already; each counts once.")
-        context = self.features.context_rows(shown.context)
-        row = self._join(shown.user)
+        shown = self._shown.find(name)
+        place = self._shown.place_of(name, [self.named.versions[version] for version in shown.versions], item)
+        context, row = self.features.context_rows(shown.context), self._join(shown.user)
         self._learn(np.array([row]), np.array([shown.versions[place]]), np.array([float(reward)]), context)
-        self._shown[name] = shown._replace(rewarded=(*shown.rewarded, place))
+        self._shown.close(name, place)
 
     def _learn(self, rows: Ints, versions: Ints, rewards: Floats, context: Floats) -> None:
         named = self.named
@@ -255,11 +235,7 @@ class Recommender:
             self.features.context_rows(context)  # raises: nothing uses it
             raise ValueError("context is given, but no events had context columns when the recommender was fitted.")
         [ranking] = named.rank([resolved], self._draws)
-        self._count += 1
-        name = f"r{self._count}"
-        self._shown[name] = Shown(str(user), tuple(ranking.arms), None if context is None else dict(context))
-        if len(self._shown) > REMEMBERED:
-            self._shown.popitem(last=False)
+        name = self._shown.add(str(user), ranking.arms, context)
         items = tuple(self.catalogue.out(named.versions[version]) for version in ranking.arms)
         return Recommendation(name, user, items, tuple(ranking.mean), tuple(ranking.bonus), ranking.propensity)
 
@@ -300,18 +276,16 @@ class Recommender:
         """The recommender that `save` wrote; it goes on bit for bit. A transformer of your own must be given again."""
         return recommender_file.load(cls, path, features)
 
-    def open_table(self) -> dict[str, Any]:
-        """Recommendations that can still be rewarded, and the generator, as plain JSON values."""
-        shown = {name: list(entry) for name, entry in self._shown.items()}
-        return dict(shown=shown, count=self._count, draws=self._draws.bit_generator.state, seed=self._seed)
+    def pack(self) -> dict[str, Any]:
+        """Open recommendations and the random generator, as plain JSON values."""
+        return dict(open=self._shown.as_table(), draws=self._draws.bit_generator.state, seed=self._seed)
 
-    def restore_open(self, header: Mapping[str, Any], named: NamedPolicy) -> None:
-        """Set what `open_table` returned, and the policy."""
-        for name, (user, versions, context, rewarded) in header["shown"].items():
-            self._shown[name] = Shown(user, tuple(versions), context, tuple(rewarded))
-        self._count, self._seed, self._named = header["count"], header["seed"], named
+    def restore(self, header: Mapping[str, Any], named: NamedPolicy) -> None:
+        """Set what `pack` returned, and the policy."""
+        self._shown, self._seed = OpenRecommendations.from_table(header["open"]), header["seed"]
         self._draws.bit_generator.state = header["draws"]
-        self.connect(named)
+        self._connect(named)
+        self._named = named
 
     # Building
 
@@ -331,11 +305,11 @@ class Recommender:
         named = NamedPolicy(policy, list(self.user_names.names))
         for name, vector, attributes in self.catalogue.entries():
             named.put_arm(name, vector, attributes)
-        self.connect(named)
+        self._connect(named)
         self.notes += [f"features: {line.strip()}" for line in str(self.features).splitlines()[1:]]
         return named
 
-    def connect(self, named: NamedPolicy) -> None:
+    def _connect(self, named: NamedPolicy) -> None:
         """Let attributes speak for users that nobody has seen."""
         if self.alike is not None:
             named.unknown_users.near = lambda name: self._near(named, name)
@@ -404,7 +378,12 @@ def _filter(where: Mapping[str, Any] | None) -> Filter | None:
     if where is None:
         return None
     listed = {name: value if isinstance(value, list | tuple | set) else [value] for name, value in where.items()}
-    return {name: [str(value) for value in values] for name, values in listed.items()}
+    return {name: [_text(value) for value in values] for name, values in listed.items()}
+
+
+def _text(value: Any) -> str:
+    """A value as tables give it as text: 2.0 is 2."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _check_reward(reward: object) -> None:

@@ -128,13 +128,13 @@ def guess_kind(cells: Sequence[Any]) -> str | None:
     if not any(np.isnan(_number(cell)) for cell in there):
         return "number"
     parts = [part for name in distinct for part in SEPARATORS.split(name) if part]
-    if len(parts) > 1.2 * len(distinct) and len(set(parts)) < 0.5 * len(parts):
+    if len(parts) > 1.2 * len(distinct) and len(set(parts)) < 0.6 * len(parts):
         return "tags"
     if len(distinct) <= max(2, min(MOST_CATEGORIES, len(names) // 2)):
         return "category"
     if len(parts) > 0 and sum(len(WORD.findall(name)) for name in names) >= 3 * len(names):
         return "text"
-    return "hashed" if len(distinct) < 0.5 * len(names) else None
+    return "hashed" if len(distinct) < 0.6 * len(names) else None
 
 
 def _number(cell: Any) -> float:

@@ -1,0 +1,78 @@
+"""`OpenRecommendations`: what was shown lately, so that it can be rewarded by its id."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from .errors import UnknownName
+
+REMEMBERED = 100_000
+"""Recommendations that can still be rewarded; the oldest are forgotten first."""
+
+
+class OpenRecommendation(NamedTuple):
+    """What a reward needs to know of a recommendation."""
+
+    user: str
+    versions: tuple[int, ...]
+    context: Mapping[str, Any] | None
+    rewarded: tuple[int, ...] = ()  # places
+
+
+class OpenRecommendations:
+    """The last recommendations by their ids.
+
+    >>> shown = OpenRecommendations()
+    >>> name = shown.add("ann", [3, 5], None)
+    >>> name, shown.find(name).versions
+    ('r1', (3, 5))
+    """
+
+    def __init__(self, count: int = 0, entries: Mapping[str, OpenRecommendation] | None = None) -> None:
+        self._entries: OrderedDict[str, OpenRecommendation] = OrderedDict(entries or {})
+        self._count = count  # all that there ever were
+
+    def add(self, user: str, versions: Sequence[int], context: Mapping[str, Any] | None) -> str:
+        """Remember what was shown; its id."""
+        self._count += 1
+        name = f"r{self._count}"
+        self._entries[name] = OpenRecommendation(user, tuple(versions), None if context is None else dict(context))
+        if len(self._entries) > REMEMBERED:
+            self._entries.popitem(last=False)
+        return name
+
+    def find(self, name: str) -> OpenRecommendation:
+        """The recommendation with this id."""
+        found = self._entries.get(name)
+        if found is None:
+            raise UnknownName("recommendation", f"there is no recommendation {name!r}; the last {REMEMBERED:,} are kept.")
+        return found
+
+    def place_of(self, name: str, names: Sequence[str], item: object) -> int:
+        """The place of an item, the first if it is None, among the names that were shown; its reward must be open."""
+        if item is not None and str(item) not in names:
+            raise UnknownName("item", f"recommendation {name} did not show {item!r}.")
+        place = 0 if item is None else names.index(str(item))
+        if place in self._entries[name].rewarded:
+            raise ValueError(f"item {names[place]!r} of recommendation {name} has its reward already; each counts once.")
+        return place
+
+    def close(self, name: str, place: int) -> None:
+        """A place has its reward."""
+        entry = self._entries[name]
+        self._entries[name] = entry._replace(rewarded=(*entry.rewarded, place))
+
+    def as_table(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return dict(count=self._count, entries={name: list(entry) for name, entry in self._entries.items()})
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any]) -> OpenRecommendations:
+        """What `as_table` returned."""
+        entries = {
+            name: OpenRecommendation(user, tuple(versions), context, tuple(rewarded))
+            for name, (user, versions, context, rewarded) in table["entries"].items()
+        }
+        return cls(table["count"], entries)

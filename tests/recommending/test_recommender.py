@@ -1,0 +1,209 @@
+"""The Recommender: names in, names out, the same numbers as the policy inside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphbandit as gb
+from graphbandit import LinUCB, Recommender, graphs
+
+FRIENDS = {"source": ["ann", "bob"], "target": ["bob", "eve"]}
+ITEMS = {
+    "item": ["tea", "cola", "milk", "mate"],
+    "kind": ["hot", "cold", "cold", "hot"],
+    "price": [2.0, 3.0, 1.0, 4.0],
+}
+EVENTS: dict[str, list[Any]] = {
+    "uid": ["ann", "bob", "eve", "ann", "zoe"],
+    "sku": ["tea", "cola", "tea", "milk", "tea"],
+    "click": [1, 0, 1, 0, 1],
+    "time": [1, 2, 3, 5, 4],
+}
+
+
+def small(**more: Any) -> Recommender:
+    return Recommender(FRIENDS, ITEMS, policy="linucb", **({"params": {"exploration": 0.1}} | more))
+
+
+def test_it_learns_what_direct_calls_of_the_policy_learn() -> None:
+    recommender = small()
+    recommender.fit(EVENTS)
+    features = recommender.features
+    x = features.combine(features.vectors(ITEMS), np.zeros((1, 0)))
+    policy = LinUCB(graphs.empty(4), features.dim, exploration=0.1)
+    order = [0, 1, 2, 4, 3]  # by time
+    users, items = [0, 1, 2, 0, 3], [0, 1, 0, 2, 0]
+    for row in order:
+        policy.update(users[row], x[items[row]], float(EVENTS["click"][row]), item=items[row])
+    assert np.array_equal(recommender.policy.theta, policy.theta)
+    assert recommender.users == ["ann", "bob", "eve", "zoe"] and recommender.items == ITEMS["item"]
+    assert recommender.policy.graph.n_edges == 2
+
+
+def test_filters_candidates_and_exclusions_are_kept() -> None:
+    recommender = small()
+    recommender.fit(EVENTS)
+    assert set(recommender.recommend("ann", 9, where={"kind": "cold"}).items) == {"cola", "milk"}
+    assert set(recommender.recommend("ann", 9, where={"kind": ["hot"], "price": 2.0}).items) == {"tea"}
+    assert set(recommender.recommend("ann", 9, exclude=["tea", "no such item"]).items) == {"cola", "milk", "mate"}
+    assert recommender.recommend("ann", 9, candidates=["milk"]).items == ("milk",)
+    with pytest.raises(ValueError, match="no arm is eligible"):
+        recommender.recommend("ann", candidates=["milk"], exclude=["milk"])
+    with pytest.raises(ValueError, match="lists of ids"):
+        recommender.recommend("ann", exclude="tea")
+
+
+def test_rewards_are_learned_once_and_by_item() -> None:
+    recommender = small()
+    recommender.fit(EVENTS)
+    found = recommender.recommend("eve", 2)
+    before = recommender.policy.theta
+    recommender.reward(found.id, 1.0, item=found.items[1])
+    assert not np.array_equal(recommender.policy.theta, before)
+    with pytest.raises(ValueError, match="has its reward already"):
+        recommender.reward(found, 1.0, item=found.items[1])
+    recommender.reward(found, 0.0)
+    with pytest.raises(ValueError, match="did not show"):
+        recommender.reward(found, 1.0, item="nothing")
+    with pytest.raises(ValueError, match="there is no recommendation"):
+        recommender.reward("r99", 1.0)
+    for bad in (float("nan"), "1", None):
+        with pytest.raises(ValueError, match="reward must be"):
+            recommender.reward(found, bad)  # type: ignore[arg-type]
+
+
+def test_a_user_that_nobody_knows_is_served_and_joins_with_its_first_reward_or_edge() -> None:
+    recommender = small()
+    recommender.fit({"user": ["ann", "bob"] * 20, "item": ["tea", "cola"] * 20, "reward": [1, 0] * 20})
+    found = recommender.recommend("stranger", 4)
+    assert found.user == "stranger" and found.items[int(np.argmax(found.mean))] == "tea"
+    assert "stranger" not in recommender.users
+    recommender.reward(found, 1.0)
+    assert "stranger" in recommender.users
+    recommender.add_friends("other", {"stranger": 2.0, "ann": 1.0})
+    graph, rows = recommender.policy.graph, recommender.named.rows
+    assert graph.adjacency[rows["other"], rows["stranger"]] == 2.0
+    recommender.observe("third", "milk", 0.5)
+    assert recommender.users[-1] == "third"
+    recommender.remove_user("third")
+    assert "third" not in recommender.users
+
+
+def test_without_a_graph_and_items_everything_comes_from_the_events() -> None:
+    rng = np.random.default_rng(0)
+    user, item = rng.integers(30, size=2000), rng.integers(20, size=2000)
+    reward = 3.0 + (user % 2 == item % 2)  # two tastes
+    recommender = Recommender(policy="linucb", params={"exploration": 0.0})
+    with pytest.raises(ValueError, match="items are not known"):
+        recommender.recommend(0)
+    recommender.fit({"user": user, "item": item, "reward": reward})
+    for who in range(4):
+        assert all(found % 2 == who % 2 for found in recommender.recommend(who, 5).items)  # type: ignore[operator]
+    assert sorted(recommender.users) == sorted(set(user.tolist()))  # type: ignore[type-var]
+
+
+def test_the_context_of_a_request_counts() -> None:
+    rng = np.random.default_rng(1)
+    item, evening = rng.integers(4, size=3000), rng.integers(2, size=3000)
+    reward = np.where(evening == 1, item == 0, item == 1).astype(float)  # tea in the evening, cola by day
+    recommender = small()
+    names = np.array(ITEMS["item"])
+    recommender.fit({"user": ["ann"] * 3000, "item": names[item], "reward": reward, "evening": evening})
+    assert recommender.recommend("ann", context={"evening": 1}).items == ("tea",)
+    assert recommender.recommend("ann", context={"evening": 0}).items == ("cola",)
+    found = recommender.recommend("nobody", 4, context={"evening": 1})
+    assert found.items[int(np.argmax(found.mean))] == "tea"
+    recommender.reward(found, 1.0)
+    with pytest.raises(ValueError, match="no feature uses"):
+        recommender.recommend("ann", context={"weather": "dry"})
+    with pytest.raises(ValueError, match="no events had context"):
+        plain = small()
+        plain.fit(EVENTS)
+        plain.recommend("ann", context={"evening": 1})
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3])
+def test_a_saved_recommender_goes_on_bit_for_bit(tmp_path: Path, epsilon: float) -> None:
+    recommender = small(epsilon=epsilon, users={"user": ["ann", "bob", "new"], "age": [20, 60, 22], "job": ["a", "b", "a"]})
+    recommender.fit(EVENTS | {"evening": [0, 1, 0, 1, 0]})
+    opened = recommender.recommend("ann", 2, context={"evening": 1})
+    recommender.save(tmp_path / "model.gb")
+    again = Recommender.load(tmp_path / "model.gb")
+    assert again.users == recommender.users and str(again.features) == str(recommender.features)
+    for one in (recommender, again):
+        one.reward(opened, 1.0)
+        one.add_items({"item": ["chai"], "kind": ["hot"], "price": [2.5]})
+    for user in ("ann", "new", "nobody"):
+        first, second = (one.recommend(user, 3, context={"evening": 0}) for one in (recommender, again))
+        assert first == second
+        recommender.reward(first, 0.5)
+        again.reward(second, 0.5)
+    assert np.array_equal(recommender.policy.theta, again.policy.theta)
+
+
+def test_attributes_speak_for_a_newcomer() -> None:
+    names = [f"u{k}" for k in range(40)]
+    users = {"user": [*names, "old", "young"], "age": [20] * 20 + [70] * 20 + [70, 20], "city": list("ab" * 21)}
+    events = {"user": names * 4, "item": (["tea"] * 40 + ["cola"] * 40) * 2, "reward": ([1] * 20 + [0] * 40 + [1] * 20) * 2}
+    recommender = Recommender(None, ITEMS, policy="linucb", users=users, params={"exploration": 0.0})
+    recommender.fit(events)
+    assert recommender.recommend("young", candidates=["tea", "cola"]).items == ("tea",)
+    assert recommender.recommend("old", candidates=["tea", "cola"]).items == ("cola",)
+    recommender.observe("old", "cola", 1.0)
+    assert recommender.policy.graph.degrees[recommender.named.rows["old"]] > 0
+
+
+def test_frames_files_and_mappings_are_the_same(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
+    pandas.DataFrame(EVENTS).to_csv(tmp_path / "events.csv", index=False)
+    thetas = []
+    for events in (EVENTS, pandas.DataFrame(EVENTS), polars.DataFrame(EVENTS), tmp_path / "events.csv"):
+        recommender = Recommender(pandas.DataFrame(FRIENDS), polars.DataFrame(ITEMS), policy="linucb")
+        recommender.fit(events)
+        thetas.append(recommender.policy.theta)
+    assert all(np.array_equal(theta, thetas[0]) for theta in thetas)
+
+
+def test_a_transformer_of_scikit_learn_may_make_the_vectors(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("sklearn")
+    from sklearn.compose import make_column_transformer
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    pipeline = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["kind"]), (StandardScaler(), ["price"]))
+    recommender = Recommender(FRIENDS, pandas.DataFrame(ITEMS), policy="linucb", features=pipeline)
+    recommender.fit(EVENTS)
+    assert recommender.features.dim == 4
+    recommender.save(tmp_path / "model.gb")
+    again = Recommender.load(tmp_path / "model.gb", features=pipeline)
+    again.add_items(pandas.DataFrame({"item": ["chai"], "kind": ["hot"], "price": [2.0]}))
+    assert "chai" in again.items
+    with pytest.raises(ValueError, match="fit and transform"):
+        Recommender(FRIENDS, ITEMS, features=3)
+
+
+def test_policies_take_ids_where_the_graph_has_them() -> None:
+    policy = LinUCB(graphs.from_edges([("ann", "bob")]), 2)
+    policy.update("ann", [1.0, 0.0], 1.0)  # type: ignore[arg-type]
+    policy.update_many(["bob", "ann"], [[0.0, 1.0], [1.0, 0.0]], [1.0, 1.0])
+    assert policy.recommend("ann", np.eye(2)) in (0, 1)  # type: ignore[call-overload]
+    policy.add_user({0: 1.0}, id="eve")
+    assert policy.scores("eve", np.eye(2)).mean.tolist() == [0.0, 0.0]  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no user has the id 'zoe'"):
+        policy.recommend("zoe", np.eye(2))  # type: ignore[call-overload]
+    with pytest.raises(ValueError, match=r"users\[1\] is wrong: no user has the id 'zoe'"):
+        policy.update_many(["bob", "zoe"], np.eye(2), [1.0, 1.0])
+
+
+@pytest.mark.parametrize("policy", sorted(set(gb.POLICIES) - {"cofiba", "spectral-ucb", "spectral-ts"}))
+def test_every_policy_fits_in(policy: str) -> None:
+    recommender = Recommender(FRIENDS, ITEMS, policy=policy)
+    recommender.fit(EVENTS)
+    found = recommender.recommend("ann", 2)
+    recommender.reward(found, 1.0)
+    assert len(found.items) == 2 and 0 < found.propensity <= 1
