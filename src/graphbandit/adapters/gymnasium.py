@@ -81,7 +81,7 @@ class GraphBanditEnv(gymnasium.Env):  # type: ignore[misc]  # untyped where gymn
         self._rounds, self._at, self._played = next(self._blocks), 0, 0
         return self._observation(), {"items": self._items()}
 
-    def step(self, action: int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Show an arm: the next observation, the reward, whether it is over, and what the best arm was."""
         if not self.action_space.contains(action):
             raise ValueError(f"action must be one of the {self.action_space.n} arms on offer, but it is {action!r}.")

@@ -3,6 +3,7 @@
 | module | what is in it |
 |---|---|
 | `from_data` | from a matrix, pairs, a NetworkX graph, a file of edges |
+| `formats` | from and to NetworkX, igraph, PyTorch Geometric, scikit-network, GraphML, SciPy |
 | `from_features` | `rbf` and `knn`: users with similar features are joined |
 | `random_graphs` | Erdős–Rényi, Barabási–Albert, Watts–Strogatz |
 | `control_graphs` | `complete`, `empty` and `shuffled`, to compare with |
@@ -15,6 +16,18 @@ time of `import graphbandit`.
 from __future__ import annotations
 
 from .control_graphs import complete, empty, shuffled
+from .formats import (
+    from_edge_index,
+    from_igraph,
+    from_scikit_network,
+    read_graphml,
+    to_edge_index,
+    to_igraph,
+    to_networkx,
+    to_scikit_network,
+    to_scipy,
+    write_graphml,
+)
 from .from_data import from_adjacency, from_edges, from_networkx, read_edges
 from .from_features import knn, rbf
 from .random_graphs import Seed, barabasi_albert, erdos_renyi, watts_strogatz
@@ -27,12 +40,22 @@ __all__ = [
     "empty",
     "erdos_renyi",
     "from_adjacency",
+    "from_edge_index",
     "from_edges",
+    "from_igraph",
     "from_networkx",
+    "from_scikit_network",
     "knn",
     "partition",
     "rbf",
     "read_edges",
+    "read_graphml",
     "shuffled",
+    "to_edge_index",
+    "to_igraph",
+    "to_networkx",
+    "to_scikit_network",
+    "to_scipy",
     "watts_strogatz",
+    "write_graphml",
 ]
