@@ -88,7 +88,8 @@ class GraphBanditRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: npt.ArrayLike) -> Self:
         """Learn from nothing; forgets what was learned before."""
         names, features, rewards = self._split(X, y, reset=True)
-        return self._start(names, features)._learn(names, features, rewards)
+        self._start(names, features)
+        return self._learn(names, features, rewards)
 
     def partial_fit(self, X: Any, y: npt.ArrayLike) -> Self:
         """Learn further rows, later than those before; the first call is `fit`."""
@@ -114,7 +115,7 @@ class GraphBanditRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 means[place] = self.policy_.scores(user, features[place]).mean
         return means
 
-    def _start(self, names: Sequence[Hashable], features: Floats) -> Self:
+    def _start(self, names: Sequence[Hashable], features: Floats) -> None:
         """Make the policy, for the users of the graph and those of the data."""
         chosen = POLICIES[check("policy", self.policy, one_of(POLICIES))] if isinstance(self.policy, str) else self.policy
         graph = self.graph
@@ -126,7 +127,6 @@ class GraphBanditRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.rows_: dict[Hashable, int] = {name: row for row, name in enumerate(dict.fromkeys((*given, *names)))}
         self.n_seen_: Ints = np.zeros(len(self.rows_), np.int64)
         self.policy_: Policy = chosen(_with_users(graph, len(self.rows_)), features.shape[1], **(self.params or {}))
-        return self
 
     def _learn(self, names: Sequence[Hashable], features: Floats, rewards: Floats) -> Self:
         for name in dict.fromkeys(names):
