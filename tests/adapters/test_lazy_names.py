@@ -6,6 +6,7 @@ import sys
 import pytest
 
 import graphbandit as gb
+import graphbandit.adapters
 
 
 def test_nothing_is_imported_before_it_is_used() -> None:

@@ -111,6 +111,22 @@ def test_users_who_are_not_in_the_graph_join_without_edges() -> None:
         GraphBanditRegressor(pair, policy=Closed).fit(X, y).partial_fit([["new", 1.0, 1.0]], [4.0])
 
 
+def test_a_graph_that_knows_nobody_is_refused() -> None:
+    _, y = events(2)
+    texts = graphs.from_edges([("7", "8")])  # as they are read from a file of edges
+    with pytest.raises(ValueError, match=r"graph must know some user of X, but it knows users like '7', and X has 7\.0"):
+        GraphBanditRegressor(texts, policy="linucb").fit(np.array([[7.0, 1.0], [8.0, 2.0]]), y)
+
+
+def test_rows_that_are_refused_change_no_prediction() -> None:
+    X, y = events()
+    model = GraphBanditRegressor(policy="linucb").fit(X, y)
+    before = model.predict([["ann", 1.0, 1.0], ["stranger", 1.0, 1.0]])
+    with pytest.raises(ValueError, match="must be finite and at most 1e"):
+        model.partial_fit([["new", 1e9, 0.0]], [1.0])
+    assert np.array_equal(model.predict([["ann", 1.0, 1.0], ["stranger", 1.0, 1.0]]), before)
+
+
 def test_a_stranger_is_predicted_as_the_average_user() -> None:
     X, y = events()
     model = GraphBanditRegressor(FRIENDS, policy="linucb").fit(X, y)

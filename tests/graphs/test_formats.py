@@ -80,9 +80,9 @@ def test_scikit_network_and_scipy_and_back(graph: UserGraph) -> None:
     assert same(graphs.from_adjacency(graphs.to_scipy(graph), graph.ids), graph)
 
 
-@given(graph=weighted_graphs())
-def test_graphml_and_back(graph: UserGraph, tmp_path_factory: pytest.TempPathFactory) -> None:
-    path = tmp_path_factory.mktemp("graphml") / "users.graphml"
+@given(graph=weighted_graphs(), ending=st.sampled_from(["", ".gz"]))
+def test_graphml_and_back(graph: UserGraph, ending: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("graphml") / f"users.graphml{ending}"
     graphs.write_graphml(graph, path)
     names = range(graph.n_users) if graph.ids is None else graph.ids
     kind = str if any(isinstance(name, str) for name in names) else int

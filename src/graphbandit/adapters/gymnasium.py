@@ -98,7 +98,7 @@ class GraphBanditEnv(gymnasium.Env):  # type: ignore[misc]  # untyped where gymn
         return {"user": np.int64(self._rounds.user[self._at]), "arms": self.environment.arms[self._rounds.pool[self._at]]}
 
     def _items(self) -> Ints:
-        return np.asarray(self._rounds.pool[self._at], dtype=np.int64)
+        return np.array(self._rounds.pool[self._at], dtype=np.int64)
 
 
 class PolicyAgent:

@@ -32,7 +32,8 @@ class GraphBanditRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     graph : UserGraph, optional
-        Who resembles whom. Users of the data who are not in it join without edges. None: nobody is joined to anybody.
+        Who resembles whom. Users of the data who are not in it join without edges; that it knows none of them is an error.
+        None: nobody is joined to anybody.
     policy : str or subclass of Policy
         A name in `graphbandit.POLICIES`, or a class. The policy of the fitted model is `policy_`.
     params : dict, optional
@@ -124,6 +125,8 @@ class GraphBanditRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if graph is not None and self.user_column is None:
             raise ValueError("user_column is None, which means one user, so graph must be None too.")
         given = () if graph is None else range(graph.n_users) if graph.ids is None else graph.ids
+        if given and not set(names) & set(given):  # "7" is not 7: better said than learned without the graph
+            raise ValueError(f"graph must know some user of X, but it knows users like {given[0]!r}, and X has {names[0]!r}.")
         self.rows_: dict[Hashable, int] = {name: row for row, name in enumerate(dict.fromkeys((*given, *names)))}
         self.n_seen_: Ints = np.zeros(len(self.rows_), np.int64)
         self.policy_: Policy = chosen(_with_users(graph, len(self.rows_)), features.shape[1], **(self.params or {}))
@@ -132,10 +135,10 @@ class GraphBanditRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         for name in dict.fromkeys(names):
             if name not in self.rows_:
                 self.rows_[name] = self.policy_.add_user()
+                self.n_seen_ = np.append(self.n_seen_, 0)
         users = self._rows(names)
         self.policy_.update_many(users, features, rewards)
-        counts = np.bincount(users, minlength=len(self.rows_))
-        self.n_seen_ = counts + np.pad(self.n_seen_, (0, len(counts) - len(self.n_seen_)))
+        self.n_seen_ = self.n_seen_ + np.bincount(users, minlength=len(self.rows_))
         return self
 
     def _rows(self, names: Sequence[Hashable]) -> Ints:

@@ -169,6 +169,14 @@ def read_graphml(
         The edge attribute with the weights; an edge without it has weight 1.
     id_type : callable
         From the text of an id to the id.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     write_graphml(from_edges([("ann", "bob")]), f"{folder}/friends.graphml")
+    ...     read_graphml(f"{folder}/friends.graphml").ids
+    ('ann', 'bob')
     """
     import networkx
 
@@ -182,7 +190,10 @@ def read_graphml(
 
 
 def write_graphml(graph: UserGraph, path: str | os.PathLike[str]) -> None:
-    """Write a GraphML file, with the edge attribute `weight`. Ids, or row numbers, are written as text."""
+    """Write a GraphML file, with the edge attribute `weight`. Ids, or row numbers, are written as text.
+
+    See `read_graphml` for an example. A path that ends in .gz or .bz2 is compressed.
+    """
     import networkx
 
     texts = [str(name) for name in _names(graph)]
