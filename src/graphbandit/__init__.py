@@ -11,6 +11,7 @@
 | `recommending` | `Recommender`: your ids, your tables, around a policy |
 | `diagnose`, `evaluation` | does my graph help? what would another policy earn? |
 | `serving` | recommendations and rewards over HTTP, with a durable log |
+| `adapters` | `sklearn`, `gymnasium`, `obp`: in the form that these libraries expect, imported when first used |
 | `checks` | generic checks for any policy, ours or yours |
 | `cli`, `demo` | the command `graphbandit` |
 | `solvers` | the Laplacian-regularised estimate, dense, by pushing residuals, by conjugate gradients |
@@ -18,6 +19,8 @@
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from . import datasets, environments, graphs, policies, signals
 from .experiments import LateTrace, Result, Trace, compare, simulate, simulate_delayed
@@ -45,3 +48,26 @@ __all__ = [
     "simulate_delayed",
 ]
 __all__ += policies.__all__
+
+ADAPTERS = ("gymnasium", "obp", "sklearn")
+
+if TYPE_CHECKING:
+    from .adapters import gymnasium as gymnasium
+    from .adapters import obp as obp
+    from .adapters import sklearn as sklearn
+else:
+
+    def __getattr__(name: str) -> Any:
+        """The adapter of this name, imported now: each needs a library that graphbandit does not."""
+        if name not in ADAPTERS:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        try:
+            return import_module(f".adapters.{name}", __name__)
+        except ModuleNotFoundError as error:
+            raise ImportError(f"{__name__}.{name} needs {error.name}: pip install '{__name__}[{name}]'.") from error
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *ADAPTERS])

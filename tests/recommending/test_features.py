@@ -50,7 +50,7 @@ def test_unseen_and_missing_values_are_average() -> None:
 
 
 def test_a_fitted_map_survives_a_file() -> None:
-    features = Features(context=["hour", "day"]).fit(ITEMS, {"hour": [1, 2, 3, 9], "day": ["mo", "tu", "mo", "we"]})
+    features = Features(context=["hour", "day"]).fit(ITEMS, {"hour": [1, 2, 3, 9, 5, 6], "day": ["mo", "tu", "we"] * 2})
     again = Features.unpack(*features.pack())
     assert np.array_equal(again.vectors(ITEMS), features.vectors(ITEMS)) and str(again) == str(features)
     context = {"hour": 5, "day": "tu"}

@@ -31,7 +31,7 @@ RUN_ROOMS = (
     "experiments/compare.py",
     "experiments/simulate.py",
     "graph.py",
-    "graphs.py",
+    "graphs",
     "live_graph.py",
     "signals.py",
     "validate.py",

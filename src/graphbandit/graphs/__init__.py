@@ -1,0 +1,61 @@
+"""Functions that build a `UserGraph`: from data that you have, from user features, or at random.
+
+| module | what is in it |
+|---|---|
+| `from_data` | from a matrix, pairs, a NetworkX graph, a file of edges |
+| `formats` | from and to NetworkX, igraph, PyTorch Geometric, scikit-network, GraphML, SciPy |
+| `from_features` | `rbf` and `knn`: users with similar features are joined |
+| `random_graphs` | Erdős–Rényi, Barabási–Albert, Watts–Strogatz |
+| `control_graphs` | `complete`, `empty` and `shuffled`, to compare with |
+| `spectral_clusters` | `partition`: clusters with few edges between them |
+
+Parts of SciPy that only one function needs are imported inside it: together they would double the
+time of `import graphbandit`.
+"""
+
+from __future__ import annotations
+
+from .control_graphs import complete, empty, shuffled
+from .formats import (
+    from_edge_index,
+    from_igraph,
+    from_scikit_network,
+    read_graphml,
+    to_edge_index,
+    to_igraph,
+    to_networkx,
+    to_scikit_network,
+    to_scipy,
+    write_graphml,
+)
+from .from_data import from_adjacency, from_edges, from_networkx, read_edges
+from .from_features import knn, rbf
+from .random_graphs import Seed, barabasi_albert, erdos_renyi, watts_strogatz
+from .spectral_clusters import partition
+
+__all__ = [
+    "Seed",
+    "barabasi_albert",
+    "complete",
+    "empty",
+    "erdos_renyi",
+    "from_adjacency",
+    "from_edge_index",
+    "from_edges",
+    "from_igraph",
+    "from_networkx",
+    "from_scikit_network",
+    "knn",
+    "partition",
+    "rbf",
+    "read_edges",
+    "read_graphml",
+    "shuffled",
+    "to_edge_index",
+    "to_igraph",
+    "to_networkx",
+    "to_scikit_network",
+    "to_scipy",
+    "watts_strogatz",
+    "write_graphml",
+]

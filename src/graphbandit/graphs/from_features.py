@@ -1,0 +1,54 @@
+"""Graphs from features of the users: users who are alike are joined."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ..compute.arrays import Floats
+from ..graph import UserGraph
+from ..validate import NUMBER, POSITIVE, check, count_up_to
+from .from_data import from_edges
+
+
+def rbf(features: npt.ArrayLike, *, rho: float = 0.05, threshold: float = 0.0) -> UserGraph:
+    """The graph of an RBF kernel, W_ij = exp(-rho ‖u_i - u_j‖²), without the weights below
+    `threshold`.
+
+    The paper's published scripts use `rho=0.05` and a threshold of 0.5.
+
+    >>> rbf([[0.0], [1.0], [9.0]], rho=1.0, threshold=0.1).n_edges
+    1
+    """
+    from scipy.spatial.distance import pdist, squareform
+
+    u = _features(features)
+    check("rho", rho, POSITIVE)
+    check("threshold", threshold, NUMBER)
+    kernel = squareform(np.exp(-rho * pdist(u, "sqeuclidean")))
+    kernel[kernel < threshold] = 0.0
+    return UserGraph(kernel)
+
+
+def knn(features: npt.ArrayLike, k: int) -> UserGraph:
+    """The graph that joins every user with its `k` nearest others in Euclidean distance.
+
+    Two users are joined if either is among the `k` nearest of the other.
+    """
+    from scipy.spatial import KDTree
+
+    u = _features(features)
+    check("k", k, count_up_to(len(u) - 1, "the number of other users"))
+    nearest = KDTree(u).query(u, k=k + 1)[1]
+    rows = np.repeat(np.arange(len(u)), k + 1)
+    apart = rows != nearest.ravel()  # among identical users, a user may not be its own nearest, or may be missing
+    pairs = np.column_stack([rows, nearest.ravel()])[apart]
+    rank = np.arange(len(pairs)) - np.searchsorted(pairs[:, 0], pairs[:, 0])
+    return from_edges(pairs[rank < k], n_users=len(u))
+
+
+def _features(features: npt.ArrayLike) -> Floats:
+    u = np.asarray(features, dtype=np.float64)
+    if u.ndim != 2 or len(u) < 2 or not np.isfinite(u).all():
+        raise ValueError(f"features must be a finite array, one row for each of two or more users, but its shape is {u.shape}.")
+    return u
