@@ -76,3 +76,20 @@ def test_parquet(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=message):
             read_log(tmp_path / f"{name}.parquet")
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_a_frame_is_a_log(kind: str) -> None:
+    library = pytest.importorskip(kind)
+    columns = {"customer": [7, 3, 7], "rating": [1.0, 2.0, 3.0], "x1": [1, 2, 3], "x0": [0.5, 0.5, 0.5], "note": ["", "a", "b"]}
+    log = read_log(library.table(columns) if kind == "pyarrow" else library.DataFrame(columns))
+    assert log.ids == ("7", "3") and log.user.tolist() == [0, 1, 0] and log.reward.tolist() == [1.0, 2.0, 3.0]
+    assert log.features.tolist() == [[0.5, 1.0], [0.5, 2.0], [0.5, 3.0]]
+
+
+def test_bad_rows_are_skipped_and_counted(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(LOG + "bob,1,0\nbob,x,0,0\nbob,1,1e9,0\neve,2,0,0\n")
+    heard: list[str] = []
+    log = read_log(tmp_path / "log.csv", skip_bad=True, say=heard.append)
+    assert log.ids == ("ann", "eve") and log.reward.tolist() == [1.0, 2.0]
+    assert "2 bad rows were skipped" in heard[0] and "1 bad row was skipped (their numbers are too large)" in heard[1]

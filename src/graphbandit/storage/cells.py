@@ -50,13 +50,13 @@ def numbers_of(column: Any) -> Numbers:
     return Numbers(values, empty if empty.any() else None, bad if bad.any() else None)
 
 
-def empty_cells(column: Any) -> Flags:
-    """Which cells are missing or the empty text."""
+def empty_cells(column: Any, *, nan: bool = False) -> Flags:
+    """Which cells are missing or the empty text; with `nan`, or not a number."""
     import pyarrow as pa
     from pyarrow import compute
 
     column = plain(column)
-    missing = column.is_null()
+    missing = column.is_null(nan_is_null=nan)
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         missing = compute.or_(missing, compute.fill_null(compute.equal(compute.binary_length(column), 0), True))
     return np.asarray(missing.to_numpy(), dtype=bool)
@@ -68,7 +68,11 @@ def ids_of(column: Any) -> tuple[Ints, list[str]]:
 
     A TypeError says that such cells cannot be ids.
     """
+    import pyarrow as pa
+
     column = plain(column)
+    if pa.types.is_nested(column.type):
+        raise TypeError(f"the cells are {column.type}")
     encoded = column.dictionary_encode()
     if not len(column):
         return np.empty(0, dtype=np.int64), []
@@ -104,7 +108,7 @@ def as_text(column: Any) -> Any:
         finite = compute.if_else(compute.is_finite(values), values, None)
         return compute.if_else(whole, rounded, finite.cast(pa.string()))
     if types.is_nested(kind):
-        raise TypeError(f"{kind} is not text or a number")
+        raise TypeError(f"the cells are {kind}")
     return column.cast(pa.string())
 
 

@@ -355,7 +355,7 @@ def _without_bad(table: Table, roles: Roles | None, narrow: int) -> Table:
         if not is_id and not is_feature(column) and column not in NUMBER_ROLES:
             continue
         if is_id:
-            wrong: Flags | None = cells.empty_cells(table.data.column(column))
+            wrong: Flags | None = cells.empty_cells(table.data.column(column), nan=True)
         else:
             found = cells.numbers_of(table.data.column(column))
             may_be_empty = roles is not None and column in roles.may_be_empty
