@@ -4,6 +4,7 @@
 |---|---|
 | `from_data` | from a matrix, pairs, a NetworkX graph, a file of edges |
 | `from_features` | `rbf` and `knn`: users with similar features are joined |
+| `neighbour_search` | the nearest users of every user, exact or approximate |
 | `random_graphs` | Erdős–Rényi, Barabási–Albert, Watts–Strogatz |
 | `control_graphs` | `complete`, `empty` and `shuffled`, to compare with |
 | `spectral_clusters` | `partition`: clusters with few edges between them |
