@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +12,8 @@ from scipy import sparse
 from ..compute.arrays import Floats, Ints
 from ..graph import UserGraph
 from ..storage.edges import read_edge_list
+from ..storage.frames import is_frame
+from ..storage.tables import Reading, Source
 from ..validate import check, count
 
 
@@ -26,7 +27,7 @@ def from_adjacency(adjacency: npt.ArrayLike | sparse.sparray, ids: Sequence[Hash
 
 
 def from_edges(
-    edges: Iterable[tuple[Hashable, Hashable]] | npt.NDArray[np.integer[Any]],
+    edges: Iterable[tuple[Hashable, Hashable]] | npt.NDArray[np.integer[Any]] | Source,
     n_users: int | None = None,
     weights: npt.ArrayLike | None = None,
     *,
@@ -36,8 +37,9 @@ def from_edges(
 
     Parameters
     ----------
-    edges : pairs
-        Row numbers, or any hashable ids. A pair that is listed in both directions is one edge.
+    edges : pairs, or a frame
+        Row numbers, or any hashable ids. A pair that is listed in both directions is one edge. A
+        frame of pandas, Polars or PyArrow is read as `read_edges` does it; `ids` come first then.
     n_users : int, optional
         Number of users when the pairs are row numbers; defaults to the largest one plus 1.
     weights : (n_edges,) array, optional
@@ -52,6 +54,10 @@ def from_edges(
     >>> graph.n_users, graph.neighbours(graph.index("bob")).tolist()
     (4, [0, 2])
     """
+    if is_frame(edges):
+        if n_users is not None or weights is not None:
+            raise ValueError("n_users and weights are not for a frame of edges: weights are in its column weight.")
+        return read_edges(edges, ids or ())
     pairs, ids = _row_numbers(edges, ids)
     n = _size(pairs, n_users, ids)
     values = np.ones(len(pairs)) if weights is None else np.asarray(weights, dtype=np.float64)
@@ -85,15 +91,29 @@ def from_networkx(graph: Any, *, weight: str = "weight", ids: Sequence[Hashable]
     return from_edges([(u, v) for u, v, _ in triples], weights=[w for *_, w in triples], ids=order)
 
 
-def read_edges(path: str | os.PathLike[str], users: Sequence[Hashable] = ()) -> UserGraph:
-    """The graph of a CSV, gzipped CSV or Parquet file with the columns `user`, `friend` and,
-    optionally, `weight`.
+def read_edges(source: Source, users: Sequence[Hashable] = (), **reading: Unpack[Reading]) -> UserGraph:
+    """The graph of a table with the columns `user`, `friend` and, optionally, `weight`.
 
-    Ids are strings. `users`, if given, are the users of a log: they come first, in this order, and
-    those of them who have no edge are isolated.
+    Ids are strings. An edge may be listed in both directions, but with one weight only.
+
+    Parameters
+    ----------
+    source : path, frame, or mapping of names to columns
+        CSV and its relatives, Parquet, pandas, Polars, PyArrow; see docs/tables.md. The columns may
+        also be called source and target, from and to, and so on.
+    users : sequence of hashables
+        The users of a log: they come first, in this order, and those of them who have no edge are
+        isolated.
+    reading : options of `storage.tables.read_table`
+        `columns` says which column is which, `skip_bad` leaves out rows that cannot be read.
+
+    Examples
+    --------
+    >>> read_edges({"source": ["ann", "bob"], "target": ["bob", "eve"], "weight": [1, 0.5]}).ids
+    ('ann', 'bob', 'eve')
     """
-    edges = read_edge_list(path, users)
-    return from_edges(edges.pairs, weights=edges.weights, ids=edges.ids)
+    edges = read_edge_list(source, users, **reading)
+    return UserGraph(from_edges(edges.pairs, len(edges.ids), edges.weights).adjacency, edges.ids)
 
 
 def _row_numbers(edges: Any, ids: Sequence[Hashable] | None) -> tuple[Ints, Sequence[Hashable] | None]:

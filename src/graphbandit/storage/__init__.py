@@ -4,6 +4,11 @@
 |---|---|
 | `atomic` | `atomic_file`, `write_text`, `write_bytes`: a file is replaced as a whole or not at all |
 | `archive` | named arrays and a JSON header in one checksummed file: policies, results, snapshots |
-| `tables` | the reader and the writer of tables: CSV, gzipped CSV and Parquet |
+| `tables` | `read_table`: the one reader of tables; `Table`; `write_table` |
+| `columns` | the roles of columns, and the names that people use for them |
+| `cells` | columns as numbers, as ids and as text |
+| `csv_files` | tables in text: CSV, also gzipped, and files whose separator must be guessed |
+| `parquet_files` | Parquet files and folders of them |
+| `frames` | pandas, Polars and PyArrow frames |
 | `edges` | `read_edge_list`: pairs of users and their weights from a table |
 """

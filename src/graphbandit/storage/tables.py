@@ -1,7 +1,8 @@
-"""Tables from and to files: CSV, gzipped CSV and Parquet, told apart by the ending of the name.
+"""`read_table`: the one reader of tables, from files and from frames; `write_table` writes one.
 
-`read_rows` streams a table row by row, as text. `read_table` reads it into columns. Every error
-names the file, the line (of a CSV file) or the row (of a Parquet file), and the column.
+Files are CSV and its relatives, also gzipped, Parquet, and folders of Parquet files. Frames are
+those of pandas, Polars and PyArrow. Every error names the file, the line (of a text file) or the
+row (of anything else, counted from 1), and the column.
 """
 
 from __future__ import annotations
@@ -9,182 +10,382 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import math
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
-from ..compute.arrays import Floats, Ints
+from ..compute.arrays import Flags, Floats, Ints
+from . import cells, csv_files, frames, parquet_files
 from .atomic import AnyPath, atomic_file
+from .columns import ID_ROLES, NUMBER_ROLES, Roles, feature_columns, find_roles, is_feature
 
-FORMATS = "a .csv, a .csv.gz or a .parquet"
+FORMATS = "a .csv, .tsv, .txt, .dat or .data file, which may be gzipped, a .parquet file or a folder of Parquet files"
+WRITTEN = "a .csv, a .csv.gz or a .parquet"
 
-
-class Rows(NamedTuple):
-    """A table as a stream of rows."""
-
-    path: Path
-    row_word: str  # what error messages call a row: "line" or "row"
-    head: list[str]  # names of the columns
-    cells: Iterator[tuple[int, list[str]]]  # the number of each row, and its cells as text; an empty cell is ""
-
-    def where(self, number: int) -> str:
-        """The file and the row, for an error message."""
-        return f"{self.path}, {self.row_word} {number}"
+Source = Any
+"""A path, a `Table`, a pandas, Polars or PyArrow frame, or a mapping of names to columns."""
 
 
-class Table(NamedTuple):
-    """A table as columns; the cells of a CSV file are strings, those of a Parquet file have its
-    types.
+class Reading(TypedDict, total=False):
+    """How to read a table; these are options of `read_table` and of all that call it."""
+
+    columns: Mapping[str, str] | None  # which column plays which role, {"user": "uid"}
+    skip_bad: bool  # leave out rows that cannot be read, and count them
+    progress: Callable[[float], None] | None  # hears the share that was read, 0 to 1
+    say: Callable[[str], None] | None  # hears sentences about what was guessed and skipped
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table in memory; the columns that play a role have the name of the role.
+
+    Parameters
+    ----------
+    name : str
+        Path of the file or name of the argument, for errors.
+    data : pyarrow.Table
+        The cells of a text file are text.
+    said : tuple of str
+        Sentences about what was guessed and skipped.
+    skipped : int
+        Number of rows that were left out because they could not be read.
+    titles : mapping
+        The names that roles have in the file.
+    text : TextShape, optional
+        The text file, if it is one: where lines are counted.
+    rows : (rows,) int array, optional
+        The rows of the source that are left; None if all are.
     """
 
-    path: Path
-    row_word: str  # what error messages call a row: "line" or "row"
-    columns: dict[str, list[Any]]
-    row_numbers: Sequence[int]  # as error messages count them
+    name: str
+    data: Any
+    said: tuple[str, ...] = ()
+    skipped: int = 0
+    titles: Mapping[str, str] | None = None
+    text: csv_files.TextShape | None = None
+    rows: Ints | None = None
 
     def __len__(self) -> int:
-        return len(self.row_numbers)
+        return int(self.data.num_rows)
+
+    @property
+    def head(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.data.column_names)
+
+    def has(self, column: str) -> bool:
+        """Whether there is such a column."""
+        return column in self.data.column_names
+
+    def others(self) -> list[str]:
+        """The columns that play no role."""
+        return [name for name in self.head if name not in (self.titles or {})]
+
+    def title(self, column: str) -> str:
+        """The name that the source gives to a column."""
+        return (self.titles or {}).get(column, column)
 
     def place(self, row: int) -> str:
         """The row, for an error message that already names the file."""
-        return f"{self.row_word} {self.row_numbers[row]}"
+        original = row if self.rows is None else int(self.rows[row])
+        line = None if self.text is None else csv_files.line_of(self.text, original)
+        return f"row {original + 1}" if line is None else f"line {line}"
 
     def where(self, row: int) -> str:
         """The file and the row, for an error message."""
-        return f"{self.path}, {self.place(row)}"
+        return f"{self.name}, {self.place(row)}"
+
+    def header(self) -> str:
+        """The place of the names of the columns, for an error message."""
+        return _header(self.name, self.text)
 
     def check_columns(self, *names: str) -> None:
         """Raise a ValueError unless the table has these columns and one or more rows."""
-        check_columns(self.path, list(self.columns), names)
+        for name in names:
+            if not self.has(name):
+                there = ", ".join(self.title(column) for column in self.head[:20]) or "none"
+                raise ValueError(f"{self.header()}: the column {name} is missing; there are {there}.")
         if not len(self):
-            raise ValueError(f"{self.path} has no rows.")
+            raise ValueError(f"{self.name} has no rows.")
 
-    def check_distinct(self, name: str) -> None:
+    def check_distinct(self, column: str) -> None:
         """Raise a ValueError if two cells of a column are the same."""
-        first: dict[Any, int] = {}
-        for row, cell in enumerate(self.columns[name]):
-            if first.setdefault(cell, row) != row:
-                before = self.place(first[cell])
-                raise ValueError(f"{self.where(row)}: {name} {cell!r} is there already, in {before}; each may count once.")
+        codes, names = self.codes(column)
+        if len(names) < len(codes):
+            first = _first_rows(codes, len(names))[codes]
+            row = int((first != np.arange(len(codes))).argmax())
+            before = self.place(int(first[row]))
+            title, name = self.title(column), names[codes[row]]
+            raise ValueError(f"{self.where(row)}: {title} {name!r} is there already, in {before}; each may count once.")
 
-    def numbers(self, name: str, *, empty: bool = False) -> Floats:
+    def numbers(self, column: str, *, empty: bool = False) -> Floats:
         """A column of finite numbers; with `empty`, empty cells are allowed and become NaN."""
-        found = np.full(len(self), np.nan)
-        for row, cell in enumerate(self.columns[name]):
-            if empty and _is_empty(cell):
-                continue
-            found[row] = finite(cell)
-            if math.isnan(found[row]):
-                raise not_a_number(cell, self.where(row), name)
-        return found
+        found = cells.numbers_of(self.data.column(column))
+        wrong = _either(found.bad, None if empty else found.empty)
+        if wrong is not None:
+            raise self.not_a_number(int(wrong.argmax()), column)
+        return found.values
 
-    def codes(self, name: str, known: dict[str, int] | None = None) -> tuple[Ints, dict[str, int]]:
-        """A column of names as integers, and the integer of each name, in order of appearance.
+    def codes(self, column: str, known: Sequence[str] | None = None) -> tuple[Ints, list[str]]:
+        """A column of ids as positions in a list of ids, in order of appearance, and that list.
 
-        With `known`, the integers are those of that dictionary, and another name is an error.
+        With `known`, the list is that one, and another id is an error.
         """
-        found, positions = np.empty(len(self), dtype=np.int64), {} if known is None else known
-        for row, cell in enumerate(self.columns[name]):
-            if _is_empty(cell):
-                raise ValueError(f"{self.where(row)}: {name} is empty.")
-            if known is not None and str(cell) not in known:
-                raise ValueError(f"{self.where(row)}: {name} {str(cell)!r} is not known.")
-            found[row] = positions.setdefault(str(cell), len(positions))
-        return found, positions
+        try:
+            codes, names = cells.ids_of(self.data.column(column))
+        except TypeError as error:
+            raise ValueError(f"{self.name}, column {self.title(column)}: an id must be text or a number, but {error}.") from None
+        if len(codes) and codes.min() < 0:
+            raise ValueError(f"{self.where(int(codes.argmin()))}: {self.title(column)} is empty.")
+        if known is None:
+            return codes, names
+        position = {name: place for place, name in enumerate(known)}
+        places = np.array([position.get(name, -1) for name in names], dtype=np.int64)
+        if (places < 0).any():
+            row = int((places[codes] < 0).argmax())
+            raise ValueError(f"{self.where(row)}: {self.title(column)} {names[codes[row]]!r} is not known.")
+        return places[codes], list(known)
+
+    def texts(self, column: str) -> list[str | None]:
+        """The cells of a column as text; None where one is empty."""
+        try:
+            found: list[str | None] = cells.as_text(self.data.column(column)).to_pylist()
+        except TypeError as error:
+            raise ValueError(f"{self.name}, column {self.title(column)}: text is needed, but {error}.") from None
+        return [cell or None for cell in found]
+
+    def is_integer(self, column: str) -> bool:
+        """Whether the ids of a column are integers, or floats that are all whole, in a frame or in
+        Parquet; in a text file they are text.
+        """
+        return self.text is None and cells.whole_numbers(self.data.column(column))
+
+    def order(self) -> Ints:
+        """The positions of the rows in order of time; without a column `time`, as they are."""
+        if not self.has("time"):
+            return np.arange(len(self), dtype=np.int64)
+        order = cells.order_of(self.data.column("time"))
+        if order is None:
+            raise self._no_time()
+        return order
 
     def features(self) -> Floats:
         """(rows, dim) the columns x0, x1, …"""
-        names = feature_columns(list(self.columns))
+        names = feature_columns(self.head)
         self.check_columns(*names)
-        return np.column_stack([self.numbers(name) for name in names])
+        found = np.empty((len(self), len(names)))
+        for place, name in enumerate(names):
+            found[:, place] = self.numbers(name)
+        return found
 
+    def without(self, bad: Flags) -> Table:
+        """The table without some rows, which count as skipped."""
+        kept = np.flatnonzero(~bad)
+        rows = kept if self.rows is None else self.rows[kept]
+        return replace(self, data=self.data.take(kept), rows=rows, skipped=self.skipped + len(bad) - len(kept))
 
-@contextmanager
-def read_rows(path: AnyPath) -> Iterator[Rows]:
-    """The rows of a file as text; whatever is wrong with the file becomes a ValueError."""
-    path = Path(path)
-    if is_parquet(path):
-        yield _parquet_rows(path)
-        return
-    if not path.name.endswith((".csv", ".csv.gz")):
-        raise ValueError(f"{path} must be {FORMATS} file.")
-    unpacked: Any = gzip.open if path.suffix == ".gz" else open
-    with unpacked(path, "rt", encoding="utf-8-sig", newline="") as text:
-        reader = csv.reader(text, strict=True)
+    def not_a_number(self, row: int, column: str) -> ValueError:
+        """The error for a cell that should be a finite number."""
+        cell = self.data.column(column)[row].as_py()
+        where = f"{self.where(row)}, column {self.title(column)}"
+        if cell is None or cell == "":
+            return ValueError(f"{where}: a number is needed, but it is empty.")
         try:
-            head = [name.strip() for name in next(reader, [])]
-            yield Rows(path, "line", head, _csv_rows(path, reader, len(head)))
-        except UnicodeDecodeError:
-            raise ValueError(f"{path}, near line {reader.line_num + 1}: it is not UTF-8 text.") from None
-        except csv.Error as error:
-            raise ValueError(f"{path}, line {reader.line_num}: it is not valid CSV ({error}).") from None
-        except (EOFError, gzip.BadGzipFile, zlib.error):
-            raise ValueError(f"{path} is damaged: it is not a whole gzip file.") from None
+            value = float(cell)
+        except (TypeError, ValueError):
+            return ValueError(f"{where}: a number is needed, but it is {cell!r}.")
+        return ValueError(f"{where}: it must be finite, but it is {value:g}.")
+
+    def _no_time(self) -> ValueError:
+        """The error for the first cell that is no time; a time of another kind than the first is
+        none.
+        """
+        column = self.data.column("time")
+        row = next((row for row in range(1, len(self)) if cells.order_of(column.take([0, row])) is None), 0)
+        cell = column[row].as_py()
+        shown = "empty" if cell is None else repr(cell)
+        rule = "a number or an ISO date such as 2026-11-16 or 2026-11-16T12:30:00Z is needed, as in all other rows"
+        return ValueError(f"{self.where(row)}, column {self.title('time')}: {rule}, but it is {shown}.")
 
 
-def _csv_rows(path: Path, reader: Any, width: int) -> Iterator[tuple[int, list[str]]]:
-    for row in reader:
-        if len(row) != width:
-            if not row:
-                continue  # an empty line, as at the end of many files
-            raise ValueError(f"{path}, line {reader.line_num}: it has {len(row)} columns, but the header has {width}.")
-        yield reader.line_num, row
+class _Loaded(NamedTuple):
+    """What came out of a source, before roles are given."""
+
+    head: list[str]
+    has_header: bool
+    load: Callable[[Sequence[int]], Table]  # the columns at these positions
+    name: str
+    text: csv_files.TextShape | None
 
 
-def _parquet_rows(path: Path) -> Rows:
-    table = read_parquet(path)
-    columns = [["" if cell is None else str(cell) for cell in column.to_pylist()] for column in table.columns]
-    return Rows(path, "row", list(table.column_names), enumerate(map(list, zip(*columns, strict=True)), 1))
+def read_table(
+    source: Source,
+    roles: Roles | None = None,
+    *,
+    columns: Mapping[str, str] | None = None,
+    skip_bad: bool = False,
+    name: str | None = None,
+    progress: Callable[[float], None] | None = None,
+    say: Callable[[str], None] | None = None,
+    only: Callable[[str], bool] | None = None,
+) -> Table:
+    """The table in a file or a frame, or a ValueError that names the place.
+
+    Parameters
+    ----------
+    source : path, frame, mapping of names to columns, or Table
+        A text file (.csv, .tsv, .txt, .dat, .data, each also with .gz), a .parquet file or a folder
+        of such; or a pandas, Polars or PyArrow frame.
+    roles : Roles, optional
+        What to look for: `EVENTS`, `EDGES`, `ITEMS` or `USERS` of `storage.columns`.
+    columns : mapping of roles to names, optional
+        Which column plays which role, where the name does not say it.
+    skip_bad : bool
+        Leave out rows that cannot be read, and count them.
+    name : str, optional
+        What errors call a frame.
+    progress : function of a share from 0 to 1, optional
+    say : function of a sentence, optional
+        Hears what was guessed and what was skipped.
+    only : function of a name, optional
+        Which columns to read besides those with a role; all by default.
+
+    Examples
+    --------
+    >>> from graphbandit.storage.columns import EVENTS
+    >>> table = read_table({"uid": [7, 7], "sku": ["tea", "cola"], "rating": [5, 1]}, EVENTS)
+    >>> table.head, table.codes("user")[1], table.numbers("reward").tolist()
+    (['user', 'item', 'reward'], ['7'], [5.0, 1.0])
+    >>> table.said
+    ('the table: by the names of the columns, uid is user, sku is item, rating is reward.',)
+    """
+    found = _opened(source, name or "the table", skip_bad, progress)
+    header = _header(found.name, found.text if found.has_header else None)
+    _check_two_columns(header, found.head)
+    role_at = find_roles(header, found.head, roles, columns, found.has_header)
+    of_place = {place: role for role, place in role_at.positions.items()}
+    kept = [place for place, title in enumerate(found.head) if place in of_place or only is None or only(title)]
+    table = found.load(kept)
+    titles = {role: found.head[place] for role, place in role_at.positions.items()}
+    if isinstance(source, Table):
+        titles = {role: source.title(title) for role, title in titles.items()}
+    names = [of_place.get(place) or _free_name(found.head[place], role_at.positions) for place in kept]
+    heard, skipped = (len(source.said), source.skipped) if isinstance(source, Table) else (0, 0)
+    said = (*table.said, *(f"{found.name}: {sentence}." for sentence in role_at.said))
+    table = replace(table, data=table.data.rename_columns(names), titles=titles, said=said)
+    if skip_bad:
+        table = _without_bad(table, roles, table.skipped - skipped)
+    if progress is not None:
+        progress(1.0)
+    for sentence in table.said[heard:]:
+        if say is not None:
+            say(sentence)
+    return table
 
 
-def read_table(path: AnyPath) -> Table:
-    """The columns of a file, or a ValueError; no two of them may have the same name."""
-    path = Path(path)
-    if is_parquet(path):
-        found = read_parquet(path)
-        check_two_columns(path, found.column_names)
-        columns = {name: found.column(name).to_pylist() for name in found.column_names}
-        return Table(path, "row", columns, range(1, found.num_rows + 1))
-    cells, lines = [], []
-    with read_rows(path) as rows:
-        for line, row in rows.cells:
-            cells.append(row)
-            lines.append(line)
-    check_two_columns(path, rows.head)
-    by_column = zip(*cells, strict=True) if cells else ([] for _ in rows.head)
-    return Table(path, rows.row_word, {name: list(column) for name, column in zip(rows.head, by_column, strict=True)}, lines)
+def head_of(source: Source) -> list[str]:
+    """The names of the columns of a table, without reading it."""
+    return _opened(source, "the table", False, None).head
 
 
-def is_parquet(path: AnyPath) -> bool:
-    """Whether the name of a file says that it is Parquet."""
-    return Path(path).suffix == ".parquet"
+def _opened(source: Source, name: str, skip_bad: bool, progress: Callable[[float], None] | None) -> _Loaded:
+    if isinstance(source, Table):
+        table = source
+        return _Loaded(table.head, True, lambda kept: replace(table, data=table.data.select(list(kept))), table.name, table.text)
+    if not isinstance(source, str | os.PathLike):
+        data = frames.as_arrow(source, name)
+        return _Loaded([str(c) for c in data.column_names], True, lambda kept: Table(name, data.select(list(kept))), name, None)
+    path = Path(source)
+    if parquet_files.is_parquet(path):
+        head = parquet_files.parquet_head(path)
+
+        def load(kept: Sequence[int]) -> Table:
+            wanted = {head[place] for place in kept}
+            data = parquet_files.read_parquet(path, None if len(kept) == len(head) else wanted.__contains__, progress)
+            return Table(str(path), data.select([head[place] for place in kept]))
+
+        return _Loaded(head, True, load, str(path), None)
+    if not csv_files.is_text(path):
+        raise ValueError(f"{path} must be {FORMATS}.")
+    shape = csv_files.shape_of(path)
+
+    def parse(kept: Sequence[int]) -> Table:
+        data, skipped, guessed = csv_files.load(shape, kept, skip_bad, progress)
+        said = tuple(f"{path}: {sentence}." for sentence in (*shape.said, *guessed))
+        return Table(str(path), data, said, skipped, text=shape)
+
+    named = [title or str(place + 1) for place, title in enumerate(shape.head)]
+    return _Loaded(named, shape.has_header, parse, str(path), shape)
 
 
-def read_parquet(path: AnyPath) -> Any:
-    """A Parquet file, or a folder of them, as a PyArrow table."""
-    parquet = _pyarrow_parquet(path)
-    try:
-        if Path(path).is_dir():
-            return parquet.read_table(path)
-        with parquet.ParquetFile(path) as file:  # unlike `read_table`, it can read two columns of one name
-            return file.read()
-    except OSError:
-        raise
-    except Exception as error:  # PyArrow raises a dozen kinds on damaged files
-        raise ValueError(f"{path} cannot be read as Parquet: {error}") from None
+def _without_bad(table: Table, roles: Roles | None, narrow: int) -> Table:
+    """The table without rows whose ids are empty or whose numbers are none; `narrow` rows with a
+    wrong number of cells are gone already.
+    """
+    bad = np.zeros(len(table), dtype=bool)
+    reasons: list[tuple[int, str, bool]] = []
+    for column in table.head:
+        is_id = roles is not None and column in ID_ROLES
+        if not is_id and not is_feature(column) and column not in NUMBER_ROLES:
+            continue
+        if is_id:
+            wrong: Flags | None = cells.empty_cells(table.data.column(column))
+        else:
+            found = cells.numbers_of(table.data.column(column))
+            may_be_empty = roles is not None and column in roles.may_be_empty
+            wrong = _either(found.bad, None if may_be_empty else found.empty)
+        if wrong is not None and wrong.any():
+            reasons.append((int(wrong.argmax()), column, is_id))
+            bad |= wrong
+    if not reasons and not narrow:
+        return table
+    clean = table.without(bad) if reasons else table
+    why = [f"{narrow:,} with a wrong number of cells"] if narrow else []
+    if reasons:
+        row, column, is_id = min(reasons)
+        empty = f"{table.where(row)}: {table.title(column)} is empty."
+        error = empty if is_id else str(table.not_a_number(row, column))
+        why.append(f"the first {'of the others ' * bool(narrow)}is {error.removeprefix(table.name + ', ').removesuffix('.')}")
+    return replace(clean, said=(*clean.said, skipped_rows(table.name, clean.skipped, "; ".join(why))))
 
 
-def _pyarrow_parquet(path: AnyPath) -> Any:
-    try:
-        from pyarrow import parquet
-    except ImportError:
-        raise ValueError(f"{path} is a Parquet file, which needs pyarrow: pip install 'graphbandit[parquet]'.") from None
-    return parquet
+def skipped_rows(name: str, count: int, why: str) -> str:
+    """The sentence about rows that were left out.
+
+    >>> skipped_rows("log.csv", 2, "the first is line 7: user is empty")
+    'log.csv: 2 bad rows were skipped (the first is line 7: user is empty).'
+    """
+    return f"{name}: {count:,} bad row{'s were' if count > 1 else ' was'} skipped ({why})."
+
+
+def _first_rows(codes: Ints, count: int) -> Ints:
+    """(count,) the first row of each code."""
+    first = np.full(count, -1, dtype=np.int64)
+    first[codes[::-1]] = np.arange(len(codes), dtype=np.int64)[::-1]
+    return first
+
+
+def _either(one: Flags | None, other: Flags | None) -> Flags | None:
+    return other if one is None else one if other is None else one | other
+
+
+def _free_name(name: str, roles: Mapping[str, int]) -> str:
+    """The name of a column that plays no role, and so must not have the name of one."""
+    return f"{name} (no role)" if name in roles else name
+
+
+def _check_two_columns(header: str, head: Sequence[str]) -> None:
+    if len(set(head)) < len(head):
+        name = next(name for name in head if head.count(name) > 1)
+        raise ValueError(f"{header}: there are two columns {name}.")
+
+
+def _header(name: str, text: csv_files.TextShape | None) -> str:
+    return name if text is None or not text.has_header else f"{name}, line {max(1, text.header_lines)}"
 
 
 def write_table(path: AnyPath, columns: Mapping[str, Sequence[Any]]) -> None:
@@ -192,66 +393,17 @@ def write_table(path: AnyPath, columns: Mapping[str, Sequence[Any]]) -> None:
     empty cell.
     """
     path = Path(path)
-    if is_parquet(path):
-        parquet = _pyarrow_parquet(path)
+    if path.suffix == ".parquet":
         import pyarrow
+        from pyarrow import parquet
 
         with atomic_file(path) as file:
             parquet.write_table(pyarrow.table(dict(columns)), file)
         return
     if not path.name.endswith((".csv", ".csv.gz")):
-        raise ValueError(f"{path} must be {FORMATS} file.")
+        raise ValueError(f"{path} must be {WRITTEN} file.")
     text = io.StringIO(newline="")
     csv.writer(text).writerows([columns.keys(), *zip(*columns.values(), strict=True)])
     content = text.getvalue().encode()
     with atomic_file(path) as file:
         file.write(gzip.compress(content) if path.suffix == ".gz" else content)
-
-
-def feature_columns(head: Sequence[str]) -> list[str]:
-    """The names x0, x1, … of the features, as many as `head` has; x0 if there is none, so that a
-    check names it.
-
-    >>> feature_columns(["user", "x1", "x0", "xylophone"])
-    ['x0', 'x1']
-    """
-    dim = sum(name[:1] == "x" and name[1:].isdecimal() for name in head)
-    return [f"x{k}" for k in range(max(1, dim))]
-
-
-def check_columns(path: Path, head: Sequence[str], names: Sequence[str]) -> None:
-    """Raise a ValueError that names the first column that is missing."""
-    for name in names:
-        if name not in head:
-            there = ", ".join(head[:20]) or "none"
-            raise ValueError(f"{_header(path)}: the column {name} is missing; there are {there}.")
-
-
-def check_two_columns(path: Path, head: Sequence[str]) -> None:
-    """Raise a ValueError if two columns have the same name."""
-    for name in head:
-        if head.count(name) > 1:
-            raise ValueError(f"{_header(path)}: there are two columns {name}.")
-
-
-def _header(path: Path) -> str:
-    return str(path) if is_parquet(path) else f"{path}, line 1"
-
-
-def finite(cell: Any) -> float:
-    """A cell as a number; NaN if it is not a finite one."""
-    try:
-        value = float(cell)
-    except (TypeError, ValueError):
-        return math.nan
-    return value if math.isfinite(value) else math.nan
-
-
-def not_a_number(cell: Any, where: str, column: str) -> ValueError:
-    """The error for a cell that should be a number."""
-    shown = "empty" if _is_empty(cell) else repr(cell)
-    return ValueError(f"{where}, column {column}: a number is needed, but it is {shown}.")
-
-
-def _is_empty(cell: Any) -> bool:
-    return cell is None or (isinstance(cell, str) and not cell)

@@ -1,0 +1,294 @@
+"""Which column plays which role: the names that people use for users, items, rewards and edges.
+
+Names are compared without case, spaces, hyphens and underscores, so that `User ID`, `user_id` and
+`userId` are one name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "user": (
+        ("user",),
+        ("userid", "uid"),
+        ("memberid", "customerid", "visitorid", "accountid", "personid", "readerid", "listenerid", "playerid", "clientid"),
+        ("username", "member", "customer", "visitor", "account", "person", "reader", "listener", "player", "client"),
+    ),
+    "item": (
+        ("item", "arm"),
+        ("itemid", "armid", "iid"),
+        ("sku", "productid", "movieid", "filmid", "artistid", "articleid", "bookmarkid", "songid", "trackid", "bookid")
+        + ("videoid", "adid", "offerid", "businessid", "newsid", "contentid", "documentid", "actionid", "parentasin", "asin"),
+        ("product", "movie", "film", "artist", "article", "bookmark", "song", "track", "book", "video", "ad", "offer")
+        + ("business", "news", "content", "document", "action"),
+    ),
+    "reward": (
+        ("reward",),
+        ("rating", "click", "clicked", "stars"),
+        ("score", "label", "value", "y"),
+        ("plays", "playcount", "listens", "purchases", "views"),
+        ("count", "weight"),
+    ),
+    "time": (
+        ("time",),
+        ("timestamp",),
+        ("datetime", "eventtime", "ts", "unixtime"),
+        ("date", "createdat", "created"),
+    ),
+    "propensity": (("propensity",), ("pscore", "propensityscore"), ("prob", "probability")),
+    "candidates": (("candidates",),),
+    "weight": (("weight",), ("strength", "similarity"), ("value", "count", "score")),
+}
+"""For each role the names that people use, the surest first; the first group with a match decides."""
+
+PAIRS = (
+    ("user", "friend"),
+    ("userid", "friendid"),
+    ("source", "target"),
+    ("sourceid", "targetid"),
+    ("src", "dst"),
+    ("from", "to"),
+    ("fromid", "toid"),
+    ("a", "b"),
+    ("u", "v"),
+    ("i", "j"),
+    ("user1", "user2"),
+    ("userid1", "userid2"),
+    ("usera", "userb"),
+    ("node1", "node2"),
+    ("id1", "id2"),
+    ("follower", "followee"),
+    ("followerid", "followeeid"),
+    ("truster", "trustee"),
+    ("user", "contact"),
+    ("userid", "contactid"),
+    ("user", "neighbour"),
+    ("user", "neighbor"),
+)
+"""The names that people give to the two ends of an edge."""
+
+ID_ROLES = ("user", "friend", "item")
+NUMBER_ROLES = ("reward", "propensity", "weight")
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What the columns of one kind of table stand for.
+
+    Parameters
+    ----------
+    what : str
+        What a row is, in the plural, for sentences.
+    needed, optional : tuples of roles
+        An optional column may be missing.
+    may_be_empty : tuple of roles
+        Numbers of which a cell may be empty.
+    by_position : tuple of roles
+        The order of the columns in a file without a header.
+    """
+
+    what: str
+    needed: tuple[str, ...]
+    optional: tuple[str, ...] = ()
+    may_be_empty: tuple[str, ...] = ()
+    by_position: tuple[str, ...] = ()
+
+    def without(self, *roles: str) -> Roles:
+        """The same roles without some.
+
+        >>> EVENTS.without("item").needed
+        ('user', 'reward')
+        """
+        kept = ([role for role in part if role not in roles] for part in (self.needed, self.optional, self.by_position))
+        needed, optional, by_position = map(tuple, kept)
+        return replace(self, needed=needed, optional=optional, by_position=by_position)
+
+    def allow_missing(self, *roles: str) -> Roles:
+        """The same roles, of which some columns may be missing.
+
+        >>> EVENTS.allow_missing("reward").needed
+        ('user', 'item')
+        """
+        needed = tuple(role for role in self.needed if role not in roles)
+        return replace(self, needed=needed, optional=(*roles, *self.optional))
+
+    def allow_empty(self, *roles: str) -> Roles:
+        """The same roles, of which some cells may be empty."""
+        return replace(self, may_be_empty=(*self.may_be_empty, *roles))
+
+
+EVENTS = Roles(
+    "events",
+    ("user", "item", "reward"),
+    ("time", "propensity", "candidates"),
+    may_be_empty=("propensity",),
+    by_position=("user", "item", "reward", "time"),
+)
+"""Who was shown or chose what, and what it earned."""
+EDGES = Roles("edges", ("user", "friend"), ("weight",), by_position=("user", "friend", "weight"))
+"""Who is joined to whom."""
+ITEMS = Roles("items", ("item",), by_position=("item",))
+"""What can be shown."""
+USERS = Roles("users", ("user",), by_position=("user",))
+"""Who there is."""
+
+
+class Found(NamedTuple):
+    """Where the roles are."""
+
+    positions: dict[str, int]  # of the column of each role
+    said: tuple[str, ...]  # what was guessed
+
+
+def plain_name(name: str) -> str:
+    """A name as names are compared.
+
+    >>> plain_name(" User-ID ")
+    'userid'
+    """
+    return re.sub(r"[\s_\-]+", "", name).casefold()
+
+
+def feature_columns(head: Sequence[str]) -> list[str]:
+    """The names x0, x1, … of the features, as many as `head` has; x0 if there is none, so that a
+    check names it.
+
+    >>> feature_columns(["user", "x1", "x0", "xylophone"])
+    ['x0', 'x1']
+    """
+    dim = sum(is_feature(name) for name in head)
+    return [f"x{k}" for k in range(max(1, dim))]
+
+
+def is_feature(name: str) -> bool:
+    """Whether a column is a feature: x0, x1, …"""
+    return name[:1] == "x" and name[1:].isdecimal()
+
+
+def parse_columns(text: str | None) -> dict[str, str]:
+    """The roles and columns of an option.
+
+    >>> parse_columns("user=uid,item=sku")
+    {'user': 'uid', 'item': 'sku'}
+    """
+    found: dict[str, str] = {}
+    for word in (text or "").split(","):
+        if not word.strip():
+            continue
+        role, equals, column = (part.strip() for part in word.partition("="))
+        role = "item" if role == "arm" else role
+        if not equals or not column or role not in ("friend", *NAMES):
+            roles = ", ".join(("user", "friend", *(role for role in NAMES if role != "user")))
+            raise ValueError(f"columns {word.strip()!r} must be ROLE=COLUMN, as in user=uid,item=sku; roles are {roles}.")
+        found[role] = column
+    return found
+
+
+def find_roles(
+    header: str, head: Sequence[str], roles: Roles | None, columns: Mapping[str, str] | None, has_header: bool = True
+) -> Found:
+    """Where each role is, or a ValueError that lists the choices.
+
+    Parameters
+    ----------
+    header : str
+        The place of the names, for errors.
+    head : names
+        Those of the columns; they are distinct.
+    roles : Roles, optional
+        Without them, only what `columns` says counts.
+    columns : mapping of roles to names, optional
+        What the caller says; the rest is found by the names that people use.
+    has_header : bool
+        Without a header, roles go by position.
+
+    Examples
+    --------
+    >>> find_roles("log.csv", ["when", "User ID", "sku", "click"], EVENTS, {"time": "when"}).positions
+    {'time': 0, 'user': 1, 'item': 2, 'reward': 3}
+    """
+    positions: dict[str, int] = {}
+    for role, column in (columns or {}).items():
+        role = "item" if role == "arm" else role
+        if roles is not None and role not in (*roles.needed, *roles.optional):
+            there = ", ".join((*roles.needed, *roles.optional))
+            raise ValueError(f"columns names the role {role!r}, which {roles.what} do not have; there are {there}.")
+        if column not in head:
+            raise ValueError(f"{header}: the column {column}, which columns names, is missing; {_there(head)}.")
+        positions[role] = list(head).index(column)
+    if roles is None:
+        return Found(positions, ())
+    if not has_header:
+        _by_position(head, roles, positions)
+    elif "friend" in roles.needed:
+        _find_pair(header, head, positions)
+    plain = [plain_name(name) for name in head]
+    for role in (*roles.needed, *roles.optional):
+        if role not in positions and has_header and role in NAMES:
+            _find(header, head, plain, role, positions)
+        if role not in positions and role in roles.needed:
+            shown = "item (or arm)" if role == "item" else role
+            how = f'say which one it is: --columns {role}=NAME, or columns={{"{role}": NAME}}'
+            raise ValueError(f"{header}: the column {shown} is missing; {_there(head)}." + (f" If it is there, {how}." * bool(head)))
+    return Found(positions, _said(head, positions, columns or {}, has_header))
+
+
+def _by_position(head: Sequence[str], roles: Roles, positions: dict[str, int]) -> None:
+    free = [place for place in range(len(head)) if place not in positions.values()]
+    for role, place in zip([role for role in roles.by_position if role not in positions], free, strict=False):
+        positions[role] = place
+
+
+def _find(header: str, head: Sequence[str], plain: Sequence[str], role: str, positions: dict[str, int]) -> None:
+    last = (("id",),) if role in ("user", "item") and len(positions) == 0 else ()  # the id of a table of users or items
+    for group in (*NAMES[role], *last):
+        matches = [place for place, name in enumerate(plain) if name in group and place not in positions.values()]
+        exact = [place for place in matches if head[place] in group]
+        if len(matches) > 1 and len(exact) != 1:
+            raise _ambiguous(header, role, [head[place] for place in matches])
+        if matches:
+            positions[role] = (exact or matches)[0]
+            return
+
+
+def _find_pair(header: str, head: Sequence[str], positions: dict[str, int]) -> None:
+    if {"user", "friend"} <= positions.keys():
+        return
+    plain = [plain_name(name) for name in head]
+    taken = dict(positions)
+    found = []
+    for names in PAIRS:
+        pair = [taken.get(role, plain.index(name) if name in plain else -1) for role, name in zip(("user", "friend"), names, strict=True)]
+        if min(pair) >= 0 and pair[0] != pair[1] and pair not in found:
+            found.append(pair)
+            if names == PAIRS[0]:
+                break  # these are the names of the roles themselves
+    if len(found) > 1:
+        raise _ambiguous(header, "user and friend", [" and ".join(head[place] for place in pair) for pair in found])
+    if found:
+        positions["user"], positions["friend"] = found[0]
+
+
+def _ambiguous(header: str, role: str, choices: Sequence[str]) -> ValueError:
+    first = role.split()[0]
+    return ValueError(
+        f"{header}: several columns could be {role}: {', '.join(choices)}; "
+        f'say which one it is: --columns {first}=NAME, or columns={{"{first}": NAME}}.'
+    )
+
+
+def _said(head: Sequence[str], positions: Mapping[str, int], columns: Mapping[str, str], has_header: bool) -> tuple[str, ...]:
+    guessed = [(role, head[place]) for role, place in positions.items() if role not in columns]
+    if not has_header:
+        named = ", ".join(f"{column} is {role}" for role, column in guessed)
+        return (f"the first row is all numbers, so there is no header; by position, column {named}",) if guessed else ()
+    named = ", ".join(f"{column} is {role}" for role, column in guessed if column not in (role, "arm"))
+    return (f"by the names of the columns, {named}",) if named else ()
+
+
+def _there(head: Sequence[str]) -> str:
+    return f"there are {', '.join(head[:20]) or 'none'}"
