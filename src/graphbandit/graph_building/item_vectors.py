@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..compute.arrays import Floats, Ints
+from ..compute.arrays import Flags, Floats, Ints
 
 FACTORS = 6
 """Number of latent features of an item, or of features from a table after reduction."""
@@ -22,20 +22,18 @@ class Rows(NamedTuple):
     user: Ints
     item: Ints
     reward: Floats  # standardised
-    positive: Floats  # 1 where the item was taken, 0 where it was drawn among the unseen
+    taken: Flags  # whether the user took the item; otherwise it was drawn among those that were not
     n_users: int
     n_items: int
 
 
 def consumption(rows: Rows) -> sparse.csr_array:
-    """(n_users, n_items) 1 / log popularity where a user took an item, every row of norm 1.
+    """(n_users, n_items) log(1 + n / popularity) where a user took an item, every row of norm 1.
 
     The logarithm damps popular items: that two users took the same rare one says more.
     """
-    taken = rows.positive > 0
-    matrix = sparse.csr_array(
-        (np.ones(int(taken.sum())), (rows.user[taken], rows.item[taken])), shape=(rows.n_users, rows.n_items)
-    )
+    pairs = rows.user[rows.taken], rows.item[rows.taken]
+    matrix = sparse.csr_array((np.ones(len(pairs[0])), pairs), shape=(rows.n_users, rows.n_items))
     matrix.sum_duplicates()
     matrix.data[:] = 1.0
     popularity = np.bincount(matrix.indices, minlength=rows.n_items)
@@ -59,26 +57,18 @@ def truncated_svd(matrix: sparse.csr_array, rank: int, seed: int) -> tuple[Float
 def item_features(rows: Rows, table: Floats | None, seed: int) -> Floats:
     """(n_items, dim) an intercept, what everybody thinks of the item, and its own features or latent ones.
 
-    Latent features are those of the matrix of rewards less the means of item and user; of what was taken, if all that
-    was taken has the same reward. An item without events has zeros there.
+    Latent features are those of the decomposition of who took what. An item without events has
+    zeros there.
     """
     count = np.bincount(rows.item, minlength=rows.n_items)
     quality = np.bincount(rows.item, rows.reward, rows.n_items) / (count + PSEUDO_EVENTS)
     if table is None:
-        own = _latent(rows, quality, seed)
+        _, s, v = truncated_svd(consumption(rows), FACTORS, seed)
+        own = v * s
     else:
         own = _reduced(table)
     size = np.sqrt((own[rows.item] ** 2).sum(axis=1).mean()) or 1.0
     return np.column_stack([np.ones(rows.n_items), quality, own / size])
-
-
-def _latent(rows: Rows, quality: Floats, seed: int) -> Floats:
-    left = rows.reward - quality[rows.item]
-    count = np.bincount(rows.user, minlength=rows.n_users)
-    level = np.bincount(rows.user, left, rows.n_users) / (count + PSEUDO_EVENTS)
-    matrix = sparse.csr_array((left - level[rows.user], (rows.user, rows.item)), shape=(rows.n_users, rows.n_items))
-    _, s, v = truncated_svd(matrix, FACTORS, seed)
-    return v * s
 
 
 def _reduced(table: Floats) -> Floats:
