@@ -16,6 +16,7 @@ from ..storage.tables import Source
 from ..validate import check, count
 from .built_graph import BuiltGraph
 from .candidate_graphs import alike_attributes, alike_behaviour, alike_tastes, blend, co_consumption
+from .common_taste import CommonTaste, common_taste
 from .event_split import Split, split_events
 from .event_tables import Inputs, read_inputs
 from .item_vectors import Rows, item_features
@@ -31,7 +32,7 @@ class Material(NamedTuple):
     """What candidates are made from: some users, renumbered, and events that may be used."""
 
     rows: Rows
-    features: Floats  # (n_items, dim)
+    taste: CommonTaste
     attributes: Floats | None
     given: sparse.csr_array | None
     neighbours: int
@@ -61,9 +62,10 @@ def build_graph(
     n_users = len(inputs.user_ids)
     earlier = _rows(split, inputs, np.arange(split.n_earlier))
     users = sample_users(earlier.user, n_users, len(split.user), inputs.given, seed)
-    features = item_features(earlier, inputs.items, seed)
-    trial = _trial(split, users, n_users, features, seed)
-    material = _material(_of_users(earlier, users, n_users), features, inputs, users, neighbours, seed)
+    judged = _of_users(earlier, users, n_users)
+    taste = common_taste(judged, item_features(earlier, inputs.items, seed))
+    trial = _trial(split, users, n_users, taste, seed)
+    material = _material(judged, taste, inputs, users, neighbours, seed)
     graphs = {name: recipe(name, material) for name in names_of(inputs)}
     graphs = {name: adjacency for name, adjacency in graphs.items() if adjacency.nnz}
     candidates = _judge(trial, graphs, show)
@@ -72,13 +74,14 @@ def build_graph(
     final = sparse.csr_array((n_users, n_users))
     if chosen is not None:
         everything = _rows(split, inputs, np.arange(len(split.user)))
-        whole = _material(everything, item_features(everything, inputs.items, seed), inputs, None, neighbours, seed)
+        taste = common_taste(everything, item_features(everything, inputs.items, seed))
+        whole = _material(everything, taste, inputs, None, neighbours, seed)
         final = recipe(chosen, whole)
     ranked = sorted(candidates.values(), key=lambda candidate: (not candidate.chosen, -candidate.difference))
-    judged = tuple(inputs.user_ids[row] for row in users.tolist())
+    ids = tuple(inputs.user_ids[row] for row in users.tolist())
     show(1.0, "done")
     said = (*inputs.said, *split.said, *_said(split, users, n_users))
-    return BuiltGraph(UserGraph(final, inputs.user_ids), tuple(ranked), judged, said)
+    return BuiltGraph(UserGraph(final, inputs.user_ids), tuple(ranked), ids, said)
 
 
 def names_of(inputs: Inputs) -> list[str]:
@@ -97,7 +100,7 @@ def recipe(name: str, material: Material) -> sparse.csr_array:
     if name == "attributes" and material.attributes is not None:
         return alike_attributes(material.attributes, material.neighbours, material.seed)
     if name == "tastes":
-        return alike_tastes(material.rows, material.features, material.neighbours, material.seed)
+        return alike_tastes(material.rows, material.taste, material.neighbours, material.seed)
     make = {"co-consumption": co_consumption, "behaviour": alike_behaviour}[name]
     return make(material.rows, material.neighbours, material.seed)
 
@@ -146,20 +149,22 @@ def _places(users: Ints, n_users: int) -> Ints:
     return place
 
 
-def _trial(split: Split, users: Ints, n_users: int, features: Floats, seed: int) -> Trial:
+def _trial(split: Split, users: Ints, n_users: int, taste: CommonTaste, seed: int) -> Trial:
     place = _places(users, n_users)
     kept = place[split.user] >= 0
-    log = RewardLog(place[split.user[kept]], features[split.item[kept]], split.reward[kept])
+    item = split.item[kept]
+    left = (split.reward[kept] - taste.level[item]) / taste.scale
+    log = RewardLog(place[split.user[kept]], taste.features[item], left)
     return Trial(log, int(kept[: split.n_earlier].sum()), seed)
 
 
-def _material(rows: Rows, features: Floats, inputs: Inputs, users: Ints | None, neighbours: int, seed: int) -> Material:
+def _material(rows: Rows, taste: CommonTaste, inputs: Inputs, users: Ints | None, neighbours: int, seed: int) -> Material:
     """What the candidates of these users are made from; None means all users."""
     attributes, given = inputs.attributes, inputs.given
     if users is not None:
         attributes = None if attributes is None else attributes[users]
         given = None if given is None else sparse.csr_array(given[users][:, users])
-    return Material(rows, features, attributes, given, neighbours, seed)
+    return Material(rows, taste, attributes, given, neighbours, seed)
 
 
 def _said(split: Split, users: Ints, n_users: int) -> list[str]:

@@ -7,12 +7,11 @@ from scipy import sparse
 
 from ..compute.arrays import Floats, Ints
 from ..graphs.neighbour_search import nearest_users
+from .common_taste import CommonTaste, moments
 from .item_vectors import Rows, consumption, truncated_svd
 
 USER_FACTORS = 16
 """Number of latent features of a user."""
-SHRINKAGE = 10.0
-"""Events of the common taste that are added to those of a user."""
 MOST_PAIRS = 3e8
 """Of users who took the same item; items of many users are thinned until there are fewer."""
 BLOCK_PAIRS = 2e7
@@ -66,22 +65,15 @@ def alike_behaviour(rows: Rows, k: int, seed: int) -> sparse.csr_array:
     return _nearest(vectors[active] / norm[active, None], active, rows.n_users, k, seed)
 
 
-def alike_tastes(rows: Rows, features: Floats, k: int, seed: int) -> sparse.csr_array:
+def alike_tastes(rows: Rows, taste: CommonTaste, k: int, seed: int) -> sparse.csr_array:
     """Join every user with the k nearest learned tastes: a ridge estimate each, shrunk to the common one.
 
     Two tastes are as far apart as what they expect of the items, on average over the events.
     """
-    x, dim = features[rows.item], features.shape[1]
-    gram = np.empty((rows.n_users, dim, dim))
-    for i in range(dim):
-        for j in range(i + 1):
-            gram[:, i, j] = gram[:, j, i] = np.bincount(rows.user, x[:, i] * x[:, j], rows.n_users)
-    total = gram.sum(axis=0)
-    spread = total / len(x) + 1e-9 * np.eye(dim)
-    common = np.linalg.solve(total + spread, x.T @ rows.reward)
-    left = rows.reward - x @ common
-    bias = np.column_stack([np.bincount(rows.user, x[:, i] * left, rows.n_users) for i in range(dim)])
-    own = np.linalg.solve(gram + SHRINKAGE * spread, bias[:, :, None])[:, :, 0]
+    x, left = taste.features[rows.item], (rows.reward - taste.level[rows.item]) / taste.scale
+    gram, bias = moments(rows, x, left)
+    own = np.linalg.solve(gram + np.eye(x.shape[1]), bias[:, :, None])[:, :, 0]
+    spread = gram.sum(axis=0) / len(x) + 1e-12 * np.eye(x.shape[1])
     active = np.unique(rows.user)
     return _nearest((own @ np.linalg.cholesky(spread))[active], active, rows.n_users, k, seed)
 

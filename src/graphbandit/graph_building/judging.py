@@ -10,12 +10,13 @@ import numpy as np
 
 from ..compute.arrays import Floats, Ints
 from ..diagnose import RewardLog
-from ..diagnose.diagnosis import strengths
 from ..diagnose.shuffle_test import ENOUGH_SHUFFLES, LEVEL, TIE, shuffle_test
 from ..graph import UserGraph
 from ..policies import AdaptiveGraphUCB
 from ..policies.adaptive.evidence import GRAPH, KINDS, write_log_evidence
 
+STRENGTHS = tuple(np.geomspace(0.03, 300.0, 9).tolist())
+"""Of the priors. At 1 tastes vary as they do over all users; given good neighbours they vary less."""
 FEW_SHUFFLES = 4
 """For a candidate that is not the leader."""
 LEADERS = 3
@@ -85,7 +86,7 @@ class Trial:
         """
         user, kinds = (self.log.user, KINDS) if place is None else (place[self.log.user], ("alone", "graph"))
         policy = AdaptiveGraphUCB(
-            graph, self.log.dim, alphas=strengths(self.log), models=kinds, item_effects=False, trials=False
+            graph, self.log.dim, alphas=STRENGTHS, models=kinds, item_effects=False, trials=False
         )
         found = []
         for part in (slice(0, self.n_earlier), slice(self.n_earlier, None)):
