@@ -36,7 +36,8 @@ LOG, EDGES = "user,reward,x0,x1\nann,1,0.5,0.5\n", "user,friend\nann,bob\n"
         ("user,reward,x0\n", EDGES, "log.csv has no rows"),
         (LOG + "bob,1,oops,2\n", EDGES, "log.csv, line 3, column x0: a number is needed, but it is 'oops'."),
         (LOG + "\n\nbob,,1,2\n", EDGES, "line 5, column reward: a number is needed, but it is empty."),
-        (LOG + "bob,1,0,nan\n", EDGES, "line 3, column x1: it must be finite and at most 1e+06 in size, but it is nan."),
+        (LOG + "bob,1,0,nan\n", EDGES, "line 3, column x1: it must be finite, but it is nan."),
+        (LOG + "bob,1,0,2e6\n", EDGES, "line 3, column x1: it must be finite and at most 1e+06 in size, but it is 2e+06."),
         (LOG + "bob,inf,0,0\n", EDGES, "line 3, column reward: it must be finite"),
         (LOG + "bob,1,0\n", EDGES, "log.csv, line 3: it has 3 columns, but the header has 4."),
         (LOG + ",1,0,0\n", EDGES, "log.csv, line 3: user is empty."),
@@ -91,3 +92,30 @@ def test_interrupted(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, 
     done = CliRunner().invoke(app, ["diagnose", str(files[0]), "--graph", str(files[1]), "--out", str(tmp_path / "out")])
     assert done.exit_code == 130 and "interrupted: nothing was written." in done.stderr
     assert not list((tmp_path / "out").iterdir())
+
+
+def test_columns_are_said_or_guessed_and_bad_rows_are_counted(tmp_path: Path) -> None:
+    log, edges = log_columns(made("smooth", 100)), edge_columns(RING)
+    renamed = {"who": log["user"], "Rating": log["reward"], **{name: log[name] for name in log if name.startswith("x")}}
+    write_table(tmp_path / "log.csv", renamed)
+    with (tmp_path / "log.csv").open("a") as file:
+        file.write("ann,oops,1,1,1,1\n")
+    write_table(tmp_path / "edges.csv", {"source": edges["user"], "target": edges["friend"]})
+    words = ["diagnose", str(tmp_path / "log.csv"), "--graph", str(tmp_path / "edges.csv"), "--shuffles", "1", "--quiet"]
+    for options, message in (
+        ((), "the column user is missing; there are who, Rating"),
+        (("--columns", "user=whom"), "columns user=whom: no file that has a role user has a column whom;"),
+        (("--columns", "who"), "must be ROLE=COLUMN"),
+        (("--columns", "user=who"), "line 102, column Rating: a number is needed, but it is 'oops'."),
+    ):
+        done = CliRunner().invoke(app, [*words, *options])
+        assert done.exit_code == 2 and message in done.stderr, done.output
+    done = CliRunner().invoke(app, [*words, "--columns", "user=who", "--skip-bad"])
+    assert done.exit_code == 0, done.output
+    for sentence in (
+        "log.csv: by the names of the columns, Rating is reward.",
+        "log.csv: 1 bad row was skipped (the first is line 102, column Rating: a number is needed, but it is 'oops').",
+        "edges.csv: by the names of the columns, source is user, target is friend.",
+    ):
+        assert sentence in done.stderr and sentence not in done.stdout
+    assert "after 100 rounds" in done.stdout

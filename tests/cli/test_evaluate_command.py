@@ -33,7 +33,7 @@ def run(*words: object) -> Any:
         (HEAD + "d1,,a,0.5,1,1,0\n", "log.csv, line 2: user is empty"),
         (HEAD + ROWS + "d4,bob,a,0.5,1,1,5\n", "line 5: arm 'a' has other features than in line 2"),
         ("user,arm,reward\nann,a,1\n", "log.csv, line 1: the column x0 is missing"),
-        ("user,reward\nann,1\n", "log.csv, line 1: the column arm is missing"),
+        ("user,reward\nann,1\n", "log.csv, line 1: the column item (or arm) is missing; there are user, reward."),
         ("user,user,reward\nann,a,1\n", "log.csv, line 1: there are two columns user"),
         (HEAD, "log.csv has no rows"),
         ("user,arm,reward,x0,candidates\nann,a,1,1,b\n", "'b' has no features"),
@@ -120,3 +120,20 @@ def test_csv_of_a_simulated_log_gives_the_same_estimates(tmp_path: Path) -> None
     exported = json.loads(run(export(tmp_path / "log", log), "--policies", "linucb", "--json").output)
     for ours, theirs in zip(found["policies"], exported["policies"], strict=True):
         assert ours["ips"]["value"] == pytest.approx(theirs["ips"]["value"])
+
+
+def test_tables_of_other_systems_are_read(tmp_path: Path) -> None:
+    rows = "".join(f"u{t % 3},{'ab'[t % 2]},0.5,{t % 4}\n" for t in range(60))
+    log = written(tmp_path / "log.csv", "customer,thing,prob,click\n" + rows + "u1,a,7,1\n")
+    arms = written(tmp_path / "arms.tsv", "sku\tx0\na\t1\nb\t2\n")
+    edges = written(tmp_path / "edges.txt", "from to\nu0 u1\n")
+    words = (log, "--arms", arms, "--graph", edges, "--policies", "linucb", "--columns", "item=thing", "--skip-bad")
+    done = run(*words)
+    assert done.exit_code == 0, done.output
+    for part in (
+        "customer is user, click is reward, prob is propensity",
+        "sku is item",
+        "from is user",
+        "1 bad row was skipped",
+    ):
+        assert part in done.stderr, part

@@ -47,8 +47,7 @@ LOG = "user,reward,x0,x1\nann,1,0.5,0.5\n"
 def test_unreadable_files(tmp_path: Path) -> None:
     whole = gzip.compress((LOG + "ann,1,0.5,0.5\n" * 300).encode())
     for name, content, message in (
-        ("log.txt", b"", "must be a .csv, a .csv.gz or a .parquet file"),
-        ("log.csv", b"user,reward,x0\n\xff\xfe,1,1\n", "is not UTF-8 text"),
+        ("log.xls", b"", "must be a .csv, .tsv, .txt, .dat or .data file"),
         ("log.csv.gz", b"plain", "is not a whole gzip file"),
         ("log.csv.gz", whole[:-20], "is not a whole gzip file"),
     ):
@@ -71,9 +70,26 @@ def test_parquet(tmp_path: Path) -> None:
     assert log.ids == ("7", "3") and log.user.tolist() == [0, 1, 0]
     assert log.features.tolist() == [[1], [2], [3]] and log.reward.tolist() == [0.5, 1.5, 2.5]
     for name, message in (
-        ("words", "must be numbers"),
+        ("words", "row 1, column x0: a number is needed, but it is 'a'"),
         ("nan", r"nan\.parquet, row 2, column x0: it must be finite"),
         ("empty", "row 2: user is empty"),
     ):
         with pytest.raises(ValueError, match=message):
             read_log(tmp_path / f"{name}.parquet")
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow"])
+def test_a_frame_is_a_log(kind: str) -> None:
+    library = pytest.importorskip(kind)
+    columns = {"customer": [7, 3, 7], "rating": [1.0, 2.0, 3.0], "x1": [1, 2, 3], "x0": [0.5, 0.5, 0.5], "note": ["", "a", "b"]}
+    log = read_log(library.table(columns) if kind == "pyarrow" else library.DataFrame(columns))
+    assert log.ids == ("7", "3") and log.user.tolist() == [0, 1, 0] and log.reward.tolist() == [1.0, 2.0, 3.0]
+    assert log.features.tolist() == [[0.5, 1.0], [0.5, 2.0], [0.5, 3.0]]
+
+
+def test_bad_rows_are_skipped_and_counted(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(LOG + "bob,1,0\nbob,x,0,0\nbob,1,1e9,0\neve,2,0,0\n")
+    heard: list[str] = []
+    log = read_log(tmp_path / "log.csv", skip_bad=True, say=heard.append)
+    assert log.ids == ("ann", "eve") and log.reward.tolist() == [1.0, 2.0]
+    assert "2 bad rows were skipped" in heard[0] and "1 bad row was skipped (their numbers are too large)" in heard[1]

@@ -37,3 +37,34 @@ def test_flat_parquet_equals_csv(tmp_path: Path) -> None:
     binary = read_decisions(tmp_path / "log.parquet")
     for name in ("user", "arm", "propensity", "reward", "arms"):
         np.testing.assert_array_equal(getattr(text, name), getattr(binary, name))
+
+
+def test_frames_with_other_names_and_lists_of_candidates() -> None:
+    polars = pytest.importorskip("polars")
+    columns = {"uid": [7, 8, 7], "sku": ["a", "b", "b"], "click": [True, False, None], "pscore": [0.5, None, 1.0]}
+    frame = polars.DataFrame(columns | {"candidates": [["a", "b"], None, ["b"]]})
+    arms = polars.DataFrame({"item_id": ["b", "c", "a"], "x0": [1.0, 2.0, 3.0]})
+    log = read_decisions(frame, arms)
+    assert log.ids == ("7", "8") and log.arm.tolist() == [2, 0, 0] and log.arms.tolist() == [[1.0], [2.0], [3.0]]
+    assert [log.offer(t).tolist() for t in range(3)] == [[2, 0], [0, 1, 2], [0]]
+    np.testing.assert_array_equal(log.propensity, [0.5, np.nan, 1.0])
+    np.testing.assert_array_equal(log.reward, [1.0, 0.0, np.nan])
+
+
+@pytest.mark.parametrize(
+    ("candidates", "message"),
+    [("a;b;a", "each arm once"), ("b", "must be among the candidates"), ("a;;b", "column candidates: '' has no features")],
+)
+def test_odd_candidates_are_named(candidates: str, message: str) -> None:
+    columns = {"user": ["u", "u"], "arm": ["a", "b"], "reward": [1, 1], "x0": [1, 2], "candidates": [None, candidates]}
+    columns["arm"] = ["b", "a"]
+    with pytest.raises(ValueError, match=f"log, row 2.*{message}"):
+        read_decisions(columns)
+
+
+def test_bad_rows_are_skipped_and_counted(tmp_path: Path) -> None:
+    rows = "d4,bob,a,1.5,1,1,0\nd5,,a,0.5,1,1,0\nd6,bob,a,0.5,oops,1,0\n"
+    heard: list[str] = []
+    log = read_decisions(written(tmp_path / "log.csv", HEAD + ROWS + rows), skip_bad=True, say=heard.append)
+    assert len(log) == 3 and len(heard) == 2 and "2 bad rows were skipped" in heard[0]
+    assert "line 5, column propensity: it must lie between 0 and 1, but it is 1.5" in heard[1]

@@ -4,18 +4,31 @@ bar.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from ..storage.columns import Roles
+    from ..storage.tables import Reading
 
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress bar.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Workers = Annotated[int, typer.Option(min=1, help="Number of processes; results do not depend on it.")]
 DataFolder = Annotated[Path | None, typer.Option(help="Folder with the archives of the public data sets.", show_default=False)]
-EDGES = "The graph: .csv, .csv.gz or .parquet with the columns user, friend and, optionally, weight."
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ROLE=COLUMN,…",
+        help="Which column is which, as in user=uid,item=sku; without it they are found by the names that people use.",
+        show_default=False,
+    ),
+]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out rows that cannot be read, and say how many.")]
+EDGES = "The graph: a table with the columns user, friend (or source, target and so on) and, optionally, weight."
 """Help for an option that names a file of edges."""
 
 ShowProgress = Callable[[int, int, str], None]
@@ -54,6 +67,44 @@ def progress_bar(title: str, quiet: bool) -> Iterator[ShowProgress]:
     with Progress(TextColumn(title), *counts, TextColumn("{task.description}"), console=Console(stderr=True)) as bar:
         task = bar.add_task("", total=None)
         yield lambda done, total, note: bar.update(task, description=note, completed=done, total=total)
+
+
+class TableReader:
+    """Reads the tables of a command: a bar while it reads, then sentences on standard error about
+    what was guessed and what was skipped.
+
+    Parameters
+    ----------
+    columns, skip_bad
+        The options of the command.
+    files : mapping of paths to roles
+        All tables that it reads.
+    """
+
+    def __init__(self, columns: str | None, skip_bad: bool, files: Mapping[Path, Roles]) -> None:
+        from ..storage.columns import parse_columns
+        from ..storage.tables import columns_by_file
+
+        self.columns, self.skip_bad = columns_by_file(parse_columns(columns), files), skip_bad
+        self.said: list[str] = []
+        self.show: ShowProgress = lambda done, total, note: None
+
+    @contextmanager
+    def bar(self, quiet: bool) -> Iterator[None]:
+        """Show a bar for what is read inside; say what was guessed after it."""
+        with progress_bar("reading", quiet) as self.show:
+            yield
+        for sentence in dict.fromkeys(self.said):
+            typer.echo(sentence, err=True)
+
+    def options(self, path: Path) -> Reading:
+        """The options of the library for one of the files."""
+        return {
+            "columns": self.columns[path],
+            "skip_bad": self.skip_bad,
+            "progress": lambda share: self.show(round(100 * share), 100, path.name),
+            "say": self.said.append,
+        }
 
 
 def split_names(words: list[str] | None) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .console import EDGES, AsJson, Quiet, guarded, progress_bar
+from .console import EDGES, AsJson, Columns, Quiet, SkipBad, TableReader, guarded, progress_bar
 
 
 def diagnose(
@@ -16,7 +16,8 @@ def diagnose(
         Path,
         typer.Argument(
             metavar="LOG",
-            help="Rewards in order of time: .csv, .csv.gz or .parquet with the columns user, reward, x0, x1, ….",
+            help="Rewards in order of time: a table (.csv, .tsv, .dat, .txt, also gzipped, or .parquet) with the columns "
+            "user, reward, x0, x1, ….",
         ),
     ],
     graph: Annotated[Path, typer.Option(metavar="EDGES", help=EDGES)],
@@ -37,20 +38,25 @@ def diagnose(
         int, typer.Option(min=1, help="Number of graphs with shuffled users to compare with; 19 allow a test at 5 %.")
     ] = 19,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the shuffles.")] = 0,
+    columns: Columns = None,
+    skip_bad: SkipBad = False,
 ) -> None:
     """Does my graph help? Learn a log of rewards with the graph, without it, and with its users
     shuffled.
     """
     from .. import diagnose as library
     from ..diagnose.diagnosis_output import write_diagnosis
+    from ..diagnose.reward_log import LOG
+    from ..storage import columns as roles
 
     with guarded():
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)  # fail before the work if the folder cannot be made
+        reader = TableReader(columns, skip_bad, {log: LOG, graph: roles.EDGES})
+        with reader.bar(quiet):
+            rows = library.read_log(log, **reader.options(log))
+            joined = library.read_edges(graph, rows.ids or (), **reader.options(graph))
         with progress_bar("rows", quiet) as show:
-            show(0, 1, "reading")
-            rows = library.read_log(log)
-            joined = library.read_edges(graph, rows.ids or ())
             show(0, len(rows) * (1 + shuffles), "compiling")
 
             def progress(done: int, total: int) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .console import EDGES, AsJson, Quiet, guarded, progress_bar, split_names
+from .console import EDGES, AsJson, Columns, Quiet, SkipBad, TableReader, guarded, progress_bar, split_names
 
 if TYPE_CHECKING:
     from ..evaluation import DecisionLog
@@ -22,8 +22,8 @@ def evaluate(
         typer.Argument(
             metavar="LOG",
             help="Decisions in order of time: a folder with decisions.parquet, rewards.parquet and arms.parquet, exported by "
-            "the service; a .csv, .csv.gz or .parquet with the columns user, arm, propensity, reward, x0, x1, …; or the "
-            "archive or folder of the Open Bandit Dataset.",
+            "the service; a table (.csv, .tsv, .dat, .txt, also gzipped, or .parquet) with the columns user, item, propensity, "
+            "reward, x0, x1, …; or the archive or folder of the Open Bandit Dataset.",
         ),
     ],
     policies: Annotated[
@@ -45,7 +45,7 @@ def evaluate(
     arms: Annotated[
         Path | None,
         typer.Option(
-            help="Features of the arms, if the log has none: a table with the columns arm, x0, x1, ….", show_default=False
+            help="Features of the arms, if the log has none: a table with the columns item, x0, x1, ….", show_default=False
         ),
     ] = None,
     train: Annotated[
@@ -74,17 +74,26 @@ def evaluate(
     seed: Annotated[int, typer.Option(min=0, help="Seed of randomised policies and of the replay.")] = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
+    columns: Columns = None,
+    skip_bad: SkipBad = False,
 ) -> None:
     """What would another policy earn? Doubly robust, SNIPS, IPS and replay estimates from a log
     with propensities.
     """
     from .. import evaluation
+    from ..evaluation.open_bandit import is_open_bandit
 
     with guarded():
         makers = candidates(split_names(policies) or ["adaptive", "linucb"], settings or [])
+        if is_open_bandit(log):
+            if graph is not None or arms is not None or columns is not None:
+                raise ValueError("--graph, --arms and --columns are not for the Open Bandit Dataset, which brings its own.")
+            rows, joined = evaluation.read_open_bandit(log, behaviour, campaign=campaign, dim=dim)
+        else:
+            rows, joined = _read(
+                log.parent if log.name == "decisions.parquet" else log, graph, arms, (columns, skip_bad, quiet)
+            )
         with progress_bar("steps", quiet) as show:
-            show(0, 1, "reading")
-            rows, joined = _read(log, graph, arms, behaviour, campaign, dim)
             options: dict[str, Any] = dict(
                 share=train, missing=missing, uniform=uniform, by_user=by_user, floor=floor, seed=seed
             )
@@ -96,21 +105,25 @@ def evaluate(
 
 
 def _read(
-    log: Path, graph: Path | None, arms: Path | None, behaviour: str, campaign: str, dim: int
+    log: Path, graph: Path | None, arms: Path | None, reading: tuple[str | None, bool, bool]
 ) -> tuple[DecisionLog, UserGraph]:
     from .. import graphs
-    from ..evaluation import read_decisions, read_export, read_open_bandit
-    from ..evaluation.open_bandit import is_open_bandit
+    from ..evaluation import read_decisions, read_export
+    from ..evaluation.flat_log import DECISIONS
+    from ..evaluation.service_log import is_export
+    from ..storage import columns
+    from ..storage.tables import read_table
 
-    if is_open_bandit(log):
-        if graph is not None or arms is not None:
-            raise ValueError("--graph and --arms are not for the Open Bandit Dataset, which brings its own.")
-        return read_open_bandit(log, behaviour, campaign=campaign, dim=dim)
-    if log.name == "decisions.parquet":
-        log = log.parent
-    rows = read_export(log) if log.is_dir() else read_decisions(log, arms)
-    ids = rows.ids or ()
-    return rows, graphs.from_edges([], ids=ids) if graph is None else graphs.read_edges(graph, ids)
+    files = {} if is_export(log) else {log: DECISIONS}
+    files |= {} if graph is None else {graph: columns.EDGES}
+    files |= {} if arms is None else {arms: columns.ITEMS}
+    reader = TableReader(reading[0], reading[1], files)
+    with reader.bar(reading[2]):
+        listed = None if arms is None else read_table(arms, columns.ITEMS, **reader.options(arms))
+        rows = read_export(log) if is_export(log) else read_decisions(log, listed, **reader.options(log))
+        ids = rows.ids or ()
+        joined = graphs.from_edges([], ids=ids) if graph is None else graphs.read_edges(graph, ids, **reader.options(graph))
+    return rows, joined
 
 
 def candidates(names: list[str], settings: list[str]) -> dict[str, ConfiguredPolicy]:

@@ -12,12 +12,12 @@ from typing import Annotated, Any
 import typer
 
 from ..compute.compiler import is_compiling
-from .console import guarded
+from .console import EDGES, Columns, SkipBad, guarded
 
 
 def serve(
-    graph: Annotated[Path | None, typer.Option(metavar="EDGES", help="CSV or Parquet: user, friend, weight.")] = None,
-    arms: Annotated[Path | None, typer.Option(metavar="ARMS", help="CSV or Parquet: arm, x0, x1, …, attributes.")] = None,
+    graph: Annotated[Path | None, typer.Option(metavar="EDGES", help=EDGES)] = None,
+    arms: Annotated[Path | None, typer.Option(metavar="ARMS", help="A table: item, x0, x1, …, attributes.")] = None,
     store: Annotated[
         str | None, typer.Option(metavar="URL", help="sqlite:///state.db (the default) or postgresql://user@host/name.")
     ] = None,
@@ -32,6 +32,8 @@ def serve(
     snapshot_every: Annotated[int | None, typer.Option(help="Events between two snapshots.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with any of these settings, and a table [params].")] = None,
+    columns: Columns = None,
+    skip_bad: SkipBad = False,
     demo: Annotated[bool, typer.Option("--demo", help="Let a simulated population use the service; keep nothing.")] = False,
 ) -> None:
     """Recommendations over HTTP, from a policy whose every decision and reward is in a durable log.
@@ -40,6 +42,7 @@ def serve(
     """
     flags: dict[str, Any] = dict(graph=graph, arms=arms, store=store, policy=policy, epsilon=epsilon, seed=seed, host=host)
     flags |= dict(port=port, token_file=token_file, rate=rate, snapshots=snapshots, snapshot_every=snapshot_every)
+    flags |= dict(columns=columns, skip_bad=skip_bad or None)
     kept = "nothing is kept of a demo" if demo else "what was acknowledged is in the store"
     with immediate_exit(), guarded(lambda: kept):
         try:

@@ -4,29 +4,20 @@ it to a policy.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from math import isnan
-from operator import itemgetter
-from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 
 from ..compute.arrays import Floats, Ints
 from ..graph import UserGraph
 from ..policies import Policy
-from ..storage.tables import (
-    check_columns,
-    check_two_columns,
-    feature_columns,
-    finite,
-    is_parquet,
-    not_a_number,
-    read_parquet,
-    read_rows,
-)
+from ..storage.columns import EVENTS, feature_columns, is_feature
+from ..storage.tables import Reading, Source, read_table, skipped_rows
 from ..validate import LARGEST_FEATURE, LARGEST_REWARD
+
+LOG = EVENTS.without("item", "time", "propensity", "candidates")
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,56 +70,37 @@ class RewardLog:
         return self.user
 
 
-def read_log(path: str | Path) -> RewardLog:
-    """The log in a CSV, gzipped CSV or Parquet file with the columns `user`, `reward` and `x0`,
-    `x1`, ….
+def read_log(source: Source, **reading: Unpack[Reading]) -> RewardLog:
+    """The log in a table with the columns `user`, `reward` and `x0`, `x1`, ….
 
     Rows are in order of time. Other columns are ignored.
+
+    Parameters
+    ----------
+    source : path, frame, or mapping of names to columns
+        CSV and its relatives, Parquet, pandas, Polars, PyArrow; see docs/tables.md. The user may
+        also be called user_id or customer, the reward rating or click, and so on.
+    reading : options of `storage.tables.read_table`
+        `columns` says which column is which, `skip_bad` leaves out rows that cannot be read.
+
+    Examples
+    --------
+    >>> log = read_log({"uid": [7, 3, 7], "click": [1, 0, 1], "x0": [0.5, 0.5, 1.0]})
+    >>> log.ids, log.user.tolist(), log.reward.tolist()
+    (('7', '3'), [0, 1, 0], [1.0, 0.0, 1.0])
     """
-    path = Path(path)
-    if is_parquet(path):
-        return _from_parquet(path)
-    positions: dict[str, int] = {}
-    user, values, lines = array("q"), array("d"), array("q")
-    with read_rows(path) as rows:
-        names = _columns(path, rows.head)
-        who, pick = rows.head.index("user"), itemgetter(*(rows.head.index(name) for name in names))
-        for line, row in rows.cells:
-            name = row[who]
-            if not name:
-                raise ValueError(f"{path}, line {line}: user is empty.")
-            user.append(positions.setdefault(name, len(positions)))
-            try:
-                values.extend(map(float, pick(row)))
-            except ValueError:
-                column, cell = next((name, cell) for name, cell in zip(names, pick(row), strict=True) if isnan(finite(cell)))
-                raise not_a_number(cell, rows.where(line), column) from None
-            lines.append(line)
-    matrix = np.frombuffer(values).reshape(-1, len(names)) if len(values) else np.empty((0, len(names)))
-    return _new_log(path, list(positions), np.array(user, dtype=np.int64), matrix, lambda row: f"line {lines[row]}")
-
-
-def _from_parquet(path: Path) -> RewardLog:
-    table = read_parquet(path)
-    names = _columns(path, list(table.column_names))
-    users = table.column("user").to_pylist()
-    if None in users:
-        raise ValueError(f"{path}, row {users.index(None) + 1}: user is empty.")
-    try:
-        matrix = np.column_stack([np.asarray(table.column(name).to_numpy(), dtype=np.float64) for name in names])
-    except (TypeError, ValueError):
-        raise ValueError(f"{path}: reward and features must be numbers.") from None
-    positions: dict[str, int] = {}
-    codes = np.array([positions.setdefault(str(name), len(positions)) for name in users], dtype=np.int64)
-    return _new_log(path, list(positions), codes, matrix, lambda row: f"row {row + 1}")
-
-
-def _columns(path: Path, head: list[str]) -> list[str]:
-    """The columns to read as numbers, reward and x0, x1, …; each must be there once."""
-    names = ["reward", *feature_columns(head)]
-    check_two_columns(path, [name for name in head if name in ("user", *names)])
-    check_columns(path, head, ["user", *names])
-    return names
+    table = read_table(source, LOG, name="log", only=is_feature, **reading)
+    table.check_columns(*feature_columns(table.head))
+    user, ids = table.codes("user")
+    reward, features = table.numbers("reward"), table.features()
+    large = (np.abs(reward) > LARGEST_REWARD) | (np.abs(features) > LARGEST_FEATURE).any(axis=1)
+    if large.any() and reading.get("skip_bad"):
+        say = reading.get("say")
+        if say is not None:
+            say(skipped_rows(table.name, int(large.sum()), "their numbers are too large"))
+        return read_log(table.without(large))
+    _check_sizes(features, reward, table.where, lambda column: f"x{column}", table.title("reward"))
+    return RewardLog(user, features, reward, tuple(ids))
 
 
 def learn_log(policy: Policy, log: RewardLog) -> None:
@@ -138,17 +110,11 @@ def learn_log(policy: Policy, log: RewardLog) -> None:
     policy.update_many(log.rows_of(policy.graph), log.features, log.reward)
 
 
-def _new_log(path: Path, ids: list[str], user: Ints, matrix: Floats, place: Callable[[int], str]) -> RewardLog:
-    if not len(user):
-        raise ValueError(f"{path} has no rows: there is nothing to learn from.")
-    reward, features = np.array(matrix[:, 0]), np.ascontiguousarray(matrix[:, 1:])
-    _check_sizes(features, reward, lambda row: f"{path}, {place(row)}", lambda column: f"x{column}")
-    return RewardLog(user, features, reward, tuple(ids))
-
-
-def _check_sizes(features: Floats, reward: Floats, place: Callable[[int], str], title: Callable[[int], str]) -> None:
+def _check_sizes(
+    features: Floats, reward: Floats, place: Callable[[int], str], title: Callable[[int], str], earned: str = "reward"
+) -> None:
     """Raise a ValueError that names the first number that is not finite or too large to square."""
-    for values, limit, name in ((reward[:, None], LARGEST_REWARD, lambda _: "reward"), (features, LARGEST_FEATURE, title)):
+    for values, limit, name in ((reward[:, None], LARGEST_REWARD, lambda _: earned), (features, LARGEST_FEATURE, title)):
         bad = ~(np.abs(values) <= limit)  # NaN too
         if bad.any():
             row, column = np.argwhere(bad)[0].tolist()

@@ -4,76 +4,124 @@ line and the column.
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any, Unpack
 
 import numpy as np
 
 from ..compute.arrays import Floats, Ints
-from ..storage.tables import Table, read_table
+from ..storage import cells
+from ..storage.columns import EVENTS, ITEMS, is_feature
+from ..storage.tables import Reading, Source, Table, head_of, read_table, skipped_rows
 from .decision_log import DecisionLog
 
 SEPARATOR = ";"  # between the candidates in one cell
+DECISIONS = EVENTS.without("time").allow_empty("reward")
 
 
-def read_decisions(path: str | Path, arms: str | Path | None = None) -> DecisionLog:
-    """The log in a CSV, gzipped CSV or Parquet file with the columns `user`, `arm`, `reward` and,
-    optionally, `propensity`.
+def read_decisions(source: Source, arms: Source | None = None, **reading: Unpack[Reading]) -> DecisionLog:
+    """The log in a table with the columns `user`, `item` (or `arm`), `reward` and, optionally,
+    `propensity`.
 
     Rows are in order of time. An empty propensity is unknown; an empty reward never came. The
-    features `x0`, `x1`, … of the arms are columns of the log, or of the file `arms`, which has a
-    column `arm`. Without a column `candidates`, which lists arms separated by semicolons, all arms
-    were on offer. A column `decision`, if there is one, must not have the same entry twice.
+    features `x0`, `x1`, … of the arms are columns of the log, or of the table `arms`, which has a
+    column `item` or `arm`. Without a column `candidates`, which lists arms separated by semicolons,
+    all arms were on offer. A column `decision`, if there is one, must not have the same entry
+    twice.
+
+    Parameters
+    ----------
+    source, arms : paths, frames, or mappings of names to columns
+        CSV and its relatives, Parquet, pandas, Polars, PyArrow; see docs/tables.md.
+    reading : options of `storage.tables.read_table`
+        `columns` says which column is which, `skip_bad` leaves out rows that cannot be read.
+
+    Examples
+    --------
+    >>> log = read_decisions({"user": [7, 7], "sku": ["tea", "cola"], "click": [1, 0], "x0": [1, 2]})
+    >>> log.arm.tolist(), log.arms.tolist(), log.ids
+    ([0, 1], [[1.0], [2.0]], ('7',))
     """
-    table = read_table(Path(path))
-    table.check_columns("user", "arm", "reward")
-    if "decision" in table.columns:
+    needed = ("decision",).__contains__ if arms is not None else lambda name: name == "decision" or is_feature(name)
+    table = read_table(source, DECISIONS, name="log", only=needed, **reading)
+    table.check_columns("user", "item", "reward")
+    if table.has("decision"):
         table.check_distinct("decision")
+    propensity = table.numbers("propensity", empty=True) if table.has("propensity") else np.full(len(table), np.nan)
+    bad = (propensity < 0) | (propensity > 1)
+    if bad.any():
+        row = int(bad.argmax())
+        rule = f"{table.title('propensity')}: it must lie between 0 and 1, but it is {propensity[row]:g}"
+        if not reading.get("skip_bad"):
+            raise ValueError(f"{table.where(row)}, column {rule}.")
+        table, propensity = _without(table, bad, f"the first is {table.place(row)}, column {rule}", reading), propensity[~bad]
     if arms is None:
-        shown, names = table.codes("arm")
-        features = _catalogue(table, shown, len(names))
+        shown, names = table.codes("item")
+        features = _catalogue(table, shown, names)
     else:
-        listed = read_table(Path(arms))
-        listed.check_columns("arm")
-        listed.check_distinct("arm")
-        names, features = listed.codes("arm")[1], listed.features()
-        shown = table.codes("arm", names)[0]
+        listed = _read_arms(arms, reading)
+        names, features = listed.codes("item")[1], listed.features()
+        shown = table.codes("item", names)[0]
     user, ids = table.codes("user")
-    propensity = table.numbers("propensity", empty=True) if "propensity" in table.columns else np.full(len(table), np.nan)
-    bad = np.flatnonzero((propensity < 0) | (propensity > 1))
-    if len(bad):
-        rule = f"it must lie between 0 and 1, but it is {propensity[bad[0]]:g}"
-        raise ValueError(f"{table.where(int(bad[0]))}, column propensity: {rule}.")
-    offered, start = _candidates(table, names, shown) if "candidates" in table.columns else (None, None)
+    offered, start = _candidates(table, names, shown) if table.has("candidates") else (None, None)
     return DecisionLog(user, shown, propensity, table.numbers("reward", empty=True), features, offered, start, tuple(ids))
 
 
-def _catalogue(table: Table, arm: Ints, n_arms: int) -> Floats:
+def _read_arms(arms: Source, reading: Reading) -> Table:
+    columns = {role: column for role, column in (reading.get("columns") or {}).items() if role in ("item", "arm")}
+    if not set(columns.values()) <= set(head_of(arms)):
+        columns = {}  # they are about the log, and this table has names of its own
+    options: Reading = {**reading, "columns": columns}
+    listed = read_table(arms, ITEMS, name="arms", only=is_feature, **options)
+    listed.check_columns("item")
+    listed.check_distinct("item")
+    return listed
+
+
+def _without(table: Table, bad: Any, why: str, reading: Reading) -> Table:
+    say = reading.get("say")
+    if say is not None:
+        say(skipped_rows(table.name, int(bad.sum()), why))
+    return table.without(bad)
+
+
+def _catalogue(table: Table, arm: Ints, names: list[str]) -> Floats:
     """(n_arms, dim) the features of each arm, from the rows in which it was shown."""
     rows = table.features()
-    first = np.full(n_arms, -1)
+    first = np.full(len(names), -1)
     first[arm[::-1]] = np.arange(len(arm))[::-1]
     differs = np.flatnonzero((rows != rows[first[arm]]).any(axis=1))
     if len(differs):
         row = int(differs[0])
-        name, before = table.columns["arm"][row], table.place(int(first[arm[row]]))
+        before = table.place(int(first[arm[row]]))
         raise ValueError(
-            f"{table.where(row)}: arm {name!r} has other features than in {before}; an arm whose features change "
-            "needs a name for each version, or what else could have been shown is not known."
+            f"{table.where(row)}: {table.title('item')} {names[arm[row]]!r} has other features than in {before}; an arm whose "
+            "features change needs a name for each version, or what else could have been shown is not known."
         )
     return np.asarray(rows[first])
 
 
-def _candidates(table: Table, names: dict[str, int], arm: Ints) -> tuple[Ints, Ints]:
-    offered: list[int] = []
-    start = [0]
-    for row, cell in enumerate(table.columns["candidates"]):
-        listed = str(cell).split(SEPARATOR) if isinstance(cell, str) and cell else cell or list(names)
-        for name in listed:
-            if str(name) not in names:
-                raise ValueError(f"{table.where(row)}, column candidates: {name!r} has no features.")
-        codes = [names[str(name)] for name in listed]
-        if int(arm[row]) not in codes or len(set(codes)) < len(codes):
-            raise ValueError(f"{table.where(row)}: the arm that was shown must be among the candidates, and each arm once.")
-        offered += codes
-        start.append(len(offered))
-    return np.array(offered), np.array(start)
+def _candidates(table: Table, names: list[str], arm: Ints) -> tuple[Ints, Ints]:
+    """The arms on offer in each row, one after the other, and where those of each row start."""
+    listed, lengths = cells.lists_of(table.data.column("candidates"), SEPARATOR)
+    codes, found = cells.ids_of(listed)
+    position = {name: place for place, name in enumerate(names)}
+    places = np.array([position.get(name, -1) for name in found] + [-1], dtype=np.int64)[codes]
+    row_of = np.repeat(np.arange(len(table)), lengths)
+    if (places < 0).any():
+        at = int((places < 0).argmax())
+        name = found[codes[at]] if codes[at] >= 0 else ""
+        raise ValueError(f"{table.where(int(row_of[at]))}, column {table.title('candidates')}: {name!r} has no features.")
+    twice = np.zeros(len(places), dtype=bool)
+    order = np.argsort(row_of * len(names) + places, kind="stable")
+    twice[order[1:]] = (np.diff(row_of[order]) == 0) & (np.diff(places[order]) == 0)
+    wrong = lengths > 0
+    wrong[row_of[places == arm[row_of]]] = False
+    wrong[row_of[twice]] = True
+    if wrong.any():
+        where = table.where(int(wrong.argmax()))
+        raise ValueError(f"{where}: the arm that was shown must be among the candidates, and each arm once.")
+    counts = np.where(lengths > 0, lengths, len(names))  # an empty cell stands for all arms
+    start = np.concatenate([[0], np.cumsum(counts)])
+    offered = np.arange(start[-1]) - np.repeat(start[:-1], counts)
+    offered[np.repeat(lengths > 0, counts)] = places
+    return offered, start

@@ -10,17 +10,18 @@ are not used.
 
 from __future__ import annotations
 
-import csv
-import io
 import zipfile
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from .. import graphs
-from ..compute.arrays import Floats
+from ..compute.arrays import Floats, Ints
 from ..graph import UserGraph
+from ..storage.tables import Table, head_of, read_table
 from ..validate import check, count_up_to
 from .decision_log import DecisionLog
 
@@ -51,24 +52,35 @@ def read_open_bandit(
         Number of features of an item, the constant included.
     """
     path = Path(path)
-    rows = _csv(path, f"{behaviour}/{campaign}/{campaign}.csv")
-    items = _csv(path, f"{behaviour}/{campaign}/item_context.csv")
-    try:
-        item = {row["item_id"]: k for k, row in enumerate(items)}
-        arms = _features(items, dim)
-        rows.sort(key=lambda row: row["timestamp"])
-        combos = [tuple(row[name] for name in USER) for row in rows]
-        position = {combo: k for k, combo in enumerate(dict.fromkeys(combos))}
-        log = DecisionLog(
-            np.array([position[combo] for combo in combos]),
-            np.array([item[row["item_id"]] for row in rows]),
-            np.array([float(row["propensity_score"]) for row in rows]),
-            np.array([float(row["click"]) for row in rows]),
-            arms,
-        )
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{path} lacks {error}: it is not the Open Bandit Dataset, or not all of it.") from None
-    return log, shared_features(list(position))
+    rows = _table(path, f"{behaviour}/{campaign}/{campaign}.csv", {"time": "timestamp"})
+    items = _table(path, f"{behaviour}/{campaign}/item_context.csv", {})
+    needed = ((rows, ("item_id", "propensity_score", "click", *USER)), (items, ("item_id",)))
+    missing = [name for table, names in needed for name in names if not table.has(name)]
+    if missing:
+        raise ValueError(f"{path} lacks {missing[0]!r}: it is not the Open Bandit Dataset, or not all of it.")
+    items.check_distinct("item_id")
+    arms = _features(items, dim)
+    order = rows.order()
+    listed = items.codes("item_id")[1]
+    item = rows.codes("item_id", listed)[0][order]
+    user, combos = _users(rows, order)
+    propensity, click = rows.numbers("propensity_score")[order], rows.numbers("click")[order]
+    return DecisionLog(user, item, propensity, click, arms), shared_features(combos)
+
+
+def _users(rows: Table, order: Ints) -> tuple[Ints, list[tuple[str, ...]]]:
+    """The combination of features of each row as a number, in order of time and of appearance, and
+    the combinations.
+    """
+    parts = [rows.codes(name) for name in USER]
+    key = np.zeros(len(rows), dtype=np.int64)
+    for codes, names in parts:
+        key = key * len(names) + codes
+    _, first, group = np.unique(key[order], return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    shown = order[np.sort(first)]
+    return rank[group], list(zip(*([names[k] for k in codes[shown]] for codes, names in parts), strict=True))
 
 
 def shared_features(combos: list[tuple[str, ...]]) -> UserGraph:
@@ -87,19 +99,19 @@ def shared_features(combos: list[tuple[str, ...]]) -> UserGraph:
     return graphs.from_edges(sorted(edges), n_users=len(combos)) if edges else graphs.empty(len(combos))
 
 
-def _features(items: list[dict[str, str]], dim: int) -> Floats:
+def _features(items: Table, dim: int) -> Floats:
     """(items, dim) a constant 1, and principal components of the item table, scaled to mean square
     norm 1.
     """
     check("dim", dim, count_up_to(len(items), "the number of items"))
-    names = [name for name in items[0] if name.startswith("item_feature_")]
+    names = [name for name in items.head if name.startswith("item_feature_")]
     blocks = []
     for name in names:
-        column = [row[name] for row in items]
         try:
-            block = np.array(column, dtype=np.float64)[:, None]
+            block = items.numbers(name)[:, None]
         except ValueError:
-            block = np.array([[cell == value for value in sorted(set(column))] for cell in column], dtype=np.float64)
+            codes, values = items.codes(name)
+            block = (codes[:, None] == np.argsort(values)).astype(np.float64)
         block = block - block.mean(axis=0)
         blocks.append(block / (np.linalg.norm(block) or 1.0))  # every column of the item table gets the same weight
     left, size, _ = np.linalg.svd(np.hstack(blocks), full_matrices=False)
@@ -113,8 +125,13 @@ def _found(path: Path, behaviour: str) -> bool:
     return next(path.glob(f"**/{behaviour}/*/item_context.csv"), None) is not None
 
 
-def _csv(path: Path, name: str) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(_read(path, name).decode("utf-8-sig"), newline="")))
+def _table(path: Path, name: str, columns: dict[str, str]) -> Table:
+    with TemporaryDirectory() as folder:  # a member of an archive is not a file
+        file = Path(folder) / "table.csv"
+        file.write_bytes(_read(path, name))
+        if not set(columns.values()) <= set(head_of(file)):
+            raise ValueError(f"{path} lacks {columns.popitem()[1]!r}: it is not the Open Bandit Dataset, or not all of it.")
+        return replace(read_table(file, columns=columns), name=f"{path}/{name}")
 
 
 def _read(path: Path, name: str) -> bytes:

@@ -4,17 +4,21 @@ arms.parquet.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from ..compute.arrays import Floats, Ints
+from ..compute.arrays import Flags, Floats, Ints
+from ..storage import cells
 from ..storage.tables import Table, read_table
 from .decision_log import DecisionLog
 
 FILES = ("decisions.parquet", "rewards.parquet", "arms.parquet")
+
+
+def is_export(path: Path) -> bool:
+    """Whether a path is a folder of exported files; other folders are tables in parts."""
+    return path.is_dir() and (any((path / name).exists() for name in FILES) or not any(path.rglob("*.parquet")))
 
 
 def read_export(folder: str | Path) -> DecisionLog:
@@ -24,16 +28,16 @@ def read_export(folder: str | Path) -> DecisionLog:
     decisions, rewards, arms = (read_table(Path(folder) / name) for name in FILES)
     decisions.check_columns("decision", "user", "propensity", "version", "candidates")
     if not len(rewards):
-        raise ValueError(f"{rewards.path} has no rows: nothing was rewarded yet.")
+        raise ValueError(f"{rewards.name} has no rows: nothing was rewarded yet.")
     rewards.check_columns("decision", "place", "reward")
     arms.check_columns("version", "features")
     for table, name in ((decisions, "decision"), (arms, "version")):
         table.check_distinct(name)
     features = _features(arms)
-    row_of = {version: row for row, version in enumerate(arms.columns["version"])}
+    versions = arms.codes("version")[1]
     user, ids = decisions.codes("user")
-    shown = np.array([_row(decisions, row_of, row, version) for row, version in enumerate(decisions.columns["version"])])
-    offers, notes = _offers(decisions, arms, row_of, shown)
+    shown = _arm_rows(decisions, decisions.data.column("version"), np.arange(len(decisions)), versions)
+    offers, notes = _offers(decisions, arms, versions, shown)
     kept = np.array([offer is not None for offer in offers])
     parts = (user, shown, decisions.numbers("propensity", empty=True), _rewards(decisions, rewards))
     user, shown, propensity, reward = (part[kept] for part in parts)
@@ -48,68 +52,92 @@ def read_export(folder: str | Path) -> DecisionLog:
 
 def _features(arms: Table) -> Floats:
     try:
-        return np.array(arms.columns["features"], dtype=np.float64).reshape(len(arms), -1)
-    except (TypeError, ValueError):
-        raise ValueError(f"{arms.path}: features must be lists of numbers of one length.") from None
+        flat, lengths = cells.lists_of(arms.data.column("features"), ";")
+        found = cells.numbers_of(flat)
+        if found.empty is None and found.bad is None and (lengths == lengths[0]).all():
+            return found.values.reshape(len(arms), -1)
+    except TypeError:
+        pass
+    raise ValueError(f"{arms.name}: features must be lists of numbers of one length.")
 
 
-def _row(table: Table, row_of: dict[Any, int], row: int, version: Any) -> int:
-    if version not in row_of:
-        raise ValueError(f"{table.where(row)}: version {version!r} is not in arms.parquet; export all three files anew.")
-    return row_of[version]
+def _arm_rows(decisions: Table, column: object, rows: Ints, versions: list[str]) -> Ints:
+    """The versions in a column as rows of the arms; `rows` are those of the decisions, for errors."""
+    codes, names = cells.ids_of(column)
+    position = {version: row for row, version in enumerate(versions)}
+    found = np.array([position.get(name, -1) for name in names] + [-1], dtype=np.int64)[codes]
+    if (found < 0).any():
+        at = int((found < 0).argmax())
+        version = names[codes[at]] if codes[at] >= 0 else "null"
+        where = decisions.where(int(rows[at]))
+        raise ValueError(f"{where}: version {version} is not in arms.parquet; export all three files anew.")
+    return found
 
 
 def _rewards(decisions: Table, rewards: Table) -> Floats:
     """(decisions,) the reward of the arm in the first place; NaN where none came."""
-    position = {name: row for row, name in enumerate(decisions.columns["decision"])}
     found, values = np.full(len(decisions), np.nan), rewards.numbers("reward")
-    for row, (name, place) in enumerate(zip(rewards.columns["decision"], rewards.columns["place"], strict=True)):
-        if name not in position:
-            continue  # the decision is not in the export: it was made later, or its part of the log was cut
-        if place == 0:
-            if not np.isnan(found[position[name]]):
-                raise ValueError(f"{rewards.where(row)}: decision {name!r} has a reward already; each may count once.")
-            found[position[name]] = values[row]
+    codes, names = rewards.codes("decision")
+    position = {name: row for row, name in enumerate(decisions.codes("decision")[1])}
+    # Without a decision in the export, it was made later, or its part of the log was cut.
+    row = np.array([position.get(name, -1) for name in names], dtype=np.int64)[codes]
+    first = np.flatnonzero((row >= 0) & (rewards.numbers("place") == 0))
+    order = first[np.argsort(row[first], kind="stable")]
+    again = order[1:][np.diff(row[order]) == 0]
+    if len(again):
+        at = int(again.min())
+        raise ValueError(f"{rewards.where(at)}: decision {names[codes[at]]!r} has a reward already; each may count once.")
+    found[row[first]] = values[first]
     return found
 
 
-def _offers(decisions: Table, arms: Table, row_of: dict[Any, int], shown: Ints) -> tuple[list[Ints | None], tuple[str, ...]]:
+def _offers(decisions: Table, arms: Table, versions: list[str], shown: Ints) -> tuple[list[Ints | None], tuple[str, ...]]:
     """The arms on offer in each decision, None where they are not known, and notes about that."""
-    found: list[Ints | None] = []
-    everything = _Catalogue(arms)
-    for row, candidates in enumerate(decisions.columns["candidates"]):
-        if candidates is None:
-            offer = everything.at(decisions.columns["time"][row] if everything.timed else None)
-            found.append(offer if offer is not None and shown[row] in offer else None)
-        else:
-            found.append(np.array([_row(decisions, row_of, row, version) for version in candidates], dtype=np.int64))
+    column = decisions.data.column("candidates")
+    whole = np.asarray(column.is_null().to_numpy(), dtype=bool)
+    flat, lengths = cells.lists_of(column, ";")
+    rows = _arm_rows(decisions, flat, np.repeat(np.arange(len(decisions)), lengths), versions)
+    found: list[Ints | None] = list(np.split(rows, np.cumsum(lengths)[:-1]))
+    everything = _Catalogue(arms, decisions, whole)
+    for row in np.flatnonzero(whole).tolist():
+        offer = everything.at(row)
+        found[row] = offer if offer is not None and shown[row] in offer else None
     lost = sum(offer is None for offer in found)
     if lost:
-        why = f"they chose from all arms, the arms changed meanwhile, and {arms.path} does not say when"
+        why = f"they chose from all arms, the arms changed meanwhile, and {arms.name} does not say when"
         if everything.timed:
             why = "they chose from all arms while these changed, and what they showed was already gone"
         return found, (f"{lost:,} of {len(found):,} decisions are left out: {why}.",)
-    if not everything.timed and None in decisions.columns["candidates"]:
-        return found, (f"{arms.path} does not say when arms came: all are taken to have been there from the start.",)
+    if not everything.timed and whole.any():
+        return found, (f"{arms.name} does not say when arms came: all are taken to have been there from the start.",)
     return found, ()
 
 
 class _Catalogue:
-    """Which arms existed at a given time, by the columns `since` and `until` (null: until now)."""
+    """Which arms existed at the time of a decision, by the columns `since` and `until` (null: until
+    now).
+    """
 
-    def __init__(self, arms: Table) -> None:
-        self.timed = {"since", "until"} <= arms.columns.keys()
-        self.spans = list(zip(arms.columns["since"], arms.columns["until"], strict=True)) if self.timed else []
-        self.changes = sorted({time for span in self.spans for time in span if time is not None})
+    def __init__(self, arms: Table, decisions: Table, whole: Flags) -> None:
+        self.timed = arms.has("since") and arms.has("until")
+        offered = arms.data.column("offered").to_pylist() if arms.has("offered") else [True]
+        self.always = np.arange(len(arms)) if all(offered) else None
         self.known: dict[int, Ints] = {}  # number of changes so far → rows
-        self.always = np.arange(len(arms)) if all(arms.columns.get("offered", [True])) else None
+        if not self.timed or not whole.any():
+            return
+        decisions.check_columns("time")
+        self.time = cells.instants(decisions.data.column("time"))
+        self.since, until = cells.instants(arms.data.column("since")), arms.data.column("until")
+        gone = np.asarray(until.is_valid().to_numpy(), dtype=bool)
+        self.until = np.where(gone, cells.instants(until), np.iinfo(np.int64).max)
+        self.changes = np.unique(np.concatenate([self.since, self.until[gone]]))
 
-    def at(self, time: Any) -> Ints | None:
-        """Rows of the arms that existed at this time; None if that is not known."""
+    def at(self, decision: int) -> Ints | None:
+        """Rows of the arms that existed at a decision; None if that is not known."""
         if not self.timed:
             return self.always
-        changes = bisect_right(self.changes, time)
+        time = self.time[decision]
+        changes = int(np.searchsorted(self.changes, time, side="right"))
         if changes not in self.known:
-            there = [since <= time and (until is None or time < until) for since, until in self.spans]
-            self.known[changes] = np.flatnonzero(there)
+            self.known[changes] = np.flatnonzero((self.since <= time) & (time < self.until))
         return self.known[changes]

@@ -11,6 +11,8 @@ from .item_vectors import Rows
 
 STEPS = 8
 """Of the expectation-maximisation of the covariance of tastes."""
+MOST_USERS = 20_000
+"""Users whose tastes say how much tastes vary; more would say the same."""
 SMALLEST = 1e-4
 """Share of the noise variance below which a direction of taste is not told from none."""
 
@@ -39,8 +41,11 @@ def common_taste(rows: Rows, features: Floats) -> CommonTaste:
     common = np.linalg.solve(x.T @ x + np.eye(dim), x.T @ rows.reward)
     left = rows.reward - x @ common
     gram, bias = moments(rows, x, left)
-    active = np.bincount(rows.user, minlength=rows.n_users) > 0
-    gram, bias, squares = gram[active], bias[active], float(left @ left)
+    active = np.flatnonzero(np.bincount(rows.user, minlength=rows.n_users))
+    active = active[:: -(-len(active) // MOST_USERS)]
+    gram, bias = gram[active], bias[active]
+    left = left[np.isin(rows.user, active)]
+    squares = float(left @ left)
     noise = squares / len(left)
     covariance = 0.1 * np.eye(dim) * noise / max(float(np.trace(x.T @ x)) / len(x), 1e-12)
     for _ in range(STEPS):

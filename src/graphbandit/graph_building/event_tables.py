@@ -73,9 +73,13 @@ def read_inputs(events: Source, attributes: Source | None, given: Source | None,
     return Inputs(found, ids, vectors, joined, described_items, said)
 
 
+EVENT_ROLES = EVENTS.without("propensity", "candidates").allow_missing("reward")
+"""Where all that was taken counts the same, there is no reward."""
+
+
 def read_events(source: Source) -> tuple[Events, tuple[str, ...]]:
     """The events of a table, and what was guessed about its columns."""
-    table = read_table(source, EVENTS.allow_missing("reward"), name="events", only=lambda _: False)
+    table = read_table(source, EVENT_ROLES, name="events", only=lambda _: False)
     table.check_columns("user", "item")
     (user, user_ids), (item, item_ids) = table.codes("user"), table.codes("item")
     reward = table.numbers("reward") if table.has("reward") else None

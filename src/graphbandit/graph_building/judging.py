@@ -85,9 +85,7 @@ class Trial:
         vector, which do not know the graph, are left out then, and have -inf.
         """
         user, kinds = (self.log.user, KINDS) if place is None else (place[self.log.user], ("alone", "graph"))
-        policy = AdaptiveGraphUCB(
-            graph, self.log.dim, alphas=STRENGTHS, models=kinds, item_effects=False, trials=False
-        )
+        policy = AdaptiveGraphUCB(graph, self.log.dim, alphas=STRENGTHS, models=kinds, item_effects=False, trials=False)
         found = []
         for part in (slice(0, self.n_earlier), slice(self.n_earlier, None)):
             policy.update_many(user[part], self.log.features[part], self.log.reward[part])

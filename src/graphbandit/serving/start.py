@@ -16,6 +16,8 @@ import uvicorn
 from fastapi import FastAPI
 
 from ..compute.compiler import compiling_aside
+from ..storage.columns import EDGES, ITEMS, parse_columns
+from ..storage.tables import Reading, columns_by_file
 from .domain.initial_state import InitialState
 from .domain.recommender import Recommender
 from .http.app import create_app, fast_handlers
@@ -42,8 +44,12 @@ def read_initial_state(settings: ServiceSettings) -> InitialState | None:
         return None
     if settings.graph is None or settings.arms is None:
         raise ValueError(f"{'graph' if settings.graph is None else 'arms'} is missing: a new store needs both files.")
-    graph = read_graph(settings.graph)
-    names, features, attributes = read_arms(settings.arms)
+    said = columns_by_file(parse_columns(settings.columns), {settings.graph: EDGES, settings.arms: ITEMS})
+    options: dict[Path, Reading] = {
+        path: {"columns": columns, "skip_bad": settings.skip_bad, "say": logger.info} for path, columns in said.items()
+    }
+    graph = read_graph(settings.graph, **options[settings.graph])
+    names, features, attributes = read_arms(settings.arms, **options[settings.arms])
     chosen: dict[str, Any] = dict(policy=settings.policy, params=settings.params, epsilon=settings.epsilon, seed=settings.seed)
     return InitialState(graph, names, features, attributes, **chosen)
 

@@ -50,13 +50,13 @@ def numbers_of(column: Any) -> Numbers:
     return Numbers(values, empty if empty.any() else None, bad if bad.any() else None)
 
 
-def empty_cells(column: Any) -> Flags:
-    """Which cells are missing or the empty text."""
+def empty_cells(column: Any, *, nan: bool = False) -> Flags:
+    """Which cells are missing or the empty text; with `nan`, or not a number."""
     import pyarrow as pa
     from pyarrow import compute
 
     column = plain(column)
-    missing = column.is_null()
+    missing = column.is_null(nan_is_null=nan)
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         missing = compute.or_(missing, compute.fill_null(compute.equal(compute.binary_length(column), 0), True))
     return np.asarray(missing.to_numpy(), dtype=bool)
@@ -68,7 +68,11 @@ def ids_of(column: Any) -> tuple[Ints, list[str]]:
 
     A TypeError says that such cells cannot be ids.
     """
+    import pyarrow as pa
+
     column = plain(column)
+    if pa.types.is_nested(column.type):
+        raise TypeError(f"the cells are {column.type}")
     encoded = column.dictionary_encode()
     if not len(column):
         return np.empty(0, dtype=np.int64), []
@@ -104,7 +108,7 @@ def as_text(column: Any) -> Any:
         finite = compute.if_else(compute.is_finite(values), values, None)
         return compute.if_else(whole, rounded, finite.cast(pa.string()))
     if types.is_nested(kind):
-        raise TypeError(f"{kind} is not text or a number")
+        raise TypeError(f"the cells are {kind}")
     return column.cast(pa.string())
 
 
@@ -188,3 +192,30 @@ def _parsed(column: Any) -> Any:
     lower = compute.utf8_lower(text)
     text = compute.if_else(compute.equal(lower, "true"), "1", compute.if_else(compute.equal(lower, "false"), "0", text))
     return compute.if_else(compute.match_substring_regex(text, A_NUMBER), text, None).cast(pa.float64())
+
+
+def lists_of(column: Any, separator: str) -> tuple[Any, Ints]:
+    """A column of lists, or of texts with separators, as one long column, and the length of each
+    list; an empty cell has length 0.
+    """
+    import pyarrow as pa
+    from pyarrow import compute
+
+    column = plain(column)
+    kind, types = column.type, pa.types
+    if not types.is_list(kind) and not types.is_large_list(kind):
+        text = as_text(column)
+        text = compute.if_else(compute.equal(compute.binary_length(text), 0), None, text)
+        column = compute.split_pattern(text, separator)
+    lengths = compute.fill_null(compute.list_value_length(column), 0)
+    return compute.list_flatten(column), np.asarray(lengths.to_numpy(), dtype=np.int64)
+
+
+def instants(column: Any) -> Ints:
+    """Timestamps in microseconds since 1970; 0 where a cell is empty."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    zone = getattr(column.type, "tz", None)
+    micros = column.cast(pa.timestamp("us", zone), safe=False).cast(pa.int64())
+    return np.asarray(compute.fill_null(micros, 0).to_numpy(), dtype=np.int64)

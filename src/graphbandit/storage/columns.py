@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+GOODS = ("product", "offer", "ad", "business", "bookmark", "document", "content", "action")
+WORKS = ("movie", "film", "artist", "article", "song", "track", "book", "video", "news")
 NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
     "user": (
         ("user",),
@@ -21,10 +23,8 @@ NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
     "item": (
         ("item", "arm"),
         ("itemid", "armid", "iid"),
-        ("sku", "productid", "movieid", "filmid", "artistid", "articleid", "bookmarkid", "songid", "trackid", "bookid")
-        + ("videoid", "adid", "offerid", "businessid", "newsid", "contentid", "documentid", "actionid", "parentasin", "asin"),
-        ("product", "movie", "film", "artist", "article", "bookmark", "song", "track", "book", "video", "ad", "offer")
-        + ("business", "news", "content", "document", "action"),
+        ("sku", "asin", *(f"{thing}id" for thing in (*GOODS, *WORKS))),
+        (*GOODS, *WORKS),
     ),
     "reward": (
         ("reward",),
@@ -212,8 +212,8 @@ def find_roles(
     {'time': 0, 'user': 1, 'item': 2, 'reward': 3}
     """
     positions: dict[str, int] = {}
-    for role, column in (columns or {}).items():
-        role = "item" if role == "arm" else role
+    columns = {"item" if role == "arm" else role: column for role, column in (columns or {}).items()}
+    for role, column in columns.items():
         if roles is not None and role not in (*roles.needed, *roles.optional):
             there = ", ".join((*roles.needed, *roles.optional))
             raise ValueError(f"columns names the role {role!r}, which {roles.what} do not have; there are {there}.")
@@ -233,8 +233,10 @@ def find_roles(
         if role not in positions and role in roles.needed:
             shown = "item (or arm)" if role == "item" else role
             how = f'say which one it is: --columns {role}=NAME, or columns={{"{role}": NAME}}'
-            raise ValueError(f"{header}: the column {shown} is missing; {_there(head)}." + (f" If it is there, {how}." * bool(head)))
-    return Found(positions, _said(head, positions, columns or {}, has_header))
+            raise ValueError(
+                f"{header}: the column {shown} is missing; {_there(head)}." + (f" If it is there, {how}." * bool(head))
+            )
+    return Found(positions, _said(head, positions, columns, has_header))
 
 
 def _by_position(head: Sequence[str], roles: Roles, positions: dict[str, int]) -> None:
@@ -262,7 +264,10 @@ def _find_pair(header: str, head: Sequence[str], positions: dict[str, int]) -> N
     taken = dict(positions)
     found = []
     for names in PAIRS:
-        pair = [taken.get(role, plain.index(name) if name in plain else -1) for role, name in zip(("user", "friend"), names, strict=True)]
+        pair = [
+            taken.get(role, plain.index(name) if name in plain else -1)
+            for role, name in zip(("user", "friend"), names, strict=True)
+        ]
         if min(pair) >= 0 and pair[0] != pair[1] and pair not in found:
             found.append(pair)
             if names == PAIRS[0]:

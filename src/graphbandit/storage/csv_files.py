@@ -84,7 +84,7 @@ def load(
             except pa.ArrowInvalid as error:
                 if "UTF8" in str(error) and encoding == "utf-8":
                     continue
-                for _ in scan(shape):  # finds the line
+                for _ in scan(shape, any_width=skip_bad):  # finds the line
                     pass
                 raise ValueError(f"{shape.path} cannot be read as CSV: {error}.") from None
             if _ends_in_a_quote(table):

@@ -52,9 +52,7 @@ def read_edge_list(source: Source, users: Sequence[Hashable] = (), **reading: Un
     first.sort()  # in order of appearance
     position: dict[Hashable, int] = {name: place for place, name in enumerate(dict.fromkeys(users))}
     if users and names and position.keys().isdisjoint(names):
-        raise ValueError(
-            f"{table.name}: none of its users is in the log, whose first is {users[0]!r}; are these the same ids?"
-        )
+        raise ValueError(f"{table.name}: none of its users is in the log, whose first is {users[0]!r}; are these the same ids?")
     place = np.array([position.setdefault(name, len(position)) for name in names], dtype=np.int64)
     if not position:
         raise ValueError(f"{table.name} has no edges.")

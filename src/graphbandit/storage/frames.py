@@ -29,7 +29,7 @@ def as_arrow(source: object, name: str) -> Any:
     try:
         if isinstance(source, Mapping):
             return pa.table({str(key): _column(values) for key, values in source.items()})
-        frame: Any = narwhals.from_native(source, pass_through=True)  # type: ignore[call-overload]
+        frame: Any = narwhals.from_native(source, pass_through=True)
         if isinstance(frame, narwhals.LazyFrame):
             frame = frame.collect()
         if isinstance(frame, narwhals.DataFrame):

@@ -87,7 +87,7 @@ def _files(path: Path) -> list[Path]:
 def _folder_cells(path: Path, file: Path) -> dict[str, str]:
     """What the folders between say, as in day=3/part-0.parquet."""
     parts = file.relative_to(path).parts[:-1] if path.is_dir() else ()
-    return dict(part.split("=", 1) for part in parts if "=" in part)  # type: ignore[misc]
+    return dict(part.split("=", 1) for part in parts if "=" in part)
 
 
 def _with_folders(table: Any, path: Path, file: Path) -> Any:

@@ -138,7 +138,9 @@ class Table:
         try:
             codes, names = cells.ids_of(self.data.column(column))
         except TypeError as error:
-            raise ValueError(f"{self.name}, column {self.title(column)}: an id must be text or a number, but {error}.") from None
+            raise ValueError(
+                f"{self.name}, column {self.title(column)}: an id must be text or a number, but {error}."
+            ) from None
         if len(codes) and codes.min() < 0:
             raise ValueError(f"{self.where(int(codes.argmin()))}: {self.title(column)} is empty.")
         if known is None:
@@ -292,10 +294,30 @@ def head_of(source: Source) -> list[str]:
     return _opened(source, "the table", False, None).head
 
 
+def columns_by_file(columns: Mapping[str, str], files: Mapping[Path, Roles]) -> dict[Path, dict[str, str]]:
+    """What `columns` says about each of several files: the roles that it has, in columns that it
+    has.
+
+    A ValueError says which entry fits none of them.
+    """
+    heads = {path: head_of(path) for path in files} if columns else {}
+    found: dict[Path, dict[str, str]] = {path: {} for path in files}
+    for role, column in columns.items():
+        fitting = [path for path, roles in files.items() if role in (*roles.needed, *roles.optional) and column in heads[path]]
+        if not fitting:
+            there = "; ".join(f"{path} has {', '.join(head[:20])}" for path, head in heads.items())
+            raise ValueError(f"columns {role}={column}: no file that has a role {role} has a column {column}; {there}.")
+        for path in fitting:
+            found[path][role] = column
+    return found
+
+
 def _opened(source: Source, name: str, skip_bad: bool, progress: Callable[[float], None] | None) -> _Loaded:
     if isinstance(source, Table):
         table = source
-        return _Loaded(table.head, True, lambda kept: replace(table, data=table.data.select(list(kept))), table.name, table.text)
+        return _Loaded(
+            table.head, True, lambda kept: replace(table, data=table.data.select(list(kept))), table.name, table.text
+        )
     if not isinstance(source, str | os.PathLike):
         data = frames.as_arrow(source, name)
         return _Loaded([str(c) for c in data.column_names], True, lambda kept: Table(name, data.select(list(kept))), name, None)
@@ -333,7 +355,7 @@ def _without_bad(table: Table, roles: Roles | None, narrow: int) -> Table:
         if not is_id and not is_feature(column) and column not in NUMBER_ROLES:
             continue
         if is_id:
-            wrong: Flags | None = cells.empty_cells(table.data.column(column))
+            wrong: Flags | None = cells.empty_cells(table.data.column(column), nan=True)
         else:
             found = cells.numbers_of(table.data.column(column))
             may_be_empty = roles is not None and column in roles.may_be_empty

@@ -33,10 +33,10 @@ def test_files_are_read_alike_as_csv_and_parquet(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("arm,x0\n", "has no arms"),
-        ("name,x0\na,1\n", "one column arm"),
-        ("arm,x1\na,1\n", "one column x0"),
-        ("arm,x0\na,one\n", "line 2: every one of x0 must be a number"),
-        ("arm,x0\na,nan\n", "line 2: features must be finite"),
+        ("name,x0\na,1\n", "the column item .or arm. is missing"),
+        ("arm,x1\na,1\n", "the column x0 is missing"),
+        ("arm,x0\na,one\n", "line 2, column x0: a number is needed, but it is 'one'"),
+        ("arm,x0\na,nan\n", "line 2, column x0: it must be finite"),
         ("arm,x0\n,1\n", "1 to 200 characters"),
         ('arm,x0\n"a\tb",1\n', "control characters"),
     ],
@@ -61,3 +61,15 @@ def test_wrong_parquet_is_named(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"user": ["a"], "friend": ["a"]}), tmp_path / "edges.parquet")
     with pytest.raises(ValueError, match="is its own friend"):
         read_graph(tmp_path / "edges.parquet")
+
+
+def test_tables_of_other_systems_are_read(tmp_path: Path) -> None:
+    (tmp_path / "edges.tsv").write_text("source\ttarget\n007\tbond\n007\t007\n")
+    (tmp_path / "arms.csv").write_text("sku,x0,topic\ntea,1,\ncola,oops,cold\n")
+    heard: list[str] = []
+    assert read_graph(tmp_path / "edges.tsv", skip_bad=True, say=heard.append).ids == ("007", "bond")
+    names, features, attributes = read_arms(tmp_path / "arms.csv", skip_bad=True, say=heard.append)
+    assert names == ["tea"] and features.tolist() == [[1.0]] and attributes == [{"topic": ""}]
+    text = "\n".join(heard)
+    for part in ("source is user, target is friend", "'007' is its own friend", "sku is item", "column x0: a number is needed"):
+        assert part in text, part

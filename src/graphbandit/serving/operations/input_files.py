@@ -1,66 +1,63 @@
-"""Graphs and arms from files, CSV (also gzipped) or Parquet.
+"""Graphs and arms from files: CSV and its relatives, and Parquet.
 
 Every error names the file and the line.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import numpy as np
+from collections.abc import Callable, Sequence
+from typing import Unpack
 
 from ...compute.arrays import Floats
 from ...graph import UserGraph
 from ...graphs import read_edges
-from ...storage.tables import feature_columns, read_rows
+from ...storage.columns import ITEMS, feature_columns
+from ...storage.tables import Reading, Source, read_table
 from ..domain.initial_state import Attributes
 from ..domain.limits import ENCODED_SLASH, LARGEST_WEIGHT, LONGEST_ID, SMALLEST_WEIGHT
 
 
-def read_graph(path: Path) -> UserGraph:
+def read_graph(source: Source, **reading: Unpack[Reading]) -> UserGraph:
     """A graph from the columns user, friend and, optionally, weight. Ids are strings."""
-    graph = read_edges(path)
-    for name in graph.ids or ():
-        _check_id(str(path), "user", str(name))
+    graph = read_edges(source, **reading)
+    _check_ids([str(name) for name in graph.ids or ()], lambda _: str(source), "user")
     odd = graph.adjacency.data[(graph.adjacency.data < SMALLEST_WEIGHT) | (graph.adjacency.data > LARGEST_WEIGHT)]
     if len(odd):
         raise ValueError(
-            f"{path}: a weight must lie between {SMALLEST_WEIGHT:g} and {LARGEST_WEIGHT:g}, but one is {odd[0]:g}."
+            f"{source}: a weight must lie between {SMALLEST_WEIGHT:g} and {LARGEST_WEIGHT:g}, but one is {odd[0]:g}."
         )
     return graph
 
 
-def read_arms(path: Path) -> tuple[list[str], Floats, list[Attributes]]:
-    """Names, features and attributes from the columns arm, x0, x1, …; every other column is an
-    attribute."""
-    names: list[str] = []
-    features: list[list[float]] = []
-    attributes: list[Attributes] = []
-    with read_rows(path) as rows:
-        head, numbers = rows.head, feature_columns(rows.head)
-        for name in ("arm", *numbers):
-            if head.count(name) != 1:
-                raise ValueError(f"{path}, line 1: there must be one column {name}; there are {', '.join(head) or 'none'}.")
-        arm, places = head.index("arm"), [head.index(name) for name in numbers]
-        others = [(place, name) for place, name in enumerate(head) if name != "arm" and name not in numbers]
-        for line, row in rows.cells:
-            names.append(_check_id(rows.where(line), "arm", row[arm]))
-            try:
-                features.append([float(row[place]) for place in places])
-            except ValueError:
-                raise ValueError(f"{rows.where(line)}: every one of {', '.join(numbers)} must be a number.") from None
-            if not np.isfinite(features[-1]).all():
-                raise ValueError(f"{rows.where(line)}: features must be finite.")
-            attributes.append({name: row[place] for place, name in others})
-    if not names:
-        raise ValueError(f"{path} has no arms.")
-    return names, np.array(features), attributes
+def read_arms(source: Source, **reading: Unpack[Reading]) -> tuple[list[str], Floats, list[Attributes]]:
+    """Names, features and attributes from the columns item (or arm), x0, x1, …; every other column
+    is an attribute.
+    """
+    table = read_table(source, ITEMS, name="arms", **reading)
+    if not len(table):
+        raise ValueError(f"{table.name} has no arms.")
+    names = [name or "" for name in table.texts("item")]
+    _check_ids(names, table.where, table.title("item"))
+    features = table.features()
+    others = [name for name in table.others() if name not in feature_columns(table.head)]
+    columns = [[cell or "" for cell in table.texts(name)] for name in others]
+    rows = zip(*columns, strict=True) if others else ((),) * len(names)
+    return names, features, [dict(zip(others, row, strict=True)) for row in rows]
 
 
-def _check_id(where: str, column: str, name: str) -> str:
-    where = f"{where}, column {column}"
+def _check_ids(names: Sequence[str], where: Callable[[int], str], column: str) -> None:
+    """Raise a ValueError that names the first id that the service does not take."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    column_of = pa.array(names, pa.large_string())
+    length = compute.utf8_length(column_of)
+    bad = compute.or_(compute.less(length, 1), compute.greater(length, LONGEST_ID))
+    controls = compute.match_substring_regex(column_of, f"[\\x00-\\x1f\\x7f{ENCODED_SLASH}]")
+    row = compute.index(compute.or_(bad, controls), True).as_py()
+    if row < 0:
+        return
+    name, place = names[row], f"{where(row)}, column {column}"
     if not 1 <= len(name) <= LONGEST_ID:
-        raise ValueError(f"{where}: an id must have 1 to {LONGEST_ID} characters, but it has {len(name)}.")
-    if any(ord(letter) < 32 or ord(letter) == 127 or letter == ENCODED_SLASH for letter in name):
-        raise ValueError(f"{where}: an id must not hold control characters, but it is {name!r}.")
-    return name
+        raise ValueError(f"{place}: an id must have 1 to {LONGEST_ID} characters, but it has {len(name)}.")
+    raise ValueError(f"{place}: an id must not hold control characters, but it is {name!r}.")

@@ -35,6 +35,8 @@ class ServiceSettings:
 
     graph: Path | None = None
     arms: Path | None = None
+    columns: str = ""  # which column of these files is which, as in user=uid,item=sku
+    skip_bad: bool = False  # leave out rows of these files that cannot be read
     store: str = "sqlite:///state.db"
     policy: str = "adaptive"
     params: Mapping[str, Any] = field(default_factory=dict)  # of the policy; a table [params] in TOML
@@ -99,6 +101,10 @@ def _convert(source: str, kinds: Mapping[str, Any], name: str, value: Any) -> An
             raise ValueError(f"{source} must be a table.")
         return value
     kind = next((part for part in get_args(kinds[name]) if part is not type(None)), kinds[name])
+    if kind is bool:
+        if str(value).lower() not in ("true", "false", "1", "0"):
+            raise ValueError(f"{source} must be true or false, but it is {value!r}.")
+        return str(value).lower() in ("true", "1")
     if isinstance(value, bool) or (kind in (int, float) and not isinstance(value, int | float | str)):
         raise ValueError(f"{source} must be a number, but it is {value!r}.")
     try:
