@@ -6,6 +6,7 @@
 | `figures` | `graphbandit demo` and `graphbandit reproduce` |
 | `experiments` | `graphbandit run` and `graphbandit tune` |
 | `leaderboard` | `graphbandit leaderboard` |
+| `graph` | `graphbandit graph build` |
 | `diagnose` | `graphbandit diagnose` |
 | `evaluate` | `graphbandit evaluate` |
 | `serve` | `graphbandit serve` |
@@ -21,7 +22,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from . import datasets, experiments, figures
+from . import datasets, experiments, figures, graph
 from .diagnose import diagnose
 from .evaluate import evaluate
 from .leaderboard import leaderboard
@@ -29,6 +30,7 @@ from .serve import serve
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Bandits for many users who are joined by a graph.")
 app.add_typer(datasets.app, name="datasets")
+app.add_typer(graph.app, name="graph")
 app.command()(figures.demo)
 app.command()(figures.reproduce)
 app.command()(experiments.run)
