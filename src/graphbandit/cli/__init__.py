@@ -8,6 +8,7 @@
 | `leaderboard` | `graphbandit leaderboard` |
 | `graph` | `graphbandit graph build` |
 | `diagnose` | `graphbandit diagnose` |
+| `start` | `graphbandit start` |
 | `evaluate` | `graphbandit evaluate` |
 | `serve` | `graphbandit serve` |
 | `console` | what they share: errors without a traceback, Ctrl-C, the progress bar, lists of names |
@@ -27,10 +28,12 @@ from .diagnose import diagnose
 from .evaluate import evaluate
 from .leaderboard import leaderboard
 from .serve import serve
+from .start import start
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Bandits for many users who are joined by a graph.")
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(graph.app, name="graph")
+app.command()(start)
 app.command()(figures.demo)
 app.command()(figures.reproduce)
 app.command()(experiments.run)
