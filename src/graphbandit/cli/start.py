@@ -15,17 +15,13 @@ def start(
         Path,
         typer.Argument(
             metavar="EVENTS",
-            help="Who took what, and what it earned: a table (.csv, .tsv, .dat, .txt, also gzipped, or .parquet) with a user, an item "
-            "and perhaps a reward, a time and a propensity.",
+            help="Who took what, and what it earned: a table (.csv, .tsv, .dat, .txt, also gzipped, or .parquet) with a user, "
+            "an item and perhaps a reward, a time and a propensity.",
         ),
     ],
     graph: Annotated[Path | None, typer.Option(metavar="EDGES", help=EDGES, show_default=False)] = None,
-    items: Annotated[
-        Path | None, typer.Option(help="A table of items: an id and what is known of them.", show_default=False)
-    ] = None,
-    users: Annotated[
-        Path | None, typer.Option(help="A table of users: an id and their attributes.", show_default=False)
-    ] = None,
+    items: Annotated[Path | None, typer.Option(help="Items: an id and what is known of them.", show_default=False)] = None,
+    users: Annotated[Path | None, typer.Option(help="Users: an id and their attributes.", show_default=False)] = None,
     out: Annotated[Path, typer.Option(help="Folder for the page and the files that serve takes.")] = Path("first-look"),
     columns: Columns = None,
     skip_bad: SkipBad = False,

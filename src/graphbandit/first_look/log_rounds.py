@@ -1,8 +1,9 @@
 """From a log to what is learned first, and the rounds that are played afterwards.
 
 A round offers a user several items whose rewards are known, so that any choice can be rewarded. Where
-rewards differ, these are items of the user's own later events. Where a log has only what was taken,
-they are one later item and others, drawn by popularity, that the user never took: a hit or a miss.
+rewards differ, these are up to ten items of the user's own later events, of which a policy chooses
+half, one after the other. Where a log has only what was taken, they are one later item and others,
+drawn by popularity, that the user never took: one choice, a hit or a miss.
 """
 
 from __future__ import annotations
@@ -35,9 +36,13 @@ class LogRounds(NamedTuple):
     def __len__(self) -> int:
         return len(self.round_user)
 
+    def picks(self, t: int) -> int:
+        """How many items are chosen in round t."""
+        return 1 if self.protocol == "hits" else max(1, len(self.offers[t]) // 2)
 
-def log_rounds(split: Split, raw: Floats, n_earlier: int, n_learned: int, users: Ints, seed: int) -> LogRounds:
-    """Learn the events before `n_learned`; play those from there to `n_earlier` … in rounds of these users.
+
+def log_rounds(split: Split, raw: Floats, n_learned: int, end: int, users: Ints, seed: int) -> LogRounds:
+    """Learn the events before `n_learned`; make rounds of those from there to `end`.
 
     Parameters
     ----------
@@ -45,27 +50,44 @@ def log_rounds(split: Split, raw: Floats, n_earlier: int, n_learned: int, users:
         Events in order, with the items that were drawn beside those that were taken.
     raw : (events,) array
         Their rewards as they are in the log; 1 and 0 where a log has only what was taken.
-    n_earlier, n_learned : int
-        Rounds are made of the events from `n_learned` to `n_earlier`.
-    users : (n,) flags
+    n_learned, end : int
+        Places in the order of the events.
+    users : (n,) 1 or 0
         Whose rounds are played.
     """
     taken = split.taken
     protocol: Protocol = "rewards" if taken.all() else "hits"
-    later = np.arange(n_learned, n_earlier)
+    later = np.arange(n_learned, end)
     later = later[taken[later] & (users[split.user[later]] > 0)]
     rng = np.random.default_rng([seed, n_learned])
-    if protocol == "rewards":
-        made = _blocks(split.user[later], split.item[later], raw[later])
-    else:
-        made = _hits(split, later, rng)
+    made = _blocks(split.user[later], split.item[later], raw[later]) if protocol == "rewards" else _hits(split, later, rng)
     if len(made) > MOST_ROUNDS:
         kept = np.sort(rng.choice(len(made), MOST_ROUNDS, replace=False))
         made = [made[place] for place in kept.tolist()]
-    who, offers, rewards = ([entry[part] for entry in made] for part in range(3))
-    learned = slice(0, n_learned)
-    parts = split.user[learned], split.item[learned], raw[learned]
-    return LogRounds(protocol, *parts, np.array(who, dtype=np.int64), offers, rewards)
+    who = np.array([user for user, _, _ in made], dtype=np.int64)
+    learned = split.user[:n_learned], split.item[:n_learned], raw[:n_learned]
+    return LogRounds(protocol, *learned, who, [offer for _, offer, _ in made], [rewards for _, _, rewards in made])
+
+
+def user_by_user(user: Ints, share: float) -> tuple[Ints, int]:
+    """An order in which the first `share` of each user's events come first, and how many these are.
+
+    >>> user_by_user(np.array([0, 0, 1, 0, 1, 1]), 0.5)
+    (array([0, 1, 2, 4, 3, 5]), 4)
+    """
+    mine = np.argsort(user, kind="stable")
+    _, start, count = np.unique(user[mine], return_index=True, return_counts=True)
+    rank = np.empty(len(user), dtype=np.int64)
+    rank[mine] = np.arange(len(user)) - np.repeat(start, count)
+    total = np.bincount(user)[user]
+    first = rank < np.ceil(share * total)
+    return np.concatenate([np.flatnonzero(first), np.flatnonzero(~first)]), int(first.sum())
+
+
+def reordered(split: Split, order: Ints, n_earlier: int) -> Split:
+    """The events of a split in another order, or some of them."""
+    parts = (split.user[order], split.item[order], split.reward[order])
+    return Split(*parts, n_earlier, split.taken[order], split.said)
 
 
 def _blocks(user: Ints, item: Ints, reward: Floats) -> list[tuple[int, Ints, Floats]]:

@@ -20,7 +20,7 @@ from ..storage.columns import EVENTS
 from ..storage.tables import Source, Table, read_table
 from .contenders import ADAPTIVE, ALONE, NO_GRAPH, SHARED, Played, compete
 from .lifts import Group, Interval, groups, interval
-from .log_rounds import LogRounds, log_rounds
+from .log_rounds import LogRounds, log_rounds, reordered, user_by_user
 from .off_policy_look import off_policy
 
 TUNING = 0.7  # of the earlier events are learned before the rounds on which settings are tuned
@@ -126,12 +126,11 @@ def _by_rounds(table: Table, log: Events, built: BuiltGraph, items: Source | Non
     place = {name: row for row, name in enumerate(log.user_ids)}
     judged = np.zeros(len(log.user_ids), dtype=np.int64)
     judged[[place[name] for name in built.judged_users if name in place]] = 1
-    vectors, catalogue = _vectors(
-        log, items, split.user[: split.n_earlier], split.item[: split.n_earlier], raw[: split.n_earlier]
-    )
-    first = round(TUNING * split.n_earlier)
-    tuning = log_rounds(split, raw, split.n_earlier, first, judged, seed)
-    rounds = log_rounds(split, raw, len(split.user), split.n_earlier, judged, seed)
+    n = split.n_earlier
+    vectors, features = _vectors(log, items, split.user[:n], split.item[:n], raw[:n])
+    earlier, first = user_by_user(split.user[:n], TUNING)
+    tuning = log_rounds(reordered(split, earlier, first), raw[earlier], first, n, judged, seed)
+    rounds = log_rounds(split, raw, n, len(split.user), judged, seed)
     if not len(rounds):
         raise ValueError(f"{table.name}: no user has two later events, so there is nothing to choose from.")
     graph = _earlier_graph(built, place)
@@ -147,7 +146,7 @@ def _by_rounds(table: Table, log: Events, built: BuiltGraph, items: Source | Non
     ]
     show(1.0, "done")
     return FirstLook(
-        **_facts(table, log, built, catalogue),
+        **_facts(table, log, built, features),
         built=built,
         rounds=rounds,
         played=tuple(played),
@@ -163,12 +162,12 @@ def _by_rounds(table: Table, log: Events, built: BuiltGraph, items: Source | Non
 def _by_propensities(table: Table, log: Events, built: BuiltGraph, items: Source | None, show: Progress) -> FirstLook:
     half = log.order[: len(log.order) // 2]
     reward = np.ones(len(log.user)) if log.reward is None else log.reward
-    vectors, catalogue = _vectors(log, items, log.user[half], log.item[half], reward[half])
+    vectors, features = _vectors(log, items, log.user[half], log.item[half], reward[half])
     show(0.5, "off-policy estimates")
     found = off_policy(table, vectors, list(log.item_ids), built.graph if built.helps else None)
     show(1.0, "done")
     return FirstLook(
-        **_facts(table, log, built, catalogue),
+        **_facts(table, log, built, features),
         built=built,
         rounds=None,
         played=(),

@@ -32,7 +32,7 @@ def render(look: FirstLook, folder: str) -> str:
         "graph": graph(look),
         "groups": groups(look),
         "learned": learned(look),
-        "serve": escape(look_text.serve_line(folder, look.built.helps)),
+        "serve": escape(look_text.serve_line(folder)),
         "cannot": listed(look_text.cannot_tell(look)),
         "guessed": listed(look.said),
         "features": escape(look.features),
@@ -146,7 +146,8 @@ def bar(found: Interval, low: float, high: float, zero: bool = False) -> str:
         parts.append(f'<line class="span" x1="{at(found.low):.1f}" x2="{at(found.high):.1f}" y1="10" y2="10"/>')
     text = look_text.span(found) if zero else f"{found.value:.4f}"
     return (
-        f'<svg viewBox="0 0 100 20" preserveAspectRatio="none" role="img" aria-label="{escape(text)}"><title>{escape(text)}</title>'
+        f'<svg viewBox="0 0 100 20" preserveAspectRatio="none" role="img" aria-label="{escape(text)}">'
+        f"<title>{escape(text)}</title>"
         f'{"".join(parts)}<line class="mean" x1="{at(found.value):.1f}" x2="{at(found.value):.1f}" y1="4" y2="16"/></svg>'
     )
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from textwrap import fill
 
-from .contenders import ADAPTIVE, ALONE, SHARED
+from .contenders import ADAPTIVE
 from .lifts import Interval
 from .look import FirstLook
 
-HITS_UNIT = "hits a round"
-REWARDS_UNIT = "reward a round"
+HITS_UNIT = "hits a choice"
+REWARDS_UNIT = "reward a choice"
 
 
 def unit(look: FirstLook) -> str:
-    """What a round earns."""
+    """What is counted."""
     return HITS_UNIT if look.rounds is not None and look.rounds.protocol == "hits" else REWARDS_UNIT
 
 
@@ -47,13 +47,13 @@ def headline(look: FirstLook) -> list[str]:
     }[lift.verdict]
     assert look.rounds is not None
     own = next(float(one.reward.mean()) for one in look.played if one.name == look.best)
-    first = f"{said}: {own:.3f} {unit(look)}, {span(lift)} against {base}, tuned, over {len(look.rounds):,} rounds."
+    first = f"{said}: {own:.3f} {unit(look)}, {span(lift)} against {base}, over {len(look.rounds):,} rounds."
     return [first, _graph_sentence(look, graph)]
 
 
 def _graph_sentence(look: FirstLook, graph: Interval | None) -> str:
     if look.best != ADAPTIVE or graph is None:
-        return f"{look.built.verdict} So the lift comes from learning users together, without edges."
+        return f"{look.built.verdict} What is compared here learns users together, without edges."
     effect = {
         "more": "earns more with it",
         "less": "earns less with it",
@@ -68,19 +68,19 @@ def protocol(look: FirstLook) -> str:
     """How the policies were compared, honestly."""
     if look.rounds is None:
         return (
-            "The log has propensities, so that the reward of other choices can be estimated from it (off-policy, doubly robust): "
-            "policies are trained on the first half of the log and judged on the rest."
+            "The log has propensities, so that the reward of other choices can be estimated from it (off-policy, doubly "
+            "robust): policies are trained on the first half of the log and judged on the rest."
         )
     if look.rounds.protocol == "hits":
         return (
-            "The log has only what was taken, so that this is a replay with drawn items: in every round a policy chooses among one "
-            "item that the user took later and up to 24 that it never took, drawn by popularity. Hits are not clicks: an item that "
-            "was never shown may have been liked."
+            "The log has only what was taken, so this is a replay with drawn items: in every round a policy chooses among "
+            "one item that the user took later and up to 24 that it never took, drawn by popularity. Hits are not clicks: "
+            "an item that was never shown may have been liked."
         )
     return (
-        "The log has no propensities, so that this is a replay of what was shown: in every round a policy chooses among up to ten "
-        "items that the user rewarded later, and learns the reward of its choice. Whoever chose these items chose well or badly "
-        "before us: what nobody tried is not in the log."
+        "The log has no propensities, so this is a replay of what was shown: in every round a policy chooses half of up to "
+        "ten items that the user rewarded later, one after the other, and learns the reward of each. Whoever chose these "
+        "items chose well or badly before us: what nobody tried is not in the log."
     )
 
 
@@ -93,6 +93,8 @@ def cannot_tell(look: FirstLook) -> list[str]:
         )
         if look.rounds.protocol == "hits":
             found.append("Whether an item was seen and not wanted, or never seen: a miss may be either.")
+        per_user = len(look.rounds) / max(1, len(set(look.rounds.round_user.tolist())))
+        found.append(f"What exploration is worth: a user has {per_user:.1f} rounds here, too few for it to pay.")
         found.append("How a policy changes what users do next: a replay takes their later events as they are.")
     if not any("in order of time" in sentence for sentence in look.said):
         found.append("What came first: without times, later events are a part of each user's rows, and drift cannot be seen.")
@@ -102,12 +104,10 @@ def cannot_tell(look: FirstLook) -> list[str]:
     return found
 
 
-def serve_line(folder: str, has_edges: bool) -> str:
-    """The command that serves what was looked at; edges are users who must be known, so both files are needed."""
-    return (
-        f"graphbandit serve --graph {folder}/edges.csv --arms {folder}/arms.csv --store sqlite:///{folder}/state.db --epsilon 0.05"
-        + ("" if has_edges else "  # edges.csv joins nobody who matters yet")
-    )
+def serve_line(folder: str) -> str:
+    """The command that serves what was looked at."""
+    files = f"--graph {folder}/edges.csv --arms {folder}/arms.csv"
+    return f"graphbandit serve {files} --store sqlite:///{folder}/state.db --epsilon 0.05"
 
 
 def as_text(look: FirstLook, folder: str) -> str:
@@ -122,8 +122,5 @@ def as_text(look: FirstLook, folder: str) -> str:
         lines += ["", f"For whom, against {look.baseline}:"]
         lines += [f"  {group.name}: {span(group.lift)}" for group in look.by_group if group.lift.rounds]
     lines += ["", "What this cannot tell:", *(fill(f"- {one}", 100, subsequent_indent="  ") for one in cannot_tell(look))]
-    lines += ["", f"The whole page: {folder}/index.html", f"To go on: {serve_line(folder, look.built.helps)}"]
+    lines += ["", f"The whole page: {folder}/index.html", f"To go on: {serve_line(folder)}"]
     return "\n".join(lines)
-
-
-__all__ = ["ALONE", "SHARED", "as_text", "cannot_tell", "headline", "number", "protocol", "serve_line", "span", "unit"]
