@@ -110,15 +110,17 @@ def _hits(split: Split, later: Ints, rng: np.random.Generator) -> list[tuple[int
     n_items = int(split.item.max()) + 1
     known = np.unique(split.user[split.taken] * n_items + split.item[split.taken])
     popular = split.item[: split.n_earlier][split.taken[: split.n_earlier]]
+    if len(later) > MOST_ROUNDS:
+        later = np.sort(rng.choice(later, MOST_ROUNDS, replace=False))
     user, item = split.user[later], split.item[later]
     drawn = rng.choice(popular, size=(len(later), OTHERS))
     for _ in range(EASY_DRAWS):
         seen = np.isin(user[:, None] * n_items + drawn, known)
         drawn[seen] = rng.choice(popular, size=int(seen.sum()))
+    unseen = ~np.isin(user[:, None] * n_items + drawn, known)
     rounds = []
     for row in range(len(later)):
-        others = np.unique(drawn[row])
-        others = others[~np.isin(user[row] * n_items + others, known)]
+        others = np.unique(drawn[row, unseen[row]])
         offer = rng.permutation(np.append(others, item[row]))
         if len(offer) > 1:
             rounds.append((int(user[row]), offer, (offer == item[row]).astype(np.float64)))
