@@ -20,7 +20,7 @@ from .common_taste import CommonTaste, common_taste
 from .event_split import Split, split_events
 from .event_tables import Inputs, read_inputs
 from .item_vectors import Rows, item_features
-from .judging import FEW_SHUFFLES, LEADERS, Candidate, Trial, compare_with_shuffled
+from .judging import LEADERS, Candidate, Trial, compare_with_shuffled
 from .user_sample import sample_users
 
 Progress = Callable[[float, str], None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import exp, log, sqrt
+from typing import Any
 
 import numpy as np
 
@@ -85,7 +86,8 @@ class Trial:
         vector, which do not know the graph, are left out then, and have -inf.
         """
         user, kinds = (self.log.user, KINDS) if place is None else (place[self.log.user], ("alone", "graph"))
-        policy = AdaptiveGraphUCB(graph, self.log.dim, alphas=STRENGTHS, models=kinds, item_effects=False, trials=False)
+        settings: dict[str, Any] = dict(alphas=STRENGTHS, models=kinds, solver="local", item_effects=False, trials=False)
+        policy = AdaptiveGraphUCB(graph, self.log.dim, **settings)
         found = []
         for part in (slice(0, self.n_earlier), slice(self.n_earlier, None)):
             policy.update_many(user[part], self.log.features[part], self.log.reward[part])

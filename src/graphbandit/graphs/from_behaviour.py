@@ -54,13 +54,14 @@ def build(
 
     Examples
     --------
-    Users of two groups like opposite items:
+    Users of two groups like opposite kinds of items:
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> user, item = rng.integers(30, size=1500), rng.integers(8, size=1500)
     >>> reward = np.where(user % 2 == item % 2, 1.0, -1.0) + rng.standard_normal(1500)
-    >>> built = build({"user": user, "item": item, "reward": reward, "time": np.arange(1500)}, neighbours=5)
+    >>> events = {"user": user, "item": item, "reward": reward, "time": np.arange(1500)}
+    >>> built = build(events, items={"item": np.arange(8), "kind": ["even", "odd"] * 4}, neighbours=5)
     >>> built.helps, built.graph.n_users
     (True, 30)
     """
