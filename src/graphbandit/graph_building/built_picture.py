@@ -25,7 +25,7 @@ def draw(built: BuiltGraph, name: str) -> bytes:
     from matplotlib import pyplot as plt
 
     rows = list(reversed(built.candidates))
-    settings = {"svg.hashsalt": "graphbandit", "svg.fonttype": "none"}
+    settings: Any = {"svg.hashsalt": "graphbandit", "svg.fonttype": "none"}
     with plt.rc_context(settings):
         figure, axes = plt.subplots(figsize=(8.4, 2.1 + 0.62 * max(1, len(rows))), layout="constrained", facecolor="white")
         axes.axvspan(-CLEAR, CLEAR, color="#eef0f3", lw=0)

@@ -60,9 +60,9 @@ def alike_behaviour(rows: Rows, k: int, seed: int) -> sparse.csr_array:
     """Join every user with the k nearest in the truncated decomposition of user × item, by the cosine."""
     u, s, _ = truncated_svd(consumption(rows), USER_FACTORS, seed)
     vectors = u * s
-    norm = np.linalg.norm(vectors, axis=1)
+    norm: Floats = np.sqrt((vectors**2).sum(axis=1))
     active = np.flatnonzero(norm > 1e-12)
-    return _nearest(vectors[active] / norm[active, None], active, rows.n_users, k, seed)
+    return _nearest(np.asarray(vectors[active] / norm[active, None], dtype=np.float64), active, rows.n_users, k, seed)
 
 
 def alike_tastes(rows: Rows, taste: CommonTaste, k: int, seed: int) -> sparse.csr_array:

@@ -72,7 +72,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class Judge:
     """The log that all candidates are judged on."""
 
     log: RewardLog  # its users are rows of the graphs
@@ -97,7 +97,7 @@ class Trial:
         found[0][left_out] = 0.0
         return np.asarray(found[1] - found[0])
 
-    def judge(self, name: str, graph: UserGraph) -> Candidate:
+    def candidate(self, name: str, graph: UserGraph) -> Candidate:
         """The candidate before it is compared with shuffled ones."""
         gained = self.evidence(graph)
         difference = float(gained[GRAPH:].max() - gained[:GRAPH].max())
@@ -119,17 +119,17 @@ class Trial:
 
 
 def compare_with_shuffled(
-    trial: Trial, candidates: Mapping[str, Candidate], order: list[str], step: Callable[[str], None]
+    judge: Judge, candidates: Mapping[str, Candidate], order: list[str], step: Callable[[str], None]
 ) -> dict[str, Candidate]:
     """The candidates with their shuffles and whether they pass; at most one is chosen, the first in `order` that passes.
 
     All get a few shuffles first. Those that could be chosen then get as many as the rank test needs.
     """
-    found, without = dict(candidates), trial.without(next(iter(candidates.values())).graph)
+    found, without = dict(candidates), judge.without(next(iter(candidates.values())).graph)
 
     def shuffle(name: str, n: int) -> None:
         step(f"{name}, users shuffled")
-        found[name] = trial.shuffle(found[name], without, n)
+        found[name] = judge.shuffle(found[name], without, n)
 
     for name in order:
         shuffle(name, FEW_SHUFFLES)

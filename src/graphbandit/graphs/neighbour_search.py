@@ -59,6 +59,6 @@ def _without_self(found: Ints) -> Ints:
     own[~own.any(axis=1), -1] = True
     first = np.zeros_like(own)
     first[np.arange(len(found)), own.argmax(axis=1)] = True
-    kept = found[~first].reshape(len(found), -1)
+    kept: Ints = found[~first].reshape(len(found), -1)
     kept[kept == np.arange(len(found))[:, None]] = -1
     return kept
