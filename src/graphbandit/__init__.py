@@ -9,6 +9,7 @@
 | `datasets` | MovieLens, Netflix, Last.fm, Delicious in one form |
 | `paper`, `leaderboard` | every figure of the paper; every policy in every world |
 | `diagnose`, `evaluation` | does my graph help? what would another policy earn? |
+| `graph_building` | a graph from behaviour, judged on later events |
 | `serving` | recommendations and rewards over HTTP, with a durable log |
 | `checks` | generic checks for any policy, ours or yours |
 | `cli`, `demo` | the command `graphbandit` |

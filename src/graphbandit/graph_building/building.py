@@ -105,7 +105,7 @@ def recipe(name: str, material: Material) -> sparse.csr_array:
     return make(material.rows, material.neighbours, material.seed)
 
 
-def _judge(trial: Judge, graphs: dict[str, sparse.csr_array], show: Progress) -> dict[str, Candidate]:
+def _compared(judge: Judge, graphs: dict[str, sparse.csr_array], show: Progress) -> dict[str, Candidate]:
     """All candidates and the blend of the best two, judged; at most one is chosen."""
     if not graphs or len(judge.log) - judge.n_earlier < 1:
         return {}

@@ -62,7 +62,7 @@ def alike_behaviour(rows: Rows, k: int, seed: int) -> sparse.csr_array:
     vectors = u * s
     norm: Floats = np.sqrt((vectors**2).sum(axis=1))
     active = np.flatnonzero(norm > 1e-12)
-    return _nearest(np.asarray(vectors[active] / norm[active, None], dtype=np.float64), active, rows.n_users, k, seed)
+    return _nearest(vectors[active] / norm[active, None], active, rows.n_users, k, seed)
 
 
 def alike_tastes(rows: Rows, taste: CommonTaste, k: int, seed: int) -> sparse.csr_array:
@@ -75,7 +75,8 @@ def alike_tastes(rows: Rows, taste: CommonTaste, k: int, seed: int) -> sparse.cs
     own = np.linalg.solve(gram + np.eye(x.shape[1]), bias[:, :, None])[:, :, 0]
     spread = gram.sum(axis=0) / len(x) + 1e-12 * np.eye(x.shape[1])
     active = np.unique(rows.user)
-    return _nearest((own @ np.linalg.cholesky(spread))[active], active, rows.n_users, k, seed)
+    vectors = np.asarray(own @ np.linalg.cholesky(spread), dtype=np.float64)
+    return _nearest(vectors[active], active, rows.n_users, k, seed)
 
 
 def alike_attributes(attributes: Floats, k: int, seed: int) -> sparse.csr_array:
