@@ -12,7 +12,7 @@ from .item_vectors import Rows, consumption, truncated_svd
 
 USER_FACTORS = 16
 """Number of latent features of a user."""
-MOST_PAIRS = 3e8
+MOST_PAIRS = 1e8
 """Of users who took the same item; items of many users are thinned until there are fewer."""
 BLOCK_PAIRS = 2e7
 JITTER = 1e-6  # users with the same attributes are joined at random, rather than in the order of the table
