@@ -6,6 +6,7 @@
 | `event_split` | earlier and later events; what rewards mean |
 | `user_sample` | whose events are judged, where there are many |
 | `item_vectors` | features of items, latent ones by a truncated decomposition |
+| `common_taste` | what everybody likes, and how much tastes vary around it |
 | `candidate_graphs` | co-consumption, nearest behaviour, tastes and attributes, blends |
 | `judging` | held-out evidence of a graph, against none and against shuffled ones |
 | `building` | `build_graph`, all of this in order |

@@ -20,7 +20,7 @@ from .common_taste import CommonTaste, common_taste
 from .event_split import Split, split_events
 from .event_tables import Inputs, read_inputs
 from .item_vectors import Rows, item_features
-from .judging import LEADERS, Candidate, Trial, compare_with_shuffled
+from .judging import LEADERS, Candidate, Judge, compare_with_shuffled
 from .user_sample import sample_users
 
 Progress = Callable[[float, str], None]
@@ -64,11 +64,11 @@ def build_graph(
     users = sample_users(earlier.user, n_users, len(split.user), inputs.given, seed)
     judged = _of_users(earlier, users, n_users)
     taste = common_taste(judged, item_features(earlier, inputs.items, seed))
-    trial = _trial(split, users, n_users, taste, seed)
+    judge = _new_judge(split, users, n_users, taste, seed)
     material = _material(judged, taste, inputs, users, neighbours, seed)
     graphs = {name: recipe(name, material) for name in names_of(inputs)}
     graphs = {name: adjacency for name, adjacency in graphs.items() if adjacency.nnz}
-    candidates = _judge(trial, graphs, show)
+    candidates = _compared(judge, graphs, show)
     chosen = next((name for name, candidate in candidates.items() if candidate.chosen), None)
     show(0.95, "building the graph from all events")
     final = sparse.csr_array((n_users, n_users))
@@ -105,9 +105,9 @@ def recipe(name: str, material: Material) -> sparse.csr_array:
     return make(material.rows, material.neighbours, material.seed)
 
 
-def _judge(trial: Trial, graphs: dict[str, sparse.csr_array], show: Progress) -> dict[str, Candidate]:
+def _compared(judge: Judge, graphs: dict[str, sparse.csr_array], show: Progress) -> dict[str, Candidate]:
     """All candidates and the blend of the best two, judged; at most one is chosen."""
-    if not graphs or len(trial.log) - trial.n_earlier < 1:
+    if not graphs or len(judge.log) - judge.n_earlier < 1:
         return {}
     steps, total, found = 0, 2 * (len(graphs) + 1) + LEADERS, {}
 
@@ -118,17 +118,17 @@ def _judge(trial: Trial, graphs: dict[str, sparse.csr_array], show: Progress) ->
 
     for name, adjacency in graphs.items():
         step(name)
-        found[name] = trial.judge(name, UserGraph(adjacency))
+        found[name] = judge.candidate(name, UserGraph(adjacency))
     order = sorted(found, key=lambda name: -found[name].difference)
     if len(order) > 1:
         both = BLEND.join(order[:2])
         step(both)
-        found[both] = trial.judge(both, UserGraph(blend(graphs[order[0]], graphs[order[1]])))
+        found[both] = judge.candidate(both, UserGraph(blend(graphs[order[0]], graphs[order[1]])))
         clearly = found[both].difference > found[order[0]].difference + CLEAR
         order = [both, *order] if clearly else [order[0], both, *order[1:]]
     if next(iter(found.values())).n_events < ENOUGH_ROUNDS:
         return found
-    return compare_with_shuffled(trial, found, order, step)
+    return compare_with_shuffled(judge, found, order, step)
 
 
 def _rows(split: Split, inputs: Inputs, where: Ints) -> Rows:
@@ -149,13 +149,13 @@ def _places(users: Ints, n_users: int) -> Ints:
     return place
 
 
-def _trial(split: Split, users: Ints, n_users: int, taste: CommonTaste, seed: int) -> Trial:
+def _new_judge(split: Split, users: Ints, n_users: int, taste: CommonTaste, seed: int) -> Judge:
     place = _places(users, n_users)
     kept = place[split.user] >= 0
     item = split.item[kept]
     left = (split.reward[kept] - taste.level[item]) / taste.scale
     log = RewardLog(place[split.user[kept]], taste.features[item], left)
-    return Trial(log, int(kept[: split.n_earlier].sum()), seed)
+    return Judge(log, int(kept[: split.n_earlier].sum()), seed)
 
 
 def _material(rows: Rows, taste: CommonTaste, inputs: Inputs, users: Ints | None, neighbours: int, seed: int) -> Material:

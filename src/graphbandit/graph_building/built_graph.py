@@ -63,7 +63,7 @@ class BuiltGraph:
                 f"A graph helps here: {found.name} ({described(found.name)}). {found.n_events:,} later events are "
                 f"{times(found.difference)} as likely with it as with the best model without a graph "
                 f"({found.per_event:+.2g} nats an event), and {times(found.over_shuffled)} as likely as with its users "
-                f"shuffled. By chance, one of {n} candidates looks so good with a probability of {_chance(found.p * n)}."
+                f"shuffled. By chance, one of {n} candidates looks so good with probability {_chance(found.p * n)}."
             )
         if best.difference <= 0:
             why = f"{best.n_events:,} later events are no more likely with it than without a graph"
@@ -131,4 +131,4 @@ def _range(candidate: Candidate) -> str:
 
 
 def _chance(p: float) -> str:
-    return "below 1e-6" if p < 1e-6 else f"{min(p, 1.0):.2g}"
+    return "<1e-6" if p < 1e-6 else f"{min(p, 1.0):.2g}"

@@ -25,11 +25,14 @@ def draw(built: BuiltGraph, name: str) -> bytes:
     from matplotlib import pyplot as plt
 
     rows = list(reversed(built.candidates))
-    settings = {"svg.hashsalt": "graphbandit", "svg.fonttype": "none"}
+    settings: Any = {"svg.hashsalt": "graphbandit", "svg.fonttype": "none"}
     with plt.rc_context(settings):
         figure, axes = plt.subplots(figsize=(8.4, 2.1 + 0.62 * max(1, len(rows))), layout="constrained", facecolor="white")
         axes.axvspan(-CLEAR, CLEAR, color="#eef0f3", lw=0)
         axes.axvline(0, color=INK, lw=1.2)
+        axes.annotate(
+            "no graph", (0, 1), (4, -2), xycoords=("data", "axes fraction"), textcoords="offset points", va="top", color=INK
+        )
         for height, candidate in enumerate(rows):
             _draw_candidate(axes, height, candidate)
         _label(axes, built, rows)
@@ -73,7 +76,7 @@ def _label(axes: Any, built: BuiltGraph, rows: list[Candidate]) -> None:
     axes.set_yticks(range(len(rows)), [f"{row.name}\n{row.n_edges:,} edges" for row in rows])
     for label, row in zip(axes.get_yticklabels(), rows, strict=True):
         label.set(color=CHOSEN if row.chosen else INK, fontweight="bold" if row.chosen else "normal", linespacing=1.25)
-    axes.set_ylim(-0.7, max(1, len(rows)) - 0.3)
+    axes.set_ylim(-0.7, max(1, len(rows)) - 0.15)
     low, high = axes.get_xlim()
     margin = 0.07 * (high - low)
     axes.set_xlim(min(low - margin, -10), max(high + margin, 10))  # a few nats must not look like a mountain

@@ -12,7 +12,7 @@ from .item_vectors import Rows, consumption, truncated_svd
 
 USER_FACTORS = 16
 """Number of latent features of a user."""
-MOST_PAIRS = 3e8
+MOST_PAIRS = 1e8
 """Of users who took the same item; items of many users are thinned until there are fewer."""
 BLOCK_PAIRS = 2e7
 JITTER = 1e-6  # users with the same attributes are joined at random, rather than in the order of the table
@@ -60,7 +60,7 @@ def alike_behaviour(rows: Rows, k: int, seed: int) -> sparse.csr_array:
     """Join every user with the k nearest in the truncated decomposition of user × item, by the cosine."""
     u, s, _ = truncated_svd(consumption(rows), USER_FACTORS, seed)
     vectors = u * s
-    norm = np.linalg.norm(vectors, axis=1)
+    norm: Floats = np.sqrt((vectors**2).sum(axis=1))
     active = np.flatnonzero(norm > 1e-12)
     return _nearest(vectors[active] / norm[active, None], active, rows.n_users, k, seed)
 
@@ -75,7 +75,8 @@ def alike_tastes(rows: Rows, taste: CommonTaste, k: int, seed: int) -> sparse.cs
     own = np.linalg.solve(gram + np.eye(x.shape[1]), bias[:, :, None])[:, :, 0]
     spread = gram.sum(axis=0) / len(x) + 1e-12 * np.eye(x.shape[1])
     active = np.unique(rows.user)
-    return _nearest((own @ np.linalg.cholesky(spread))[active], active, rows.n_users, k, seed)
+    vectors = np.asarray(own @ np.linalg.cholesky(spread), dtype=np.float64)
+    return _nearest(vectors[active], active, rows.n_users, k, seed)
 
 
 def alike_attributes(attributes: Floats, k: int, seed: int) -> sparse.csr_array:

@@ -11,6 +11,8 @@ from .item_vectors import Rows
 
 STEPS = 8
 """Of the expectation-maximisation of the covariance of tastes."""
+PSEUDO_EVENTS = 5.0
+"""Events of average reward that are added to those of an item, so that a single one does not decide."""
 MOST_USERS = 20_000
 """Users whose tastes say how much tastes vary; more would say the same."""
 SMALLEST = 1e-4
@@ -38,8 +40,10 @@ def common_taste(rows: Rows, features: Floats) -> CommonTaste:
     features : (n_items, dim) array
     """
     x, dim = features[rows.item], features.shape[1]
-    common = np.linalg.solve(x.T @ x + np.eye(dim), x.T @ rows.reward)
-    left = rows.reward - x @ common
+    known = np.column_stack([features, item_quality(rows)])
+    seen = known[rows.item]
+    level = known @ np.linalg.solve(seen.T @ seen + np.eye(dim + 1), seen.T @ rows.reward)
+    left = rows.reward - level[rows.item]
     gram, bias = moments(rows, x, left)
     active = np.flatnonzero(np.bincount(rows.user, minlength=rows.n_users))
     active = active[:: -(-len(active) // MOST_USERS)]
@@ -55,7 +59,13 @@ def common_taste(rows: Rows, features: Floats) -> CommonTaste:
         noise = max(squares - fitted + float(np.einsum("nij,nji->", gram, posterior)), 1e-9 * len(left)) / len(left)
         covariance = posterior.mean(axis=0) + mean.T @ mean / len(mean) + SMALLEST * noise * np.eye(dim)
     spread = np.sqrt(np.diag(covariance) / noise)
-    return CommonTaste(features @ common, np.asarray(features * spread), float(np.sqrt(noise)))
+    return CommonTaste(np.asarray(level), np.asarray(features * spread), float(np.sqrt(noise)))
+
+
+def item_quality(rows: Rows) -> Floats:
+    """(n_items,) the mean reward of every item, shrunk to that of all: what everybody thinks of it."""
+    count = np.bincount(rows.item, minlength=rows.n_items)
+    return np.asarray(np.bincount(rows.item, rows.reward, rows.n_items) / (count + PSEUDO_EVENTS))
 
 
 def moments(rows: Rows, x: Floats, reward: Floats) -> tuple[Floats, Floats]:

@@ -64,12 +64,12 @@ def read_inputs(events: Source, attributes: Source | None, given: Source | None,
     vectors = None
     if people is not None:
         vectors = _placed(people, "user", place, np.nan)
-        said += people.said
+        said += _unheard(attributes, people)
     described_items = None
     if items is not None:
         catalogue = read_table(items, ITEMS, name="items")
         described_items = _placed(catalogue, "item", {name: row for row, name in enumerate(found.item_ids)}, 0.0)
-        said += catalogue.said
+        said += _unheard(items, catalogue)
     return Inputs(found, ids, vectors, joined, described_items, said)
 
 
@@ -85,7 +85,12 @@ def read_events(source: Source) -> tuple[Events, tuple[str, ...]]:
     reward = table.numbers("reward") if table.has("reward") else None
     timed = table.has("time") and len(table.codes("time")[1]) > 1  # one time for all is no time
     order = table.order() if timed else np.arange(len(table), dtype=np.int64)
-    return Events(user, item, reward, order, timed, user_ids, item_ids), table.said
+    return Events(user, item, reward, order, timed, user_ids, item_ids), _unheard(source, table)
+
+
+def _unheard(source: Source, table: Table) -> tuple[str, ...]:
+    """What was guessed about a table, unless it was read before: then its reader has said it."""
+    return () if isinstance(source, Table) else table.said
 
 
 def column_vectors(table: Table) -> Floats:

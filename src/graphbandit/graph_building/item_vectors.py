@@ -11,8 +11,6 @@ from ..compute.arrays import Flags, Floats, Ints
 
 FACTORS = 6
 """Number of latent features of an item, or of features from a table after reduction."""
-PSEUDO_EVENTS = 5.0
-"""Events of average reward that are added to those of an item, so that a single one does not decide."""
 POWER_STEPS = 4  # of the randomised decomposition
 
 
@@ -55,20 +53,18 @@ def truncated_svd(matrix: sparse.csr_array, rank: int, seed: int) -> tuple[Float
 
 
 def item_features(rows: Rows, table: Floats | None, seed: int) -> Floats:
-    """(n_items, dim) an intercept, what everybody thinks of the item, and its own features or latent ones.
+    """(n_items, dim) an intercept, and features of the item from a table, or latent ones.
 
     Latent features are those of the decomposition of who took what. An item without events has
     zeros there.
     """
-    count = np.bincount(rows.item, minlength=rows.n_items)
-    quality = np.bincount(rows.item, rows.reward, rows.n_items) / (count + PSEUDO_EVENTS)
     if table is None:
         _, s, v = truncated_svd(consumption(rows), FACTORS, seed)
         own = v * s
     else:
         own = _reduced(table)
     size = np.sqrt((own[rows.item] ** 2).sum(axis=1).mean()) or 1.0
-    return np.column_stack([np.ones(rows.n_items), quality, own / size])
+    return np.column_stack([np.ones(rows.n_items), own / size])
 
 
 def _reduced(table: Floats) -> Floats:

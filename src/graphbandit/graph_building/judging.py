@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import exp, log, sqrt
+from typing import Any
 
 import numpy as np
 
@@ -71,7 +72,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class Judge:
     """The log that all candidates are judged on."""
 
     log: RewardLog  # its users are rows of the graphs
@@ -85,7 +86,8 @@ class Trial:
         vector, which do not know the graph, are left out then, and have -inf.
         """
         user, kinds = (self.log.user, KINDS) if place is None else (place[self.log.user], ("alone", "graph"))
-        policy = AdaptiveGraphUCB(graph, self.log.dim, alphas=STRENGTHS, models=kinds, item_effects=False, trials=False)
+        settings: dict[str, Any] = dict(alphas=STRENGTHS, models=kinds, solver="local", item_effects=False, trials=False)
+        policy = AdaptiveGraphUCB(graph, self.log.dim, **settings)
         found = []
         for part in (slice(0, self.n_earlier), slice(self.n_earlier, None)):
             policy.update_many(user[part], self.log.features[part], self.log.reward[part])
@@ -95,7 +97,7 @@ class Trial:
         found[0][left_out] = 0.0
         return np.asarray(found[1] - found[0])
 
-    def judge(self, name: str, graph: UserGraph) -> Candidate:
+    def candidate(self, name: str, graph: UserGraph) -> Candidate:
         """The candidate before it is compared with shuffled ones."""
         gained = self.evidence(graph)
         difference = float(gained[GRAPH:].max() - gained[:GRAPH].max())
@@ -117,17 +119,17 @@ class Trial:
 
 
 def compare_with_shuffled(
-    trial: Trial, candidates: Mapping[str, Candidate], order: list[str], step: Callable[[str], None]
+    judge: Judge, candidates: Mapping[str, Candidate], order: list[str], step: Callable[[str], None]
 ) -> dict[str, Candidate]:
     """The candidates with their shuffles and whether they pass; at most one is chosen, the first in `order` that passes.
 
     All get a few shuffles first. Those that could be chosen then get as many as the rank test needs.
     """
-    found, without = dict(candidates), trial.without(next(iter(candidates.values())).graph)
+    found, without = dict(candidates), judge.without(next(iter(candidates.values())).graph)
 
     def shuffle(name: str, n: int) -> None:
         step(f"{name}, users shuffled")
-        found[name] = trial.shuffle(found[name], without, n)
+        found[name] = judge.shuffle(found[name], without, n)
 
     for name in order:
         shuffle(name, FEW_SHUFFLES)

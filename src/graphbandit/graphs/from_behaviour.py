@@ -54,15 +54,17 @@ def build(
 
     Examples
     --------
-    Users of two groups like opposite items:
+    Users of two teams like opposite kinds of items:
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
-    >>> user, item = rng.integers(30, size=1500), rng.integers(8, size=1500)
-    >>> reward = np.where(user % 2 == item % 2, 1.0, -1.0) + rng.standard_normal(1500)
-    >>> built = build({"user": user, "item": item, "reward": reward, "time": np.arange(1500)}, neighbours=5)
-    >>> built.helps, built.graph.n_users
-    (True, 30)
+    >>> user, item = rng.integers(60, size=900), rng.integers(8, size=900)
+    >>> reward = np.where(user % 2 == item % 2, 1.0, -1.0) + rng.standard_normal(900)
+    >>> events = {"user": user, "item": item, "reward": reward, "time": np.arange(900)}
+    >>> items = {"item": np.arange(8), "kind": ["even", "odd"] * 4}
+    >>> built = build(events, items=items, attributes={"user": np.arange(60), "team": ["a", "b"] * 30})
+    >>> built.helps, built.chosen.name, built.graph.n_users
+    (True, 'attributes', 60)
     """
     # The only import from a room above: `gb.graphs.build` is where one looks for it.
     from ..graph_building import build_graph

@@ -48,8 +48,8 @@ def _approximate(features: Floats, k: int, seed: int) -> Ints:
             f"features has {len(features):,} users; above {EXACT_USERS:,} the search for neighbours needs pynndescent: "
             "pip install 'graphbandit[graphs]'."
         ) from None
-    # Twice the neighbours are searched for: a longer list of candidates finds more of the true ones.
-    search = NNDescent(features.astype(np.float32), n_neighbors=max(2 * k, 20), random_state=seed)
+    # More neighbours are searched for than are wanted: a longer list finds more of the true ones.
+    search = NNDescent(features.astype(np.float32), n_neighbors=max(3 * k // 2, 15), random_state=seed)
     return np.asarray(search.neighbor_graph[0][:, :k], dtype=np.int64)
 
 
@@ -59,6 +59,6 @@ def _without_self(found: Ints) -> Ints:
     own[~own.any(axis=1), -1] = True
     first = np.zeros_like(own)
     first[np.arange(len(found)), own.argmax(axis=1)] = True
-    kept = found[~first].reshape(len(found), -1)
+    kept: Ints = found[~first].reshape(len(found), -1)
     kept[kept == np.arange(len(found))[:, None]] = -1
     return kept
