@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from graphbandit.compute.svd import truncated_svd
 from graphbandit.graph_building import candidate_graphs
 from graphbandit.graph_building.candidate_graphs import alike_attributes, alike_behaviour, alike_tastes, blend, co_consumption
 from graphbandit.graph_building.common_taste import common_taste
-from graphbandit.graph_building.item_vectors import Rows, consumption, item_features, truncated_svd
+from graphbandit.graph_building.item_vectors import Rows, item_features, who_took_what
 
 
 def two_groups(n_users: int = 30, n_items: int = 40, n: int = 1200) -> Rows:
@@ -35,7 +36,7 @@ def test_co_consumption_joins_those_who_took_the_same() -> None:
 
 def test_co_consumption_is_the_cosine_of_damped_rows() -> None:
     rows = two_groups(n_users=8, n_items=6, n=20)
-    dense = consumption(rows).toarray()
+    dense = who_took_what(rows).toarray()
     cosine = dense @ dense.T
     graph = co_consumption(rows, 7, 0).toarray()
     np.fill_diagonal(cosine, 0.0)

@@ -15,7 +15,8 @@ from ..graph_building import BuiltGraph, build_graph
 from ..graph_building.event_split import split_events
 from ..graph_building.event_tables import Events, read_events
 from ..policies import AdaptiveGraphUCB
-from ..recommending.catalogue_table import CatalogueTable, behaviour_vectors
+from ..recommending.behaviour import behaviour_vectors
+from ..recommending.catalogue_table import CatalogueTable
 from ..storage.columns import EVENTS
 from ..storage.tables import Source, Table, read_table
 from .contenders import ADAPTIVE, ALONE, NO_GRAPH, SHARED, Played, compete
@@ -127,13 +128,15 @@ def _by_rounds(table: Table, log: Events, built: BuiltGraph, items: Source | Non
     judged = np.zeros(len(log.user_ids), dtype=np.int64)
     judged[[place[name] for name in built.judged_users if name in place]] = 1
     n = split.n_earlier
-    vectors, features = _vectors(log, items, split.user[:n], split.item[:n], raw[:n])
-    earlier, first = user_by_user(split.user[:n], TUNING)
-    tuning = log_rounds(reordered(split, earlier, first), raw[earlier], first, n, judged, seed)
-    rounds = log_rounds(split, raw, n, len(split.user), judged, seed)
+    seen = np.flatnonzero(split.taken[:n])
+    vectors, features = _vectors(log, items, split.user[seen], split.item[seen], raw[seen])
+    few = np.flatnonzero(judged[split.user[:n]])  # settings are tuned on the users whom the graph was judged on
+    order, first = user_by_user(split.user[few], TUNING)
+    tuning = log_rounds(reordered(split, few[order], first), raw[few[order]], first, len(few), judged, seed)
+    rounds = log_rounds(split, raw, n, len(split.user), np.ones_like(judged), seed)
     if not len(rounds):
         raise ValueError(f"{table.name}: no user has two later events, so there is nothing to choose from.")
-    graph = _earlier_graph(built, place)
+    graph = _earlier_graph(built, len(place))
     steps = iter(np.linspace(0.5, 0.95, 8).tolist())
     played = compete(graph, vectors, tuning, rounds, len(place), lambda note: show(next(steps, 0.95), note))
     show(0.95, "comparing")
@@ -142,7 +145,7 @@ def _by_rounds(table: Table, log: Events, built: BuiltGraph, items: Source | Non
     base = max((one for one in played if one.name in (ALONE, SHARED)), key=lambda one: float(one.reward.mean()))
     by_group = [
         _group_lift(group, ours.reward - base.reward, rounds.round_user)
-        for group in groups(rounds.round_user, rounds.user, len(place))
+        for group in groups(rounds.round_user, split.user[seen], len(place))
     ]
     show(1.0, "done")
     return FirstLook(
@@ -209,17 +212,9 @@ def _vectors(log: Events, items: Source | None, user: Ints, item: Ints, reward: 
     return catalogue.whole_vectors(rows), str(catalogue.features)
 
 
-def _earlier_graph(built: BuiltGraph, place: Mapping[str, int]) -> UserGraph | None:
-    """The chosen graph as it was before the rounds, over all users of the log."""
-    if built.chosen is None:
-        return None
-    from scipy import sparse
-
-    edges = built.chosen.graph.adjacency.tocoo()
-    at = np.array([place.get(name, -1) for name in built.judged_users], dtype=np.int64)
-    i, j = at[edges.row], at[edges.col]
-    kept = (i >= 0) & (j >= 0)
-    return UserGraph(sparse.csr_array((edges.data[kept], (i[kept], j[kept])), shape=(len(place), len(place))))
+def _earlier_graph(built: BuiltGraph, n_users: int) -> UserGraph | None:
+    """The chosen graph as it was before the rounds, over the users of the log, who come first."""
+    return UserGraph(built.earlier.adjacency[:n_users, :n_users]) if built.helps else None
 
 
 def _group_lift(group: Group, lift: Floats, user: Ints) -> GroupLift:

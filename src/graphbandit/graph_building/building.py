@@ -71,17 +71,24 @@ def build_graph(
     candidates = _compared(judge, graphs, show)
     chosen = next((name for name, candidate in candidates.items() if candidate.chosen), None)
     show(0.95, "building the graph from all events")
-    final = sparse.csr_array((n_users, n_users))
-    if chosen is not None:
-        everything = _rows(split, inputs, np.arange(len(split.user)))
-        taste = common_taste(everything, item_features(everything, inputs.items, seed))
-        whole = _material(everything, taste, inputs, None, neighbours, seed)
-        final = recipe(chosen, whole)
+    before, final = (
+        _whole(chosen, _rows(split, inputs, np.arange(end)), inputs, neighbours, seed)
+        for end in (split.n_earlier, len(split.user))
+    )
     ranked = sorted(candidates.values(), key=lambda candidate: (not candidate.chosen, -candidate.difference))
     ids = tuple(inputs.user_ids[row] for row in users.tolist())
     show(1.0, "done")
     said = (*inputs.said, *split.said, *_said(split, users, n_users))
-    return BuiltGraph(UserGraph(final, inputs.user_ids), tuple(ranked), ids, said)
+    return BuiltGraph(final, before, tuple(ranked), ids, said)
+
+
+def _whole(chosen: str | None, rows: Rows, inputs: Inputs, neighbours: int, seed: int) -> UserGraph:
+    """The chosen graph over all users, from these events; without edges if none was chosen."""
+    n_users = len(inputs.user_ids)
+    if chosen is None:
+        return UserGraph(sparse.csr_array((n_users, n_users)), inputs.user_ids)
+    taste = common_taste(rows, item_features(rows, inputs.items, seed))
+    return UserGraph(recipe(chosen, _material(rows, taste, inputs, None, neighbours, seed)), inputs.user_ids)
 
 
 def names_of(inputs: Inputs) -> list[str]:

@@ -30,10 +30,12 @@ class BuiltGraph:
     """What `build` found.
 
     The graph to use is made from all events. It must not be judged on them: for that there is
-    `candidates[…].graph`, which was made from the earlier events of the judged users alone.
+    `earlier`, and `candidates[…].graph`, which was made from the earlier events of the judged
+    users alone.
     """
 
     graph: UserGraph  # of all users; without edges if none helps
+    earlier: UserGraph  # the same from the earlier events alone, for a replay of the later ones
     candidates: tuple[Candidate, ...]  # the best first
     judged_users: tuple[str, ...]  # the ids of the rows of the candidates' graphs
     said: tuple[str, ...]  # what was guessed and decided on the way

@@ -6,9 +6,10 @@ import numpy as np
 from scipy import sparse
 
 from ..compute.arrays import Floats, Ints
+from ..compute.svd import truncated_svd
 from ..graphs.neighbour_search import nearest_users
 from .common_taste import CommonTaste, moments
-from .item_vectors import Rows, consumption, truncated_svd
+from .item_vectors import Rows, who_took_what
 
 USER_FACTORS = 16
 """Number of latent features of a user."""
@@ -20,7 +21,7 @@ JITTER = 1e-6  # users with the same attributes are joined at random, rather tha
 
 def co_consumption(rows: Rows, k: int, seed: int) -> sparse.csr_array:
     """Join every user with the k others whose items overlap most: the cosine, with popular items damped."""
-    matrix = consumption(rows)
+    matrix = who_took_what(rows)
     thinned = _thinned(matrix, seed)
     popularity = np.diff(thinned.tocsc().indptr)
     pairs = np.add.reduceat(np.append(popularity[thinned.indices], 0), np.minimum(thinned.indptr[:-1], thinned.nnz))
@@ -58,7 +59,7 @@ def _top(similar: sparse.csr_array, k: int, first: int) -> tuple[Ints, Ints, Flo
 
 def alike_behaviour(rows: Rows, k: int, seed: int) -> sparse.csr_array:
     """Join every user with the k nearest in the truncated decomposition of user × item, by the cosine."""
-    u, s, _ = truncated_svd(consumption(rows), USER_FACTORS, seed)
+    u, s, _ = truncated_svd(who_took_what(rows), USER_FACTORS, seed)
     vectors = u * s
     norm: Floats = np.sqrt((vectors**2).sum(axis=1))
     active = np.flatnonzero(norm > 1e-12)

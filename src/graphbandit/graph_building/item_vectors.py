@@ -8,10 +8,11 @@ import numpy as np
 from scipy import sparse
 
 from ..compute.arrays import Flags, Floats, Ints
+from ..compute.svd import truncated_svd
+from ..recommending.behaviour import consumption
 
 FACTORS = 6
 """Number of latent features of an item, or of features from a table after reduction."""
-POWER_STEPS = 4  # of the randomised decomposition
 
 
 class Rows(NamedTuple):
@@ -25,31 +26,10 @@ class Rows(NamedTuple):
     n_items: int
 
 
-def consumption(rows: Rows) -> sparse.csr_array:
-    """(n_users, n_items) log(1 + n / popularity) where a user took an item, every row of norm 1.
-
-    The logarithm damps popular items: that two users took the same rare one says more.
-    """
-    pairs = rows.user[rows.taken], rows.item[rows.taken]
-    matrix = sparse.csr_array((np.ones(len(pairs[0])), pairs), shape=(rows.n_users, rows.n_items))
-    matrix.sum_duplicates()
-    matrix.data[:] = 1.0
-    popularity = np.bincount(matrix.indices, minlength=rows.n_items)
-    matrix.data = np.log1p(rows.n_users / popularity[matrix.indices])
-    norm = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
-    matrix.data /= np.repeat(norm, np.diff(matrix.indptr))
-    return matrix
-
-
-def truncated_svd(matrix: sparse.csr_array, rank: int, seed: int) -> tuple[Floats, Floats, Floats]:
-    """U, s and V of the best approximation of rank `rank`, by randomised subspace iteration (Halko et al., 2011)."""
-    rank = min(rank, *matrix.shape)
-    start = np.random.default_rng(seed).standard_normal((matrix.shape[1], min(rank + 8, *matrix.shape)))
-    basis = np.linalg.qr(matrix @ start)[0]
-    for _ in range(POWER_STEPS):
-        basis = np.linalg.qr(matrix @ np.linalg.qr(matrix.T @ basis)[0])[0]
-    u, s, vt = np.linalg.svd((matrix.T @ basis).T, full_matrices=False)
-    return np.asarray((basis @ u)[:, :rank]), s[:rank], np.asarray(vt[:rank].T)
+def who_took_what(rows: Rows) -> sparse.csr_array:
+    """(n_users, n_items) what each user took, popular items damped, every row of norm 1."""
+    pairs = np.unique(np.column_stack([rows.user[rows.taken], rows.item[rows.taken]]), axis=0)
+    return consumption(pairs[:, 0], pairs[:, 1], np.ones(len(pairs)), (rows.n_users, rows.n_items))
 
 
 def item_features(rows: Rows, table: Floats | None, seed: int) -> Floats:
@@ -59,7 +39,7 @@ def item_features(rows: Rows, table: Floats | None, seed: int) -> Floats:
     zeros there.
     """
     if table is None:
-        _, s, v = truncated_svd(consumption(rows), FACTORS, seed)
+        _, s, v = truncated_svd(who_took_what(rows), FACTORS, seed)
         own = v * s
     else:
         own = _reduced(table)
