@@ -40,15 +40,17 @@ def headline(look: FirstLook) -> list[str]:
     base = look.baseline
     lift, graph = look.lifts[base], look.graph_lift
     said = {
-        "more": f"Yes: {look.best} earns more than LinUCB here",
-        "less": f"No: {look.best} earns less than LinUCB here",
-        "not told apart": f"Not clear: {look.best} and LinUCB cannot be told apart here",
+        "more": f"Yes: {look.best} earns more than a tuned LinUCB here",
+        "less": f"No: {look.best} earns less than a tuned LinUCB here",
+        "not told apart": f"Not clear: {look.best} and a tuned LinUCB cannot be told apart here",
         "too few": "Not clear: there are too few users",
     }[lift.verdict]
     assert look.rounds is not None
     own = next(float(one.reward.mean()) for one in look.played if one.name == look.best)
-    first = f"{said}: {own:.3f} {unit(look)}, {span(lift)} against {base}, over {len(look.rounds):,} rounds."
-    return [first, _graph_sentence(look, graph)]
+    details = f"{own:.3f} {unit(look)}, {span(lift)} against {base}, over {len(look.rounds):,} rounds."
+    better = [name for name, other in look.lifts.items() if other.verdict == "less" and name != base]
+    more = [f"More still {'earns' if len(better) == 1 else 'earn'} {', '.join(better)}."] if better else []
+    return [f"{said}.", details, *more, _graph_sentence(look, graph)]
 
 
 def _graph_sentence(look: FirstLook, graph: Interval | None) -> str:
