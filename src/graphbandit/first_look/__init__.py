@@ -2,7 +2,7 @@
 
 | module | what is in it |
 |---|---|
-| `look` | `first_look`: reads, builds or judges the graph, replays, compares; the `FirstLook` it returns |
+| `assessment` | `first_look`: reads, builds or judges the graph, replays, compares; the `FirstLook` it returns |
 | `log_rounds` | from a log to what is learned first and the rounds that are played afterwards |
 | `contenders` | the policies that are compared, and how they are tuned |
 | `lifts` | differences of mean rewards, paired by round, with intervals by user |
@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from .look import FirstLook, first_look
+from .assessment import FirstLook, first_look
 from .look_files import write_look
 
 __all__ = ["FirstLook", "first_look", "write_look"]

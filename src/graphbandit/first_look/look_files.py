@@ -9,37 +9,37 @@ from typing import Any
 from ..storage.atomic import AnyPath, write_text
 from ..storage.tables import write_table
 from . import look_page, look_text
-from .look import FirstLook
+from .assessment import FirstLook
 
 
-def write_look(look: FirstLook, folder: AnyPath) -> Path:
-    """Write index.html, look.json, edges.csv and arms.csv; the path of the page."""
+def write_look(found: FirstLook, folder: AnyPath) -> Path:
+    """Write index.html, found.json, edges.csv and arms.csv; the path of the page."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    names, vectors = look.arms
+    names, vectors = found.arms
     write_table(folder / "arms.csv", {"arm": names, **{f"x{k}": vectors[:, k].tolist() for k in range(vectors.shape[1])}})
-    look.built.write(folder / "edges.csv")
-    write_text(folder / "look.json", json.dumps(as_table(look), indent=2, ensure_ascii=False))
-    write_text(folder / "index.html", look_page.render(look, str(folder)))
+    found.built.write(folder / "edges.csv")
+    write_text(folder / "found.json", json.dumps(as_table(found), indent=2, ensure_ascii=False))
+    write_text(folder / "index.html", look_page.render(found, str(folder)))
     return folder / "index.html"
 
 
-def as_table(look: FirstLook) -> dict[str, Any]:
+def as_table(found: FirstLook) -> dict[str, Any]:
     """Everything but vectors and policies as plain JSON values."""
     return {
-        "events": look.n_events,
-        "users": look.n_users,
-        "items": look.n_items,
-        "verdict": look_text.headline(look),
-        "protocol": look_text.protocol(look),
-        "policies": [{"policy": one.name, "mean": float(one.reward.mean()), "settings": one.settings} for one in look.played],
-        "lifts": {name: _numbers(lift) for name, lift in look.lifts.items()},
-        "for_whom": [{"users": group.name, **_numbers(group.lift)} for group in look.by_group],
-        "graph": look.built.as_table(),
-        "evaluation": None if look.evaluation is None else look.evaluation.as_table(),
-        "cannot_tell": look_text.cannot_tell(look),
-        "guessed": list(look.said),
-        "features": look.features,
+        "events": found.n_events,
+        "users": found.n_users,
+        "items": found.n_items,
+        "verdict": look_text.headline(found),
+        "protocol": look_text.protocol(found),
+        "policies": [{"policy": one.name, "mean": float(one.reward.mean()), "settings": one.settings} for one in found.played],
+        "lifts": {name: _numbers(lift) for name, lift in found.lifts.items()},
+        "for_whom": [{"users": group.name, **_numbers(group.lift)} for group in found.by_group],
+        "graph": found.built.as_table(),
+        "evaluation": None if found.evaluation is None else found.evaluation.as_table(),
+        "cannot_tell": look_text.cannot_tell(found),
+        "guessed": list(found.said),
+        "features": found.features,
     }
 
 

@@ -20,7 +20,7 @@ from ..recommending.catalogue_table import CatalogueTable
 from ..storage.columns import EVENTS
 from ..storage.tables import Source, Table, read_table
 from .contenders import ADAPTIVE, ALONE, NO_GRAPH, SHARED, Played, compete
-from .lifts import Group, Interval, groups, interval
+from .lifts import LiftInterval, UserGroup, groups, interval
 from .log_rounds import LogRounds, log_rounds, reordered, user_by_user
 from .off_policy_look import off_policy
 
@@ -32,7 +32,7 @@ class GroupLift(NamedTuple):
     """The lift over LinUCB for some users."""
 
     name: str
-    lift: Interval
+    lift: LiftInterval
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class FirstLook:
     built: BuiltGraph
     rounds: LogRounds | None  # None if the log has propensities
     played: tuple[Played, ...]
-    lifts: Mapping[str, Interval]  # of AdaptiveGraphUCB over each other contender
+    lifts: Mapping[str, LiftInterval]  # of AdaptiveGraphUCB over each other contender
     by_group: tuple[GroupLift, ...]  # of AdaptiveGraphUCB over the better LinUCB
     evaluation: Evaluation | None  # if the log has propensities
     learned: str  # what AdaptiveGraphUCB says of the graph
@@ -68,7 +68,7 @@ class FirstLook:
         return max((ALONE, SHARED), key=lambda name: means.get(name, -np.inf))
 
     @property
-    def graph_lift(self) -> Interval | None:
+    def graph_lift(self) -> LiftInterval | None:
         """The lift of the graph: AdaptiveGraphUCB with it over the same without it."""
         return self.lifts.get(NO_GRAPH)
 
@@ -217,7 +217,7 @@ def _earlier_graph(built: BuiltGraph, n_users: int) -> UserGraph | None:
     return UserGraph(built.earlier.adjacency[:n_users, :n_users]) if built.helps else None
 
 
-def _group_lift(group: Group, lift: Floats, user: Ints) -> GroupLift:
+def _group_lift(group: UserGroup, lift: Floats, user: Ints) -> GroupLift:
     return GroupLift(group.name, interval(lift[group.who], user[group.who]))
 
 
