@@ -12,7 +12,7 @@ HITS_UNIT = "hits a choice"
 REWARDS_UNIT = "reward a choice"
 
 
-def unit(found: FirstLook) -> str:
+def what_is_counted(found: FirstLook) -> str:
     """What is counted."""
     return HITS_UNIT if found.rounds is not None and found.rounds.protocol == "hits" else REWARDS_UNIT
 
@@ -47,7 +47,7 @@ def headline(found: FirstLook) -> list[str]:
     }[lift.verdict]
     assert found.rounds is not None
     own = next(float(one.reward.mean()) for one in found.played if one.name == found.best)
-    details = f"{own:.3f} {unit(found)}, {span(lift)} against {base}, over {len(found.rounds):,} rounds."
+    details = f"{own:.3f} {what_is_counted(found)}, {span(lift)} against {base}, over {len(found.rounds):,} rounds."
     better = [name for name, other in found.lifts.items() if other.verdict == "less" and name != base]
     more = [f"{' and '.join(better)}, tuned, {'earns' if len(better) == 1 else 'earn'} more still."] if better else []
     return [f"{said}.", details, *more, _graph_sentence(found, graph)]
@@ -63,7 +63,9 @@ def _graph_sentence(found: FirstLook, graph: LiftInterval | None) -> str:
         "too few": "was played by too few users to say what it earns",
     }[graph.verdict]
     name = found.built.chosen.name if found.built.chosen is not None else ""
-    return f"The graph that predicts later events best is {name!r}; {ADAPTIVE} {effect}: {span(graph)} {unit(found)}."
+    return (
+        f"The graph that predicts later events best is {name!r}; {ADAPTIVE} {effect}: {span(graph)} {what_is_counted(found)}."
+    )
 
 
 def protocol(found: FirstLook) -> str:
@@ -118,7 +120,7 @@ def as_text(found: FirstLook, folder: str) -> str:
     """What the command prints."""
     lines = [fill(sentence, 100) for sentence in headline(found)]
     if found.played:
-        lines += ["", f"{'policy':38}{unit(found):>16}   lift of {found.best}"]
+        lines += ["", f"{'policy':38}{what_is_counted(found):>16}   lift of {found.best}"]
         for one in sorted(found.played, key=lambda one: -one.reward.mean()):
             own = span(found.lifts[one.name]) if one.name in found.lifts else ""
             lines.append(f"{one.name:38}{one.reward.mean():>16.4f}   {own}")
