@@ -69,7 +69,8 @@ def policies(found: FirstLook) -> str:
             f'<tr{mark}><th scope="row">{escape(one.name)}{settings}</th><td class="wide">{bar(span, low, high)}</td>'
             f"<td>{span.value:.3f}</td><td>{own}</td></tr>"
         )
-    head = f"<tr><th>policy</th><th>{low:.3g} to {high:.3g} {look_text.what_is_counted(found)}</th><th>mean</th><th>lift over it</th></tr>"
+    axis = f"{low:.3g} to {high:.3g} {look_text.what_is_counted(found)}"
+    head = f"<tr><th>policy</th><th>{axis}</th><th>mean</th><th>lift over it</th></tr>"
     return f'<div class="scroll"><table><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></div>'
 
 
