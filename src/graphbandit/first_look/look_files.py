@@ -13,12 +13,13 @@ from .assessment import FirstLook
 
 
 def write_look(found: FirstLook, folder: AnyPath) -> Path:
-    """Write index.html, look.json, edges.csv and arms.csv; the path of the page."""
+    """Write index.html, look.json, arms.csv and, if a graph helps, edges.csv; the path of the page."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     names, vectors = found.arms
     write_table(folder / "arms.csv", {"arm": names, **{f"x{k}": vectors[:, k].tolist() for k in range(vectors.shape[1])}})
-    found.built.write(folder / "edges.csv")
+    if found.built.helps:
+        found.built.write(folder / "edges.csv")
     write_text(folder / "look.json", json.dumps(as_table(found), indent=2, ensure_ascii=False))
     write_text(folder / "index.html", look_page.render(found, str(folder)))
     return folder / "index.html"

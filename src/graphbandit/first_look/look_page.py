@@ -32,7 +32,7 @@ def render(found: FirstLook, folder: str) -> str:
         "graph": graph(found),
         "groups": groups(found),
         "learned": learned(found),
-        "serve": escape(look_text.serve_line(folder)),
+        "serve": escape(look_text.serve_line(found, folder)),
         "cannot": listed(look_text.cannot_tell(found)),
         "guessed": listed(found.said),
         "features": escape(found.features),

@@ -110,9 +110,9 @@ def cannot_tell(found: FirstLook) -> list[str]:
     return sentences
 
 
-def serve_line(folder: str) -> str:
-    """The command that serves what was looked at."""
-    files = f"--graph {folder}/edges.csv --arms {folder}/arms.csv"
+def serve_line(found: FirstLook, folder: str) -> str:
+    """The command that serves what was looked at, without a graph if none helps."""
+    files = f"--graph {folder}/edges.csv " * found.built.helps + f"--arms {folder}/arms.csv"
     return f"graphbandit serve {files} --store sqlite:///{folder}/state.db --epsilon 0.05"
 
 
@@ -128,5 +128,5 @@ def as_text(found: FirstLook, folder: str) -> str:
         lines += ["", f"For whom, against {found.baseline}:"]
         lines += [f"  {group.name}: {span(group.lift)}" for group in found.by_group if group.lift.rounds]
     lines += ["", "What this cannot tell:", *(fill(f"- {one}", 100, subsequent_indent="  ") for one in cannot_tell(found))]
-    lines += ["", f"The whole page: {folder}/index.html", f"To go on: {serve_line(folder)}"]
+    lines += ["", f"The whole page: {folder}/index.html", f"To go on: {serve_line(found, folder)}"]
     return "\n".join(lines)

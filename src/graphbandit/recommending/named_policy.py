@@ -224,12 +224,15 @@ class NamedPolicy:
     def put_user(self, name: str, edges: Mapping[str, float]) -> int:
         """Add a user with its neighbours, or add neighbours of one; its row. Unknown neighbours are left out."""
         near = {self.rows[other]: weight for other, weight in edges.items() if other in self.rows and other != name}
-        if name not in self.rows:
+        if name not in self.rows and len(self.names) == self.policy.n_users:
             self.rows[name] = self.policy.add_user(near)
             self.names.append(name)
-        else:
-            for other, weight in near.items():
-                self.set_edge(self.rows[name], other, weight)
+            return self.rows[name]
+        if name not in self.rows:  # the row that stood for nobody, as a graph needs one
+            self.rows[name] = len(self.names)
+            self.names.append(name)
+        for other, weight in near.items():
+            self.set_edge(self.rows[name], other, weight)
         return self.rows[name]
 
     def delete_user(self, name: str) -> None:

@@ -326,10 +326,6 @@ class Recommender:
             return named.rows[name]
         if name not in named.rows and not edges and self.alike is not None:
             edges = {named.names[row]: weight for row, weight in self._near(named, name).items()}
-        spare = self.user_names.spare_row(named)
-        if name not in named.rows and spare is not None:
-            named.rows[name] = spare
-            named.names.append(name)
         return named.put_user(name, edges or {})
 
     def _join_all(self, names: Sequence[str]) -> None:

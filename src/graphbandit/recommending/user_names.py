@@ -9,7 +9,6 @@ from scipy import sparse
 
 from .. import graphs
 from ..graph import UserGraph
-from .named_policy import NamedPolicy
 
 
 class UserNames:
@@ -51,11 +50,6 @@ class UserNames:
     def out(self, name: str) -> Hashable:
         """The id as it came: an integer if all of them were."""
         return int(name) if self.are_integers and name.lstrip("-").isdecimal() else name
-
-    @staticmethod
-    def spare_row(named: NamedPolicy) -> int | None:
-        """The row without a user that stands for nobody, if there is one."""
-        return len(named.names) if len(named.names) < named.policy.n_users else None
 
 
 def read_users(graph: Any) -> UserNames:

@@ -42,13 +42,14 @@ def read_initial_state(settings: ServiceSettings) -> InitialState | None:
     not need."""
     if settings.graph is None and settings.arms is None:
         return None
-    if settings.graph is None or settings.arms is None:
-        raise ValueError(f"{'graph' if settings.graph is None else 'arms'} is missing: a new store needs both files.")
-    said = columns_by_file(parse_columns(settings.columns), {settings.graph: EDGES, settings.arms: ITEMS})
+    if settings.arms is None:
+        raise ValueError("arms is missing: a new store needs a file of arms.")
+    files = {settings.arms: ITEMS} if settings.graph is None else {settings.graph: EDGES, settings.arms: ITEMS}
+    said = columns_by_file(parse_columns(settings.columns), files)
     options: dict[Path, Reading] = {
         path: {"columns": columns, "skip_bad": settings.skip_bad, "say": logger.info} for path, columns in said.items()
     }
-    graph = read_graph(settings.graph, **options[settings.graph])
+    graph = None if settings.graph is None else read_graph(settings.graph, **options[settings.graph])
     names, features, attributes = read_arms(settings.arms, **options[settings.arms])
     chosen: dict[str, Any] = dict(policy=settings.policy, params=settings.params, epsilon=settings.epsilon, seed=settings.seed)
     return InitialState(graph, names, features, attributes, **chosen)

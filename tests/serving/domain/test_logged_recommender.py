@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from graphbandit import POLICIES, LinUCB, Policy, Stochastic
-from graphbandit.serving import Request
+from graphbandit.serving import InitialState, Request
 from graphbandit.serving.domain.events import Event, EventKind, RewardRecord, encode
 from graphbandit.serving.domain.logged_recommender import LoggedRecommender
 from serving_zoo import fingerprint, small_initial_state
@@ -52,6 +54,7 @@ def test_an_arm_is_one_item_in_all_its_versions(epsilon: float) -> None:
     """The service learns effects of items as direct calls with ids do; a deleted arm is forgotten."""
     initial = small_initial_state("linucb", params={"item_effects": True, "item_ridge": 2.0}, epsilon=epsilon)
     recommender = LoggedRecommender.new(initial)
+    assert initial.graph is not None
     inner = LinUCB(initial.graph, initial.dim, item_effects=True, item_ridge=2.0)
     policy: Policy = Stochastic(inner, epsilon=epsilon) if epsilon else inner
     newer, other = [0.5, -1.0], [1.0, 1.0]
@@ -102,3 +105,15 @@ def test_every_policy_serves_newcomers_and_takes_them_in_if_it_can(policy: str) 
     else:
         assert recommender.names[-1] == "zoe" and recommender.rewards == 60
         assert recommender.decide([Request("zoe")], draws)[0].user == recommender.rows["zoe"]
+
+
+def test_a_log_may_begin_with_nobody() -> None:
+    initial = InitialState.from_bytes(replace(small_initial_state("linucb"), graph=None).to_bytes())
+    recommender, draws = LoggedRecommender.new(initial), np.random.default_rng(0)
+    assert recommender.names == [] and recommender.decide([Request("zoe")], draws)[0].user == -1
+    first = Event(1, EventKind.REWARDED, 1, encode(RewardRecord(1, 0, 0, 1.0, -1, 0, "zoe")))
+    second = Event(2, EventKind.USER_PUT, 1, encode({"user": "ann", "edges": {"zoe": 2.0}}))
+    recommender.apply([first, second])
+    assert recommender.names == ["zoe", "ann"] and recommender.weight(0, 1) == 2.0 and recommender.policy.n_users == 2
+    again = LoggedRecommender.unpack(initial.policy_class, *recommender.pack())
+    assert fingerprint(again) == fingerprint(recommender)

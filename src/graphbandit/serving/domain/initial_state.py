@@ -12,6 +12,7 @@ from scipy import sparse
 
 from ...compute.arrays import Floats
 from ...graph import UserGraph
+from ...graphs import empty
 from ...policies import POLICIES, Policy, Stochastic
 from ...recommending.named_policy import Attributes
 from ...storage import archive
@@ -26,10 +27,10 @@ ARCHIVE_KIND = "beginning"  # part of the file format since 0.1.0
 
 @dataclass(frozen=True, eq=False)
 class InitialState:
-    """What a log starts from. Users are the ids of the graph; an arm has a name, a row of features,
-    and attributes."""
+    """What a log starts from. Users are the ids of the graph, if there is one; an arm has a name, a
+    row of features, and attributes."""
 
-    graph: UserGraph
+    graph: UserGraph | None  # None: nobody yet
     arms: Sequence[str]
     features: Floats  # (arms, dim)
     attributes: Sequence[Attributes]  # of each arm, to filter by
@@ -59,7 +60,12 @@ class InitialState:
     @property
     def users(self) -> list[str]:
         """The ids of the graph's users, as strings."""
-        return [str(name) for name in self.graph.ids or range(self.graph.n_users)]
+        return [] if self.graph is None else [str(name) for name in self.graph.ids or range(self.graph.n_users)]
+
+    @property
+    def adjacency(self) -> sparse.csr_array:
+        """The edges. Without users, a row that stands for nobody until the first user comes: a graph needs one."""
+        return (empty(1) if self.graph is None else self.graph).adjacency
 
     @property
     def policy_class(self) -> type[Policy]:
@@ -70,14 +76,14 @@ class InitialState:
         """The policy before the first event. It knows users by row; the recommender knows their
         names."""
         inner: Any = POLICIES[self.policy]
-        policy: Policy = inner(UserGraph(self.graph.adjacency), self.dim, seed=self.seed, **self.params)
+        policy: Policy = inner(UserGraph(self.adjacency), self.dim, seed=self.seed, **self.params)
         return Stochastic(policy, epsilon=self.epsilon, seed=self.seed) if self.epsilon else policy
 
     def to_bytes(self) -> bytes:
         """The archive that the store keeps."""
         header = dict(policy=self.policy, params=dict(self.params), epsilon=self.epsilon, seed=self.seed, defaults=DEFAULTS)
         header |= dict(users=self.users, arms=list(self.arms), attributes=[dict(entry) for entry in self.attributes])
-        matrix = self.graph.adjacency
+        matrix = self.adjacency
         arrays = {"features": self.features, "data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
         return archive.to_bytes(ARCHIVE_KIND, header, arrays)
 
@@ -85,9 +91,10 @@ class InitialState:
     def from_bytes(cls, content: bytes) -> InitialState:
         """Read what `to_bytes` wrote."""
         header, arrays = archive.from_bytes(content, ARCHIVE_KIND, "the initial state of the log")
-        n = len(header["users"])
+        n = max(1, len(header["users"]))
         matrix = sparse.csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(n, n))
         fields = {name: header[name] for name in ("arms", "attributes", "policy", "params", "epsilon", "seed")}
         if "defaults" not in header:  # a log is replayed by the policy that wrote it
             fields["params"] = FORMER_DEFAULTS.get(header["policy"], {}) | header["params"]
-        return cls(UserGraph(matrix, header["users"]), features=arrays["features"], **fields)
+        graph = UserGraph(matrix, header["users"]) if header["users"] else None
+        return cls(graph, features=arrays["features"], **fields)
