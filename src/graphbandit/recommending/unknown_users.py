@@ -2,7 +2,8 @@
 
 A newcomer is taken for an average user: θ = (Σ_i A_i + I)⁻¹ Σ_i b_i over the statistics of all
 users, that is, ridge regression on everybody's rewards, plus what the policy knows of the items.
-With attributes, it is taken for the mean of the users most alike (`alike.py`).
+With attributes, it is taken for the mean of the users most alike (`alike.py`). docs/recommender.md
+has what this is worth.
 """
 
 from __future__ import annotations
@@ -54,10 +55,11 @@ class UnknownUsers:
             weights = np.array(list(near.values()))
             own = policy.estimates(np.array(list(near), dtype=np.int64))
             theta = weights @ own / weights.sum()
-        effects = policy.effects_of(items)
+        # Cautious, as decisions for known users are: else a newcomer gets whatever item was shown least.
+        effects = policy.effects_of(items, cautious=True)
         width = np.einsum("ij,jk,ik->i", arms, average.inverse, arms)
         spread = np.sqrt(np.maximum(width, 0.0)) * _scale(policy)
-        return Scores(arms @ theta + effects.mean, np.hypot(spread, effects.deviation))
+        return Scores(arms @ theta + effects.mean, np.hypot(spread, _exploration(policy) * effects.deviation))
 
     def average(self, policy: Policy) -> AverageUser:
         """The average user, not older than the last `STALE` of the rewards."""
@@ -78,6 +80,10 @@ class UnknownUsers:
         first = order[0]
         propensity = (1.0 - epsilon) * (ties[first] / ties.sum()) + epsilon / m
         return order[:k], float(propensity)
+
+
+def _exploration(policy: Policy) -> float:
+    return float(policy.params.get("exploration", 1.0))
 
 
 def _scale(policy: Policy) -> float:
