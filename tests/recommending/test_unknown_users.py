@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 import pytest
 
-from graphbandit import LinUCB, graphs
-from graphbandit.recommending.unknown_users import UnknownUsers
+from graphbandit import CLUB, GobLinMacro, LinUCB, Random, graphs
+from graphbandit.recommending.unknown_users import PRIOR, UnknownUsers
 
 ARMS, IDS = np.ones((3, 1)), np.array([0, 1, 2])
 
@@ -34,11 +37,33 @@ def test_without_exploration_a_newcomer_is_not_explored_with_either() -> None:
     assert UnknownUsers().scores(experienced(0.0), "zoe", ARMS, IDS).bonus == pytest.approx(np.zeros(3))
 
 
-def test_a_newcomer_is_the_weighted_mean_of_those_alike() -> None:
+def test_the_rewards_of_those_alike_move_the_average_user() -> None:
     policy, unknown = LinUCB(graphs.empty(3), 2), UnknownUsers()
-    policy.update_many([0, 1, 2], [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [1.0, 1.0, -5.0])
-    unknown.near = lambda name: {0: 3.0, 1: 1.0} if name == "zoe" else {}
+    rng = np.random.default_rng(0)
+    users, x = rng.integers(3, size=300), rng.standard_normal((300, 2))
+    rewards = np.where(users == 2, -x[:, 0], x[:, 1])
+    policy.update_many(users, x, rewards)
+    unknown.near = lambda name: {0: 1.0, 1: 0.5} if name == "zoe" else {}
+    average, w = unknown.average(policy).theta, np.array([1.0, 0.5, 0.0])[users]
     taste = unknown.scores(policy, "zoe", np.eye(2), np.full(2, -1)).mean
-    assert taste == pytest.approx(0.75 * policy.theta[0] + 0.25 * policy.theta[1])
-    nobody = unknown.scores(policy, "somebody", np.eye(2), np.full(2, -1)).mean
-    assert nobody == pytest.approx(unknown.average(policy).theta)
+    moved = np.linalg.solve((x.T * w) @ x + PRIOR * np.eye(2), (x.T * w) @ (rewards - x @ average))
+    assert taste == pytest.approx(average + moved)
+    assert abs(taste[0]) < abs(average[0]) and taste[1] > average[1]
+    assert unknown.scores(policy, "somebody", np.eye(2), np.full(2, -1)).mean == pytest.approx(average)
+
+
+def test_those_alike_without_rewards_change_nothing() -> None:
+    policy, unknown = LinUCB(graphs.empty(3), 2), UnknownUsers()
+    policy.update(0, [1.0, 0.0], 1.0)
+    unknown.near = lambda name: {1: 1.0, 2: 0.9}
+    assert unknown.scores(policy, "zoe", np.eye(2), np.full(2, -1)).mean == pytest.approx(unknown.average(policy).theta)
+
+
+@pytest.mark.parametrize("make", [GobLinMacro, partial(LinUCB, shared=True), CLUB, Random])
+def test_where_users_have_no_statistics_of_their_own_their_estimates_count(make: Any) -> None:
+    policy, unknown = make(graphs.complete(6), 2), UnknownUsers()
+    for user in range(6):
+        policy.update(user, [1.0, 0.0], 1.0)
+    unknown.near = lambda name: {4: 1.0, 5: 1.0}
+    taste = unknown.scores(policy, "zoe", np.eye(2), np.full(2, -1)).mean
+    assert taste == pytest.approx(policy.estimates(np.array([4, 5])).mean(axis=0))

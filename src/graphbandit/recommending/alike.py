@@ -15,10 +15,10 @@ from ..storage.columns import USERS
 from ..storage.tables import Source, read_table
 from .features import Features
 
-NEIGHBOURS = 30
-"""Users most alike whose mean is the first guess of a newcomer's taste."""
+NEIGHBOURS = 100
+"""Users most alike, from whose rewards a newcomer's taste is guessed."""
 EDGES = 10
-"""Of these, whom it is joined with at its first reward."""
+"""The first of these: whom it is joined with at its first reward."""
 
 
 class Alike:
