@@ -9,7 +9,10 @@
 | `datasets` | MovieLens, Netflix, Last.fm, Delicious in one form |
 | `paper`, `leaderboard` | every figure of the paper; every policy in every world |
 | `recommending` | `Recommender`: your ids, your tables, around a policy |
+| `first_look` | is it worth it on my data? one page answers |
+| `graph_building` | a graph from behaviour, judged before it is used |
 | `diagnose`, `evaluation` | does my graph help? what would another policy earn? |
+| `graph_building` | a graph from behaviour, judged on later events |
 | `serving` | recommendations and rewards over HTTP, with a durable log |
 | `adapters` | `sklearn`, `gymnasium`, `obp`: in the form that these libraries expect, imported when first used |
 | `checks` | generic checks for any policy, ours or yours |

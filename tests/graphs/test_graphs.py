@@ -125,7 +125,7 @@ def test_edges_without_ids() -> None:
         (lambda: graphs.from_edges([(0, 1), (1, 0)], weights=[1, 2]), r"edge \(0, 1\) is listed with two weights, 1 and 2"),
         (lambda: graphs.from_edges([("a", "b")], ids=["a"]), "mentions 'b', which is not in ids"),
         (lambda: graphs.from_edges([(0, 1)], weights=[1, 2]), "one number per edge"),
-        (lambda: graphs.from_edges([("a", "b", 3.0)]), "must be pairs"),  # type: ignore[list-item]
+        (lambda: graphs.from_edges([("a", "b", 3.0)]), "must be pairs"),
         (lambda: graphs.from_edges([("a", "b")], ids=["a", "b", "a"]), "distinct"),
         (lambda: graphs.from_edges([], n_users=0), "n_users must be an integer of at least 1"),
         (lambda: graphs.watts_strogatz(20, 7, 0.2), "k must be even"),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,9 +41,29 @@ def test_what_a_store_begins_with(tmp_path: Path) -> None:
     assert snapshot_folder(ServiceSettings(store="postgresql://db/x")) == Path("graphbandit-snapshots")
 
 
+def test_tables_of_other_systems_start_a_store(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    edges, arms = tmp_path / "edges.tsv", tmp_path / "arms.csv"
+    edges.write_text("from\tto\nann\tbob\nann\tann\n")
+    arms.write_text("title,x0\ntea,1\n,2\n")
+    files = ServiceSettings(graph=edges, arms=arms)
+    for settings, message in (
+        (replace(files, skip_bad=True), "the column item .or arm. is missing"),
+        (replace(files, columns="item=title"), "'ann' is its own friend"),
+        (replace(files, columns="item=nothing"), "no file that has a role item has a column nothing"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_initial_state(settings)
+    with caplog.at_level("INFO", "graphbandit.serving"):
+        found = read_initial_state(replace(files, columns="item=title", skip_bad=True))
+    assert found is not None and found.users == ["ann", "bob"] and list(found.arms) == ["tea"]
+    for part in ("from is user, to is friend", "'ann' is its own friend", "arms.csv: 1 bad row was skipped"):
+        assert part in caplog.text, part
+
+
 def test_the_command_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graphbandit.serving.operations.json_logs.set_up_logging", lambda level: None)
     runner = CliRunner()
+    edges, arms = write_input_files(tmp_path)
     for arguments, message in (
         (["--store", f"sqlite:///{tmp_path}/new.db"], "needs a graph and arms"),
         (["--host", "0.0.0.0"], "token_file is needed"),
@@ -50,6 +71,7 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.Monk
         (["--store", "postgresql://nobody@127.0.0.1:1/x"], "the store cannot be used now"),
         (["--graph", str(tmp_path / "none.csv")], "arms is missing"),
         (["--token-file", str(tmp_path / "none")], "No such file"),
+        (["--graph", str(edges), "--arms", str(arms), "--columns", "wife=uid"], "must be ROLE=COLUMN"),
     ):
         done = runner.invoke(app, ["serve", *arguments])
         assert done.exit_code == 2 and message in done.stderr, (arguments, done.stderr)

@@ -97,3 +97,23 @@ def test_lines_are_counted_with_empty_and_narrow_ones(tmp_path: Path) -> None:
     assert table.skipped == 1 and [table.place(row) for row in range(2)] == ["line 3", "line 6"]
     path.unlink()
     assert table.place(1) == "row 2"  # the file is gone
+
+
+def test_a_quote_that_is_never_closed_swallows_no_rows(tmp_path: Path) -> None:
+    rows = "".join(f"u{k},tea,1\n" for k in range(50))
+    for name, text in (("a.csv", 'ann,"tea,1\n'), ("b.csv", '"ann,tea,1\n'), ("c.csv", 'ann,tea,"1\n')):
+        path = written(tmp_path / name, "user,item,reward\n" + rows + text + rows)
+        for skip_bad in (False, True):
+            with pytest.raises(ValueError, match="it is not valid CSV"):
+                read_table(path, EVENTS, skip_bad=skip_bad)
+
+
+def test_between_tabs_a_stray_quote_is_a_quote(tmp_path: Path) -> None:
+    text = 'user\titem\treward\nann\t"Weird Al\t1\nbob\t12" single\t2\nbob\tx\toops\n'
+    for skip_bad in (False, True):
+        table = read_table(written(tmp_path / "log.tsv", text), EVENTS, skip_bad=skip_bad)
+        assert table.texts("item")[:2] == ['"Weird Al', '12" single'] and table.skipped == skip_bad
+    with pytest.raises(ValueError, match=r"log\.tsv, line 4, column reward: a number is needed, but it is 'oops'"):
+        read_table(tmp_path / "log.tsv", EVENTS).numbers("reward")
+    quoted = written(tmp_path / "quoted.tsv", 'user\titem\treward\nann\t"a\tb"\t1\n')
+    assert read_table(quoted, EVENTS).texts("item") == ["a\tb"]

@@ -6,7 +6,9 @@
 | `figures` | `graphbandit demo` and `graphbandit reproduce` |
 | `experiments` | `graphbandit run` and `graphbandit tune` |
 | `leaderboard` | `graphbandit leaderboard` |
+| `graph` | `graphbandit graph build` |
 | `diagnose` | `graphbandit diagnose` |
+| `start` | `graphbandit start` |
 | `evaluate` | `graphbandit evaluate` |
 | `serve` | `graphbandit serve` |
 | `console` | what they share: errors without a traceback, Ctrl-C, the progress bar, lists of names |
@@ -21,14 +23,17 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from . import datasets, experiments, figures
+from . import datasets, experiments, figures, graph
 from .diagnose import diagnose
 from .evaluate import evaluate
 from .leaderboard import leaderboard
 from .serve import serve
+from .start import start
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Bandits for many users who are joined by a graph.")
 app.add_typer(datasets.app, name="datasets")
+app.add_typer(graph.app, name="graph")
+app.command()(start)
 app.command()(figures.demo)
 app.command()(figures.reproduce)
 app.command()(experiments.run)

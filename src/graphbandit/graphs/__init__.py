@@ -1,10 +1,13 @@
-"""Functions that build a `UserGraph`: from data that you have, from user features, or at random.
+"""Functions that build a `UserGraph`: from data that you have, from features or
+behaviour of users, or at random.
 
 | module | what is in it |
 |---|---|
 | `from_data` | from a matrix, pairs, a NetworkX graph, a file of edges |
 | `formats` | from and to NetworkX, igraph, PyTorch Geometric, scikit-network, GraphML, SciPy |
 | `from_features` | `rbf` and `knn`: users with similar features are joined |
+| `from_behaviour` | `build`: from what users did, judged on what they did later |
+| `neighbour_search` | the nearest users of every user, exact or approximate |
 | `random_graphs` | Erdős–Rényi, Barabási–Albert, Watts–Strogatz |
 | `control_graphs` | `complete`, `empty` and `shuffled`, to compare with |
 | `spectral_clusters` | `partition`: clusters with few edges between them |
@@ -28,6 +31,7 @@ from .formats import (
     to_scipy,
     write_graphml,
 )
+from .from_behaviour import build
 from .from_data import from_adjacency, from_edges, from_networkx, read_edges
 from .from_features import knn, rbf
 from .random_graphs import Seed, barabasi_albert, erdos_renyi, watts_strogatz
@@ -36,6 +40,7 @@ from .spectral_clusters import partition
 __all__ = [
     "Seed",
     "barabasi_albert",
+    "build",
     "complete",
     "empty",
     "erdos_renyi",

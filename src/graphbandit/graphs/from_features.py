@@ -9,6 +9,7 @@ from ..compute.arrays import Floats
 from ..graph import UserGraph
 from ..validate import NUMBER, POSITIVE, check, count_up_to
 from .from_data import from_edges
+from .neighbour_search import nearest_users
 
 
 def rbf(features: npt.ArrayLike, *, rho: float = 0.05, threshold: float = 0.0) -> UserGraph:
@@ -30,21 +31,30 @@ def rbf(features: npt.ArrayLike, *, rho: float = 0.05, threshold: float = 0.0) -
     return UserGraph(kernel)
 
 
-def knn(features: npt.ArrayLike, k: int) -> UserGraph:
+def knn(features: npt.ArrayLike, k: int, *, seed: int = 0) -> UserGraph:
     """The graph that joins every user with its `k` nearest others in Euclidean distance.
 
-    Two users are joined if either is among the `k` nearest of the other.
-    """
-    from scipy.spatial import KDTree
+    Two users are joined if either is among the `k` nearest of the other. Above 50,000 users the
+    neighbours are approximate, which needs `pip install 'graphbandit[graphs]'`; docs/graph_building.md
+    says how many of them are right.
 
+    Parameters
+    ----------
+    features : (n_users, dim) array
+    k : int
+    seed : int
+        Of the approximate search.
+
+    Examples
+    --------
+    >>> knn([[0.0], [1.0], [1.5], [9.0]], 1).n_edges
+    3
+    """
     u = _features(features)
     check("k", k, count_up_to(len(u) - 1, "the number of other users"))
-    nearest = KDTree(u).query(u, k=k + 1)[1]
-    rows = np.repeat(np.arange(len(u)), k + 1)
-    apart = rows != nearest.ravel()  # among identical users, a user may not be its own nearest, or may be missing
-    pairs = np.column_stack([rows, nearest.ravel()])[apart]
-    rank = np.arange(len(pairs)) - np.searchsorted(pairs[:, 0], pairs[:, 0])
-    return from_edges(pairs[rank < k], n_users=len(u))
+    nearest = nearest_users(u, k, seed=seed)
+    pairs = np.column_stack([np.repeat(np.arange(len(u)), k), nearest.ravel()])
+    return from_edges(pairs[pairs[:, 1] >= 0], n_users=len(u))
 
 
 def _features(features: npt.ArrayLike) -> Floats:

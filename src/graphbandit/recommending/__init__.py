@@ -7,6 +7,7 @@
 | `features` | `Features`: from columns of items and of the context to vectors |
 | `encoders` | what a column becomes: numbers, categories, text and tags, given vectors |
 | `catalogue_table` | the items of a recommender, from their table to vectors and attributes |
+| `behaviour` | vectors of items from who took what |
 | `user_names` | the users of a recommender and their edges before its policy is built |
 | `alike` | which users have attributes like those of a newcomer |
 | `named_policy` | `NamedPolicy`: users and arms by name, filters, decisions; the service is built on it too |

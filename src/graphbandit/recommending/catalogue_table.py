@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..compute.arrays import Floats, Ints
-from ..compute.svd import truncated_svd
+from ..compute.arrays import Floats
 from ..storage.columns import ITEMS
 from ..storage.tables import Source, Table, read_table
 from .encoders import guess_kind
 from .features import Features
 from .named_policy import Attributes
 
-FACTORS = 12  # numbers that describe an item by who took it
 MOST_CONTEXT = 8  # context columns that are guessed
 
 
@@ -131,21 +129,6 @@ class CatalogueTable:
     def out(self, name: str) -> Hashable:
         """The id as it came: an integer if all of them were."""
         return int(name) if self.are_integers and name.lstrip("-").isdecimal() else name
-
-
-def behaviour_vectors(user: Ints, item: Ints, reward: Floats) -> Floats:
-    """(items, factors) what the events of a log say of items: the main directions of who gave what.
-
-    Entries are rewards less the mean, or 1 if all rewards are equal; each item's column is damped
-    by the root of its events, so that popular ones do not fill all directions.
-    """
-    n_users, n_items = int(user.max()) + 1, int(item.max()) + 1
-    entries = reward - reward.mean() if np.ptp(reward) > 0 else np.ones(len(reward))
-    matrix = sparse.csr_array((entries, (item, user)), shape=(n_items, n_users))
-    matrix.sum_duplicates()
-    damping = 1.0 / np.sqrt(np.maximum(1.0, np.diff(matrix.indptr)))
-    left, size, _ = truncated_svd(sparse.csr_array(sparse.diags_array(damping) @ matrix), FACTORS)
-    return np.asarray(left * size)
 
 
 def _sample(table: Table, name: str) -> list[Any]:

@@ -16,7 +16,8 @@ from ..storage.tables import Source, Table, read_table
 from ..validate import LARGEST_REWARD, check, count, is_number, one_of
 from . import recommender_file
 from .alike import EDGES, NEIGHBOURS, Alike
-from .catalogue_table import CatalogueTable, behaviour_vectors
+from .behaviour import behaviour_vectors
+from .catalogue_table import CatalogueTable
 from .errors import UnknownName
 from .features import Features
 from .named_policy import NamedPolicy

@@ -56,6 +56,7 @@ PAIRS = (
     ("a", "b"),
     ("u", "v"),
     ("i", "j"),
+    ("left", "right"),
     ("user1", "user2"),
     ("userid1", "userid2"),
     ("usera", "userb"),

@@ -21,7 +21,6 @@ NAMED = {"\t": "tabs", "::": "double colons", "|": "bars", ";": "semicolons", " 
 SAMPLE = 2**20  # bytes to guess from
 SAMPLE_LINES = 50
 BLOCK = 2**23  # bytes that PyArrow parses at once
-ENCODINGS = ("utf-8", "latin-1")
 
 Progress = Callable[[float], None]
 
@@ -34,6 +33,7 @@ class TextShape(NamedTuple):
     head: list[str]  # names of the columns
     header_lines: int  # to skip before the data
     has_header: bool
+    quoted: bool = True  # a quote at the start of a cell encloses it
 
     @property
     def said(self) -> tuple[str, ...]:
@@ -62,50 +62,74 @@ def shape_of(path: Path) -> TextShape:
     except csv.Error as error:
         raise _invalid(path, reader.line_num, error) from None
     cells = [cell.strip() for cell in first]
+    # Programs that write other separators seldom quote: there, a lone quote is a part of the text.
+    quoted = separator in (",", ";") or all(line.count('"') % 2 == 0 for line in lines)
     if cells and all(_is_number(cell) for cell in cells):
-        return TextShape(path, separator, [str(k + 1) for k in range(len(cells))], 0, False)
-    return TextShape(path, separator, cells, reader.line_num, True)
+        return TextShape(path, separator, [str(k + 1) for k in range(len(cells))], 0, False, quoted)
+    return TextShape(path, separator, cells, reader.line_num, True, quoted)
 
 
-def load(
-    shape: TextShape, wanted: Collection[int], skip_bad: bool = False, progress: Progress | None = None
-) -> tuple[Any, int, tuple[str, ...]]:
-    """The wanted columns of a file as a PyArrow table of text, the number of rows that were skipped
-    because of a wrong number of cells, and what was guessed.
+class Loaded(NamedTuple):
+    """The rows of a text file."""
 
-    The columns are named by their positions, "0", "1", ….
-    """
+    table: Any  # of PyArrow, all cells text; the columns are named by their positions, "0", "1", …
+    skipped: int  # rows with a wrong number of cells
+    said: tuple[str, ...]  # what was guessed
+    shape: TextShape
+
+
+def load(shape: TextShape, wanted: Collection[int], skip_bad: bool = False, progress: Progress | None = None) -> Loaded:
+    """The wanted columns of a file."""
+    with _guarded(shape.path):
+        try:
+            return _load_encoded(shape, wanted, skip_bad, progress)
+        except ValueError:
+            if shape.separator in (",", ";"):
+                raise
+            try:
+                return _load_encoded(shape._replace(quoted=not shape.quoted), wanted, skip_bad, progress)
+            except ValueError:
+                pass
+            raise
+
+
+def _load_encoded(shape: TextShape, wanted: Collection[int], skip_bad: bool, progress: Progress | None) -> Loaded:
     import pyarrow as pa
 
-    with _guarded(shape.path):
-        for encoding in ENCODINGS:
-            try:
-                table, skipped = _load(shape, wanted, skip_bad, progress, encoding)
-            except pa.ArrowInvalid as error:
-                if "UTF8" in str(error) and encoding == "utf-8":
-                    continue
-                for _ in scan(shape, any_width=skip_bad):  # finds the line
-                    pass
-                raise ValueError(f"{shape.path} cannot be read as CSV: {error}.") from None
-            if _ends_in_a_quote(table):
-                for _ in scan(shape, any_width=skip_bad):  # an open quote took the rest of the file for one cell
-                    pass
-            return table, skipped, () if encoding == "utf-8" else ("it is not UTF-8 text, and is read as Latin-1",)
-    raise AssertionError("Latin-1 can decode every byte")
+    try:
+        try:
+            table, skipped, is_open = _load(shape, wanted, skip_bad, progress, "utf-8")
+            said: tuple[str, ...] = ()
+        except pa.ArrowInvalid as error:
+            if "UTF8" not in str(error):
+                raise
+            table, skipped, is_open = _load(shape, wanted, skip_bad, progress, "latin-1")
+            said = ("it is not UTF-8 text, and is read as Latin-1",)
+    except pa.ArrowInvalid as error:
+        for _ in scan(shape, any_width=skip_bad):  # finds the line
+            pass
+        raise ValueError(f"{shape.path} cannot be read as CSV: {error}.") from None
+    if is_open:
+        for _ in scan(shape, any_width=skip_bad):  # raises if the quote is never closed
+            pass
+    return Loaded(table, skipped, said, shape)
 
 
 def _load(
     shape: TextShape, wanted: Collection[int], skip_bad: bool, progress: Progress | None, encoding: str
-) -> tuple[Any, int]:
+) -> tuple[Any, int, bool]:
+    """The table, the number of rows that were skipped, and whether a quote may have swallowed
+    rows.
+    """
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
     names = [str(place) for place in range(len(shape.head))]
     kept = [names[place] for place in sorted(wanted)]
-    skipped = []
+    skipped: list[bool] = []
 
     def wrong_width(row: Any) -> str:
-        skipped.append(1)
+        skipped.append(shape.quoted and row.text.count('"') % 2 > 0)
         return "skip" if skip_bad else "error"
 
     with _opened(shape.path) as file:
@@ -115,7 +139,10 @@ def _load(
                 stream,
                 read_options=arrow_csv.ReadOptions(column_names=names, block_size=BLOCK, encoding=encoding),
                 parse_options=arrow_csv.ParseOptions(
-                    delimiter=_delimiter(shape.separator), newlines_in_values=True, invalid_row_handler=wrong_width
+                    delimiter=_delimiter(shape.separator),
+                    quote_char='"' if shape.quoted else False,
+                    newlines_in_values=True,
+                    invalid_row_handler=wrong_width,
                 ),
                 convert_options=arrow_csv.ConvertOptions(
                     column_types=dict.fromkeys(names, pa.string()),
@@ -129,7 +156,7 @@ def _load(
             if "Empty CSV" not in str(error):
                 raise
             table = pa.table({name: pa.array([], pa.string()) for name in kept})
-    return table, len(skipped)
+    return table, len(skipped), any(skipped) or (shape.quoted and _ends_in_a_quote(table))
 
 
 def scan(shape: TextShape, any_width: bool = True) -> Iterator[int]:
@@ -141,7 +168,9 @@ def scan(shape: TextShape, any_width: bool = True) -> Iterator[int]:
         for _ in range(shape.header_lines):
             file.readline()
         lines = (_rewritten(_decoded(line, False), shape.separator) for line in file)
-        reader = csv.reader(lines, delimiter=_delimiter(shape.separator), strict=True)
+        delimiter = _delimiter(shape.separator)
+        plain = csv.reader(lines, delimiter=delimiter, strict=True, quoting=csv.QUOTE_NONE)
+        reader = csv.reader(lines, delimiter=delimiter, strict=True) if shape.quoted else plain
         try:
             for row in reader:
                 line = reader.line_num + shape.header_lines

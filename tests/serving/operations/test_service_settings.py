@@ -16,7 +16,11 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> N
     environment = {"GRAPHBANDIT_PORT": "2", "GRAPHBANDIT_SEED": "2", "GRAPHBANDIT_DATA": "elsewhere", "PORT": "9"}
     found = library.load({"seed": 3, "host": None}, config, environment)
     assert (found.policy, found.port, found.seed, found.host) == ("linucb", 2, 3, "127.0.0.1")
-    assert found.params == {"ridge": 2.0}
+    assert found.params == {"ridge": 2.0} and not found.skip_bad
+    for text in ("true", "1"):
+        tables = library.load({}, None, {"GRAPHBANDIT_SKIP_BAD": text, "GRAPHBANDIT_COLUMNS": "user=uid"})
+        assert tables.skip_bad and tables.columns == "user=uid"
+    assert not library.load({}, None, {"GRAPHBANDIT_SKIP_BAD": "false"}).skip_bad
     assert library.load({}, None, {"GRAPHBANDIT_TOKEN_FILE": "/x", "GRAPHBANDIT_RATE": "0.5"}).token_file == Path("/x")
 
 
@@ -32,6 +36,7 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> N
         ("snapshot_every = 0", "snapshot_every must be an integer of at least 1"),
         ('log_level = "loud"', "log_level must be one of debug, info"),
         ("params = 3", "must be a table"),
+        ('skip_bad = "maybe"', "skip_bad must be true or false, but it is 'maybe'"),
         ("port =", "is not TOML"),
         ('host = "0.0.0.0"', "token_file is needed"),
     ],

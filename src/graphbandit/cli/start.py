@@ -1,0 +1,58 @@
+"""`graphbandit start`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .console import EDGES, AsJson, Columns, Quiet, SkipBad, guarded, progress_bar
+
+
+def start(
+    events: Annotated[
+        Path,
+        typer.Argument(
+            metavar="EVENTS",
+            help="Who took what, and what it earned: a table (.csv, .tsv, .dat, .txt, also gzipped, or .parquet) with a user, "
+            "an item and perhaps a reward, a time and a propensity.",
+        ),
+    ],
+    graph: Annotated[Path | None, typer.Option(metavar="EDGES", help=EDGES, show_default=False)] = None,
+    items: Annotated[Path | None, typer.Option(help="Items: an id and what is known of them.", show_default=False)] = None,
+    users: Annotated[Path | None, typer.Option(help="Users: an id and their attributes.", show_default=False)] = None,
+    out: Annotated[Path, typer.Option(help="Folder for the page and the files that serve takes.")] = Path("first-look"),
+    columns: Columns = None,
+    skip_bad: SkipBad = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of splits and draws.")] = 0,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Is a graph bandit worth it for me? One page from a log of events: the graph, the lift over
+    LinUCB, for whom, and how to go on.
+    """
+    import json
+
+    from ..first_look import first_look, write_look
+    from ..first_look.look_files import as_table
+    from ..first_look.look_text import as_text
+    from ..storage.columns import parse_columns
+
+    with guarded():
+        out.mkdir(parents=True, exist_ok=True)  # fail before the work if the folder cannot be made
+        with progress_bar("first look", quiet) as show:
+            found = first_look(
+                events,
+                graph=graph,
+                items=items,
+                users=users,
+                columns=parse_columns(columns),
+                skip_bad=skip_bad,
+                seed=seed,
+                progress=lambda share, note: show(round(100 * share), 100, note),
+            )
+        for sentence in found.said:
+            typer.echo(sentence, err=True)
+        write_look(found, out)
+        typer.echo(json.dumps(as_table(found), indent=2, ensure_ascii=False) if as_json else as_text(found, str(out)))

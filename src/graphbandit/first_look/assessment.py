@@ -1,0 +1,237 @@
+"""`first_look`: is a graph bandit worth it on these data? Reads, judges the graph, replays, compares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..compute.arrays import Floats, Ints
+from ..evaluation import Evaluation
+from ..graph import UserGraph
+from ..graph_building import BuiltGraph, build_graph
+from ..graph_building.event_split import split_events
+from ..graph_building.event_tables import Events, read_events
+from ..policies import AdaptiveGraphUCB
+from ..recommending.behaviour import behaviour_vectors
+from ..recommending.catalogue_table import CatalogueTable
+from ..storage.columns import EVENTS
+from ..storage.tables import Source, Table, read_table
+from .contenders import ADAPTIVE, ALONE, NO_GRAPH, SHARED, Played, compete
+from .lifts import LiftInterval, UserGroup, groups, interval
+from .log_rounds import LogRounds, log_rounds, reordered, user_by_user
+from .off_policy_look import off_policy
+
+TUNING = 0.7  # of the earlier events are learned before the rounds on which settings are tuned
+Progress = Callable[[float, str], None]
+
+
+class GroupLift(NamedTuple):
+    """The lift over LinUCB for some users."""
+
+    name: str
+    lift: LiftInterval
+
+
+@dataclass(frozen=True, eq=False)
+class FirstLook:
+    """What a first look found. Lifts are differences of mean rewards a round."""
+
+    name: str  # of the events
+    n_events: int
+    n_users: int
+    n_items: int
+    said: tuple[str, ...]  # what was guessed, in sentences
+    features: str  # how items became vectors
+    built: BuiltGraph
+    rounds: LogRounds | None  # None if the log has propensities
+    played: tuple[Played, ...]
+    lifts: Mapping[str, LiftInterval]  # of AdaptiveGraphUCB over each other contender
+    by_group: tuple[GroupLift, ...]  # of AdaptiveGraphUCB over the better LinUCB
+    evaluation: Evaluation | None  # if the log has propensities
+    learned: str  # what AdaptiveGraphUCB says of the graph
+    favourites: tuple[tuple[str, float], ...]  # items that earn the most for everybody
+    arms: tuple[list[str], Floats] = field(repr=False)  # names and vectors of all items
+
+    @property
+    def best(self) -> str:
+        """The contender that our default is measured by: AdaptiveGraphUCB, with the graph if one helps."""
+        names = [played.name for played in self.played]
+        return ADAPTIVE if ADAPTIVE in names else NO_GRAPH
+
+    @property
+    def baseline(self) -> str:
+        """The better of the two LinUCBs."""
+        means = {played.name: float(played.reward.mean()) for played in self.played if len(played.reward)}
+        return max((ALONE, SHARED), key=lambda name: means.get(name, -np.inf))
+
+    @property
+    def graph_lift(self) -> LiftInterval | None:
+        """The lift of the graph: AdaptiveGraphUCB with it over the same without it."""
+        return self.lifts.get(NO_GRAPH)
+
+
+def first_look(
+    events: Source,
+    *,
+    graph: Source | UserGraph | None = None,
+    items: Source | None = None,
+    users: Source | None = None,
+    columns: Mapping[str, str] | None = None,
+    skip_bad: bool = False,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> FirstLook:
+    """Judge whether a graph bandit is worth it on a log of events.
+
+    Parameters
+    ----------
+    events : table
+        User, item, reward and perhaps time and propensity; see docs/tables.md.
+    graph : table of edges or UserGraph, optional
+        Who is joined to whom; graphs from behaviour are tried beside it.
+    items, users : tables, optional
+        What is known of items and of users.
+    columns, skip_bad
+        As in `read_table`, for the events.
+    progress : function of a share and a note, optional
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> user, item = rng.integers(40, size=4000), rng.integers(30, size=4000)
+    >>> reward = (user % 4 == item % 4) + 0.3 * rng.standard_normal(4000)
+    >>> look = first_look({"user": user, "item": item, "reward": reward})
+    >>> look.n_users, look.lifts["at random"].low > 0
+    (40, True)
+    """
+    show = progress or (lambda share, note: None)
+    show(0.0, "reading")
+    table = read_table(events, EVENTS.allow_missing("reward"), columns=columns, skip_bad=skip_bad, name="events")
+    show(0.05, "graphs")
+    built = build_graph(
+        table, attributes=users, given=graph, items=items, seed=seed, progress=lambda done, note: show(0.05 + 0.45 * done, note)
+    )
+    log = read_events(table)[0]
+    if table.has("propensity") and table.has("reward"):
+        return _by_propensities(table, log, built, items, show)
+    return _by_rounds(table, log, built, items, seed, show)
+
+
+def _by_rounds(table: Table, log: Events, built: BuiltGraph, items: Source | None, seed: int, show: Progress) -> FirstLook:
+    split = split_events(log, seed)
+    only_taken = not split.taken.all()
+    raw = split.taken.astype(np.float64) if only_taken else _unscaled(np.asarray(log.reward), split.reward)
+    place = {name: row for row, name in enumerate(log.user_ids)}
+    judged = np.zeros(len(log.user_ids), dtype=np.int64)
+    judged[[place[name] for name in built.judged_users if name in place]] = 1
+    n = split.n_earlier
+    seen = np.flatnonzero(split.taken[:n])
+    vectors, features = _vectors(log, items, split.user[seen], split.item[seen], raw[seen])
+    few = np.flatnonzero(judged[split.user[:n]])  # settings are tuned on the users whom the graph was judged on
+    order, first = user_by_user(split.user[few], TUNING)
+    tuning = log_rounds(reordered(split, few[order], first), raw[few[order]], first, len(few), judged, seed)
+    rounds = log_rounds(split, raw, n, len(split.user), np.ones_like(judged), seed)
+    if not len(rounds):
+        raise ValueError(f"{table.name}: no user has two later events, so there is nothing to choose from.")
+    graph = _earlier_graph(built, len(place))
+    steps = iter(np.linspace(0.5, 0.95, 8).tolist())
+    played = compete(graph, vectors, tuning, rounds, len(place), lambda note: show(next(steps, 0.95), note))
+    show(0.95, "comparing")
+    ours = next((one for one in played if one.name == ADAPTIVE), played[-1])
+    lifts = {one.name: interval(ours.reward - one.reward, rounds.round_user) for one in played if one is not ours}
+    base = max((one for one in played if one.name in (ALONE, SHARED)), key=lambda one: float(one.reward.mean()))
+    by_group = [
+        _group_lift(group, ours.reward - base.reward, rounds.round_user)
+        for group in groups(rounds.round_user, split.user[seen], len(place))
+    ]
+    show(1.0, "done")
+    return FirstLook(
+        **_facts(table, log, built, features),
+        built=built,
+        rounds=rounds,
+        played=tuple(played),
+        lifts=lifts,
+        by_group=tuple(by_group),
+        evaluation=None,
+        learned=_learned(ours),
+        favourites=_favourites(log, ours, vectors),
+        arms=(list(log.item_ids), vectors),
+    )
+
+
+def _by_propensities(table: Table, log: Events, built: BuiltGraph, items: Source | None, show: Progress) -> FirstLook:
+    half = log.order[: len(log.order) // 2]
+    reward = np.ones(len(log.user)) if log.reward is None else log.reward
+    vectors, features = _vectors(log, items, log.user[half], log.item[half], reward[half])
+    show(0.5, "off-policy estimates")
+    found = off_policy(table, vectors, list(log.item_ids), built.graph if built.helps else None)
+    show(1.0, "done")
+    return FirstLook(
+        **_facts(table, log, built, features),
+        built=built,
+        rounds=None,
+        played=(),
+        lifts={},
+        by_group=(),
+        evaluation=found,
+        learned="",
+        favourites=(),
+        arms=(list(log.item_ids), vectors),
+    )
+
+
+def _facts(table: Table, log: Events, built: BuiltGraph, features: str) -> dict[str, Any]:
+    said = tuple(dict.fromkeys((*table.said, *built.said)))
+    sizes = dict(n_events=len(table), n_users=len(log.user_ids), n_items=len(log.item_ids))
+    return dict(name=table.name, said=said, features=features, **sizes)
+
+
+def _unscaled(reward: Floats, standardised: Floats) -> Floats:
+    """Rewards on their own scale, in the order of the standardised ones: the same numbers, shifted and stretched."""
+    low, spread = float(standardised.min()), float(np.ptp(standardised)) or 1.0
+    return np.asarray(reward.min() + (standardised - low) * (np.ptp(reward) / spread))
+
+
+def _vectors(log: Events, items: Source | None, user: Ints, item: Ints, reward: Floats) -> tuple[Floats, str]:
+    """(items, dim) vectors of all items of the log, from their table or from earlier events, and how in words."""
+    catalogue = CatalogueTable.read(items, None)
+    if items is None:
+        found = behaviour_vectors(user, item, reward)
+        rows = np.zeros((len(log.item_ids), found.shape[1]))
+        rows[: len(found)] = found
+        catalogue.describe(list(log.item_ids), rows)
+        return catalogue.whole_vectors(catalogue.rows), f"{rows.shape[1]} directions of who took what, and an intercept"
+    place = {name: row for row, name in enumerate(catalogue.names)}
+    rows = np.zeros((len(log.item_ids), catalogue.features.item_width))
+    for row, name in enumerate(log.item_ids):
+        if name in place:
+            rows[row] = catalogue.rows[place[name]]
+    return catalogue.whole_vectors(rows), str(catalogue.features)
+
+
+def _earlier_graph(built: BuiltGraph, n_users: int) -> UserGraph | None:
+    """The chosen graph as it was before the rounds, over the users of the log, who come first."""
+    return UserGraph(built.earlier.adjacency[:n_users, :n_users]) if built.helps else None
+
+
+def _group_lift(group: UserGroup, lift: Floats, user: Ints) -> GroupLift:
+    return GroupLift(group.name, interval(lift[group.who], user[group.who]))
+
+
+def _learned(ours: Played) -> str:
+    return str(ours.policy.report()) if isinstance(ours.policy, AdaptiveGraphUCB) else ""
+
+
+def _favourites(log: Events, ours: Played, vectors: Floats) -> tuple[tuple[str, float], ...]:
+    """The five items that an average user is expected to like best."""
+    if ours.policy is None:
+        return ()
+    from ..recommending.unknown_users import UnknownUsers
+
+    mean = UnknownUsers().scores(ours.policy, None, vectors, np.arange(len(vectors))).mean
+    seen = np.bincount(log.item, minlength=len(vectors)) >= 5
+    order = [int(row) for row in np.argsort(-mean, kind="stable") if seen[row]][:5]
+    return tuple((log.item_ids[row], float(mean[row])) for row in order)
