@@ -154,7 +154,9 @@ def test_attributes_speak_for_a_newcomer() -> None:
     assert recommender.recommend("young", candidates=["tea", "cola"]).items == ("tea",)
     assert recommender.recommend("old", candidates=["tea", "cola"]).items == ("cola",)
     recommender.observe("old", "cola", 1.0)
-    assert recommender.policy.graph.degrees[recommender.named.rows["old"]] > 0
+    row = recommender.named.rows["old"]
+    friends = np.flatnonzero(recommender.policy.graph.adjacency[[row]].toarray()[0])
+    assert len(friends) == 10 and all(20 <= int(recommender.named.names[friend][1:]) < 40 for friend in friends)
 
 
 def test_frames_files_and_mappings_are_the_same(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""`Alike`: which users have attributes like those of a newcomer."""
+"""`Alike`: which users have attributes like those of a newcomer.
+
+The numbers are chosen by measurement, as is this way before a linear map (docs/recommender.md, "Users nobody has seen").
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ from ..storage.columns import USERS
 from ..storage.tables import Source, read_table
 from .features import Features
 
-NEIGHBOURS = 10
+NEIGHBOURS = 100
+"""Users most alike, from whose rewards a newcomer's taste is guessed."""
+EDGES = 10
+"""The first of these: whom it is joined with at its first reward."""
 
 
 class Alike:

@@ -15,7 +15,7 @@ from ..storage.columns import EVENTS
 from ..storage.tables import Source, Table, read_table
 from ..validate import LARGEST_REWARD, check, count, is_number, one_of
 from . import recommender_file
-from .alike import Alike
+from .alike import EDGES, NEIGHBOURS, Alike
 from .behaviour import behaviour_vectors
 from .catalogue_table import CatalogueTable
 from .errors import UnknownName
@@ -315,9 +315,9 @@ class Recommender:
         if self.alike is not None:
             named.unknown_users.near = lambda name: self._near(named, name)
 
-    def _near(self, named: NamedPolicy, name: str) -> dict[int, float]:
+    def _near(self, named: NamedPolicy, name: str, k: int = NEIGHBOURS) -> dict[int, float]:
         assert self.alike is not None
-        return self.alike.near(name, named.rows)
+        return self.alike.near(name, named.rows, k)
 
     def _join(self, name: str, edges: Mapping[str, float] | None = None) -> int:
         """The row of a user, who joins if need be."""
@@ -325,7 +325,7 @@ class Recommender:
         if name in named.rows and not edges:
             return named.rows[name]
         if name not in named.rows and not edges and self.alike is not None:
-            edges = {named.names[row]: weight for row, weight in self._near(named, name).items()}
+            edges = {named.names[row]: weight for row, weight in self._near(named, name, EDGES).items()}
         return named.put_user(name, edges or {})
 
     def _join_all(self, names: Sequence[str]) -> None:

@@ -2,7 +2,9 @@
 
 A newcomer is taken for an average user: θ = (Σ_i A_i + I)⁻¹ Σ_i b_i over the statistics of all
 users, that is, ridge regression on everybody's rewards, plus what the policy knows of the items.
-With attributes, it is taken for the mean of the users most alike (`alike.py`).
+With attributes, the rewards of the users most alike (`alike.py`) move it away from the average:
+θ' = θ + (Σ_j w_j A_j + κ I)⁻¹ Σ_j w_j (b_j - A_j θ), where w_j are cosines. docs/recommender.md has
+what this is worth, and what else was tried.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from ..policies import Policy, Scores, Stochastic
 
 UNKNOWN_USER = -1
 """The row of a user that nobody knows."""
+PRIOR = 30.0  # κ: rewards that the average user counts for, in each direction, against those alike
 STALE = 0.1  # the average is taken anew when the rewards have grown by this share: it costs a look at all users
 
 
@@ -48,16 +51,13 @@ class UnknownUsers:
         """Mean and bonus of every row of `arms`."""
         policy = policy.policy if isinstance(policy, Stochastic) else policy
         average = self.average(policy)
-        theta = average.theta
         near = {} if self.near is None or name is None else self.near(name)
-        if near:
-            weights = np.array(list(near.values()))
-            own = policy.estimates(np.array(list(near), dtype=np.int64))
-            theta = weights @ own / weights.sum()
-        effects = policy.effects_of(items)
+        theta = _moved(policy, average.theta, near) if near else average.theta
+        # Cautious, as decisions for known users are: else a newcomer gets whatever item was shown least.
+        effects = policy.effects_of(items, cautious=True)
         width = np.einsum("ij,jk,ik->i", arms, average.inverse, arms)
         spread = np.sqrt(np.maximum(width, 0.0)) * _scale(policy)
-        return Scores(arms @ theta + effects.mean, np.hypot(spread, effects.deviation))
+        return Scores(arms @ theta + effects.mean, np.hypot(spread, _exploration(policy) * effects.deviation))
 
     def average(self, policy: Policy) -> AverageUser:
         """The average user, not older than the last `STALE` of the rewards."""
@@ -80,11 +80,25 @@ class UnknownUsers:
         return order[:k], float(propensity)
 
 
+def _exploration(policy: Policy) -> float:
+    return float(policy.params.get("exploration", 1.0))
+
+
 def _scale(policy: Policy) -> float:
     try:
         return policy.bonus_scale(0)
     except (AttributeError, IndexError):
         return 1.0
+
+
+def _moved(policy: Policy, theta: Floats, near: Mapping[int, float]) -> Floats:
+    """The average user, moved by the rewards of these users."""
+    rows, weights = np.array(list(near), dtype=np.int64), np.array(list(near.values()))
+    seen = getattr(policy, "observations", None)
+    if seen is None or len(seen.gram) != policy.n_users:  # none, or those of groups: the mean of what it thinks of them
+        return np.asarray(weights @ policy.estimates(rows) / weights.sum())
+    gram, bias = np.tensordot(weights, seen.gram[rows], axes=1), weights @ seen.bias[rows]
+    return np.asarray(theta + np.linalg.solve(gram + PRIOR * np.eye(policy.dim), bias - gram @ theta))
 
 
 def _average_user(policy: Policy, learned: int) -> AverageUser:

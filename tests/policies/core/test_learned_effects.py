@@ -50,6 +50,10 @@ def test_few_showings_are_taken_with_caution() -> None:
     assert mean == pytest.approx([1 / (1 + kappa), 200 / (200 + kappa), 0.0])
     assert few == pytest.approx(1 / (1 + 5 * kappa)) and many == pytest.approx(mean[1], rel=0.01)
     assert deviation[1] < deviation[0] < deviation[2]
+    careful = item_effects.effect_intervals(table, np.array([0, 1, 400]), cautious=True)
+    decided = np.array([item_effect(table, item) for item in (0, 1, 400)])
+    assert careful.mean == pytest.approx(decided[:, 0])
+    assert careful.deviation / careful.deviation[1] == pytest.approx(np.sqrt(decided[:, 1] / decided[1, 1]))
 
 
 def test_intervals_of_learned_effects_hold_what_they_should() -> None:

@@ -130,17 +130,19 @@ def item_effect(items: ItemEffects, item: int) -> tuple[float, float]:
     return items.total[item] / precision, 1.0 / precision
 
 
-def effect_intervals(items: ItemEffects, ids: Ints) -> ItemIntervals:
+def effect_intervals(items: ItemEffects, ids: Ints, cautious: bool = False) -> ItemIntervals:
     """What each item earns beyond its features, compared with a new one, and the standard deviation of that.
 
-    Both are 0 for an id of -1, and for all if there are no effects.
+    Both are 0 for an id of -1, and for all if there are no effects. With `cautious` they are what decisions go by, as in
+    `item_effect`.
     """
     mass, total = np.zeros(len(ids)), np.zeros(len(ids))
     if not has_effects(items):
         return ItemIntervals(mass, total)
     seen = (ids >= 0) & (ids < n_rows(items))
     mass[seen], total[seen] = items.mass[ids[seen]], items.total[ids[seen]]
-    precision = mass + (items.learned[0] if isnan(items.ridge) else items.ridge)
+    ridge, caution = (items.learned[0], CAUTION if cautious else 0.0) if isnan(items.ridge) else (items.ridge, 0.0)
+    precision = mass + ridge * (1.0 + caution / (1.0 + mass))
     deviation = np.sqrt(items.noise[0] / max(1.0, items.noise[1]) / precision)
     return ItemIntervals(total / precision, np.where(ids >= 0, deviation, 0.0))
 

@@ -197,11 +197,11 @@ class Policy(LiveUsers):
         for block in self.blocks(len(who)):
             kernels.learn_many(self.state, who[block], features[block], ids[block], values[block])
 
-    def effects_of(self, items: npt.ArrayLike) -> ItemIntervals:
+    def effects_of(self, items: npt.ArrayLike, *, cautious: bool = False) -> ItemIntervals:
         """What these items earn for everybody beyond their features, and the standard deviation of that.
 
         Zeros for ids of -1, and where no effects have been found. Decisions are more cautious with items that were shown a few
-        times only.
+        times only; with `cautious` the numbers are those of decisions.
 
         >>> from graphbandit import LinUCB, graphs
         >>> policy = LinUCB(graphs.empty(2), 1, item_effects=True, item_ridge=1.0)
@@ -213,7 +213,7 @@ class Policy(LiveUsers):
         (True, 0.0)
         """
         ids = check_items(items, np.size(np.asarray(items)))
-        return effect_intervals(self.state.items if self.learns_items else no_items(), ids)
+        return effect_intervals(self.state.items if self.learns_items else no_items(), ids, cautious)
 
     def remove_item(self, item: int) -> None:
         """Forget the effect of an item, in O(1), so that its id is that of a new one. What users learned from it stays."""

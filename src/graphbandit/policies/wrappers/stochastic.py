@@ -175,9 +175,9 @@ class Stochastic(Policy):
         self.policy.reserve_items(n)
         self._follow_inner()
 
-    def effects_of(self, items: npt.ArrayLike) -> ItemIntervals:
+    def effects_of(self, items: npt.ArrayLike, *, cautious: bool = False) -> ItemIntervals:
         """What items earn beyond their features, see `Policy.effects_of`."""
-        return self.policy.effects_of(items)
+        return self.policy.effects_of(items, cautious=cautious)
 
     def remove_item(self, item: int) -> None:
         """Forget the effect of an item, see `Policy.remove_item`."""
