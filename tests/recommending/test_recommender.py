@@ -53,7 +53,7 @@ def test_filters_candidates_and_exclusions_are_kept() -> None:
     assert recommender.recommend("ann", 9, candidates=["milk"]).items == ("milk",)
     with pytest.raises(ValueError, match="no arm is eligible"):
         recommender.recommend("ann", candidates=["milk"], exclude=["milk"])
-    with pytest.raises(ValueError, match="lists of ids"):
+    with pytest.raises(ValueError, match="exclude must be a list of ids"):
         recommender.recommend("ann", exclude="tea")
 
 
@@ -209,3 +209,58 @@ def test_every_policy_fits_in(policy: str) -> None:
     found = recommender.recommend("ann", 2)
     recommender.reward(found, 1.0)
     assert len(found.items) == 2 and 0 < found.propensity <= 1
+
+
+def test_ids_are_compared_as_tables_give_them() -> None:
+    recommender = Recommender(policy="linucb")
+    recommender.fit({"user": [7, 7, 8], "item": [1, 2, 1], "reward": [1.0, 0.0, 1.0]})
+    assert (
+        recommender.recommend(7.0, 2).mean == recommender.recommend("7", 2).mean == recommender.recommend(np.int64(7), 2).mean
+    )
+    assert recommender.recommend(7, 2, exclude=[1.0]).items == (2,)
+    recommender.observe(8.0, 2.0, 1.0)
+    assert recommender.users == [7, 8]
+    for nobody in (None, float("nan"), "", []):
+        with pytest.raises(ValueError, match="user must be an id"):
+            recommender.recommend(nobody)  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="user must be an id"):
+            recommender.observe(nobody, 1, 1.0)  # type: ignore[arg-type]
+
+
+def test_tags_are_filters_too_and_unknown_columns_are_named() -> None:
+    items = {"item": ["a", "b", "c", "d"], "tags": [["x", "y"], ["y"], ["z"], ["x"]], "genres": ["p|q", "q", "p", "p|q"]}
+    recommender = Recommender(None, items, policy="linucb")
+    assert set(recommender.recommend("u", 4, where={"tags": "x"}).items) == {"a", "d"}
+    assert set(recommender.recommend("u", 4, where={"genres": ["q"]}).items) == {"a", "b", "d"}
+    with pytest.raises(ValueError, match="column 'colour', which items do not have; there are tags, genres"):
+        recommender.recommend("u", where={"colour": "red"})
+
+
+def test_columns_may_be_said_in_the_constructor() -> None:
+    items = {"url": ["a", "b"], "size": [1, 2], "movie": ["m", "n"]}
+    recommender = Recommender(
+        {"who": ["u"], "whom": ["v"]}, items, policy="linucb", columns={"item": "url", "user": "who", "friend": "whom"}
+    )
+    assert recommender.items == ["a", "b"] and recommender.users == ["u", "v"]
+    with pytest.raises(ValueError, match="no table that has a role item has a column nothing"):
+        Recommender(None, items, columns={"item": "nothing"})
+
+
+def test_settings_are_checked_at_once() -> None:
+    with pytest.raises(ValueError, match="params names 'exploratoin', which linucb does not have; there are"):
+        Recommender(policy="linucb", params={"exploratoin": 1})
+    with pytest.raises(ValueError, match="epsilon must be"):
+        Recommender(epsilon=2)
+
+
+@pytest.mark.parametrize("reward", [None, 1.0])
+def test_events_without_rewards_are_learned_beside_items_that_were_not_taken(reward: float | None) -> None:
+    rng = np.random.default_rng(0)
+    user = rng.integers(30, size=1500)
+    item = 2 * rng.integers(10, size=1500) + user % 2  # everybody takes its own kind
+    events: dict[str, Any] = {"user": user, "item": item} | ({} if reward is None else {"reward": np.full(1500, reward)})
+    recommender = Recommender(policy="linucb", params={"exploration": 0.0})
+    recommender.fit(events)
+    for who in range(6):
+        assert all(found % 2 == who % 2 for found in recommender.recommend(who, 5).items)  # type: ignore[operator]
+    assert any("rewards are all equal" in note for note in recommender.notes)

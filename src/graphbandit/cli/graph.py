@@ -87,9 +87,9 @@ def build(
 def _written(found: BuiltGraph, out: Path) -> str:
     """Write the picture; return a sentence that says what was written."""
     picture = out.with_name(out.name.split(".")[0] + ".png")
-    edges = f"{found.graph.n_edges:,} edges are in {out}" if found.helps else f"{out} is not written"
+    edges = f"{found.graph.n_edges:,} edges are in {out}" if found.helps else f"no graph helps, so {out} is not written"
     try:
         found.picture(picture)
     except ValueError as error:  # no matplotlib
-        return f"{edges}; {error}"
+        return f"{edges}; there is no picture: {error}"
     return f"{edges}; the picture is in {picture}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -83,9 +84,20 @@ def read_events(source: Source) -> tuple[Events, tuple[str, ...]]:
     table.check_columns("user", "item")
     (user, user_ids), (item, item_ids) = table.codes("user"), table.codes("item")
     reward = table.numbers("reward") if table.has("reward") else None
+    said = _unheard(source, table)
+    if reward is None or np.ptp(reward) == 0:  # rows of one pair, such as its tags, say it again; they must not be split
+        first = np.sort(np.unique(user * len(item_ids) + item, return_index=True)[1])
+        if len(first) < len(user):
+            said = (
+                *said,
+                f"{table.name}: {len(user):,} rows are {len(first):,} pairs of a user and an item; each counts once.",
+            )
+            table = replace(table, data=table.data.take(first))
+            user, item = user[first], item[first]
+            reward = None if reward is None else reward[first]
     timed = table.has("time") and len(table.codes("time")[1]) > 1  # one time for all is no time
     order = table.order() if timed else np.arange(len(table), dtype=np.int64)
-    return Events(user, item, reward, order, timed, user_ids, item_ids), _unheard(source, table)
+    return Events(user, item, reward, order, timed, user_ids, item_ids), said
 
 
 def _unheard(source: Source, table: Table) -> tuple[str, ...]:

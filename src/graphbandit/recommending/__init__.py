@@ -12,6 +12,8 @@
 | `alike` | which users have attributes like those of a newcomer |
 | `named_policy` | `NamedPolicy`: users and arms by name, filters, decisions; the service is built on it too |
 | `unknown_users` | what to show to users whom nobody has seen |
+| `policy_choice` | which policy it is to have, checked at once |
+| `ids` | ids and filter values as text |
 | `open_recommendations` | what was shown lately, so that it can be rewarded by its id |
 | `requests` | what is asked for, as it arrives and resolved to rows |
 | `errors` | `InvalidRequest` and `UnknownName`, which name the field that is wrong |

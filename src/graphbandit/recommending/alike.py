@@ -35,9 +35,9 @@ class Alike:
         self._place = {name: row for row, name in enumerate(names)}
 
     @classmethod
-    def read(cls, users: Source) -> Alike:
+    def read(cls, users: Source, columns: Mapping[str, str] | None = None) -> Alike:
         """From a table with a column of users; every other column is an attribute."""
-        table = read_table(users, USERS, name="users")
+        table = read_table(users, USERS, columns=columns, name="users")
         table.check_columns("user")
         table.check_distinct("user")
         names = table.codes("user")[1]

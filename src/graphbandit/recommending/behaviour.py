@@ -9,6 +9,7 @@ from ..compute.arrays import Floats, Ints
 from ..compute.svd import truncated_svd
 
 FACTORS = 16
+DRAWS = 10  # tries to find an item that was not taken
 TINY = 1e-9  # of the largest: an item that lies in none of the main directions has zeros, not noise of norm 1
 LIKED = 0.5
 """How much more than an average event one counts that the user liked very much. This, the number of
@@ -46,3 +47,18 @@ def behaviour_vectors(user: Ints, item: Ints, reward: Floats) -> Floats:
     vectors = directions * size
     norm = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.where(norm > TINY * norm.max(), norm, np.inf))
+
+
+def unseen_items(user: Ints, item: Ints, rng: np.random.Generator) -> Ints:
+    """(events,) for each event an item that its user never took, drawn by popularity; -1 if none is found.
+
+    By popularity: otherwise it would be enough to know which items are popular.
+    """
+    n_items = int(item.max()) + 1
+    taken = np.unique(user * n_items + item)
+    drawn = rng.choice(item, size=len(user))
+    for _ in range(DRAWS):
+        seen = np.isin(user * n_items + drawn, taken)
+        drawn[seen] = rng.choice(item, size=int(seen.sum()))
+    drawn[np.isin(user * n_items + drawn, taken)] = -1
+    return drawn

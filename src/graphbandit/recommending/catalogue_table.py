@@ -9,10 +9,11 @@ import numpy as np
 from scipy import sparse
 
 from ..compute.arrays import Floats
-from ..storage.columns import ITEMS
+from ..storage.columns import ITEMS, is_feature, plain_name
 from ..storage.tables import Source, Table, read_table
-from .encoders import guess_kind
+from .encoders import guess_kind, words
 from .features import Features
+from .ids import value_text
 from .named_policy import Attributes
 
 MOST_CONTEXT = 8  # context columns that are guessed
@@ -30,7 +31,7 @@ class CatalogueTable:
         self.are_integers: bool | None = None
 
     @classmethod
-    def read(cls, items: Source | None, features: Any) -> CatalogueTable:
+    def read(cls, items: Source | None, features: Any, columns: Mapping[str, str] | None = None) -> CatalogueTable:
         """From the arguments of a Recommender."""
         own = features is None or isinstance(features, Features)
         if not own and not (hasattr(features, "fit") and hasattr(features, "transform")):
@@ -38,7 +39,7 @@ class CatalogueTable:
         catalogue = cls(Features() if features is None else features if own else Features(), None if own else features)
         if items is None:
             return catalogue
-        table = read_table(items, ITEMS, name="items")
+        table = read_table(items, ITEMS, columns=columns, name="items")
         table.check_columns("item")
         table.check_distinct("item")
         catalogue.table, catalogue.names = table, table.codes("item")[1]
@@ -73,7 +74,9 @@ class CatalogueTable:
         """Take the columns of events that play no role as context, unless the features say which."""
         features = self.features
         if features.context is None:
-            names = [name for name in events.others() if guess_kind(_sample(events, name)) in ("number", "category")]
+            # The number of an id says nothing: 7 is not more than 6.
+            names = [name for name in events.others() if not plain_name(name).endswith("id")]
+            names = [name for name in names if guess_kind(_sample(events, name)) in ("number", "category")]
             features.context = dict.fromkeys(names[:MOST_CONTEXT], "")
         if features.context:
             features.fit_context(events)
@@ -116,10 +119,15 @@ class CatalogueTable:
             raise ValueError(f"features must turn {len(table)} items into as many rows of finite numbers, not {dense.shape}.")
         return dense
 
+    def columns(self) -> list[str]:
+        """The columns of items that one can filter by."""
+        return [] if self.table is None else [name for name in self.table.others() if not is_feature(name)]
+
     def attributes(self, table: Table) -> list[Attributes]:
-        """The other columns of a table as text, to filter by."""
-        names = [name for name in table.others() if not _is_list(table, name)]
-        columns = [table.texts(name) for name in names]
+        """The other columns of a table, to filter by: text, or lists of tags."""
+        tags = {encoder.column for encoder in self.features.item_encoders if encoder.kind == "tags"}
+        names = [name for name in table.others() if not is_feature(name)]
+        columns = [_tag_lists(table, name) if name in tags or _is_list(table, name) else table.texts(name) for name in names]
         pairs: list[Attributes] = [
             {name: cell for name, cell in zip(names, cells, strict=True) if cell is not None}
             for cells in zip(*columns, strict=True)
@@ -134,6 +142,12 @@ class CatalogueTable:
 def _sample(table: Table, name: str) -> list[Any]:
     cells: list[Any] = table.data.column(name).slice(0, 10_000).to_pylist()
     return cells
+
+
+def _tag_lists(table: Table, name: str) -> list[list[str] | None]:
+    """Lists of tags as lists of text."""
+    cells = table.data.column(name).to_pylist()
+    return [None if cell is None else [value_text(tag) for tag in words(cell, "tags")] for cell in cells]
 
 
 def _is_list(table: Table, name: str) -> bool:

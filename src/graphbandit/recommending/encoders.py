@@ -5,7 +5,7 @@
 | `number` | numbers | (value - mean) / deviation; 0 if it is missing |
 | `category` | few names | one column for each, 1 or 0; zeros for one that was not there |
 | `hashed` | many names | one of 32 columns, ±1, by a hash of the name |
-| `text` | words | hashed TF-IDF, reduced to its main directions |
+| `text` | words | hashed TF-IDF, reduced to its main directions, of norm 1 |
 | `tags` | lists, or names joined by `|`, `;` or `,` | the same, of tags |
 | `vector` | lists of numbers, or the columns x0, x1, … | as given |
 """
@@ -27,7 +27,8 @@ KINDS = ("number", "category", "hashed", "text", "tags", "vector")
 MOST_CATEGORIES = 24  # one-hot up to this many
 HASHED = 32  # columns of a hashed category
 BUCKETS = 4096  # of hashed words
-WORD_WIDTH = 12  # columns of text and tags
+WORD_WIDTH = 24  # columns of text and tags
+TINY = 1e-6  # words that lie in none of the main directions are zeros, not noise of norm 1
 SEPARATORS = re.compile(r"\s*[|;,]\s*")
 WORD = re.compile(r"\w+")
 
@@ -50,7 +51,9 @@ class Encoder(NamedTuple):
         if self.kind == "vector":
             return np.array([_vector(cell, self.width, self.column) for cell in cells]).reshape(len(cells), self.width)
         if self.kind in ("text", "tags"):
-            return np.asarray(_word_counts(cells, self.kind, self.arrays["weight"]) @ self.arrays["basis"])
+            found = np.asarray(_word_counts(cells, self.kind, self.arrays["weight"]) @ self.arrays["basis"])
+            norm = np.linalg.norm(found, axis=1, keepdims=True)
+            return found / np.where(norm > TINY, norm, np.inf)
         found = np.zeros((len(cells), self.width))
         place = {value: k for k, value in enumerate(self.values)}
         for row, cell in enumerate(cells):
@@ -160,7 +163,8 @@ def _vector(cell: Any, width: int, column: str) -> Floats:
     return vector
 
 
-def _words(cell: Any, kind: str) -> Iterable[str]:
+def words(cell: Any, kind: str) -> Iterable[str]:
+    """The words of a text, or the tags of a list or of names joined by `|`, `;` or `,`."""
     if cell is None:
         return ()
     if isinstance(cell, list | tuple | np.ndarray):
@@ -173,7 +177,7 @@ def _word_counts(cells: Sequence[Any], kind: str, weight: Floats) -> sparse.csr_
     start, places, counts = [0], list[int](), list[float]()
     for cell in cells:
         found: dict[int, float] = {}
-        for word in _words(cell, kind):
+        for word in words(cell, kind):
             if word:
                 code = crc32(word.encode()) % BUCKETS
                 found[code] = found.get(code, 0.0) + weight[code]

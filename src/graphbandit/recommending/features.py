@@ -61,7 +61,7 @@ class Features:
         columns: Mapping[str, str] | None = None,
         *,
         context: Mapping[str, str] | Sequence[str] | None = None,
-        size: int = 24,
+        size: int = 32,
     ) -> None:
         named = {} if context is None else dict(context) if isinstance(context, Mapping) else dict.fromkeys(context, "")
         for column, kind in {**(columns or {}), **{name: kind for name, kind in named.items() if kind}}.items():

@@ -20,7 +20,8 @@ from .errors import InvalidRequest, UnknownName
 from .requests import AnyRequest, Filter, ResolvedRequest
 from .unknown_users import UNKNOWN_USER, UnknownUsers
 
-Attributes = Mapping[str, str]
+Attributes = Mapping[str, str | list[str]]
+"""What one can filter arms by: text, or a list of tags, of which one is enough."""
 CACHED_FILTERS = 1000
 """Filters whose eligible arms are cached until the arms change."""
 
@@ -268,4 +269,8 @@ class NamedPolicy:
 
 
 def _matches(attributes: Attributes, where: Filter) -> bool:
-    return all(attributes.get(name) in values for name, values in where.items())
+    return all(_has(attributes.get(name), values) for name, values in where.items())
+
+
+def _has(attribute: str | list[str] | None, values: Sequence[str]) -> bool:
+    return any(tag in values for tag in attribute) if isinstance(attribute, list) else attribute in values

@@ -10,19 +10,22 @@ import numpy as np
 
 from ..compute.arrays import Floats, Ints
 from ..graph import UserGraph
-from ..policies import POLICIES, Policy, Stochastic
-from ..storage.columns import EVENTS
-from ..storage.tables import Source, Table, read_table
-from ..validate import LARGEST_REWARD, check, count, is_number, one_of
+from ..policies import Policy
+from ..storage.columns import EDGES as EDGE_ROLES
+from ..storage.columns import EVENTS, ITEMS, USERS
+from ..storage.tables import Source, Table, columns_by_table, read_table
+from ..validate import LARGEST_REWARD, check, count, is_number
 from . import recommender_file
 from .alike import EDGES, NEIGHBOURS, Alike
-from .behaviour import behaviour_vectors
+from .behaviour import behaviour_vectors, unseen_items
 from .catalogue_table import CatalogueTable
 from .errors import UnknownName
 from .features import Features
+from .ids import filter_texts, id_text, id_texts
 from .named_policy import NamedPolicy
 from .open_recommendations import OpenRecommendations
-from .requests import Filter, Request
+from .policy_choice import PolicyChoice
+from .requests import Request
 from .user_names import UserNames, read_users
 
 CHUNK = 50_000  # events whose vectors are in memory at once
@@ -60,6 +63,8 @@ class Recommender:
         Settings of the policy.
     epsilon : float
         Share of decisions that are uniform, for off-policy evaluation.
+    columns : mapping of roles to columns, optional
+        Which column is which, where its name does not say it: {"item": "url"}.
     seed : int
 
     Notes
@@ -91,18 +96,18 @@ class Recommender:
         features: Any = None,
         params: Mapping[str, Any] | None = None,
         epsilon: float = 0.0,
+        columns: Mapping[str, str] | None = None,
         seed: int = 0,
     ) -> None:
-        if isinstance(policy, str):
-            check("policy", policy, one_of(POLICIES))
-        check("seed", seed, count(0))
-        self._make, self._params, self._epsilon, self._seed = policy, dict(params or {}), epsilon, seed
-        self.user_names: UserNames = read_users(graph)
-        self.catalogue = CatalogueTable.read(items, features)
-        self.alike = None if users is None else Alike.read(users)
+        self._choice = PolicyChoice.of(policy, params, epsilon, seed)
+        told = columns_by_table(columns or {}, {"graph": (graph, EDGE_ROLES), "items": (items, ITEMS), "users": (users, USERS)})
+        self.user_names: UserNames = read_users(graph, told["graph"])
+        self.catalogue = CatalogueTable.read(items, features, told["items"])
+        self.alike = None if users is None else Alike.read(users, told["users"])
         self._named: NamedPolicy | None = None
         self._shown = OpenRecommendations()
         self._draws = np.random.default_rng(seed)
+        self._only_taken = False  # whether events have no rewards that differ
         self.notes: list[str] = []  # what was guessed or left out, as sentences
 
     def __repr__(self) -> str:
@@ -151,14 +156,18 @@ class Recommender:
         """Learn a log of events: user, item, reward, and perhaps time and context columns; may be called again.
 
         Events are learned in order of time. Users and items that are new join. Columns that play no
-        role are the context of an event, if they are there at the first call.
+        role are the context of an event, if they are there at the first call. Where there are no
+        rewards, or all are equal, an item that the user did not take is drawn beside each event, by
+        popularity, and learned as 0.
         """
-        table = read_table(events, EVENTS, columns=columns, skip_bad=skip_bad, name="events")
-        table.check_columns("user", "item", "reward")
+        table = read_table(events, EVENTS.allow_missing("reward"), columns=columns, skip_bad=skip_bad, name="events")
+        table.check_columns("user", "item")
         self.notes += table.said
         user, user_ids = table.codes("user")
         item, item_ids = table.codes("item")
-        reward, order = table.numbers("reward"), table.order()
+        reward = table.numbers("reward") if table.has("reward") else np.ones(len(table))
+        order = table.order()
+        first = self._named is None
         if self._named is None:
             self.user_names.adopt(table.is_integer("user"))
             self.catalogue.adopt(table.is_integer("item"))
@@ -169,11 +178,22 @@ class Recommender:
         self._add_unknown_items(item_ids)
         named = self._named
         rows = np.array([named.rows[name] for name in user_ids], dtype=np.int64)[user]
-        versions = np.array([named.arms[name] for name in item_ids], dtype=np.int64)[item]
+        newest = np.array([named.arms[name] for name in item_ids], dtype=np.int64)
+        versions = newest[item]
         context = self.features.context_rows(self._context_of(table), len(table))
+        self._only_taken = self._only_taken or (first and np.ptp(reward) == 0 and len(item_ids) > 1)
+        unseen = unseen_items(user, item, self._draws) if self._only_taken else None
+        if unseen is not None:
+            self.notes.append(
+                "events: rewards are all equal, so an item that the user did not take is learned beside each, as 0."
+            )
+            reward = np.ones(len(reward))
         for start in range(0, len(order), CHUNK):
             part = order[start : start + CHUNK]
             self._learn(rows[part], versions[part], reward[part], context[part])
+            if unseen is not None:
+                other = part[unseen[part] >= 0]
+                self._learn(rows[other], newest[unseen[other]], np.zeros(len(other)), context[other])
             if progress is not None:
                 progress(min(1.0, (start + CHUNK) / len(order)))
 
@@ -181,7 +201,7 @@ class Recommender:
         """Learn that a user got an item, whoever chose it, and what it earned."""
         _check_reward(reward)
         version, vector = self._version(item), self.features.context_rows(context)
-        row = self._join(str(user))
+        row = self._join(id_text(user, "user"))
         self._learn(np.array([row]), np.array([version]), np.array([float(reward)]), vector)
 
     def reward(self, recommendation: Recommendation | str, reward: float, *, item: Hashable | None = None) -> None:
@@ -227,7 +247,13 @@ class Recommender:
         """
         check("k", k, count())
         named = self.named
-        request = Request(str(user), _names(candidates), _filter(where), k, _names(exclude))
+        request = Request(
+            id_text(user, "user"),
+            id_texts(candidates, "candidates"),
+            filter_texts(where, self.catalogue.columns()),
+            k,
+            id_texts(exclude, "exclude"),
+        )
         resolved = named.resolve(request)
         if self.features.context_width:
             vector = self.features.context_rows(context)
@@ -236,23 +262,26 @@ class Recommender:
             self.features.context_rows(context)  # raises: nothing uses it
             raise ValueError("context is given, but no events had context columns when the recommender was fitted.")
         [ranking] = named.rank([resolved], self._draws)
-        name = self._shown.add(str(user), ranking.arms, context)
+        name = self._shown.add(request.user, ranking.arms, context)
         items = tuple(self.catalogue.out(named.versions[version]) for version in ranking.arms)
         return Recommendation(name, user, items, tuple(ranking.mean), tuple(ranking.bonus), ranking.propensity)
 
     # Users, edges and items that come and go
 
     def add_friends(self, user: Hashable, friends: Mapping[Hashable, float] | Iterable[Hashable]) -> None:
-        """Join a user, known or new, with others, known or new; 1 is the weight of an edge without one."""
-        weights = dict(friends) if isinstance(friends, Mapping) else dict.fromkeys(friends, 1.0)
-        for friend in weights:
-            self._join(str(friend))
-        self._join(str(user), {str(friend): float(weight) for friend, weight in weights.items()})
+        """Join a user, known or new, with others, known or new: `add_friends("zoe", ["ann", "bob"])`, or with weights
+        `add_friends("zoe", {"ann": 2.0})`."""
+        names = id_texts(friends, "friends") or []
+        weights = list(friends.values()) if isinstance(friends, Mapping) else [1.0] * len(names)
+        for name in names:
+            self._join(name)
+        self._join(id_text(user, "user"), {name: float(weight) for name, weight in zip(names, weights, strict=True)})
 
     def remove_user(self, user: Hashable) -> None:
         """Forget a user: its data and its edges."""
-        self.named.row(str(user))
-        self.named.delete_user(str(user))
+        name = id_text(user, "user")
+        self.named.row(name)
+        self.named.delete_user(name)
 
     def add_items(self, items: Source, *, columns: Mapping[str, str] | None = None) -> None:
         """Offer the items of a table; one that is there already is described anew."""
@@ -264,7 +293,7 @@ class Recommender:
     def remove_item(self, item: Hashable) -> None:
         """Offer an item no longer; what users learned from it stays."""
         self._version(item)
-        self.named.delete_arm(str(item))
+        self.named.delete_arm(id_text(item, "item"))
 
     # Files
 
@@ -279,11 +308,11 @@ class Recommender:
 
     def pack(self) -> dict[str, Any]:
         """Open recommendations and the random generator, as plain JSON values."""
-        return dict(open=self._shown.as_table(), draws=self._draws.bit_generator.state, seed=self._seed)
+        return dict(open=self._shown.as_table(), draws=self._draws.bit_generator.state)
 
     def restore(self, header: Mapping[str, Any], named: NamedPolicy) -> None:
         """Set what `pack` returned, and the policy."""
-        self._shown, self._seed = OpenRecommendations.from_table(header["open"]), header["seed"]
+        self._shown = OpenRecommendations.from_table(header["open"])
         self._draws.bit_generator.state = header["draws"]
         self._connect(named)
         self._named = named
@@ -298,11 +327,7 @@ class Recommender:
             raise ValueError("items are not known: give a table of them to Recommender, or call fit(events) first.")
         self.user_names.add(users)
         graph = self.user_names.graph()
-        make: Any = POLICIES[self._make] if isinstance(self._make, str) else self._make
-        policy: Policy = make(graph, self.features.dim, **self._params)
-        policy.reseed(self._seed)
-        if self._epsilon:
-            policy = Stochastic(policy, epsilon=self._epsilon, seed=self._seed)
+        policy = self._choice.make(graph, self.features.dim)
         named = NamedPolicy(policy, list(self.user_names.names))
         for name, vector, attributes in self.catalogue.entries():
             named.put_arm(name, vector, attributes)
@@ -356,31 +381,13 @@ class Recommender:
             self.notes.append(f"events: {what} not in the table of items; nothing is known of such items but their rewards.")
 
     def _version(self, item: Hashable) -> int:
-        version = self.named.arms.get(str(item))
+        version = self.named.arms.get(id_text(item, "item"))
         if version is None:
             raise UnknownName("item", f"there is no item {item!r}; add it with add_items.")
         return version
 
     def _context_of(self, table: Table) -> Source | None:
         return table if self.features.context_encoders else None
-
-
-def _names(ids: Iterable[Hashable] | None) -> list[str] | None:
-    if isinstance(ids, str):
-        raise ValueError(f"candidates and exclude must be lists of ids, but one is the string {ids!r}.")
-    return None if ids is None else [str(name) for name in ids]
-
-
-def _filter(where: Mapping[str, Any] | None) -> Filter | None:
-    if where is None:
-        return None
-    listed = {name: value if isinstance(value, list | tuple | set) else [value] for name, value in where.items()}
-    return {name: [_text(value) for value in values] for name, values in listed.items()}
-
-
-def _text(value: Any) -> str:
-    """A value as tables give it as text: 2.0 is 2."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _check_reward(reward: object) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from scipy import sparse
@@ -52,10 +52,10 @@ class UserNames:
         return int(name) if self.are_integers and name.lstrip("-").isdecimal() else name
 
 
-def read_users(graph: Any) -> UserNames:
+def read_users(graph: Any, columns: Mapping[str, str] | None = None) -> UserNames:
     """The users of a graph in any form: a UserGraph, a NetworkX graph, a table of edges, or None."""
     if graph is None:
         return UserNames()
     if not isinstance(graph, UserGraph):
-        graph = graphs.from_networkx(graph) if hasattr(graph, "is_directed") else graphs.read_edges(graph)
+        graph = graphs.from_networkx(graph) if hasattr(graph, "is_directed") else graphs.read_edges(graph, columns=columns)
     return UserNames(graph)

@@ -65,7 +65,8 @@ def _load(file: IO[bytes], target: Path | str, kind: str) -> tuple[dict[str, Any
             content: Arrays = {name: members[name] for name in members.files}
     except Exception as error:  # the zip and array readers raise a dozen kinds on damaged bytes
         raise ArchiveError(
-            f"{target} cannot be read: it is truncated, corrupted or not a graphbandit file ({error})."
+            f"{target} cannot be read: it is truncated, corrupted or not a graphbandit file"
+            + ("." if "pickle" in str(error) else f" ({error}).")  # NumPy advises to allow pickles, which is not wanted
         ) from None
     try:
         header: dict[str, Any] = json.loads(content.pop("header").tobytes())

@@ -4,6 +4,7 @@ of either.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import time
@@ -38,6 +39,8 @@ def atomic_file(path: AnyPath, *, throttled: bool = False) -> Iterator[IO[bytes]
     `throttled` spreads a large file over time, for the sake of other writers on the same disk.
     """
     target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(target.parent))
     aside = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         with io.BufferedWriter(ThrottledFile(aside, "wb")) if throttled else aside.open("wb") as file:

@@ -140,6 +140,31 @@ def columns_by_file(columns: Mapping[str, str], files: Mapping[Path, Roles]) -> 
     return found
 
 
+def columns_by_table(columns: Mapping[str, str], tables: Mapping[str, tuple[Source, Roles]]) -> dict[str, dict[str, str]]:
+    """What `columns` says about each of several arguments: the roles that it has, in columns that it has; {} for None.
+
+    >>> from graphbandit.storage.columns import ITEMS
+    >>> columns_by_table({"item": "url"}, {"items": ({"url": ["a"], "size": [1]}, ITEMS)})
+    {'items': {'item': 'url'}}
+    """
+    found: dict[str, dict[str, str]] = {name: {} for name in tables}
+    heads = {name: _head_or_none(source) for name, (source, _) in tables.items()} if columns else {}
+    for role, column in columns.items():
+        fitting = [
+            name for name, (_, roles) in tables.items() if role in (*roles.needed, *roles.optional) and column in heads[name]
+        ]
+        if not fitting:
+            raise ValueError(f"columns {role}={column}: no table that has a role {role} has a column {column}.")
+        for name in fitting:
+            found[name][role] = column
+    return found
+
+
+def _head_or_none(source: Source) -> list[str]:
+    is_table = isinstance(source, str | os.PathLike | Table | Mapping) or frames.is_frame(source)
+    return head_of(source) if is_table else []
+
+
 def _opened(source: Source, name: str, skip_bad: bool, progress: Callable[[float], None] | None) -> _Loaded:
     if isinstance(source, Table):
         table = source
