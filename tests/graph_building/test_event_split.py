@@ -77,9 +77,11 @@ def test_skewed_counts_are_taken_as_logarithms() -> None:
 
 def test_earlier_draws_do_not_depend_on_later_events() -> None:
     columns = grouped_events(n_items=200)
-    del columns["reward"]
+    pairs = list(dict.fromkeys(zip(columns["user"], columns["item"], strict=True)))  # rows that say a pair again count once
+    columns = {"user": [user for user, _ in pairs], "item": [item for _, item in pairs]}
     before = split(columns)
-    changed = dict(columns, item=[*columns["item"][:1500], *reversed(columns["item"][1500:])])
+    early = columns["item"][: before.n_earlier]
+    changed = dict(columns, item=[*early, *(f"new {place}" for place in range(len(pairs) - len(early)))])
     after = split(changed)
     n = min(before.n_earlier, after.n_earlier)
     assert before.n_earlier == after.n_earlier

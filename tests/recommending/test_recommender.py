@@ -220,11 +220,12 @@ def test_ids_are_compared_as_tables_give_them() -> None:
     assert recommender.recommend(7, 2, exclude=[1.0]).items == (2,)
     recommender.observe(8.0, 2.0, 1.0)
     assert recommender.users == [7, 8]
+    nobody: Any
     for nobody in (None, float("nan"), "", []):
         with pytest.raises(ValueError, match="user must be an id"):
-            recommender.recommend(nobody)  # type: ignore[arg-type]
+            recommender.recommend(nobody)
         with pytest.raises(ValueError, match="user must be an id"):
-            recommender.observe(nobody, 1, 1.0)  # type: ignore[arg-type]
+            recommender.observe(nobody, 1, 1.0)
 
 
 def test_tags_are_filters_too_and_unknown_columns_are_named() -> None:

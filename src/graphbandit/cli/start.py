@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .console import EDGES, AsJson, Columns, Quiet, SkipBad, guarded, progress_bar
+from .console import EDGES, AsJson, Columns, Quiet, SkipBad, TableReader, guarded, progress_bar
 
 
 def start(
@@ -37,22 +37,30 @@ def start(
     from ..first_look import first_look, write_look
     from ..first_look.look_files import as_table
     from ..first_look.look_text import as_text
-    from ..storage.columns import parse_columns
+    from ..graphs import read_edges
+    from ..storage.columns import EDGES as EDGE_ROLES
+    from ..storage.columns import EVENTS, ITEMS, USERS
+    from ..storage.tables import read_table
 
     with guarded():
         out.mkdir(parents=True, exist_ok=True)  # fail before the work if the folder cannot be made
+        files = {events: EVENTS.allow_missing("reward")}
+        files |= {path: roles for path, roles in ((graph, EDGE_ROLES), (items, ITEMS), (users, USERS)) if path is not None}
+        reader = TableReader(columns, skip_bad, files)
+        with reader.bar(quiet):
+            tables = {path: read_table(path, roles, **reader.options(path)) for path, roles in files.items() if path != graph}
+            joined = None if graph is None else read_edges(graph, **reader.options(graph))
         with progress_bar("first look", quiet) as show:
             found = first_look(
-                events,
-                graph=graph,
-                items=items,
-                users=users,
-                columns=parse_columns(columns),
-                skip_bad=skip_bad,
+                tables[events],
+                graph=joined,
+                items=None if items is None else tables[items],
+                users=None if users is None else tables[users],
                 seed=seed,
                 progress=lambda share, note: show(round(100 * share), 100, note),
             )
         for sentence in found.said:
-            typer.echo(sentence, err=True)
+            if sentence not in reader.said:
+                typer.echo(sentence, err=True)
         write_look(found, out)
         typer.echo(json.dumps(as_table(found), indent=2, ensure_ascii=False) if as_json else as_text(found, str(out)))

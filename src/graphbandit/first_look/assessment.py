@@ -12,14 +12,15 @@ from ..compute.arrays import Floats, Ints
 from ..evaluation import Evaluation
 from ..graph import UserGraph
 from ..graph_building import BuiltGraph, build_graph
-from ..graph_building.event_split import split_events
+from ..graph_building.event_split import EARLIER, split_events
 from ..graph_building.event_tables import Events, read_events
-from ..policies import AdaptiveGraphUCB
+from ..graphs import empty
+from ..policies import AdaptiveGraphUCB, LinUCB
 from ..recommending.behaviour import behaviour_vectors
 from ..recommending.catalogue_table import CatalogueTable
 from ..storage.columns import EVENTS
 from ..storage.tables import Source, Table, read_table
-from .contenders import ADAPTIVE, ALONE, NO_GRAPH, SHARED, Played, compete
+from .contenders import ADAPTIVE, ALONE, NO_GRAPH, SHARED, Played, compete, play
 from .lifts import LiftInterval, UserGroup, groups, interval
 from .log_rounds import LogRounds, log_rounds, reordered, user_by_user
 from .off_policy_look import off_policy
@@ -129,11 +130,12 @@ def _by_rounds(table: Table, log: Events, built: BuiltGraph, items: Source | Non
     judged[[place[name] for name in built.judged_users if name in place]] = 1
     n = split.n_earlier
     seen = np.flatnonzero(split.taken[:n])
-    vectors, features = _vectors(log, items, split.user[seen], split.item[seen], raw[seen])
     few = np.flatnonzero(judged[split.user[:n]])  # settings are tuned on the users whom the graph was judged on
     order, first = user_by_user(split.user[few], TUNING)
     tuning = log_rounds(reordered(split, few[order], first), raw[few[order]], first, len(few), judged, seed)
     rounds = log_rounds(split, raw, n, len(split.user), np.ones_like(judged), seed)
+    described = _descriptions(log, items, split.user[seen], split.item[seen], raw[seen])
+    features, vectors = _best_description(described, tuning, len(place))
     if not len(rounds):
         raise ValueError(f"{table.name}: no user has two later events, so there is nothing to choose from.")
     graph = _earlier_graph(built, len(place))
@@ -163,11 +165,13 @@ def _by_rounds(table: Table, log: Events, built: BuiltGraph, items: Source | Non
 
 
 def _by_propensities(table: Table, log: Events, built: BuiltGraph, items: Source | None, show: Progress) -> FirstLook:
-    half = log.order[: len(log.order) // 2]
+    early = log.order[: round(EARLIER * len(log.order))]
     reward = np.ones(len(log.user)) if log.reward is None else log.reward
-    vectors, features = _vectors(log, items, log.user[half], log.item[half], reward[half])
+    described = _descriptions(log, items, log.user[early], log.item[early], reward[early])
+    features, vectors = list(described.items())[-1]
     show(0.5, "off-policy estimates")
-    found = off_policy(table, vectors, list(log.item_ids), built.graph if built.helps else None)
+    by_time = any("in order of time" in sentence or "order of the rows" in sentence for sentence in built.said)
+    found = off_policy(table, vectors, list(log.item_ids), built.earlier if built.helps and by_time else None)
     show(1.0, "done")
     return FirstLook(
         **_facts(table, log, built, features),
@@ -195,21 +199,37 @@ def _unscaled(reward: Floats, standardised: Floats) -> Floats:
     return np.asarray(reward.min() + (standardised - low) * (np.ptp(reward) / spread))
 
 
-def _vectors(log: Events, items: Source | None, user: Ints, item: Ints, reward: Floats) -> tuple[Floats, str]:
-    """(items, dim) vectors of all items of the log, from their table or from earlier events, and how in words."""
-    catalogue = CatalogueTable.read(items, None)
+def _descriptions(log: Events, items: Source | None, user: Ints, item: Ints, reward: Floats) -> dict[str, Floats]:
+    """How, in words → (items, dim) vectors of all items of the log: from earlier events, from their table, from both."""
+    catalogue = CatalogueTable.read(None, None)
+    found = behaviour_vectors(user, item, reward)
+    rows = np.zeros((len(log.item_ids), found.shape[1]))
+    rows[: len(found)] = found
+    catalogue.describe(list(log.item_ids), rows)
+    how = f"{rows.shape[1]} directions of who took what, and an intercept"
+    behaviour = catalogue.whole_vectors(catalogue.rows)
     if items is None:
-        found = behaviour_vectors(user, item, reward)
-        rows = np.zeros((len(log.item_ids), found.shape[1]))
-        rows[: len(found)] = found
-        catalogue.describe(list(log.item_ids), rows)
-        return catalogue.whole_vectors(catalogue.rows), f"{rows.shape[1]} directions of who took what, and an intercept"
+        return {how: behaviour}
+    catalogue = CatalogueTable.read(items, None)
     place = {name: row for row, name in enumerate(catalogue.names)}
     rows = np.zeros((len(log.item_ids), catalogue.features.item_width))
     for row, name in enumerate(log.item_ids):
         if name in place:
             rows[row] = catalogue.rows[place[name]]
-    return catalogue.whole_vectors(rows), str(catalogue.features)
+    own, columns = catalogue.whole_vectors(rows), str(catalogue.features)
+    both = np.hstack([behaviour[:, :1], np.sqrt(0.5) * behaviour[:, 1:], np.sqrt(0.5) * own[:, 1:]])
+    return {how: behaviour, columns: own, f"{columns}\n  and {how}": both}
+
+
+def _best_description(found: Mapping[str, Floats], tuning: LogRounds, n_users: int) -> tuple[str, Floats]:
+    """The description with which LinUCB, each user alone, earns the most in the rounds for tuning."""
+    if len(found) == 1 or not len(tuning):
+        return next(iter(found.items()))
+
+    def earned(vectors: Floats) -> float:
+        return float(play(LinUCB(empty(n_users), vectors.shape[1], exploration=0.03), vectors, tuning).mean())
+
+    return max(found.items(), key=lambda entry: earned(entry[1]))
 
 
 def _earlier_graph(built: BuiltGraph, n_users: int) -> UserGraph | None:
@@ -222,7 +242,9 @@ def _group_lift(group: UserGroup, lift: Floats, user: Ints) -> GroupLift:
 
 
 def _learned(ours: Played) -> str:
-    return str(ours.policy.report()) if isinstance(ours.policy, AdaptiveGraphUCB) else ""
+    if ours.name != ADAPTIVE or not isinstance(ours.policy, AdaptiveGraphUCB):
+        return "No graph was used, so that nothing was learned of one."
+    return str(ours.policy.report())
 
 
 def _favourites(log: Events, ours: Played, vectors: Floats) -> tuple[tuple[str, float], ...]:

@@ -21,6 +21,7 @@ from .log_rounds import LogRounds
 Make = Callable[..., Policy]
 Progress = Callable[[str], None]
 EXPLORATION = (0.03, 0.3)
+PSEUDO_EVENTS = 5.0  # of average reward, so that a single event of an item does not decide
 OURS: dict[str, Sequence[Any]] = {"exploration": (0.0, 0.3, 1.0), "trials": (False, True)}
 ADAPTIVE = "AdaptiveGraphUCB"
 NO_GRAPH = "AdaptiveGraphUCB without the graph"
@@ -73,7 +74,10 @@ def compete(
 ) -> list[Played]:
     """Let every contender learn the earlier events, choose in all rounds and learn from its choices."""
     joined = empty(n_users) if graph is None or not graph.n_edges else graph
-    found = [Played("at random", {}, np.array([values.mean() for values in rounds.rewards]), None)]
+    found = [
+        Played("at random", {}, np.array([values.mean() for values in rounds.rewards]), None),
+        Played("what most users like", {}, popular(rounds, len(features)), None),
+    ]
     for contender in CONTENDERS:
         if contender.needs_graph and not joined.n_edges:
             continue
@@ -91,6 +95,17 @@ def _tuned(
 ) -> dict[str, Any]:
     earned = [float(play(contender.make(graph, features.shape[1], **one), features, rounds).mean()) for one in tried]
     return tried[int(np.argmax(earned))]
+
+
+def popular(rounds: LogRounds, n_items: int) -> Floats:
+    """(rounds,) what the items earn that earned the most before: on average, or in number where all are hits."""
+    count, total = np.bincount(rounds.item, minlength=n_items), np.bincount(rounds.item, rounds.reward, n_items)
+    if rounds.protocol == "rewards":
+        total = (total + PSEUDO_EVENTS * rounds.reward.mean()) / (count + PSEUDO_EVENTS)
+    earned = np.empty(len(rounds))
+    for t, (offer, rewards) in enumerate(zip(rounds.offers, rounds.rewards, strict=True)):
+        earned[t] = rewards[np.argsort(-total[offer], kind="stable")[: rounds.picks(t)]].mean()
+    return earned
 
 
 def play(policy: Policy, features: Floats, rounds: LogRounds) -> Floats:

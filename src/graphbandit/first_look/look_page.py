@@ -33,6 +33,8 @@ def render(found: FirstLook, folder: str) -> str:
         "groups": groups(found),
         "learned": learned(found),
         "serve": escape(look_text.serve_line(found, folder)),
+        "arguments": escape(f"{folder + '/edges.csv'!r}" if found.built.helps else ""),
+        "events": escape(repr(found.name)),
         "cannot": listed(look_text.cannot_tell(found)),
         "guessed": listed(found.said),
         "features": escape(found.features),

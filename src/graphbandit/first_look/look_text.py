@@ -55,7 +55,7 @@ def headline(found: FirstLook) -> list[str]:
 
 def _graph_sentence(found: FirstLook, graph: LiftInterval | None) -> str:
     if found.best != ADAPTIVE or graph is None:
-        return f"{found.built.verdict} What is compared here learns users together, without edges."
+        return f"{found.built.verdict} So AdaptiveGraphUCB was played without edges, and GraphUCB-Local not at all."
     effect = {
         "more": "earns more with it",
         "less": "earns less with it",
@@ -78,8 +78,8 @@ def protocol(found: FirstLook) -> str:
     if found.rounds.protocol == "hits":
         return (
             "The log has only what was taken, so this is a replay with drawn items: in every round a policy chooses among "
-            "one item that the user took later and up to 24 that it never took, drawn by popularity. Hits are not clicks: "
-            "an item that was never shown may have been liked."
+            "one item that the user took later and up to 24 that it never took, drawn by popularity, so that to know what "
+            "is popular is worth nothing, or less. Hits are not clicks: an item that was never shown may have been liked."
         )
     return (
         "The log has no propensities, so this is a replay of what was shown: in every round a policy chooses half of up to "

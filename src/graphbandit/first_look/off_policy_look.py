@@ -9,6 +9,7 @@ import numpy as np
 from ..compute.arrays import Floats
 from ..evaluation import DecisionLog, Evaluation, evaluate
 from ..graph import UserGraph
+from ..graph_building.event_split import EARLIER
 from ..graphs import empty
 from ..policies import AdaptiveGraphUCB, GraphUCBLocal, LinUCB, Policy
 from ..storage.tables import Table
@@ -26,7 +27,7 @@ def off_policy(table: Table, features: Floats, item_ids: list[str], graph: UserG
     propensity = table.numbers("propensity", empty=True)
     log = DecisionLog(user[order], item[order], propensity[order], table.numbers("reward")[order], features, ids=tuple(names))
     joined = _over(graph, names)
-    return evaluate(log, joined, contenders(joined), by_user=True)
+    return evaluate(log, joined, contenders(joined), share=EARLIER, by_user=True)
 
 
 def contenders(graph: UserGraph) -> dict[str, Make]:

@@ -28,7 +28,7 @@ class PolicyChoice(NamedTuple):
 
         >>> PolicyChoice.of("lints", {"exploratoin": 1.0}, 0.0, 0)
         Traceback (most recent call last):
-        ValueError: params names 'exploratoin', which lints does not have; there are ridge, shared, scale.
+        ValueError: params names 'exploratoin', which lints does not have; there are ridge, scale, sigma, delta, shared.
         """
         if isinstance(policy, str):
             check("policy", policy, one_of(POLICIES))

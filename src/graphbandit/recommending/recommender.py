@@ -100,10 +100,12 @@ class Recommender:
         seed: int = 0,
     ) -> None:
         self._choice = PolicyChoice.of(policy, params, epsilon, seed)
-        told = columns_by_table(columns or {}, {"graph": (graph, EDGE_ROLES), "items": (items, ITEMS), "users": (users, USERS)})
-        self.user_names: UserNames = read_users(graph, told["graph"])
-        self.catalogue = CatalogueTable.read(items, features, told["items"])
-        self.alike = None if users is None else Alike.read(users, told["users"])
+        given = columns_by_table(
+            columns or {}, {"graph": (graph, EDGE_ROLES), "items": (items, ITEMS), "users": (users, USERS)}
+        )
+        self.user_names: UserNames = read_users(graph, given["graph"])
+        self.catalogue = CatalogueTable.read(items, features, given["items"])
+        self.alike = None if users is None else Alike.read(users, given["users"])
         self._named: NamedPolicy | None = None
         self._shown = OpenRecommendations()
         self._draws = np.random.default_rng(seed)
