@@ -29,7 +29,6 @@ from . import datasets, environments, graphs, policies, signals
 from .experiments import LateTrace, Result, Trace, compare, simulate, simulate_delayed
 from .graph import UserGraph
 from .policies import *  # noqa: F403  # the policies are listed once, in `policies/__init__.py`
-from .recommending import Features, Recommendation, Recommender
 
 __version__ = "0.2.0"
 
@@ -53,19 +52,26 @@ __all__ = [
 __all__ += policies.__all__
 
 ADAPTERS = ("gymnasium", "obp", "sklearn")
+RECOMMENDING = ("Features", "Recommendation", "Recommender")
+"""Imported when first used, as the adapters are: a simulation does not need to read tables."""
 
 if TYPE_CHECKING:
     from .adapters import gymnasium as gymnasium
     from .adapters import obp as obp
     from .adapters import sklearn as sklearn
+    from .recommending import Features as Features
+    from .recommending import Recommendation as Recommendation
+    from .recommending import Recommender as Recommender
 else:
 
     def __getattr__(name: str) -> Any:
-        """The adapter of this name, imported now: each needs a library that graphbandit does not."""
-        if name not in ADAPTERS:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        """The recommender, or the adapter of this name, imported now."""
         from importlib import import_module
 
+        if name in RECOMMENDING:
+            return getattr(import_module(".recommending", __name__), name)
+        if name not in ADAPTERS:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         try:
             return import_module(f".adapters.{name}", __name__)
         except ModuleNotFoundError as error:

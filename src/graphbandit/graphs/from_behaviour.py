@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..graph import UserGraph
-from ..storage.tables import Source
 
 if TYPE_CHECKING:
     from ..graph_building import BuiltGraph
+    from ..storage.tables import Source
 
 
 def build(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -11,10 +11,11 @@ from scipy import sparse
 
 from ..compute.arrays import Floats, Ints
 from ..graph import UserGraph
-from ..storage.edges import read_edge_list
 from ..storage.frames import is_frame
-from ..storage.tables import Reading, Source
 from ..validate import check, count
+
+if TYPE_CHECKING:
+    from ..storage.tables import Reading, Source
 
 
 def from_adjacency(adjacency: npt.ArrayLike | sparse.sparray, ids: Sequence[Hashable] | None = None) -> UserGraph:
@@ -112,6 +113,8 @@ def read_edges(source: Source, users: Sequence[Hashable] = (), **reading: Unpack
     >>> read_edges({"source": ["ann", "bob"], "target": ["bob", "eve"], "weight": [1, 0.5]}).ids
     ('ann', 'bob', 'eve')
     """
+    from ..storage.edges import read_edge_list
+
     edges = read_edge_list(source, users, **reading)
     return UserGraph(from_edges(edges.pairs, len(edges.ids), edges.weights).adjacency, edges.ids)
 
