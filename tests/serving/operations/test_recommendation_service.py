@@ -52,8 +52,8 @@ def test_recommendations_and_rewards_are_logged_applied_and_counted(tmp_path: Pa
     assert again == first._replace(is_new=False) and service.recommender.decisions == service.stats.decisions == 2
     with pytest.raises(InvalidRequest, match="for other users"):
         service.recommend([Request("eve")], "key")
-    with pytest.raises(UnknownName, match="nobody"):
-        service.recommend([Request("ann"), Request("nobody")])
+    with pytest.raises(UnknownName, match="no arm 'nothing'"):
+        service.recommend([Request("ann"), Request("bob", ["nothing"])])
     rewards = [Reward("1.0", 1.0), Reward("1.1", 0.5), Reward("1.0", 2.0)]
     assert service.reward(rewards) == (2, 1) and service.reward(rewards[:1]) == (0, 1)
     with pytest.raises(UnknownName, match="there is no decision"):
