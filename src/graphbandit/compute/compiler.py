@@ -10,7 +10,7 @@ import hashlib
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -45,8 +45,19 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __getattr__(self, name: str) -> Any:
+        """Set up Numba's part when it is first needed: for 300 kernels that would be a tenth of the import."""
+        if name.startswith("__") or "is_set_up" in vars(self) or "function" not in vars(self):
+            raise AttributeError(name)
+        self.is_set_up = True
+        self._set_up(self.function)
+        return getattr(self, name)
+
+    def _set_up(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
-        own = hashlib.sha256(Path(function.__code__.co_filename).read_bytes()).hexdigest()
+        own = _file_digest(function.__code__.co_filename)
         index = self._cache_file
         # As part of the version, the stamp is compared before the rest of an index is unpickled: that may name types
         # which have moved since. The time of the file, Numba's own stamp, no longer counts.
@@ -67,6 +78,11 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         """Whether machine code for these types is on disk."""
         index = self._cache_file
         return self._index_key(sig, cpu_target.target_context.codegen()) in index._load_index()
+
+
+@cache
+def _file_digest(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 class CalleeChanged(Exception):
