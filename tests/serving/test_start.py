@@ -16,10 +16,12 @@ import pytest
 import uvicorn
 from typer.testing import CliRunner
 
+from graphbandit import LinUCB
 from graphbandit.cli import app
 from graphbandit.serving import Client, InitialState, RecommendationService, ServiceSettings, start
 from graphbandit.serving.domain.logged_recommender import LoggedRecommender
-from graphbandit.serving.start import build_app, read_initial_state, snapshot_folder
+from graphbandit.serving.start import build_app, overruled, read_initial_state, snapshot_folder
+from graphbandit.serving.store.snapshots import Snapshots
 from serving_zoo import free_port, small_initial_state, write_input_files
 
 
@@ -135,3 +137,17 @@ def test_a_start_that_fails_ends_the_server(tmp_path: Path, monkeypatch: pytest.
     thread.start()
     thread.join(timeout=60)
     assert not thread.is_alive() and isinstance(application.state.runtime.failed, ZeroDivisionError)
+
+
+def test_settings_that_the_log_of_a_store_overrules_are_found() -> None:
+    found = replace(small_initial_state("linucb"), epsilon=0.1)
+    assert overruled(ServiceSettings(policy="linucb", epsilon=0.1), found) == {}
+    assert overruled(ServiceSettings(), found) == {}  # nobody asked for the defaults
+    asked = ServiceSettings(policy="graphucb", epsilon=0.3, params={"alpha": 2.0})
+    assert overruled(asked, found) == {"policy": "graphucb", "epsilon": 0.3, "params": {"alpha": 2.0}}
+
+
+def test_part_files_of_a_killed_process_are_removed(tmp_path: Path) -> None:
+    left = tmp_path / ".snapshot-00000000000000000007.npz.4711.part"
+    left.write_bytes(b"half")
+    assert Snapshots(tmp_path, "store").read_newest(LinUCB, 9) is None and not left.exists()

@@ -63,6 +63,13 @@ def snapshot_folder(settings: ServiceSettings) -> Path:
     return path.with_name(f"{path.name}.snapshots")
 
 
+def overruled(settings: ServiceSettings, found: InitialState) -> dict[str, Any]:
+    """Settings that somebody chose and that the log of the store overrules: it goes on as it was begun."""
+    usual = ServiceSettings()
+    asked = {name: getattr(settings, name) for name in ("policy", "params", "epsilon", "seed")}
+    return {name: value for name, value in asked.items() if value not in (getattr(usual, name), getattr(found, name))}
+
+
 def build_app(
     settings: ServiceSettings,
     initial: InitialState | None,
@@ -75,6 +82,9 @@ def build_app(
     found = store.open(initial)
     if initial is not None and found.to_bytes() != initial.to_bytes():
         logger.warning("the store has a log already: its own graph, arms and policy are used, not those given now")
+    for name, asked in overruled(settings, found).items():
+        facts = {"setting": name, "asked": asked, "in_force": getattr(found, name)}
+        logger.warning("a setting is not in force: the log of the store was begun with another", extra=facts)
     stats = Stats()
 
     def start() -> RecommendationService:

@@ -158,6 +158,8 @@ def test_excluded_arms_are_not_shown(shared: Running) -> None:
 def test_other_forms_and_paths_are_refused(shared: Running) -> None:
     answer = shared.http.post("/v1/rewards", content=b"{}", headers={"content-type": "text/plain"})
     assert answer.status_code == 415 and answer.json()["detail"][0]["type"] == "http"
+    answer = shared.http.post("/v1/recommendations", content=b'{"user": "ann"}', headers={"content-type": "Application/JSON"})
+    assert answer.status_code == 200
     assert shared.http.get("/v1/users/%ff").status_code == 422
     assert shared.http.get("/v1/users/%00").status_code == 422
     assert shared.http.put("/v1/arms/x", json={"features": [1.0]}).json()["detail"][0]["loc"] == ["features"]

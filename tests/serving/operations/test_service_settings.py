@@ -58,3 +58,9 @@ def test_tokens_are_long_enough_and_never_shown(tmp_path: Path) -> None:
     found = ServiceSettings(token_file=file, host="0.0.0.0", store="postgresql://me:secret@db/x")
     assert found.tokens() == ["a-token-that-is-long", "another-one-that-is-too"]
     assert "a-token" not in str(found.public()) and "secret" not in str(found.public())
+
+
+def test_a_misspelt_variable_is_an_error() -> None:
+    with pytest.raises(ValueError, match="GRAPHBANDIT_TOKEN_FIEL is not a setting; there are"):
+        library.load({}, None, {"GRAPHBANDIT_TOKEN_FIEL": "/x"})
+    assert library.load({}, None, {"GRAPHBANDIT_DATA": "/data", "HOME": "/"}) == library.ServiceSettings()

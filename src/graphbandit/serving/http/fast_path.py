@@ -21,6 +21,7 @@ from .responses import Handler, HttpResponse
 LARGEST_FAST_BODY = 2**16  # bytes
 HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?)?[ \t]*")
 UNUSUAL = {b"transfer-encoding", b"expect", b"upgrade", b"connection", b"te", b"trailer"}
+OTHER_PROTOCOL = {b"upgrade", b"http2-settings"}
 STATUS = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 
 
@@ -62,6 +63,33 @@ def parse_head(raw: bytes) -> RequestHead | None:
     return RequestHead(path.decode(), headers, int(length))
 
 
+def without_upgrade(data: bytes) -> bytes:
+    """A request without its wish for another protocol, which a server may ignore (RFC 9110, section 7.8).
+
+    The JDK's client offers h2c with every first request. The parser would take the body for bytes of
+    that protocol, and drop it.
+
+    >>> without_upgrade(b"GET / HTTP/1.1\\r\\nConnection: Upgrade, close\\r\\nUpgrade: h2c\\r\\n\\r\\n")
+    b'GET / HTTP/1.1\\r\\nConnection: close\\r\\n\\r\\n'
+    """
+    end = data.find(b"\r\n\r\n")
+    if end < 0 or b"upgrade" not in data[:end].lower():
+        return data
+    kept = []
+    for line in data[:end].split(b"\r\n"):
+        name, colon, value = line.partition(b":")
+        if colon and name.lower() in OTHER_PROTOCOL:
+            continue
+        if colon and name.lower() == b"connection":
+            wishes = [wish.strip() for wish in value.split(b",")]
+            left = [wish for wish in wishes if wish.lower() not in OTHER_PROTOCOL]
+            if not left:
+                continue
+            line = name + b": " + b", ".join(left)
+        kept.append(line)
+    return b"\r\n".join(kept) + data[end:]
+
+
 class FastPathProtocol(HttpToolsProtocol):
     """uvicorn's protocol with a fast path. One request of a connection is handled at a time."""
 
@@ -82,8 +110,12 @@ class FastPathProtocol(HttpToolsProtocol):
         if self._is_handling:  # the client does not wait for the response
             self._rest = data
             self.flow.pause_reading()
-        elif self._is_parsing or (self.cycle is not None and not self.cycle.response_complete) or not self.take(data):
+        elif self._is_parsing or (self.cycle is not None and not self.cycle.response_complete):
             super().data_received(data)
+        else:
+            data = without_upgrade(data)
+            if not self.take(data):
+                super().data_received(data)
 
     def take(self, data: bytes) -> bool:
         """Handle a request on the fast path, or keep the first part of one; False if uvicorn is to

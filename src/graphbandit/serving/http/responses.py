@@ -42,7 +42,7 @@ def handler(model: Any, endpoint: Callable[[Any, Callback[bytes]], None]) -> Han
             send(HttpResponse(200, result) if isinstance(result, bytes) else error_response(result))
 
         try:
-            if not content_type.startswith(b"application/json"):
+            if not content_type.lower().startswith(b"application/json"):
                 raise HTTPException(415, "the body must be application/json.")
             endpoint(validate(body), done)
         except Exception as error:

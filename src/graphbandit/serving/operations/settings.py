@@ -16,6 +16,7 @@ from typing import Any, get_args, get_type_hints
 from ...validate import NOT_NEGATIVE, SHARE, Range, check_all, count, one_of
 
 PREFIX = "GRAPHBANDIT_"
+OTHER_VARIABLES = ("GRAPHBANDIT_DATA",)  # of the package, but not of the service
 SHORTEST_TOKEN = 16
 RANGES = {
     "epsilon": SHARE,
@@ -87,7 +88,7 @@ def load(flags: Mapping[str, Any], config: Path | None = None, environment: Mapp
         chosen |= {name: _convert(f"{config}: {name}", kinds, name, value) for name, value in table.items()}
     for variable, text in environment.items():
         name = variable.removeprefix(PREFIX).lower()
-        if variable.startswith(PREFIX) and name in kinds and name != "params":
+        if variable.startswith(PREFIX) and variable not in OTHER_VARIABLES:
             chosen[name] = _convert(variable, kinds, name, text)
     chosen |= {name: value for name, value in flags.items() if value is not None}
     return replace(ServiceSettings(), **chosen)

@@ -37,6 +37,8 @@ class Snapshots:
     def read_newest(self, policy_class: type[Policy], last: int) -> LoggedRecommender | None:
         """The newest snapshot that is undamaged, of this store, and not ahead of event `last`; None
         if there is none."""
+        for part in self.folder.glob(".snapshot-*.part"):  # of a process that was killed while it wrote
+            part.unlink(missing_ok=True)
         for path, header, arrays in self._readable():
             reason = "it belongs to another log"
             if header.get("store") == self.store and header["seq"] <= last:
