@@ -150,4 +150,4 @@ def test_settings_that_the_log_of_a_store_overrules_are_found() -> None:
 def test_part_files_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     left = tmp_path / ".snapshot-00000000000000000007.npz.4711.part"
     left.write_bytes(b"half")
-    assert Snapshots(tmp_path, "store").read_newest(LinUCB, 9) is None and not left.exists()
+    assert Snapshots(tmp_path, "store").read_newest(LinUCB, 9, lambda seq: None) is None and not left.exists()

@@ -8,6 +8,7 @@ so that a late reward is learned with the features that were shown.
 
 from __future__ import annotations
 
+import hashlib
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -102,6 +103,12 @@ def table_in(body: str) -> dict[str, Any]:
     """The body of any other event."""
     table: dict[str, Any] = from_json(body)
     return table
+
+
+def event_digest(event: Event) -> str:
+    """A hash of an event. Its time is in it, so that the events of two timelines differ even where they say the same."""
+    parts = (event.seq, int(event.kind), event.at, event.body, event.key)
+    return hashlib.sha256(to_json(parts)).hexdigest()
 
 
 def decision_id(seq: int, item: int) -> str:

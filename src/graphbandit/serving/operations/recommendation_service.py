@@ -96,7 +96,7 @@ class RecommendationService:
         """Start from the last snapshot, replay the rest of the log, and compile."""
         start = time.perf_counter()
         snapshots = Snapshots(folder, store.name)
-        recommender = snapshots.read_newest(initial.policy_class, store.last)
+        recommender = snapshots.read_newest(initial.policy_class, store.last, store.find)
         found = 0 if recommender is None else recommender.seq
         recommender = replay(store, recommender or LoggedRecommender.new(initial))
         recommender.warm_up()

@@ -6,16 +6,19 @@ Losing them costs only time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from ...policies import Policy
 from ...storage import archive
+from ..domain.events import Event, event_digest
 from ..domain.logged_recommender import LoggedRecommender
 
 logger = logging.getLogger("graphbandit.serving")
 KEPT_SNAPSHOTS = 2
+FindEvent = Callable[[int], Event | None]
+"""The event of the log with this number."""
 
 
 class Snapshots:
@@ -30,23 +33,42 @@ class Snapshots:
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"snapshot-{header['seq']:020d}.npz"
         archive.write(path, "snapshot", {"store": self.store, **header}, arrays, throttled=True)
-        for old in self._paths()[KEPT_SNAPSHOTS:]:
+        ahead = [other for other in self._paths() if other.name > path.name]  # of a timeline that was given up
+        for old in (*ahead, *[other for other in self._paths() if other.name <= path.name][KEPT_SNAPSHOTS:]):
             old.unlink(missing_ok=True)
         return path
 
-    def read_newest(self, policy_class: type[Policy], last: int) -> LoggedRecommender | None:
-        """The newest snapshot that is undamaged, of this store, and not ahead of event `last`; None
-        if there is none."""
+    def read_newest(self, policy_class: type[Policy], last: int, find: FindEvent) -> LoggedRecommender | None:
+        """The newest snapshot that is undamaged, of this log, and not ahead of event `last`; None if
+        there is none.
+
+        A log that has gone back, as a restored copy does, and grown again has other events under the
+        same numbers. So the last event of a snapshot must be the one that `find` finds in the log.
+        """
         for part in self.folder.glob(".snapshot-*.part"):  # of a process that was killed while it wrote
             part.unlink(missing_ok=True)
         for path, header, arrays in self._readable():
-            reason = "it belongs to another log"
-            if header.get("store") == self.store and header["seq"] <= last:
+            reason = self._mismatch(header, last, find)
+            if reason is None:
                 try:
                     return LoggedRecommender.unpack(policy_class, header, arrays)
                 except KeyError as error:
                     reason = f"it was written by another version, without {error}"
             _log_ignored(path, reason)
+        return None
+
+    def _mismatch(self, header: dict[str, Any], last: int, find: FindEvent) -> str | None:
+        """Why a snapshot is not of this log; None if it is, and its header then has the digest of the last event."""
+        if header.get("store") != self.store:
+            return "it belongs to another log"
+        if header["seq"] > last:
+            facts = {"snapshot": header["seq"], "log": last}
+            logger.error("acknowledged events are missing: a snapshot is ahead of the log", extra=facts)
+            return "it is ahead of the log"
+        event = find(header["seq"]) if header["seq"] else None
+        digest = None if event is None else event_digest(event)
+        if header.setdefault("tail", digest) != digest:  # 0.1.0 wrote none
+            return "it belongs to a timeline of this log that was given up"
         return None
 
     def _paths(self) -> list[Path]:
