@@ -138,7 +138,8 @@ def test_a_saved_recommender_goes_on_bit_for_bit(tmp_path: Path, epsilon: float)
         one.reward(opened, 1.0)
         one.add_items({"item": ["chai"], "kind": ["hot"], "price": [2.5]})
     for user in ("ann", "new", "nobody"):
-        first, second = (one.recommend(user, 3, context={"evening": 0}) for one in (recommender, again))
+        where = {"kind": ["hot", "cold"]}
+        first, second = (one.recommend(user, 3, where=where, context={"evening": 0}) for one in (recommender, again))
         assert first == second
         recommender.reward(first, 0.5)
         again.reward(second, 0.5)
@@ -255,7 +256,7 @@ def test_settings_are_checked_at_once() -> None:
 
 
 @pytest.mark.parametrize("reward", [None, 1.0])
-def test_events_without_rewards_are_learned_beside_items_that_were_not_taken(reward: float | None) -> None:
+def test_events_without_rewards_are_learned_beside_items_that_were_not_taken(reward: float | None, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     user = rng.integers(30, size=1500)
     item = 2 * rng.integers(10, size=1500) + user % 2  # everybody takes its own kind
@@ -265,3 +266,7 @@ def test_events_without_rewards_are_learned_beside_items_that_were_not_taken(rew
     for who in range(6):
         assert all(found % 2 == who % 2 for found in recommender.recommend(who, 5).items)  # type: ignore[operator]
     assert any("rewards are all equal" in note for note in recommender.notes)
+    recommender.save(tmp_path / "model.gb")
+    again = Recommender.load(tmp_path / "model.gb")
+    again.fit({"user": [0, 1], "item": [0, 1], "reward": [1.0, 1.0]})  # what rewards mean is not forgotten
+    assert any("rewards are all equal" in note for note in again.notes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -38,7 +38,7 @@ class GroupLift(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FirstLook:
-    """What a first look found. Lifts are differences of mean rewards a round."""
+    """What a first look found. Lifts are differences of mean rewards a choice."""
 
     name: str  # of the events
     n_events: int
@@ -57,16 +57,15 @@ class FirstLook:
     arms: tuple[list[str], Floats] = field(repr=False)  # names and vectors of all items
 
     @property
-    def best(self) -> str:
-        """The contender that our default is measured by: AdaptiveGraphUCB, with the graph if one helps."""
+    def ours(self) -> str:
+        """The form of our default that lifts are of: AdaptiveGraphUCB, with the graph if one helps."""
         names = [played.name for played in self.played]
         return ADAPTIVE if ADAPTIVE in names else NO_GRAPH
 
     @property
     def baseline(self) -> str:
         """The better of the two LinUCBs."""
-        means = {played.name: float(played.reward.mean()) for played in self.played if len(played.reward)}
-        return max((ALONE, SHARED), key=lambda name: means.get(name, -np.inf))
+        return _better_linucb(self.played).name
 
     @property
     def graph_lift(self) -> LiftInterval | None:
@@ -144,7 +143,7 @@ def _by_rounds(table: Table, log: Events, built: BuiltGraph, items: Source | Non
     show(0.95, "comparing")
     ours = next((one for one in played if one.name == ADAPTIVE), played[-1])
     lifts = {one.name: interval(ours.reward - one.reward, rounds.round_user) for one in played if one is not ours}
-    base = max((one for one in played if one.name in (ALONE, SHARED)), key=lambda one: float(one.reward.mean()))
+    base = _better_linucb(played)
     by_group = [
         _group_lift(group, ours.reward - base.reward, rounds.round_user)
         for group in groups(rounds.round_user, split.user[seen], len(place))
@@ -170,7 +169,8 @@ def _by_propensities(table: Table, log: Events, built: BuiltGraph, items: Source
     described = _descriptions(log, items, log.user[early], log.item[early], reward[early])
     features, vectors = list(described.items())[-1]
     show(0.5, "off-policy estimates")
-    by_time = any("in order of time" in sentence or "order of the rows" in sentence for sentence in built.said)
+    # A graph that was built user by user knows decisions that are judged here.
+    by_time = any(sentence.startswith("Split in ") for sentence in built.said)
     found = off_policy(table, vectors, list(log.item_ids), built.earlier if built.helps and by_time else None)
     show(1.0, "done")
     return FirstLook(
@@ -230,6 +230,10 @@ def _best_description(found: Mapping[str, Floats], tuning: LogRounds, n_users: i
         return float(play(LinUCB(empty(n_users), vectors.shape[1], exploration=0.03), vectors, tuning).mean())
 
     return max(found.items(), key=lambda entry: earned(entry[1]))
+
+
+def _better_linucb(played: Sequence[Played]) -> Played:
+    return max((one for one in played if one.name in (ALONE, SHARED)), key=lambda one: float(one.reward.mean()))
 
 
 def _earlier_graph(built: BuiltGraph, n_users: int) -> UserGraph | None:

@@ -66,7 +66,7 @@ def policies(found: FirstLook) -> str:
         lift = found.lifts.get(one.name)
         settings = f"<small>{escape(describe(one.settings))}</small>" if one.settings else ""
         own = "—" if lift is None else _coloured(lift)
-        mark = ' class="ours"' if one.name == found.best else ""
+        mark = ' class="ours"' if one.name == found.ours else ""
         rows.append(
             f'<tr{mark}><th scope="row">{escape(one.name)}{settings}</th><td class="wide">{bar(span, low, high)}</td>'
             f"<td>{span.value:.3f}</td><td>{own}</td></tr>"

@@ -40,13 +40,13 @@ def headline(found: FirstLook) -> list[str]:
     base = found.baseline
     lift, graph = found.lifts[base], found.graph_lift
     said = {
-        "more": f"Yes: {found.best} earns more than a tuned LinUCB here",
-        "less": f"No: {found.best} earns less than a tuned LinUCB here",
-        "not told apart": f"Not clear: {found.best} and a tuned LinUCB cannot be told apart here",
+        "more": f"Yes: {found.ours} earns more than a tuned LinUCB here",
+        "less": f"No: {found.ours} earns less than a tuned LinUCB here",
+        "not told apart": f"Not clear: {found.ours} and a tuned LinUCB cannot be told apart here",
         "too few": "Not clear: there are too few users",
     }[lift.verdict]
     assert found.rounds is not None
-    own = next(float(one.reward.mean()) for one in found.played if one.name == found.best)
+    own = next(float(one.reward.mean()) for one in found.played if one.name == found.ours)
     details = f"{own:.3f} {what_is_counted(found)}, {span(lift)} against {base}, over {len(found.rounds):,} rounds."
     better = [name for name, other in found.lifts.items() if other.verdict == "less" and name != base]
     more = [f"{' and '.join(better)}, tuned, {'earns' if len(better) == 1 else 'earn'} more still."] if better else []
@@ -54,7 +54,7 @@ def headline(found: FirstLook) -> list[str]:
 
 
 def _graph_sentence(found: FirstLook, graph: LiftInterval | None) -> str:
-    if found.best != ADAPTIVE or graph is None:
+    if found.ours != ADAPTIVE or graph is None:
         return f"{found.built.verdict} So AdaptiveGraphUCB was played without edges, and GraphUCB-Local not at all."
     effect = {
         "more": "earns more with it",
@@ -120,7 +120,7 @@ def as_text(found: FirstLook, folder: str) -> str:
     """What the command prints."""
     lines = [fill(sentence, 100) for sentence in headline(found)]
     if found.played:
-        lines += ["", f"{'policy':38}{what_is_counted(found):>16}   lift of {found.best}"]
+        lines += ["", f"{'policy':38}{what_is_counted(found):>16}   lift of {found.ours}"]
         for one in sorted(found.played, key=lambda one: -one.reward.mean()):
             own = span(found.lifts[one.name]) if one.name in found.lifts else ""
             lines.append(f"{one.name:38}{one.reward.mean():>16.4f}   {own}")

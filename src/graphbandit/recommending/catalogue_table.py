@@ -29,6 +29,7 @@ class CatalogueTable:
         self.names: list[str] = []
         self.rows = np.empty((0, 0))  # (items, item_width)
         self.are_integers: bool | None = None
+        self.filters: list[str] = []  # columns that one can filter by
 
     @classmethod
     def read(cls, items: Source | None, features: Any, columns: Mapping[str, str] | None = None) -> CatalogueTable:
@@ -43,7 +44,7 @@ class CatalogueTable:
         table.check_columns("item")
         table.check_distinct("item")
         catalogue.table, catalogue.names = table, table.codes("item")[1]
-        catalogue.are_integers = table.is_integer("item")
+        catalogue.are_integers, catalogue.filters = table.is_integer("item"), _filters(table)
         if catalogue.transformer is None:
             if not catalogue.features.is_fitted:
                 catalogue.features.fit(table)
@@ -119,14 +120,10 @@ class CatalogueTable:
             raise ValueError(f"features must turn {len(table)} items into as many rows of finite numbers, not {dense.shape}.")
         return dense
 
-    def columns(self) -> list[str]:
-        """The columns of items that one can filter by."""
-        return [] if self.table is None else [name for name in self.table.others() if not is_feature(name)]
-
     def attributes(self, table: Table) -> list[Attributes]:
         """The other columns of a table, to filter by: text, or lists of tags."""
         tags = {encoder.column for encoder in self.features.item_encoders if encoder.kind == "tags"}
-        names = [name for name in table.others() if not is_feature(name)]
+        names = _filters(table)
         columns = [_tag_lists(table, name) if name in tags or _is_list(table, name) else table.texts(name) for name in names]
         pairs: list[Attributes] = [
             {name: cell for name, cell in zip(names, cells, strict=True) if cell is not None}
@@ -137,6 +134,10 @@ class CatalogueTable:
     def out(self, name: str) -> Hashable:
         """The id as it came: an integer if all of them were."""
         return int(name) if self.are_integers and name.lstrip("-").isdecimal() else name
+
+
+def _filters(table: Table) -> list[str]:
+    return [name for name in table.others() if not is_feature(name)]
 
 
 def _sample(table: Table, name: str) -> list[Any]:

@@ -11,6 +11,7 @@ from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ..compute.arrays import Floats, Ints
 from ..policies import Policy
@@ -196,11 +197,13 @@ class NamedPolicy:
 
     # Changes.
 
-    def learn(self, users: Sequence[int], versions: Sequence[int], rewards: Sequence[float]) -> None:
-        """Learn rewards of arms in the versions that were shown."""
-        x, items = self._features[versions], self._version_items[versions]
-        self.policy.update_many(users, x, rewards, items=items)
-        self.unknown_users.learned += len(users)
+    def learn(
+        self, users: npt.ArrayLike, versions: Sequence[int] | Ints, rewards: npt.ArrayLike, features: Floats | None = None
+    ) -> None:
+        """Learn rewards of arms in the versions that were shown; `features` if these depended on the context."""
+        x = self._features[versions] if features is None else features
+        self.policy.update_many(users, x, rewards, items=self._version_items[versions])
+        self.unknown_users.learned += len(versions)
 
     def put_arm(self, name: str, features: Floats, attributes: Attributes) -> None:
         """Add an arm, or a new version of one."""

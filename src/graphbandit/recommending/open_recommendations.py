@@ -50,11 +50,11 @@ class OpenRecommendations:
             raise UnknownName("recommendation", f"there is no recommendation {name!r}; the last {REMEMBERED:,} are kept.")
         return found
 
-    def place_of(self, name: str, names: Sequence[str], item: object) -> int:
+    def place_of(self, name: str, names: Sequence[str], item: str | None) -> int:
         """The place of an item, the first if it is None, among the names that were shown; its reward must be open."""
-        if item is not None and str(item) not in names:
+        if item is not None and item not in names:
             raise UnknownName("item", f"recommendation {name} did not show {item!r}.")
-        place = 0 if item is None else names.index(str(item))
+        place = 0 if item is None else names.index(item)
         if place in self._entries[name].rewarded:
             raise ValueError(f"item {names[place]!r} of recommendation {name} has its reward already; each counts once.")
         return place

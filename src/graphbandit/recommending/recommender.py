@@ -211,16 +211,15 @@ class Recommender:
         _check_reward(reward)
         name = recommendation if isinstance(recommendation, str) else recommendation.id
         shown = self._shown.find(name)
-        place = self._shown.place_of(name, [self.named.versions[version] for version in shown.versions], item)
+        names = [self.named.versions[version] for version in shown.versions]
+        place = self._shown.place_of(name, names, None if item is None else id_text(item, "item"))
         context, row = self.features.context_rows(shown.context), self._join(shown.user)
         self._learn(np.array([row]), np.array([shown.versions[place]]), np.array([float(reward)]), context)
         self._shown.close(name, place)
 
     def _learn(self, rows: Ints, versions: Ints, rewards: Floats, context: Floats) -> None:
         named = self.named
-        x = self.catalogue.whole(named.features[versions], context)
-        named.policy.update_many(rows, x, rewards, items=named.version_items[versions])
-        named.unknown_users.learned += len(rows)
+        named.learn(rows, versions, rewards, self.catalogue.whole(named.features[versions], context))
 
     # Deciding
 
@@ -252,7 +251,7 @@ class Recommender:
         request = Request(
             id_text(user, "user"),
             id_texts(candidates, "candidates"),
-            filter_texts(where, self.catalogue.columns()),
+            filter_texts(where, self.catalogue.filters),
             k,
             id_texts(exclude, "exclude"),
         )
@@ -261,7 +260,6 @@ class Recommender:
             vector = self.features.context_rows(context)
             resolved = resolved._replace(features=self.catalogue.whole(named.features[resolved.versions], vector))
         elif context:
-            self.features.context_rows(context)  # raises: nothing uses it
             raise ValueError("context is given, but no events had context columns when the recommender was fitted.")
         [ranking] = named.rank([resolved], self._draws)
         name = self._shown.add(request.user, ranking.arms, context)
@@ -309,12 +307,13 @@ class Recommender:
         return recommender_file.load(cls, path, features)
 
     def pack(self) -> dict[str, Any]:
-        """Open recommendations and the random generator, as plain JSON values."""
-        return dict(open=self._shown.as_table(), draws=self._draws.bit_generator.state)
+        """Open recommendations, the random generator and what rewards mean, as plain JSON values."""
+        open_ = self._shown.as_table()
+        return dict(open=open_, draws=self._draws.bit_generator.state, only_taken=bool(self._only_taken))
 
     def restore(self, header: Mapping[str, Any], named: NamedPolicy) -> None:
         """Set what `pack` returned, and the policy."""
-        self._shown = OpenRecommendations.from_table(header["open"])
+        self._shown, self._only_taken = OpenRecommendations.from_table(header["open"]), header["only_taken"]
         self._draws.bit_generator.state = header["draws"]
         self._connect(named)
         self._named = named
@@ -366,8 +365,7 @@ class Recommender:
         policy, first = named.policy, len(named.names)
         n = max(policy.n_users, first + len(new))
         if n > policy.n_users:
-            old = policy.graph.adjacency
-            bigger = old.copy()
+            bigger = policy.graph.adjacency.copy()
             bigger.resize((n, n))
             policy.set_graph(UserGraph(bigger))
         named.names += new
@@ -379,7 +377,7 @@ class Recommender:
         for name in new:
             named.put_arm(name, self.catalogue.unknown(), {})
         if new:
-            what = f"item {new[0]!r}" if len(new) == 1 else f"{len(new):,} items, {new[0]!r} the first,"
+            what = f"item {new[0]!r} is" if len(new) == 1 else f"{len(new):,} items, {new[0]!r} the first, are"
             self.notes.append(f"events: {what} not in the table of items; nothing is known of such items but their rewards.")
 
     def _version(self, item: Hashable) -> int:

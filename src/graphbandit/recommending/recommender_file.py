@@ -32,6 +32,7 @@ def save(recommender: Recommender, path: str | os.PathLike[str]) -> None:
     header |= dict(policy=policy, policy_class=type(named.policy).__name__, names=named.names, gone=sorted(named.gone))
     header |= named.arms_table() | recommender.pack()
     header |= dict(integers=[names.are_integers, catalogue.are_integers], own_transformer=catalogue.transformer is not None)
+    header["filters"] = catalogue.filters
     arrays = {f"features.{name}": array for name, array in arrays.items()}
     arrays |= {f"policy.{name}": np.array(array) for name, array in state.items()} | {"vectors": named.features}
     if recommender.alike is not None:
@@ -50,7 +51,7 @@ def load(cls: type[R], path: str | os.PathLike[str], features: Any) -> R:
     recommender.user_names = UserNames()
     recommender.user_names.are_integers, integers = header["integers"]
     recommender.catalogue = CatalogueTable(Features.unpack(header, _part(arrays, "features.")))
-    recommender.catalogue.are_integers = integers
+    recommender.catalogue.are_integers, recommender.catalogue.filters = integers, header["filters"]
     recommender.catalogue.transformer = features if header["own_transformer"] else None
     named = NamedPolicy(policy_class.unpack(header["policy"], _part(arrays, "policy.")), header["names"], header["gone"])
     named.restore_arms(header, arrays["vectors"])

@@ -42,7 +42,7 @@ class UnknownUsers:
     """
 
     def __init__(self) -> None:
-        self.learned = 0  # rewards since the program started
+        self.learned = 0  # rewards
         self._average: AverageUser | None = None
         self.near: Callable[[str], Mapping[int, float]] | None = None
         """Rows and weights of the users most alike to a newcomer, by its name; None if there are no attributes."""
@@ -61,6 +61,8 @@ class UnknownUsers:
 
     def average(self, policy: Policy) -> AverageUser:
         """The average user, not older than the last `STALE` of the rewards."""
+        if self._average is None:  # a program that has just started knows the rewards of its files, too
+            self.learned = max(self.learned, _n_rewards(policy))
         if self._average is None or self.learned > (1.0 + STALE) * self._average.learned:
             self._average = _average_user(policy, self.learned)
         return self._average
@@ -99,6 +101,11 @@ def _moved(policy: Policy, theta: Floats, near: Mapping[int, float]) -> Floats:
         return np.asarray(weights @ policy.estimates(rows) / weights.sum())
     gram, bias = np.tensordot(weights, seen.gram[rows], axes=1), weights @ seen.bias[rows]
     return np.asarray(theta + np.linalg.solve(gram + PRIOR * np.eye(policy.dim), bias - gram @ theta))
+
+
+def _n_rewards(policy: Policy) -> int:
+    seen = getattr(policy, "observations", None)
+    return 0 if seen is None else int(seen.visits.sum())
 
 
 def _average_user(policy: Policy, learned: int) -> AverageUser:
