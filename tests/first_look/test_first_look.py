@@ -129,8 +129,9 @@ def test_the_command_writes_and_says(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "userID is user, artistID is item, weight is reward" in result.output
     assert "What this cannot tell" in result.output and (tmp_path / "out" / "index.html").exists()
-    missing = CliRunner().invoke(app, ["start", str(tmp_path / "none.csv"), "--out", str(tmp_path / "out")])
-    assert missing.exit_code == 2 and "none.csv" in missing.output
+    for name in ("none.csv", "none.parquet"):
+        missing = CliRunner().invoke(app, ["start", str(tmp_path / name), "--out", str(tmp_path / "out")])
+        assert missing.exit_code == 2 and f"{name}: No such file" in missing.output
 
 
 def test_a_graph_that_matters_is_used() -> None:

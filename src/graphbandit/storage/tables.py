@@ -8,6 +8,7 @@ row (of anything else, counted from 1), and the column.
 from __future__ import annotations
 
 import csv
+import errno
 import gzip
 import io
 import os
@@ -175,6 +176,8 @@ def _opened(source: Source, name: str, skip_bad: bool, progress: Callable[[float
         data = frames.as_arrow(source, name)
         return _Loaded([str(c) for c in data.column_names], True, lambda kept: Table(name, data.select(list(kept))), name, None)
     path = Path(source)
+    if parquet_files.is_parquet(path) and not path.exists():  # PyArrow's own error does not name the file to others
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     if parquet_files.is_parquet(path):
         head = parquet_files.parquet_head(path)
 
