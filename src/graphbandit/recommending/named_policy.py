@@ -7,7 +7,7 @@ with the features that were shown. The library's `Recommender` and the service a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from ..policies import Policy
 from ..policies.core.decisions import Requests
 from ..validate import NOT_KNOWN
 from .errors import InvalidRequest, UnknownName
+from .offered_arms import OfferedArms, Pool
 from .requests import AnyRequest, Filter, ResolvedRequest
 from .unknown_users import UNKNOWN_USER, UnknownUsers
 
@@ -60,7 +61,8 @@ class NamedPolicy:
         self.item_ids: dict[str, int] = {}  # name: id of the item, for deleted arms too; in order of first versions
         self._features = np.empty((0, policy.dim))
         self._version_items = np.empty(0, dtype=np.int64)  # id of each version's item, -1 where there is no version yet
-        self._eligible: dict[tuple[tuple[str, tuple[str, ...]], ...], list[int]] = {}  # filter: versions
+        self._offered = OfferedArms()
+        self._eligible: dict[tuple[tuple[str, tuple[str, ...]], ...], Pool] = {}  # filter: arms
         self.unknown_users = UnknownUsers()
 
     @property
@@ -108,32 +110,36 @@ class NamedPolicy:
 
         A user that nobody knows has the row `UNKNOWN_USER`.
         """
-        versions = self._eligible_versions(request)
-        if not versions:
+        versions, pool = self._eligible_versions(request)
+        if len(versions) == 0:
             raise InvalidRequest("candidates", "no arm is eligible.")
         is_all = request.candidates is None and not request.where and not request.exclude
         row = self.rows.get(request.user, UNKNOWN_USER)
-        return ResolvedRequest(
-            row, versions, min(request.k, len(versions)), is_all, request.user if row == UNKNOWN_USER else None
-        )
+        name = request.user if row == UNKNOWN_USER else None
+        return ResolvedRequest(row, versions, min(request.k, len(versions)), is_all, name, pool=pool)
 
-    def _eligible_versions(self, request: AnyRequest) -> list[int]:
-        """The candidates, less those that the filter leaves out or the request excludes."""
+    def _eligible_versions(self, request: AnyRequest) -> tuple[Ints, Pool | None]:
+        """The candidates, less those that the filter leaves out or the request excludes.
+
+        Also as a pool if there is no list of candidates.
+        """
         if request.candidates is None:
-            versions = self._matching(request.where or {})
-        else:
-            try:
-                versions = list(map(self.arms.__getitem__, request.candidates))
-            except KeyError as error:
-                raise UnknownName("candidates", f"there is no arm {error.args[0]!r}.") from None
-            if len(set(versions)) != len(versions):
-                versions = list(dict.fromkeys(versions))
-            if request.where:
-                versions = [version for version in versions if _matches(self.attributes[version], request.where)]
+            pool = self._matching(request.where or {})
+            if request.exclude:
+                pool = pool.without(self._offered.births(request.exclude))
+            return pool.versions, pool
+        try:
+            versions = list(map(self.arms.__getitem__, request.candidates))
+        except KeyError as error:
+            raise UnknownName("candidates", f"there is no arm {error.args[0]!r}.") from None
+        if len(set(versions)) != len(versions):
+            versions = list(dict.fromkeys(versions))
+        if request.where:
+            versions = [version for version in versions if _matches(self.attributes[version], request.where)]
         if request.exclude:
             excluded = {self.arms.get(name) for name in request.exclude}  # an unknown arm is excluded anyway
             versions = [version for version in versions if version not in excluded]
-        return versions
+        return np.array(versions, dtype=np.int64), None
 
     def rank(self, requests: Sequence[ResolvedRequest], draws: np.random.Generator) -> list[Ranking]:
         """Rank the eligible arms of each request; one call of the policy for all users it knows."""
@@ -145,7 +151,7 @@ class NamedPolicy:
 
     def _rank_known(self, requests: Sequence[ResolvedRequest], draws: np.random.Generator) -> list[Ranking]:
         users, places = np.array([request.user for request in requests]), np.array([request.k for request in requests])
-        rows = np.array(list(chain.from_iterable([request.versions for request in requests])))
+        rows = np.concatenate([request.versions for request in requests])
         start = np.array([0, *accumulate([len(request.versions) for request in requests])])
         if any(request.features is not None for request in requests):  # vectors that depend on the request's context
             table = np.concatenate([self._vectors(request) for request in requests])
@@ -166,7 +172,7 @@ class NamedPolicy:
         return rankings
 
     def _rank_newcomer(self, request: ResolvedRequest, draws: np.random.Generator) -> Ranking:
-        versions = np.array(request.versions)
+        versions = request.versions
         vectors, items = self._vectors(request), self._version_items[versions]
         scores = self.unknown_users.scores(self.policy, request.name, vectors, items)
         order, propensity = self.unknown_users.order(self.policy, scores, request.k, draws)
@@ -177,20 +183,22 @@ class NamedPolicy:
         """(m, dim) the features of the request's arms."""
         return self._features[request.versions] if request.features is None else request.features
 
-    def _matching(self, where: Filter) -> list[int]:
+    def _matching(self, where: Filter) -> Pool:
+        if not where:
+            return self._offered.pool()
         key = tuple((name, tuple(where[name])) for name in sorted(where))
         found = self._eligible.get(key)
         if found is None:
             if len(self._eligible) >= CACHED_FILTERS:
                 self._eligible.clear()
-            found = [version for version in self.arms.values() if _matches(self.attributes[version], where)]
+            found = self._offered.some(version for version in self.arms.values() if _matches(self.attributes[version], where))
             self._eligible[key] = found
         return found
 
     def ranked(self, user: int) -> list[tuple[str, float, float]]:
         """All arms with mean and bonus, as the user would be shown them now."""
-        versions = self._matching({})
-        if not versions:
+        versions = self._offered.pool().versions
+        if len(versions) == 0:
             return []
         [ranking] = self._rank_known([ResolvedRequest(user, versions, len(versions), True)], np.random.default_rng(0))
         return [(self.versions[v], mean, bonus) for v, mean, bonus in zip(*ranking[:3], strict=True)]
@@ -217,12 +225,14 @@ class NamedPolicy:
         self.versions.append(name)
         self.attributes.append(dict(attributes))
         self.arms[name] = version
+        self._offered.put(name, version)
         self._eligible.clear()
 
     def delete_arm(self, name: str) -> None:
         """Stop offering an arm; nothing happens if there is none of this name."""
         if self.arms.pop(name, None) is not None:
             self.policy.remove_item(self.item_ids[name])  # the name may return as something else
+            self._offered.remove(name)
         self._eligible.clear()
 
     def put_user(self, name: str, edges: Mapping[str, float]) -> int:
@@ -265,6 +275,7 @@ class NamedPolicy:
         self._features = features
         items = [self.item_ids.setdefault(name, len(self.item_ids)) for name in self.versions]
         self._version_items = np.array(items, dtype=np.int64)
+        self._offered = OfferedArms(self.arms)
 
     def arms_table(self) -> dict[str, Any]:
         """The arms as plain JSON values, copied; their features are `features`."""
