@@ -15,7 +15,11 @@ import numpy.typing as npt
 
 from ..compute.arrays import Floats, Ints
 from ..policies import Policy
+from ..policies.core.arm_index import ArmIndex
+from ..policies.core.arm_search import Asked
+from ..policies.core.catalogue_choice import CatalogueChoice, Places, pays
 from ..policies.core.decisions import Requests
+from ..policies.core.luck import Luck
 from ..validate import NOT_KNOWN
 from .errors import InvalidRequest, UnknownName
 from .offered_arms import OfferedArms, Pool
@@ -62,6 +66,7 @@ class NamedPolicy:
         self._features = np.empty((0, policy.dim))
         self._version_items = np.empty(0, dtype=np.int64)  # id of each version's item, -1 where there is no version yet
         self._offered = OfferedArms()
+        self._index = ArmIndex(policy.dim)
         self._eligible: dict[tuple[tuple[str, tuple[str, ...]], ...], Pool] = {}  # filter: arms
         self.unknown_users = UnknownUsers()
 
@@ -150,6 +155,43 @@ class NamedPolicy:
         return [self._rank_newcomer(request, draws) if request.user == UNKNOWN_USER else next(ranked) for request in requests]
 
     def _rank_known(self, requests: Sequence[ResolvedRequest], draws: np.random.Generator) -> list[Ranking]:
+        if not any(self._is_searched(request) for request in requests):
+            return self._scan(requests, draws)
+        # One after the other. All have the random numbers that a scan of all would give them.
+        ends = list(accumulate(len(request.versions) for request in requests))
+        luck, rankings = Luck(draws, ends[-1]), []
+        for request, end in zip(requests, ends, strict=True):
+            first = end - len(request.versions)
+            choice = self._search(request, luck, first, draws) if self._is_searched(request) else None
+            if choice is None:
+                rankings += self._scan([request], draws, luck.span(first, end))
+            else:
+                shown = choice.versions.tolist(), choice.mean.tolist(), choice.bonus.tolist()
+                rankings.append(Ranking(*shown, choice.propensity, choice.best))
+        return rankings
+
+    def _is_searched(self, request: ResolvedRequest) -> bool:
+        """Whether the best arms of a request are searched for, and not all of them scored."""
+        if request.pool is None or request.features is not None or not self.policy.is_outlined:
+            return False
+        return pays(len(request.pool), request.k, len(self._index))
+
+    def _search(self, request: ResolvedRequest, luck: Luck, first: int, draws: np.random.Generator) -> CatalogueChoice | None:
+        pool = request.pool
+        assert pool is not None
+        asked = self.asked(pool)
+        places = Places(pool.versions, lambda versions: self._offered.places(pool, versions), luck, first)
+        return self.policy.decide_in_catalogue(request.user, asked, places, request.k, draws)
+
+    def asked(self, pool: Pool) -> Asked:
+        """What a search of these arms needs."""
+        blocks, mask = self._index.refresh(self.policy, self._features), pool.mask(len(self.versions))
+        return Asked(self._features, self._version_items, self.policy.item_table, blocks, mask)
+
+    def _scan(
+        self, requests: Sequence[ResolvedRequest], draws: np.random.Generator, luck: Floats | None = None
+    ) -> list[Ranking]:
+        """Score all arms of all requests."""
         users, places = np.array([request.user for request in requests]), np.array([request.k for request in requests])
         rows = np.concatenate([request.versions for request in requests])
         start = np.array([0, *accumulate([len(request.versions) for request in requests])])
@@ -158,7 +200,7 @@ class NamedPolicy:
             asked = Requests(users, table, np.arange(len(rows)), start, places, self._version_items[rows])
         else:
             asked = Requests(users, self._features, rows, start, places, self._version_items)
-        ranked = self.policy.decide_many(asked, draws)
+        ranked = self.policy.decide_many(asked, draws, luck)
         # The arms shown, for all requests at once: reading an array one number at a time is slow.
         end = np.cumsum(places)
         shown = np.repeat(start[:-1], places)
@@ -210,7 +252,9 @@ class NamedPolicy:
     ) -> None:
         """Learn rewards of arms in the versions that were shown; `features` if these depended on the context."""
         x = self._features[versions] if features is None else features
-        self.policy.update_many(users, x, rewards, items=self._version_items[versions])
+        items = self._version_items[versions]
+        self._index.learned(items)
+        self.policy.update_many(users, x, rewards, items=items)
         self.unknown_users.learned += len(versions)
 
     def put_arm(self, name: str, features: Floats, attributes: Attributes) -> None:
@@ -226,6 +270,7 @@ class NamedPolicy:
         self.attributes.append(dict(attributes))
         self.arms[name] = version
         self._offered.put(name, version)
+        self._index.put(self.item_ids[name], version)
         self._eligible.clear()
 
     def delete_arm(self, name: str) -> None:
@@ -233,6 +278,7 @@ class NamedPolicy:
         if self.arms.pop(name, None) is not None:
             self.policy.remove_item(self.item_ids[name])  # the name may return as something else
             self._offered.remove(name)
+            self._index.remove(self.item_ids[name])
         self._eligible.clear()
 
     def put_user(self, name: str, edges: Mapping[str, float]) -> int:
@@ -275,7 +321,9 @@ class NamedPolicy:
         self._features = features
         items = [self.item_ids.setdefault(name, len(self.item_ids)) for name in self.versions]
         self._version_items = np.array(items, dtype=np.int64)
-        self._offered = OfferedArms(self.arms)
+        self._offered, self._index = OfferedArms(self.arms), ArmIndex(self.dim)
+        newest = self._offered.pool().versions
+        self._index.put_many(self._version_items[newest], newest)
 
     def arms_table(self) -> dict[str, Any]:
         """The arms as plain JSON values, copied; their features are `features`."""
