@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from ..compute.arrays import Floats
+from ..compute.arrays import Floats, Ints
+from .offered_arms import Pool
 
 Filter = Mapping[str, Sequence[str]]
 """Attribute: the values that make an arm eligible."""
@@ -50,11 +51,12 @@ class ResolvedRequest(NamedTuple):
     """A request whose names have been looked up: user row and eligible arm versions."""
 
     user: int  # row; -1 for a user that nobody knows
-    versions: list[int]
+    versions: Ints
     k: int  # at most the number of versions
     is_all: bool  # whether the versions are simply all arms
     name: str | None = None  # of a user that nobody knows
     features: Floats | None = None  # (versions, dim), if they depend on the context of the request
+    pool: Pool | None = None  # the versions, unless they are a list of candidates
 
 
 class AnyReward(Protocol):

@@ -26,6 +26,7 @@ from .clusters import (
     cluster_vectors,
     log_ratio,
     observe_in_cluster,
+    outline_by_cluster,
     score_by_cluster,
     solve_cluster,
     theoretical_radius,
@@ -242,4 +243,4 @@ def matching_slots(labels: Ints, cluster: Ints, slots: int) -> Ints:
 
 
 theoretical_radius.register(CommunityState, theory_radius)
-register(CommunityState, score=score_by_cluster, update=update)
+register(CommunityState, score=score_by_cluster, update=update, outline=outline_by_cluster)

@@ -30,6 +30,8 @@ from ...validate import (
     is_number,
 )
 from . import hyperparameters, kernels, policy_file
+from .arm_search import Asked
+from .catalogue_choice import CatalogueChoice, Places, best_leaders, find_leaders
 from .decisions import Choice, Rankings, Requests, Scores
 from .hyperparameters import COMMON_RANGES
 from .item_effects import ItemEffects, ItemIntervals, effect_intervals, n_rows, no_items, reset_item, with_room
@@ -38,6 +40,7 @@ from .propensity import PROPENSITY_DRAWS, other_normals, rank_each
 
 Seed = int | np.random.Generator | np.random.SeedSequence | None
 NO_NORMALS = np.empty(0)
+NO_ITEM_EFFECTS = no_items()
 
 
 class Policy(LiveUsers):
@@ -138,7 +141,7 @@ class Policy(LiveUsers):
         kernels.score_items(self.state, user, features, ids, scores.mean, scores.bonus)
         return scores
 
-    def decide_many(self, requests: Requests, rng: np.random.Generator) -> Rankings:
+    def decide_many(self, requests: Requests, rng: np.random.Generator, luck: Floats | None = None) -> Rankings:
         """`rank` for many users, with scores and propensities, in one compiled call. For services: nothing is checked.
 
         Randomness comes from `rng`, so that nothing in the policy changes: a policy that is rebuilt from a log of rewards
@@ -151,13 +154,28 @@ class Policy(LiveUsers):
         [0.5]
         """
         offered = len(requests.rows)
-        luck = rng.random(offered)
+        luck = rng.random(offered) if luck is None else luck
         ranked = Rankings(np.zeros(offered, np.int64), np.empty(offered), np.empty(offered), np.empty(len(requests.users)))
         if self.is_optimistic:
             kernels.rank_many(self.state, requests, luck, ranked)
         else:
             rank_each(self, requests, rng, luck, ranked)
         return ranked
+
+    def decide_in_catalogue(
+        self, user: int, asked: Asked, places: Places, k: int, rng: np.random.Generator
+    ) -> CatalogueChoice | None:
+        """`decide_many` for one user and many arms, without scoring all of them: the same choice, to the bit.
+
+        Only if `is_outlined`. None if so many arms tie that `decide_many` is the better way; `rng` has not moved then.
+        """
+        leaders = find_leaders(self, user, asked, len(places.versions), k)
+        if leaders is None:
+            return None
+        first = best_leaders(leaders, k, places)
+        return CatalogueChoice(
+            leaders.versions[first], leaders.mean[first], leaders.bonus[first], 1.0 / leaders.ties, leaders.best
+        )
 
     # Learning
 
@@ -278,6 +296,16 @@ class Policy(LiveUsers):
         """Whether the policy learns effects of items: its state then has a table of them, called `items`."""
         table = getattr(self.state, "items", None)
         return isinstance(table, ItemEffects) and table.enabled
+
+    @property
+    def item_table(self) -> ItemEffects:
+        """What has been learned of items; an empty table if nothing is."""
+        return self.state.items if self.learns_items else NO_ITEM_EFFECTS
+
+    @property
+    def is_outlined(self) -> bool:
+        """Whether `arm_search` can find its best arms."""
+        return self.is_optimistic and type(self.state) in kernels.OUTLINED
 
     @property
     def item_room(self) -> int:

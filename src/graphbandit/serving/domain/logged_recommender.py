@@ -77,7 +77,7 @@ class LoggedRecommender(NamedPolicy):
     def decide_resolved(self, requests: Sequence[ResolvedRequest], draws: np.random.Generator) -> list[DecisionRecord]:
         """The decision about each request, with one call of the policy for all."""
         return [
-            DecisionRecord(request.user, None if request.is_all else request.versions, *ranking, request.name)
+            DecisionRecord(request.user, None if request.is_all else request.versions.tolist(), *ranking, request.name)
             for request, ranking in zip(requests, self.rank(requests, draws), strict=True)
         ]
 
