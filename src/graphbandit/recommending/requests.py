@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ..compute.arrays import Floats
 
@@ -55,6 +55,7 @@ class ResolvedRequest(NamedTuple):
     is_all: bool  # whether the versions are simply all arms
     name: str | None = None  # of a user that nobody knows
     features: Floats | None = None  # (versions, dim), if they depend on the context of the request
+    filter: dict[str, Any] | None = None  # what chose the versions, if neither all arms nor a list of candidates did
 
 
 class AnyReward(Protocol):
