@@ -286,7 +286,8 @@ def entry_from_python(dispatcher: Any) -> Any:
         exec(compile(f"def {name}({parameters}):\n    return kernel({parameters})\n", code.co_filename, "exec"), scope)
         function = scope[name]
         function.__code__ = function.__code__.replace(co_firstlineno=code.co_firstlineno)  # part of the name of its file
-        dispatcher._entry = numba.njit(**FLAGS, no_cfunc_wrapper=True)(function)
+        # A kernel needs no interpreter: other threads run Python meanwhile, and must leave its arrays alone.
+        dispatcher._entry = numba.njit(**FLAGS, nogil=True, no_cfunc_wrapper=True)(function)
         if isinstance(dispatcher._cache, KernelCache):
             dispatcher._entry._cache = KernelCache(function)
     return dispatcher._entry

@@ -62,6 +62,9 @@ class NamedPolicy:
         self.arms: dict[str, int] = {}  # name: newest version
         self.versions: list[str] = []  # the arm of each version
         self.attributes: list[Attributes] = []  # of each version
+        self.catalogue = 0  # number of the last change of the arms
+        self.since: list[int] = []  # of each version: the change that offered it,
+        self.until: list[int | None] = []  # and the one that ended that; None: it is offered
         self.item_ids: dict[str, int] = {}  # name: id of the item, for deleted arms too; in order of first versions
         self._features = np.empty((0, policy.dim))
         self._version_items = np.empty(0, dtype=np.int64)  # id of each version's item, -1 where there is no version yet
@@ -107,8 +110,7 @@ class NamedPolicy:
 
     def edges(self, row: int) -> list[tuple[int, float]]:
         """The neighbours of a row and the weights of the edges."""
-        live = self.policy.live_graph
-        return [(other, live.weight(row, other)) for other in live.neighbours(row)]
+        return self.policy.live_graph.edges_of(row)
 
     def resolve(self, request: AnyRequest) -> ResolvedRequest:
         """Look up the names in a request: user row and eligible arm versions.
@@ -120,8 +122,15 @@ class NamedPolicy:
             raise InvalidRequest("candidates", "no arm is eligible.")
         is_all = request.candidates is None and not request.where and not request.exclude
         row = self.rows.get(request.user, UNKNOWN_USER)
+        by_filter = self._filter(request) if request.candidates is None and not is_all else None
         name = request.user if row == UNKNOWN_USER else None
-        return ResolvedRequest(row, versions, min(request.k, len(versions)), is_all, name, pool=pool)
+        return ResolvedRequest(row, versions, min(request.k, len(versions)), is_all, name, pool=pool, filter=by_filter)
+
+    def _filter(self, request: AnyRequest) -> dict[str, Any]:
+        """What `eligible_at` needs to find the same arms later: a log of it is shorter than one of the arms."""
+        where = {name: list(values) for name, values in (request.where or {}).items()}
+        excluded = sorted({self.arms[name] for name in request.exclude or () if name in self.arms})
+        return {"where": where, "exclude": excluded, "catalogue": self.catalogue}
 
     def _eligible_versions(self, request: AnyRequest) -> tuple[Ints, Pool | None]:
         """The candidates, less those that the filter leaves out or the request excludes.
@@ -245,6 +254,10 @@ class NamedPolicy:
         [ranking] = self._rank_known([ResolvedRequest(user, versions, len(versions), True)], np.random.default_rng(0))
         return [(self.versions[v], mean, bonus) for v, mean, bonus in zip(*ranking[:3], strict=True)]
 
+    def matching_versions(self, where: Filter) -> Ints:
+        """Every version with these attributes, whether it is offered or not."""
+        return np.array([v for v, attributes in enumerate(self.attributes) if _matches(attributes, where)], dtype=np.int64)
+
     # Changes.
 
     def learn(
@@ -268,6 +281,9 @@ class NamedPolicy:
         self._version_items[version] = self.item_ids.setdefault(name, len(self.item_ids))
         self.versions.append(name)
         self.attributes.append(dict(attributes))
+        self._arms_changed(name)
+        self.since.append(self.catalogue)
+        self.until.append(None)
         self.arms[name] = version
         self._offered.put(name, version)
         self._index.put(self.item_ids[name], version)
@@ -275,11 +291,18 @@ class NamedPolicy:
 
     def delete_arm(self, name: str) -> None:
         """Stop offering an arm; nothing happens if there is none of this name."""
+        self._arms_changed(name)
         if self.arms.pop(name, None) is not None:
             self.policy.remove_item(self.item_ids[name])  # the name may return as something else
             self._offered.remove(name)
             self._index.remove(self.item_ids[name])
         self._eligible.clear()
+
+    def _arms_changed(self, name: str) -> None:
+        """Number a change; the version of this arm that is offered ends with it."""
+        self.catalogue += 1
+        if name in self.arms:
+            self.until[self.arms[name]] = self.catalogue
 
     def put_user(self, name: str, edges: Mapping[str, float]) -> int:
         """Add a user with its neighbours, or add neighbours of one; its row. Unknown neighbours are left out."""
@@ -319,6 +342,12 @@ class NamedPolicy:
         """Set the arms from what `arms_table` returned, and their features."""
         self.arms, self.versions, self.attributes = header["arms"], header["versions"], header["attributes"]
         self._features = features
+        self.catalogue = header.get("catalogue", 0)
+        self.since, self.until = header.get("since", []), header.get("until", [])
+        if len(self.since) < len(self.versions):  # a file of 0.1.0: what is not offered now never was, to later filters
+            offered = set(self.arms.values())
+            self.since = [0] * len(self.versions)
+            self.until = [None if version in offered else 0 for version in range(len(self.versions))]
         items = [self.item_ids.setdefault(name, len(self.item_ids)) for name in self.versions]
         self._version_items = np.array(items, dtype=np.int64)
         self._offered, self._index = OfferedArms(self.arms), ArmIndex(self.dim)
@@ -327,7 +356,8 @@ class NamedPolicy:
 
     def arms_table(self) -> dict[str, Any]:
         """The arms as plain JSON values, copied; their features are `features`."""
-        return dict(arms=self.arms.copy(), versions=self.versions.copy(), attributes=self.attributes.copy())
+        arms = dict(arms=self.arms.copy(), versions=self.versions.copy(), attributes=self.attributes.copy())
+        return arms | dict(catalogue=self.catalogue, since=self.since.copy(), until=self.until.copy())
 
 
 def _matches(attributes: Attributes, where: Filter) -> bool:

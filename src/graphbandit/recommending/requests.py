@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ..compute.arrays import Floats, Ints
 from .offered_arms import Pool
@@ -57,6 +57,7 @@ class ResolvedRequest(NamedTuple):
     name: str | None = None  # of a user that nobody knows
     features: Floats | None = None  # (versions, dim), if they depend on the context of the request
     pool: Pool | None = None  # the versions, unless they are a list of candidates
+    filter: dict[str, Any] | None = None  # what chose the versions, if neither all arms nor a list of candidates did
 
 
 class AnyReward(Protocol):

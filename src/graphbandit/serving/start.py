@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -87,7 +88,8 @@ def build_app(
     def start() -> RecommendationService:
         return RecommendationService.restore(store, snapshot_folder(settings), found, stats)
 
-    app = create_app(lambda: Runtime(start, stats, settings.snapshot_every, lambda: when_ready(found)), on_failure)
+    runtime = partial(Runtime, start, stats, settings.snapshot_every, lambda: when_ready(found))
+    app = create_app(runtime, on_failure, settings.most_work)
     tokens = settings.tokens()
     guard = Guard(
         app,

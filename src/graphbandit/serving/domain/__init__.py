@@ -9,5 +9,6 @@ the state (event sourcing).
 | `logged_recommender` | the state: a `NamedPolicy` that applies events, and its snapshots |
 | `proposals` | from a request to the event that it asks for: decisions, rewards, changes |
 | `explain` | why a user is shown what it is shown; a summary of the state |
+| `offers` | what logged decisions chose from, where a filter says it |
 | `history` | events of the log in the words of the API |
 """

@@ -59,13 +59,15 @@ class DecisionRecord(NamedTuple):
     and its item in the list."""
 
     user: int
-    candidates: list[int] | None  # versions; None if all arms were candidates
+    candidates: list[int] | None  # versions; None if all arms were candidates, or those that `filter` left
     arms: list[int]  # versions that were shown, best first
     mean: list[float]
     bonus: list[float]
     propensity: float  # probability that the first arm came first
     best: float  # the largest mean among the candidates
     newcomer: str | None = None  # the user's name, if nobody knew it; `user` is then -1
+    context: dict[str, Any] | None = None  # of the request
+    filter: dict[str, Any] | None = None  # {"where", "exclude": versions, "catalogue"}, which chose among all arms
 
 
 class RewardRecord(NamedTuple):
@@ -87,8 +89,11 @@ def encode(body: object) -> str:
 
 
 def encode_record(record: DecisionRecord | RewardRecord) -> tuple[object, ...]:
-    """A record without its last field where that is None: the same bytes as before there were newcomers."""
-    return tuple(record[:-1]) if record.newcomer is None else tuple(record)
+    """A record without those of its last fields that are None: the same bytes as before there were such fields."""
+    end = len(record)
+    while record[end - 1] is None:
+        end -= 1
+    return tuple(record[:end])
 
 
 def decisions_in(body: str) -> list[DecisionRecord]:

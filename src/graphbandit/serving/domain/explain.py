@@ -3,6 +3,7 @@ uncertain."""
 
 from __future__ import annotations
 
+from heapq import nsmallest
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,12 @@ from ...compute.arrays import Floats
 from ...policies import AdaptiveGraphUCB, Policy, Stochastic
 from ...policies.adaptive.evidence import EVERYONE
 from ...policies.adaptive.graph_report import model_weights
+from ...recommending.requests import ResolvedRequest
 from .logged_recommender import LoggedRecommender
 
 MOST_NEIGHBOURS = 50
 MOST_ARMS = 10
+MOST_UNCERTAIN = 5
 
 
 def explanation(recommender: LoggedRecommender, user: str) -> dict[str, Any]:
@@ -23,6 +26,7 @@ def explanation(recommender: LoggedRecommender, user: str) -> dict[str, Any]:
     policy = learning_policy(recommender.policy)
     table: dict[str, Any] = {"user": user, "own": {"rewards": learned_rewards(policy, row)}}
     table["arms"] = best_arms(recommender, row)
+    doubtful = most_uncertain(recommender, row)
     table["neighbours"] = neighbours(recommender, row)
     if isinstance(policy, AdaptiveGraphUCB):
         theta, covariance = policy.moments(row)
@@ -32,11 +36,10 @@ def explanation(recommender: LoggedRecommender, user: str) -> dict[str, Any]:
         table["uncertain"] = {
             "overall": float(np.sqrt(np.mean(spread**2))),
             "features": [{"feature": int(k), "sd": float(spread[k])} for k in np.argsort(-spread, kind="stable")[:5]],
-            "arms": most_uncertain(table["arms"]),
+            "arms": doubtful,
         }
     else:
-        table["uncertain"] = {"arms": most_uncertain(table["arms"])}
-    table["arms"] = table["arms"][:MOST_ARMS]
+        table["uncertain"] = {"arms": doubtful}
     return table
 
 
@@ -56,13 +59,27 @@ def learned_rewards(policy: Policy, row: int) -> int | None:
 
 
 def best_arms(recommender: LoggedRecommender, row: int) -> list[dict[str, Any]]:
-    """All arms, in the order in which the user would be shown them now."""
-    return [{"arm": arm, "mean": mean, "bonus": bonus} for arm, mean, bonus in recommender.ranked(row)]
+    """The first arms, in the order in which the user would be shown them now."""
+    versions = list(recommender.arms.values())
+    if not versions:
+        return []
+    asked = ResolvedRequest(row, versions, min(MOST_ARMS, len(versions)), True)
+    [ranking] = recommender.rank([asked], np.random.default_rng(0))
+    best = zip(ranking.arms, ranking.mean, ranking.bonus, strict=True)
+    return [{"arm": recommender.versions[version], "mean": mean, "bonus": bonus} for version, mean, bonus in best]
 
 
-def most_uncertain(arms: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def most_uncertain(recommender: LoggedRecommender, row: int) -> list[dict[str, Any]]:
     """The arms with the largest bonus."""
-    return sorted(arms, key=lambda arm: -arm["bonus"])[:5]
+    versions = np.fromiter(recommender.arms.values(), dtype=np.int64)
+    if not len(versions):
+        return []
+    items = recommender.version_items[versions]
+    mean, bonus = recommender.policy.scores(row, recommender.features[versions], items=items)
+    most = np.argsort(-bonus, kind="stable")[:MOST_UNCERTAIN].tolist()
+    return [
+        {"arm": recommender.versions[versions[place]], "mean": float(mean[place]), "bonus": float(bonus[place])} for place in most
+    ]
 
 
 def shares(policy: AdaptiveGraphUCB, row: int, theta: Floats) -> dict[str, float]:
@@ -108,7 +125,7 @@ def neighbours(recommender: LoggedRecommender, row: int) -> list[dict[str, Any]]
             "rewards": learned_rewards(policy, other),
             "uncertainty": uncertainty(policy, other),
         }
-        for other, weight in sorted(near, key=lambda edge: (-edge[1], edge[0]))[:MOST_NEIGHBOURS]
+        for other, weight in nsmallest(MOST_NEIGHBOURS, near, key=lambda edge: (-edge[1], edge[0]))
     ]
 
 
@@ -120,11 +137,12 @@ def neighbourhood(recommender: LoggedRecommender, user: str) -> dict[str, Any]:
     own: dict[str, Any] = dict(user=user, rewards=learned_rewards(policy, row), uncertainty=uncertainty(policy, row))
     nodes = [own, *({name: node[name] for name in own} for node in near)]
     rows = {recommender.rows[node["user"]]: node["user"] for node in nodes}
+    # Pairs of those drawn are few; one of them may have a hundred thousand neighbours.
+    pairs = [(one, other) for one in rows for other in rows if one < other]
     edges = [
-        {"a": name, "b": rows[other], "weight": weight}
-        for one, name in rows.items()
-        for other, weight in recommender.edges(one)
-        if other in rows and one < other
+        {"a": rows[one], "b": rows[other], "weight": weight}
+        for one, other in pairs
+        if (weight := recommender.weight(one, other)) > 0
     ]
     return {"user": user, "nodes": nodes, "edges": edges}
 

@@ -48,6 +48,7 @@ class LoggedRecommender(NamedPolicy):
         self.decisions = 0
         self.rewards = 0
         self._latest = np.zeros(len(names), dtype=np.int64)
+        self.are_dated = True  # whether it is known when arms came and went
         self.refused: dict[int, str] = {}  # the last events that the policy refused, and why
 
     @classmethod
@@ -56,6 +57,7 @@ class LoggedRecommender(NamedPolicy):
         recommender = cls(initial.make_policy(), initial.users)
         for name, features, attributes in zip(initial.arms, initial.features, initial.attributes, strict=True):
             recommender.put_arm(name, features, attributes)
+        recommender.catalogue, recommender.since = 0, [0] * len(recommender.versions)
         return recommender
 
     @property
@@ -77,7 +79,7 @@ class LoggedRecommender(NamedPolicy):
     def decide_resolved(self, requests: Sequence[ResolvedRequest], draws: np.random.Generator) -> list[DecisionRecord]:
         """The decision about each request, with one call of the policy for all."""
         return [
-            DecisionRecord(request.user, None if request.is_all else request.versions.tolist(), *ranking, request.name)
+            DecisionRecord(request.user, _listed(request), *ranking, request.name, filter=request.filter)
             for request, ranking in zip(requests, self.rank(requests, draws), strict=True)
         ]
 
@@ -134,6 +136,8 @@ class LoggedRecommender(NamedPolicy):
     def _try_change(self, seq: int, kind: EventKind, body: dict[str, Any]) -> bool:
         """Change users, edges or arms; False if the policy refuses, which is kept, and is unchanged."""
         try:
+            if kind in (EventKind.ARM_PUT, EventKind.ARM_DELETED):
+                self.catalogue = seq - 1  # changes of the arms have the numbers of their events
             self._change(kind, body)
         except ValueError as error:
             self.refused[seq] = str(error)
@@ -159,6 +163,23 @@ class LoggedRecommender(NamedPolicy):
                 if a is not None and b is not None:
                     self.set_edge(a, b, body.get("weight", 0.0))
 
+    def date_arms(self, changes: Sequence[Event]) -> None:
+        """Learn from the events that put and deleted arms when each version was offered, which
+        snapshots of 0.1.0 do not tell. Nothing happens if some of these events are missing."""
+        puts = [event.seq for event in changes if event.kind == EventKind.ARM_PUT]
+        first = len(self.versions) - len(puts)
+        since, until = [0] * first + puts, list[int | None]([None] * len(self.versions))
+        newest, following = {arm: version for version, arm in enumerate(self.versions[:first])}, first
+        for event in changes:
+            arm = table_in(event.body)["arm"]
+            if arm in newest:
+                until[newest.pop(arm)] = event.seq
+            if event.kind == EventKind.ARM_PUT:
+                newest[arm], following = following, following + 1
+        if newest == self.arms:
+            self.since, self.until, self.are_dated = since, until, True
+            self.catalogue = changes[-1].seq if changes else 0
+
     # Snapshots.
 
     def pack(self) -> tuple[dict[str, Any], archive.Arrays]:
@@ -180,12 +201,23 @@ class LoggedRecommender(NamedPolicy):
         recommender._latest = arrays["latest"]
         recommender.seq, recommender.decisions, recommender.rewards = header["seq"], header["decisions"], header["rewards"]
         recommender.tail = header["tail"]
+        recommender.are_dated = "since" in header
+        if not recommender.are_dated:  # a snapshot of 0.1.0; `date_arms` may follow
+            recommender.catalogue = recommender.seq
         return recommender
+
+
+def _listed(request: ResolvedRequest) -> list[int] | None:
+    """The versions that a record has to list, since nothing shorter says which they were."""
+    return None if request.is_all or request.filter is not None else [int(version) for version in request.versions]
 
 
 def digest(header: dict[str, Any], arrays: archive.Arrays) -> str:
     """A hash of what `pack` returned; equal hashes mean equal states."""
-    whole = hashlib.sha256(json.dumps(header, sort_keys=True, default=lambda value: value.tolist()).encode())
+    whole = hashlib.sha256()
+    # In pieces: all other threads wait while one call encodes, and there may be a million arms.
+    for piece in json.JSONEncoder(sort_keys=True, default=lambda value: value.tolist()).iterencode(header):
+        whole.update(piece.encode())
     for name in sorted(arrays):
         whole.update(f"{name}{arrays[name].dtype.str}{arrays[name].shape}".encode())
         whole.update(np.ascontiguousarray(arrays[name]).data if arrays[name].size else b"")

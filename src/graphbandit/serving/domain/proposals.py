@@ -84,9 +84,25 @@ def propose_decisions(
     decisions = iter(recommender.decide_resolved(requests, draws) if requests else ())
     now = _now()
     return [
-        group if isinstance(group, ValueError) else _decided(list(islice(decisions, len(group))), batch.idempotency_key, now)
+        group if isinstance(group, ValueError) else decided(list(islice(decisions, len(group))), batch.idempotency_key, now)
         for group, batch in zip(resolved, batches, strict=True)
     ]
+
+
+def work_of(recommender: LoggedRecommender, requests: Sequence[AnyRequest]) -> int:
+    """How many arms are weighed for these requests: decisions × arms. Filters look at all arms."""
+    n_arms = len(recommender.arms)
+    return sum([n_arms if request.candidates is None else len(request.candidates) for request in requests])
+
+
+def decide_some(
+    recommender: LoggedRecommender, requests: Sequence[AnyRequest], draws: np.random.Generator
+) -> list[DecisionRecord | ValueError]:
+    """Decide about each request, or say why it is refused; with one call of the policy."""
+    resolved = [_resolve(recommender, RequestBatch([request])) for request in requests]
+    found = [one for group in resolved if not isinstance(group, ValueError) for one in group]
+    decisions = iter(recommender.decide_resolved(found, draws) if found else ())
+    return [group if isinstance(group, ValueError) else next(decisions) for group in resolved]
 
 
 def _resolve(recommender: LoggedRecommender, batch: RequestBatch) -> list[ResolvedRequest] | ValueError:
@@ -96,9 +112,12 @@ def _resolve(recommender: LoggedRecommender, batch: RequestBatch) -> list[Resolv
         return error
 
 
-def _decided(decisions: list[DecisionRecord], key: str | None, now: int) -> ProposedDecisions:
+def decided(decisions: list[DecisionRecord], key: str | None, now: int | None = None) -> ProposedDecisions:
+    """The event of decisions that were asked for together."""
     user = decisions[0].user if len(decisions) == 1 and decisions[0].newcomer is None else None
-    unique, body = None if key is None else request_key(key), encode([encode_record(decision) for decision in decisions])
+    # One record at a time: all other threads wait while one call encodes.
+    unique, body = None if key is None else request_key(key), f"[{','.join([encode(encode_record(one)) for one in decisions])}]"
+    now = _now() if now is None else now
     return ProposedDecisions(Draft(EventKind.DECIDED, now, body, unique, user, len(decisions)), decisions)
 
 

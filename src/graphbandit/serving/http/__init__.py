@@ -5,6 +5,7 @@
 | `app` | the FastAPI application: every route |
 | `schemas` | bodies of requests and responses; their limits are part of the OpenAPI document |
 | `batching` | recommendations and rewards that arrive together are decided and written together |
+| `heavy_line` | requests that weigh many arms are decided in slices, in a thread |
 | `fast_path` | a protocol below ASGI that takes recommendations and rewards straight from the connection |
 | `guard` | host, token, rate and size of every request; counts and logs it afterwards |
 | `responses` | responses as bytes, and errors in one form |

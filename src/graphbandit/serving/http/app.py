@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Literal
 
-from fastapi import FastAPI, Query, Request, Response
+from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 from pydantic_core import to_json
@@ -16,9 +16,12 @@ from ... import __version__
 from ...recommending.errors import InvalidRequest, UnknownName
 from ..domain import explain, logged_recommender, proposals
 from ..domain.history import history
+from ..domain.logged_recommender import LoggedRecommender
 from ..domain.proposals import ProposedChange
 from ..operations import export
+from ..operations.recommendation_service import RecommendationService
 from ..operations.runtime import Runtime
+from ..operations.settings import MOST_WORK
 from .batching import Batcher
 from .dashboard import add_page
 from .responses import EXPECTED, Handler, HttpResponse, error_response, handler
@@ -48,8 +51,10 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def create_app(runtime: Callable[[], Runtime], on_failure: Callable[[], None] = lambda: None) -> FastAPI:
-    """The application; `runtime` is called once the event loop runs."""
+def create_app(
+    runtime: Callable[[], Runtime], on_failure: Callable[[], None] = lambda: None, most_work: int = MOST_WORK
+) -> FastAPI:
+    """The application; `runtime` is called once the event loop runs. `most_work`: decisions × arms of one request."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -67,7 +72,7 @@ def create_app(runtime: Callable[[], Runtime], on_failure: Callable[[], None] = 
         separate_input_output_schemas=False,
     )
     add_errors(app)
-    add_decisions(app)
+    add_decisions(app, most_work)
     add_changes(app)
     add_views(app)
     add_health(app)
@@ -101,9 +106,10 @@ def fast_handlers(app: FastAPI) -> dict[str, Handler]:
     return {path: app.state.handlers[path] for path in FAST_PATHS}
 
 
-def add_decisions(app: FastAPI) -> None:
+def add_decisions(app: FastAPI, most_work: int) -> None:
     """Recommendation and reward endpoints. Their handlers also serve the fast path."""
-    batcher = Batcher(lambda: app.state.runtime)
+    batcher = Batcher(lambda: app.state.runtime, most_work)
+    app.state.batcher = batcher
     app.state.handlers = {
         "/v1/recommendations": handler(SingleRequest, batcher.recommend),
         "/v1/recommendations/batch": handler(BatchRequest, batcher.recommend_batch),
@@ -150,8 +156,8 @@ class HandlerRoute(APIRoute):
 def add_changes(app: FastAPI) -> None:
     """Endpoints that change users, edges and arms while the service runs."""
 
-    def state() -> logged_recommender.LoggedRecommender:
-        found: logged_recommender.LoggedRecommender = app.state.runtime.service.recommender
+    def state() -> LoggedRecommender:
+        found: LoggedRecommender = app.state.runtime.service.recommender
         return found
 
     async def change(proposal: ProposedChange) -> ChangeAnswer:
@@ -194,17 +200,22 @@ def add_changes(app: FastAPI) -> None:
 
 
 def add_views(app: FastAPI) -> None:
-    """Endpoints that read the state."""
+    """Endpoints that read the state. What may take long is made in a thread."""
+
+    async def view(look: Callable[[LoggedRecommender], dict[str, Any]]) -> dict[str, Any]:
+        runtime: Runtime = app.state.runtime
+        state = runtime.service.recommender
+        return await runtime.beside(lambda: look(state))
 
     @app.get("/v1/users/{user}", responses=ERRORS)
     async def get_user(user: PathId) -> dict[str, Any]:
         """A user, its neighbours, and how uncertain they are."""
-        return explain.neighbourhood(app.state.runtime.service.recommender, user)
+        return await view(lambda state: explain.neighbourhood(state, user))
 
     @app.get("/v1/users/{user}/explanation", responses=ERRORS)
     async def get_explanation(user: PathId) -> dict[str, Any]:
         """A user's own data, its neighbours' share of the estimate, and what is uncertain."""
-        return explain.explanation(app.state.runtime.service.recommender, user)
+        return await view(lambda state: explain.explanation(state, user))
 
     @app.get("/v1/users/{user}/history", responses=ERRORS)
     async def get_history(user: PathId, limit: Annotated[int, Query(ge=1, le=1000)] = 50) -> dict[str, Any]:
@@ -241,8 +252,9 @@ def add_views(app: FastAPI) -> None:
         most so many.
         """
         runtime: Runtime = app.state.runtime
-        table = runtime.stats.table(series, points) | explain.summary(runtime.service.recommender)
-        return Response(to_json(table | {"trouble": runtime.trouble}), media_type="application/json")
+        summary = await view(explain.summary)
+        table = runtime.stats.table(series, points) | summary | {"trouble": runtime.trouble}
+        return Response(to_json(table), media_type="application/json")
 
     @app.get("/v1/state", responses=ERRORS)
     async def state() -> dict[str, Any]:
@@ -258,25 +270,45 @@ def add_export(app: FastAPI) -> None:
     parquet = "application/vnd.apache.parquet"
     content: dict[int | str, dict[str, Any]] = {200: {"content": {parquet: {}}, "description": "A Parquet file."}}
     settings: dict[str, Any] = dict(response_class=Response, responses=ERRORS | content)
+    exporting = asyncio.Lock()
+
+    def refuse_a_second() -> None:
+        if exporting.locked():
+            raise HTTPException(503, "another export is under way; there is one at a time.", {"retry-after": "10"})
+
+    def streamed(pieces: Callable[[RecommendationService], Iterator[bytes]]) -> Response:
+        refuse_a_second()
+        runtime: Runtime = app.state.runtime
+        service = runtime.service
+
+        async def content() -> AsyncIterator[bytes]:
+            async with exporting:
+                async for piece in export.paced(pieces(service), runtime.stats.answered):
+                    yield piece
+
+        return StreamingResponse(content(), media_type=parquet)
 
     @app.get("/v1/export/decisions.parquet", **settings)
     async def decisions() -> Response:
         """Every decision: user, arms, scores, propensity, candidates."""
-        return StreamingResponse(export.decisions(app.state.runtime.service), media_type=parquet)
+        return streamed(export.decisions)
 
     @app.get("/v1/export/rewards.parquet", **settings)
     async def rewards() -> Response:
         """Every reward, with the features of what was shown: a log that `graphbandit diagnose`
         reads."""
-        return StreamingResponse(export.rewards(app.state.runtime.service), media_type=parquet)
+        return streamed(export.rewards)
 
     @app.get("/v1/export/arms.parquet", **settings)
     async def arms() -> Response:
         """Every version of every arm, by which decisions name their candidates, and the time in
         which it was offered."""
-        service = app.state.runtime.service
-        columns = export.arm_columns(service.recommender)
-        content = await asyncio.to_thread(export.arm_table, service.store, columns, service.recommender.seq)
+        refuse_a_second()
+        runtime: Runtime = app.state.runtime
+        service = runtime.service
+        async with exporting:
+            columns, seq = await runtime.beside(lambda: (export.arm_columns(service.recommender), service.recommender.seq))
+            content = await asyncio.to_thread(export.arm_table, service.store, columns, seq)
         return Response(content, media_type=parquet)
 
 

@@ -8,20 +8,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from pydantic_core import to_json
 
 from ...recommending.errors import InvalidRequest
+from ..domain import proposals
 from ..domain.events import DecisionRecord
 from ..domain.logged_recommender import LoggedRecommender
 from ..domain.proposals import Proposal, ProposedDecisions, RequestBatch
 from ..operations.recommendation_service import Logged, RecommendationService, RewardCounts
 from ..operations.runtime import Runtime
+from ..operations.settings import MOST_WORK
 from ..store.group_commit import Callback
+from .heavy_line import LIGHT, HeavyLine
 from .schemas import BatchRequest, RewardBatch, RewardRequest, SingleRequest
 
 PAUSE = 0.002  # seconds between two batches under load
+TURN = 50_000
+"""Work that is done in one turn of the event loop, in arms that are weighed: some milliseconds."""
+A_DECISION = 200  # arms that could be weighed in the time that a decision takes apart from its arms
+
+
+Content = Callable[[LoggedRecommender, Sequence[Logged]], bytes]
 
 
 class Waiting(NamedTuple):
@@ -29,26 +39,49 @@ class Waiting(NamedTuple):
     already."""
 
     asked: RequestBatch | Sequence[Proposal]
-    content: Callable[[LoggedRecommender, Sequence[Logged]], dict[str, Any]]  # of the response, once the events are logged
+    content: Content  # of the response, once the events are logged
     done: Callback[bytes]
+    cost: int = 0  # of deciding, in arms that are weighed
+    is_heavy: bool = False  # so that its response is made in a thread, too
 
 
 class Batcher:
-    """Takes recommendations and rewards; belongs to the event loop."""
+    """Takes recommendations and rewards; belongs to the event loop.
 
-    def __init__(self, runtime: Callable[[], Runtime]) -> None:
+    Parameters
+    ----------
+    most_work
+        Decisions × arms that one request may ask for.
+    """
+
+    def __init__(self, runtime: Callable[[], Runtime], most_work: int = MOST_WORK) -> None:
         self._runtime = runtime
+        self.heavy = HeavyLine(runtime, most_work)
         self._waiting: list[Waiting] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._not_before = 0.0  # when the next batch may run, in the loop's time
 
     def recommend(self, request: SingleRequest, done: Callback[bytes]) -> None:
         """Choose arms for a user."""
-        self._enqueue(Waiting(RequestBatch([request], request.idempotency_key), _one_decision, done))
+        self._recommend(RequestBatch([request], request.idempotency_key), _one_decision, done)
 
     def recommend_batch(self, body: BatchRequest, done: Callback[bytes]) -> None:
         """Choose arms for many users."""
-        self._enqueue(Waiting(RequestBatch(body.requests, body.idempotency_key), _all_decisions, done))
+        self._recommend(RequestBatch(body.requests, body.idempotency_key), _all_decisions, done)
+
+    def _recommend(self, asked: RequestBatch, content: Content, done: Callback[bytes]) -> None:
+        runtime = self._runtime()
+        work = proposals.work_of(runtime.service.recommender, asked.requests)
+        self.heavy.check(asked.requests, work)
+        waiting = Waiting(asked, content, done, work + A_DECISION * len(asked.requests), work > LIGHT)
+        if not waiting.is_heavy:
+            self._enqueue(waiting)
+            return
+
+        def decided(made: ProposedDecisions | Exception) -> None:
+            done(made) if isinstance(made, Exception) else _submit(runtime, [(waiting, [made])])
+
+        self.heavy.add(asked, work, decided)
 
     def reward(self, body: RewardRequest | RewardBatch, done: Callback[bytes]) -> None:
         """Take rewards. Most are of decisions that are still in memory; the others are read from
@@ -84,8 +117,11 @@ class Batcher:
         self._waiting.append(waiting)
 
     def _run(self) -> None:
-        batch, self._waiting = self._waiting, []
-        self._not_before = asyncio.get_running_loop().time() + PAUSE if len(batch) > 1 else 0.0
+        batch, self._waiting = _first_turn(self._waiting)
+        loop = asyncio.get_running_loop()
+        self._not_before = loop.time() + PAUSE if len(batch) > 1 else 0.0
+        if self._waiting:  # others are served before the rest
+            loop.call_soon(self._run)
         try:
             runtime = self._runtime()
             service = runtime.service
@@ -112,7 +148,13 @@ def _submit(runtime: Runtime, accepted: list[tuple[Waiting, Sequence[Proposal]]]
         start = 0
         for entry, made in accepted:
             end = start + len(made)
-            entry.done(results if isinstance(results, Exception) else _response(service, entry, results[start:end]))
+            if isinstance(results, Exception):
+                entry.done(results)
+            elif entry.is_heavy:
+                answer = partial(_response, service, entry, results[start:end])
+                asyncio.get_running_loop().run_in_executor(None, answer).add_done_callback(partial(_answer, entry))
+            else:
+                entry.done(_response(service, entry, results[start:end]))
             start = end
 
     if accepted:
@@ -120,6 +162,20 @@ def _submit(runtime: Runtime, accepted: list[tuple[Waiting, Sequence[Proposal]]]
             runtime.submit([proposal for _, made in accepted for proposal in made], logged)
         except Exception as error:  # the store does not keep up
             logged(error)
+
+
+def _answer(entry: Waiting, made: asyncio.Future[bytes | Exception]) -> None:
+    entry.done(made.exception() or made.result())  # type: ignore[arg-type]
+
+
+def _first_turn(waiting: list[Waiting]) -> tuple[list[Waiting], list[Waiting]]:
+    """Those that are decided in this turn, at least one, and the rest."""
+    cost = 0
+    for place, entry in enumerate(waiting):
+        cost += entry.cost
+        if cost > TURN and place:
+            return waiting[:place], waiting[place:]
+    return waiting, []
 
 
 def _response(
@@ -133,24 +189,26 @@ def _response(
             return result
         logged.append(result)
     try:
-        return to_json(waiting.content(service.recommender, logged))
+        return waiting.content(service.recommender, logged)
     except Exception as error:
         return error
 
 
-def _one_decision(state: LoggedRecommender, logged: Sequence[Logged]) -> dict[str, Any]:
+def _one_decision(state: LoggedRecommender, logged: Sequence[Logged]) -> bytes:
     [result] = logged
-    return decision_content(state, result.ids[0], result.decisions[0])
+    return to_json(decision_content(state, result.ids[0], result.decisions[0]))
 
 
-def _all_decisions(state: LoggedRecommender, logged: Sequence[Logged]) -> dict[str, Any]:
+def _all_decisions(state: LoggedRecommender, logged: Sequence[Logged]) -> bytes:
+    """One decision after the other: all other threads wait while one call encodes."""
     [result] = logged
     pairs = zip(result.ids, result.decisions, strict=True)
-    return {"decisions": [decision_content(state, name, decision) for name, decision in pairs]}
+    parts = [to_json(decision_content(state, name, decision)) for name, decision in pairs]
+    return b'{"decisions":[%s]}' % b",".join(parts)
 
 
-def _counts(_: LoggedRecommender, logged: Sequence[Logged]) -> dict[str, int]:
-    return RewardCounts.of(logged)._asdict()
+def _counts(_: LoggedRecommender, logged: Sequence[Logged]) -> bytes:
+    return to_json(RewardCounts.of(logged)._asdict())
 
 
 def decision_content(state: LoggedRecommender, name: str, decision: DecisionRecord) -> dict[str, Any]:

@@ -1,18 +1,34 @@
-"""The log as Parquet, streamed: each page of events is converted and sent before the next one is
+"""The log as Parquet, streamed: a few hundred events are converted and sent before the next ones are
 read."""
 
 from __future__ import annotations
 
+import asyncio
 import io
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
-from ..domain.events import Event, EventKind, decision_id, decisions_in, reward_in, table_in
+from ..domain.events import DecisionRecord, Event, EventKind, decision_id, decisions_in, reward_in, table_in
 from ..domain.logged_recommender import LoggedRecommender
+from ..domain.offers import Offers
 from ..store.event_store import EventStore
 from .recommendation_service import RecommendationService
 
 Columns = dict[str, list[Any]]
+ROWS = 250  # that are converted at once: some milliseconds
+CELLS = 2_000_000  # candidates that are converted at once, at most
+ROW_GROUP = 40  # pieces
+LONGEST_REST = 9.0  # times as long as the work before it
+BUSY = 100.0  # requests a second with which it rests as long as it works
+
+
+class LoggedDecision(NamedTuple):
+    """A decision and where it is in the log."""
+
+    event: Event
+    item: int
+    decision: DecisionRecord
 
 
 class Chunks(io.RawIOBase):
@@ -58,23 +74,24 @@ def decision_schema() -> Any:
     )
 
 
-def decision_columns(service: RecommendationService, events: Sequence[Event]) -> Columns:
+def decisions_of(events: Iterable[Event]) -> Iterator[LoggedDecision]:
+    """The decisions in these events, one after the other."""
+    for event in events:
+        for item, decision in enumerate(decisions_in(event.body)):
+            yield LoggedDecision(event, item, decision)
+
+
+def decision_columns(service: RecommendationService, offers: Offers, decisions: Iterable[LoggedDecision]) -> Columns:
     """One row for each decision."""
     state, epoch_of = service.recommender, service.store.epoch_of
     columns: Columns = {name: [] for name in decision_schema().names}
-    for event in events:
-        for index, decision in enumerate(decisions_in(event.body)):
-            arms = [state.versions[version] for version in decision.arms]
-            row = (
-                decision_id(epoch_of(event.seq), event.seq, index),
-                event.at,
-                state.user_of(decision),
-                arms[0],
-                decision.propensity,
-            )
-            row = (*row, arms, decision.mean, decision.bonus, decision.arms[0], decision.candidates)  # type: ignore[assignment]
-            for column, value in zip(columns.values(), row, strict=True):
-                column.append(value)
+    for event, item, decision in decisions:
+        arms = [state.versions[version] for version in decision.arms]
+        name = decision_id(epoch_of(event.seq), event.seq, item)
+        row = (name, event.at, state.user_of(decision), arms[0], decision.propensity)
+        row = (*row, arms, decision.mean, decision.bonus, decision.arms[0], offers.of(decision))  # type: ignore[assignment]
+        for column, value in zip(columns.values(), row, strict=True):
+            column.append(value)
     return columns
 
 
@@ -156,29 +173,62 @@ def arm_table(store: EventStore, columns: Columns, seq: int) -> bytes:
     return sink.getvalue()
 
 
-def stream(
-    service: RecommendationService,
-    kind: EventKind,
-    schema: Any,
-    columns: Callable[[RecommendationService, Sequence[Event]], Columns],
-) -> Iterator[bytes]:
-    """The events of one kind up to now, as the pieces of a Parquet file."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    sink = Chunks()
-    with parquet.ParquetWriter(pa.PythonFile(sink, mode="w"), schema) as writer:
-        for page in service.store.read(until=service.recommender.seq, kinds=[kind]):
-            writer.write_table(pa.table(columns(service, page), schema=schema))
-            yield sink.take()
-    yield sink.take()
-
-
 def decisions(service: RecommendationService) -> Iterator[bytes]:
-    """decisions.parquet."""
-    return stream(service, EventKind.DECIDED, decision_schema(), decision_columns)
+    """decisions.parquet, in pieces; those that are empty are opportunities to pause."""
+    state, offers = service.recommender, Offers(service.recommender)
+    rows = max(1, min(ROWS, CELLS // max(1, len(state.versions))))
+    made = chain.from_iterable(decisions_of(page) for page in _pages(service, EventKind.DECIDED))
+    pieces = iter(lambda: list(islice(made, rows)), [])
+    return _parquet(decision_schema(), (decision_columns(service, offers, piece) for piece in pieces), rows)
 
 
 def rewards(service: RecommendationService) -> Iterator[bytes]:
-    """rewards.parquet."""
-    return stream(service, EventKind.REWARDED, reward_schema(service.recommender.dim), reward_columns)
+    """rewards.parquet, in pieces; those that are empty are opportunities to pause."""
+    state, pages = service.recommender, _pages(service, EventKind.REWARDED)
+    return _parquet(reward_schema(state.dim), (reward_columns(service, page) for page in pages), ROWS)
+
+
+def _pages(service: RecommendationService, kind: EventKind) -> Iterator[list[Event]]:
+    """The events of one kind up to now."""
+    return service.store.read(until=service.recommender.seq, kinds=[kind], size=ROWS)
+
+
+def _parquet(schema: Any, pieces: Iterator[Columns], rows: int) -> Iterator[bytes]:
+    """The pieces of a Parquet file whose groups of rows are as large as `ROW_GROUP` pieces."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    sink, group = Chunks(), []
+    with parquet.ParquetWriter(pa.PythonFile(sink, mode="w"), schema) as writer:
+        for columns in pieces:
+            group.append(pa.table(columns, schema=schema))
+            if len(group) == ROW_GROUP:
+                writer.write_table(pa.concat_tables(group), row_group_size=rows * ROW_GROUP)
+                group = []
+            yield sink.take()
+        if group:
+            writer.write_table(pa.concat_tables(group), row_group_size=rows * ROW_GROUP)
+    yield sink.take()
+
+
+async def paced(pieces: Iterator[bytes], answered: Callable[[], int]) -> AsyncIterator[bytes]:
+    """The pieces, made in a thread, with pauses that leave the interpreter to requests.
+
+    Converting a piece is Python, which takes turns with the event loop. So after each piece it rests,
+    the longer the more requests were answered meanwhile: not at all on an idle service, `LONGEST_REST`
+    times as long as it has worked on a busy one. A low priority of the thread would not help: the loop
+    waits for the lock that it holds. `answered` is the number of requests so far.
+    """
+    loop = asyncio.get_running_loop()
+    before, then = answered(), loop.time()
+    while True:
+        start = loop.time()
+        piece = await asyncio.to_thread(next, pieces, None)
+        if piece is None:
+            return
+        if piece:
+            yield piece
+        count, now = answered(), loop.time()
+        rate = (count - before) / max(now - then, 1e-3)
+        before, then = count, now
+        await asyncio.sleep((now - start) * min(LONGEST_REST, rate / BUSY))

@@ -82,7 +82,7 @@ class RecommendationService:
         self.stats = Stats() if stats is None else stats
         # A copy: the store's array follows what is written, the recommender's what is applied.
         store.newest_by_user = recommender.latest.copy()
-        self._draws = np.random.default_rng([seed, store.last])
+        self._draws, self._draws_aside = np.random.default_rng([seed, store.last]).spawn(2)  # of the loop, of a thread
         # Event and item: user, best mean, versions. Tuples of numbers and names, which the garbage
         # collector does not track; and not a plain dict, which looks for its first entry among all those that
         # were deleted.
@@ -113,6 +113,9 @@ class RecommendationService:
         snapshots = Snapshots(folder, store.name)
         recommender = snapshots.read_newest(initial.policy_class, store.last, store.find)
         found = 0 if recommender is None else recommender.seq
+        if recommender is not None and not recommender.are_dated:
+            kinds = [EventKind.ARM_PUT, EventKind.ARM_DELETED]
+            recommender.date_arms([event for page in store.read(until=found, kinds=kinds) for event in page])
         recommender = replay(store, recommender or LoggedRecommender.new(initial))
         recommender.warm_up()
         facts = dict(events=recommender.seq, snapshot=found, replayed=recommender.seq - found)
@@ -174,6 +177,11 @@ class RecommendationService:
     def propose(self, batches: Sequence[RequestBatch]) -> list[ProposedDecisions | ValueError]:
         """Decisions about each batch, or why it is refused."""
         return proposals.propose_decisions(self.recommender, batches, self._draws)
+
+    def decide_some(self, requests: Sequence[AnyRequest]) -> list[DecisionRecord | ValueError]:
+        """A decision about each request, or why it is refused. May be called from another thread while
+        the state does not change (`Runtime.beside`)."""
+        return proposals.decide_some(self.recommender, requests, self._draws_aside)
 
     def propose_rewards(
         self, rewards: Sequence[AnyReward], decisions: Sequence[DecisionSummary | None]

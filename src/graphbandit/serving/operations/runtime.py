@@ -14,7 +14,7 @@ from ...storage.archive import Arrays
 from ..domain.proposals import Proposal
 from ..store.database import Unavailable
 from ..store.event_store import Receipt
-from ..store.group_commit import Callback, GroupCommit, result_of
+from ..store.group_commit import Callback, GroupCommit, Result, result_of
 from .recommendation_service import Logged, RecommendationService
 from .stats import Stats
 
@@ -120,17 +120,22 @@ class Runtime:
         if service.recommender.seq - service.saved >= self._snapshot_every and not is_saving:
             self._saving = asyncio.create_task(self._save(service))
 
-    async def copy_state(self, service: RecommendationService) -> tuple[dict[str, Any], Arrays]:
-        """A copy of the state, made in a thread. Meanwhile requests are answered, and what they
-        change is held back."""
+    async def beside(self, work: Callable[[], Result]) -> Result:
+        """What `work` returns, which reads the state in a thread. Meanwhile requests are answered, and
+        what they change is held back."""
         async with self._copying:
             group_commit = self._group_commit
-            assert group_commit is not None
+            if group_commit is None:
+                raise Unavailable(NOT_RUNNING)
             group_commit.hold()
             try:
-                return await asyncio.to_thread(service.recommender.pack)
+                return await asyncio.to_thread(work)
             finally:
                 await group_commit.release()
+
+    async def copy_state(self, service: RecommendationService) -> tuple[dict[str, Any], Arrays]:
+        """A copy of the state."""
+        return await self.beside(service.recommender.pack)
 
     async def _save(self, service: RecommendationService) -> None:
         header, arrays = await self.copy_state(service)

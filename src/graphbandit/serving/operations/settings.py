@@ -18,12 +18,14 @@ from ...validate import NOT_NEGATIVE, SHARE, Range, check_all, count, one_of
 PREFIX = "GRAPHBANDIT_"
 OTHER_VARIABLES = ("GRAPHBANDIT_DATA",)  # of the package, but not of the service
 SHORTEST_TOKEN = 16
+MOST_WORK = 10_000_000  # about a second
 RANGES = {
     "epsilon": SHARE,
     "seed": count(0),
     "port": Range("an integer between 1 and 65535", lambda port: count().holds(port) and port <= 65535),
     "rate": NOT_NEGATIVE,
     "largest_body": count(),
+    "most_work": count(),
     "snapshot_every": count(),
     "log_level": one_of(("debug", "info", "warning", "error")),
 }
@@ -48,6 +50,7 @@ class ServiceSettings:
     token_file: Path | None = None
     rate: float = 10_000.0  # requests a second for each token; 0 for no limit
     largest_body: int = 8 * 2**20
+    most_work: int = MOST_WORK  # decisions × arms of one request
     snapshots: Path | None = None  # folder; by default beside a SQLite file, else graphbandit-snapshots
     snapshot_every: int = 100_000  # events
     log_level: str = "info"

@@ -157,6 +157,10 @@ class Stats(Collector):
         self._answers += counts
         self._second, self._times = second, [0] * len(counts)
 
+    def answered(self) -> int:
+        """How many requests have been answered."""
+        return self._timed
+
     def count_decisions(self, n: int) -> None:
         """Count decisions that are new in the log."""
         if not n:

@@ -243,13 +243,15 @@ class EventStore:
         with self.database.reading() as connection:
             return InitialState.from_bytes(connection.execute(select(initial_states.c.content)).scalar_one())
 
-    def read(self, after: int = 0, until: int | None = None, kinds: Sequence[EventKind] = ()) -> Iterator[list[Event]]:
-        """The log in order, in pages. No connection is held between two pages, so that a slow
+    def read(
+        self, after: int = 0, until: int | None = None, kinds: Sequence[EventKind] = (), size: int | None = None
+    ) -> Iterator[list[Event]]:
+        """The log in order, in pages of `size` events. No connection is held between two pages, so that a slow
         reader blocks nobody."""
         end = self.last if until is None else until
         while after < end:
             with self.database.reading() as connection:
-                page = list(_select(connection, after, PAGE_SIZE, end, kinds))
+                page = list(_select(connection, after, PAGE_SIZE if size is None else size, end, kinds))
             if not page:
                 return
             yield page
