@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy import stats
 
 from graphbandit.compute.arrays import Floats
@@ -97,7 +98,7 @@ def look(world: World, sums: tuple[Floats, Floats, Floats]) -> Looks:
     """The estimate and both intervals at all times."""
     one = arm_mean(ClusterSums(*(part[..., : world.treatment] for part in sums)))
     other = arm_mean(ClusterSums(*(part[..., world.treatment :] for part in sums)))
-    variance, ready = one.variance + other.variance, np.asarray(one.is_ready & other.is_ready, dtype=bool)
+    variance, ready = one.variance + other.variance, one.is_ready & other.is_ready
     first = ready.argmax(axis=1)
     scale = np.array([[scale_for(float(row[at]), ALPHA)] for row, at in zip(variance, first, strict=True)])
     with np.errstate(invalid="ignore"):
@@ -107,9 +108,9 @@ def look(world: World, sums: tuple[Floats, Floats, Floats]) -> Looks:
     return Looks(one.mean - other.mean, np.where(ready, ours, np.nan), np.where(ready, fixed, np.nan))
 
 
-def covers(estimate: Floats, half: Floats) -> Floats:
+def covers(estimate: Floats, half: Floats) -> npt.NDArray[np.bool_]:
     """Whether each run's interval contains 0 at all times."""
-    return ~(np.abs(estimate) > half).any(axis=1)
+    return np.asarray(~(np.abs(estimate) > half).any(axis=1))
 
 
 def found(looks: Looks, effect: Floats) -> float:
@@ -149,7 +150,11 @@ def main(say: Callable[[str], None] = print) -> None:
             head = list(row)
             say(f"| world | {' | '.join(head)} |")
             say("|---|" + "---:|" * len(head))
-        say(f"| {world.name} | " + " | ".join(f"{row[name]:.3f}" if name != "width" else f"{row[name]:.2f}" for name in head) + " |")
+        say(
+            f"| {world.name} | "
+            + " | ".join(f"{row[name]:.3f}" if name != "width" else f"{row[name]:.2f}" for name in head)
+            + " |"
+        )
 
 
 if __name__ == "__main__":

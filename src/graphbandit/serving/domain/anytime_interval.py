@@ -30,6 +30,7 @@ from math import log
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from scipy import special
 
 from ...compute.arrays import Floats
@@ -59,7 +60,7 @@ class ArmMean(NamedTuple):
     mean: Floats
     variance: Floats  # cluster-robust, of the mean
     effective: Floats  # number of clusters of equal size that would tell as much: (ΣN)² / ΣN²
-    is_ready: Floats  # whether there is enough for an interval
+    is_ready: npt.NDArray[np.bool_]  # whether there is enough for an interval
 
 
 class Difference(NamedTuple):
@@ -110,7 +111,8 @@ def boundary(variance: Floats, freedom: Floats, scale: Floats | float, alpha: fl
     3.09
     """
     share = np.asarray(scale * variance)
-    normal = np.sqrt((1.0 + share) * np.log((1.0 + share) / (share * alpha**2)))
+    with np.errstate(divide="ignore"):
+        normal = np.sqrt((1.0 + share) * np.log((1.0 + share) / (share * alpha**2)))
     tail = np.maximum(special.ndtr(-normal), 1e-300)
     return np.asarray(-special.stdtrit(freedom, tail))
 

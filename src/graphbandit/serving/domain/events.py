@@ -26,6 +26,16 @@ class EventKind(IntEnum):
     EDGE_DELETED = 6
     ARM_PUT = 7
     ARM_DELETED = 8
+    SHADOW_BEGUN = 11
+    SHADOW_ENDED = 12
+    PROMOTED = 13
+    ROLLED_BACK = 14
+    EXPERIMENT_BEGUN = 15
+    EXPERIMENT_ENDED = 16
+
+
+CONTROL = "control"
+"""The policy of a decision that the shadow made, in an experiment."""
 
 
 class Draft(NamedTuple):
@@ -64,6 +74,9 @@ class DecisionRecord(NamedTuple):
     propensity: float  # probability that the first arm came first
     best: float  # the largest mean among the candidates
     newcomer: str | None = None  # the user's name, if nobody knew it; `user` is then -1
+    context: dict[str, Any] | None = None
+    filter: dict[str, Any] | None = None
+    policy: str | None = None  # CONTROL, if the shadow decided, for the holdout of an experiment
 
 
 class RewardRecord(NamedTuple):
@@ -85,8 +98,11 @@ def encode(body: object) -> str:
 
 
 def encode_record(record: DecisionRecord | RewardRecord) -> tuple[object, ...]:
-    """A record without its last field where that is None: the same bytes as before there were newcomers."""
-    return tuple(record[:-1]) if record.newcomer is None else tuple(record)
+    """A record without its last fields where these are None: the same bytes as before there were such fields."""
+    end = len(record)
+    while record[end - 1] is None:
+        end -= 1
+    return tuple(record[:end])
 
 
 def decisions_in(body: str) -> list[DecisionRecord]:

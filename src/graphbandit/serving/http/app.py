@@ -21,6 +21,7 @@ from ..operations import export
 from ..operations.runtime import Runtime
 from .batching import Batcher
 from .dashboard import add_page
+from .experiment_routes import add_policies, experiment_gauges
 from .responses import EXPECTED, Handler, HttpResponse, error_response, handler
 from .schemas import (
     ArmBody,
@@ -70,6 +71,7 @@ def create_app(runtime: Callable[[], Runtime], on_failure: Callable[[], None] = 
     add_decisions(app)
     add_changes(app)
     add_views(app)
+    add_policies(app)
     add_health(app)
     add_export(app)
     add_page(app)
@@ -300,6 +302,8 @@ def add_health(app: FastAPI) -> None:
         runtime: Runtime = app.state.runtime
         if runtime.trouble is None:
             state = runtime.service.recommender
-            runtime.stats.gauges |= {"users": len(state.rows), "arms": len(state.arms), "events": state.seq}
+            gauges = {name: n for name, n in runtime.stats.gauges.items() if not name.startswith("experiment_")}
+            gauges |= {"users": len(state.rows), "arms": len(state.arms), "events": state.seq}
+            runtime.stats.gauges = gauges | experiment_gauges(state)
         runtime.stats.gauges["ready"] = float(runtime.trouble is None)
         return Response(runtime.stats.prometheus(), media_type="text/plain; version=0.0.4")
