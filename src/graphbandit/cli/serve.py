@@ -22,6 +22,9 @@ def serve(
         str | None, typer.Option(metavar="URL", help="sqlite:///state.db (the default) or postgresql://user@host/name.")
     ] = None,
     policy: Annotated[str | None, typer.Option(help="Policy of a new store; adaptive by default.")] = None,
+    shadow: Annotated[
+        str | None, typer.Option(metavar="POLICY", help="A second policy beside it: name:setting=value,…; none ends it.")
+    ] = None,
     epsilon: Annotated[float | None, typer.Option(help="Share of decisions that are uniform, in a new store.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of a new store's random numbers; 0 by default.")] = None,
     host: Annotated[str | None, typer.Option(help="Address to bind to; 127.0.0.1 by default.")] = None,
@@ -42,7 +45,7 @@ def serve(
     """
     flags: dict[str, Any] = dict(graph=graph, arms=arms, store=store, policy=policy, epsilon=epsilon, seed=seed, host=host)
     flags |= dict(port=port, token_file=token_file, rate=rate, snapshots=snapshots, snapshot_every=snapshot_every)
-    flags |= dict(columns=columns, skip_bad=skip_bad or None)
+    flags |= dict(columns=columns, skip_bad=skip_bad or None, shadow=shadow)
     kept = "nothing is kept of a demo" if demo else "what was acknowledged is in the store"
     with immediate_exit(), guarded(lambda: kept):
         try:

@@ -30,6 +30,7 @@ from .operations.input_files import read_arms, read_graph
 from .operations.recommendation_service import RecommendationService
 from .operations.runtime import Runtime
 from .operations.settings import ServiceSettings, is_loopback
+from .operations.shadow_stats import follow_shadow
 from .operations.stats import Stats
 from .operations.warmup import warm_up, warm_up_in_background
 from .store import snapshots
@@ -86,7 +87,10 @@ def build_app(
     stats = Stats()
 
     def start() -> RecommendationService:
-        return RecommendationService.restore(store, snapshot_folder(settings), found, stats)
+        service = RecommendationService.restore(store, snapshot_folder(settings), found, stats)
+        follow_shadow(settings.shadow, service.recommender, service.change)
+        service.recommender.warm_up()
+        return service
 
     runtime = partial(Runtime, start, stats, settings.snapshot_every, lambda: when_ready(found))
     app = create_app(runtime, on_failure, settings.most_work)

@@ -27,6 +27,16 @@ class EventKind(IntEnum):
     EDGE_DELETED = 6
     ARM_PUT = 7
     ARM_DELETED = 8
+    SHADOW_BEGUN = 11
+    SHADOW_ENDED = 12
+    PROMOTED = 13
+    ROLLED_BACK = 14
+    EXPERIMENT_BEGUN = 15
+    EXPERIMENT_ENDED = 16
+
+
+CONTROL = "control"
+"""The policy of a decision that the shadow made, in an experiment."""
 
 
 class Draft(NamedTuple):
@@ -68,6 +78,7 @@ class DecisionRecord(NamedTuple):
     newcomer: str | None = None  # the user's name, if nobody knew it; `user` is then -1
     context: dict[str, Any] | None = None  # of the request
     filter: dict[str, Any] | None = None  # {"where", "exclude": versions, "catalogue"}, which chose among all arms
+    policy: str | None = None  # CONTROL, if the shadow decided, for the holdout of an experiment
 
 
 class RewardRecord(NamedTuple):

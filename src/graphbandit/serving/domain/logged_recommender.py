@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -19,17 +20,20 @@ from ...compute.arrays import Ints
 from ...policies import Policy
 from ...policies.core import kernels
 from ...policies.core.decisions import Requests
-from ...recommending.named_policy import NamedPolicy
+from ...recommending.named_policy import Ranking
 from ...recommending.requests import AnyRequest, ResolvedRequest
 from ...storage import archive
-from .events import DecisionRecord, Event, EventKind, RewardRecord, reward_in, table_in
+from .events import CONTROL, DecisionRecord, Event, EventKind, RewardRecord, decisions_in, reward_in, table_in
+from .experiment import HoldoutExperiment
 from .initial_state import InitialState
+from .policy_changes import POLICY_KINDS, apply_policy_event
+from .shadow import LogSource, PolicySpec, ShadowedPolicy, class_in_force
 
 KEPT_REFUSALS = 1000
 """Events whose refusal is kept, for the request that waits for its answer."""
 
 
-class LoggedRecommender(NamedPolicy):
+class LoggedRecommender(ShadowedPolicy):
     """The state of the service.
 
     >>> from graphbandit import graphs
@@ -50,11 +54,14 @@ class LoggedRecommender(NamedPolicy):
         self._latest = np.zeros(len(names), dtype=np.int64)
         self.are_dated = True  # whether it is known when arms came and went
         self.refused: dict[int, str] = {}  # the last events that the policy refused, and why
+        self.experiment: HoldoutExperiment | None = None
+        self.last_experiment: dict[str, Any] | None = None  # what the one before came to
 
     @classmethod
     def new(cls, initial: InitialState) -> Self:
         """The state before the first event."""
         recommender = cls(initial.make_policy(), initial.users)
+        recommender.spec = PolicySpec.of(initial)
         for name, features, attributes in zip(initial.arms, initial.features, initial.attributes, strict=True):
             recommender.put_arm(name, features, attributes)
         recommender.catalogue, recommender.since = 0, [0] * len(recommender.versions)
@@ -78,10 +85,31 @@ class LoggedRecommender(NamedPolicy):
 
     def decide_resolved(self, requests: Sequence[ResolvedRequest], draws: np.random.Generator) -> list[DecisionRecord]:
         """The decision about each request, with one call of the policy for all."""
+        if self.experiment is None:
+            return [_record(request, ranking) for request, ranking in zip(requests, self.rank(requests, draws), strict=True)]
+        held = [request for request in requests if self.experiment.holds_out(request.user)]
+        by_control = self.rank_by_shadow(held)
+        if by_control is None:  # nobody is held out, or the control failed: everybody gets the policy in force
+            return [_record(request, ranking) for request, ranking in zip(requests, self.rank(requests, draws), strict=True)]
+        others = [request for request in requests if not self.experiment.holds_out(request.user)]
+        control, treatment = iter(by_control), iter(self.rank(others, draws) if others else ())
         return [
-            DecisionRecord(request.user, _listed(request), *ranking, request.name, filter=request.filter)
-            for request, ranking in zip(requests, self.rank(requests, draws), strict=True)
+            _record(request, next(control), CONTROL)
+            if self.experiment.holds_out(request.user)
+            else _record(request, next(treatment))
+            for request in requests
         ]
+
+    def shadow_decisions(
+        self, requests: Sequence[ResolvedRequest], decisions: Sequence[DecisionRecord]
+    ) -> list[Ranking | None] | None:
+        """What the shadow would have shown for each decision of the policy in force; None if it cannot say."""
+        asked = [request for request, decision in zip(requests, decisions, strict=True) if decision.policy is None]
+        found = self.rank_by_shadow(asked)
+        if found is None:
+            return None
+        rankings = iter(found)
+        return [next(rankings) if decision.policy is None else None for decision in decisions]
 
     def warm_up(self) -> None:
         """Compile the kernels for deciding and learning by calling them on empty input, so that no
@@ -93,6 +121,15 @@ class LoggedRecommender(NamedPolicy):
         if moments is not None and self.names:
             moments(0)  # explanations need it
         kernels.learn_many(self.policy.state, nothing[:0], np.empty((0, self.dim)), nothing[:0], np.empty(0))
+        if self.shadow is not None:
+            self.shadow.decide_many(requests, np.random.default_rng(0))
+            kernels.learn_many(self.shadow.state, nothing[:0], np.empty((0, self.dim)), nothing[:0], np.empty(0))
+
+    def reads_from(self, source: LogSource) -> None:
+        """Say where the log is, which a shadow learns when it begins."""
+        self.source = source
+        if self.spec is None:  # a snapshot of a log that never had a shadow does not say
+            self.spec = PolicySpec.of(source.initial())
 
     # Applying events: the only way to change the state.
 
@@ -112,18 +149,26 @@ class LoggedRecommender(NamedPolicy):
                 if reward.newcomer is not None and reward.newcomer not in self.rows:
                     self._learn(rewards)
                     rewards = []
-                    if not self._try_change(event.seq, EventKind.USER_PUT, {"user": reward.newcomer, "edges": {}}):
+                    joins = partial(self._change, EventKind.USER_PUT, {"user": reward.newcomer, "edges": {}})
+                    if not self._try_change(event.seq, joins):
                         self.rewards += 1
                         continue
                 if reward.newcomer is not None:
                     reward = reward._replace(user=self.rows[reward.newcomer])
                 rewards.append(reward)
+                if self.experiment is not None:
+                    self.experiment.rewarded(reward.user, reward.decision, reward.value)
             elif event.kind == EventKind.DECIDED:
                 self.decisions += event.items
+                if self.experiment is not None:
+                    for decision in decisions_in(event.body):
+                        self.experiment.decided(decision.user, event.at)
             else:
                 self._learn(rewards)
                 rewards = []
-                self._try_change(event.seq, event.kind, table_in(event.body))
+                is_about_policies = event.kind in POLICY_KINDS
+                change = partial(apply_policy_event, self, event) if is_about_policies else None
+                self._try_change(event.seq, change or partial(self._change, event.kind, table_in(event.body)))
         self._learn(rewards)
 
     def _learn(self, rewards: list[RewardRecord]) -> None:
@@ -133,12 +178,10 @@ class LoggedRecommender(NamedPolicy):
             values = [reward.value for reward in learned]
             self.learn([reward.user for reward in learned], [reward.version for reward in learned], values)
 
-    def _try_change(self, seq: int, kind: EventKind, body: dict[str, Any]) -> bool:
-        """Change users, edges or arms; False if the policy refuses, which is kept, and is unchanged."""
+    def _try_change(self, seq: int, change: Callable[[], None]) -> bool:
+        """Change users, edges, arms or policies; False if that is refused, which is kept, and nothing is changed."""
         try:
-            if kind in (EventKind.ARM_PUT, EventKind.ARM_DELETED):
-                self.catalogue = seq - 1  # changes of the arms have the numbers of their events
-            self._change(kind, body)
+            change()
         except ValueError as error:
             self.refused[seq] = str(error)
             if len(self.refused) > KEPT_REFUSALS:
@@ -147,6 +190,8 @@ class LoggedRecommender(NamedPolicy):
         return True
 
     def _change(self, kind: EventKind, body: dict[str, Any]) -> None:
+        if kind in (EventKind.ARM_PUT, EventKind.ARM_DELETED):
+            self.catalogue = self.seq - 1  # changes of the arms have the numbers of their events
         match kind:
             case EventKind.ARM_PUT:
                 self.put_arm(body["arm"], np.array(body["features"], dtype=np.float64), body["attributes"])
@@ -179,6 +224,30 @@ class LoggedRecommender(NamedPolicy):
         if newest == self.arms:
             self.since, self.until, self.are_dated = since, until, True
             self.catalogue = changes[-1].seq if changes else 0
+    def put_user(self, name: str, edges: Mapping[str, float]) -> int:
+        """Add a user, or neighbours of one; an experiment draws who joins."""
+        row = super().put_user(name, edges)
+        if self.experiment is not None:
+            self.experiment.joined(row, name, self.seq, dict(self.edges(row)))
+        return row
+
+    def lose_shadow(self, reason: str) -> None:
+        """Give up a shadow that could not follow, and the experiment that needs it."""
+        if self.experiment is not None:
+            self.end_experiment(None, f"the shadow could not follow: {reason}")
+        super().lose_shadow(reason)
+
+    def end_experiment(self, at: int | None, reason: str) -> None:
+        """End the experiment, and keep what it came to; `at` is in microseconds."""
+        assert self.experiment is not None
+        ended = {"ended": None if at is None else at / 1e6, "reason": reason}
+        self.last_experiment, self.experiment = self.experiment_table() | ended, None
+
+    def experiment_table(self) -> dict[str, Any]:
+        """The running experiment as JSON values."""
+        assert self.experiment is not None
+        names = [spec.text if spec is not None else "" for spec in (self.spec, self.shadow_spec)]
+        return self.experiment.table(*names)
 
     # Snapshots.
 
@@ -190,13 +259,20 @@ class LoggedRecommender(NamedPolicy):
         header |= dict(seq=self.seq, tail=self.tail, decisions=self.decisions, rewards=self.rewards)
         packed: archive.Arrays = {f"policy.{name}": np.array(array) for name, array in arrays.items()}
         packed |= {"names": _json_bytes(self.names), "features": self.features.copy(), "latest": self.latest.copy()}
-        return header, packed
+        table, shadow = self.pack_policies()
+        if self.last_experiment is not None:
+            header["last_experiment"] = self.last_experiment
+        if self.experiment is not None:
+            header["experiment"], sums = self.experiment.pack()
+            packed |= {f"experiment.{name}": array for name, array in sums.items()}
+        return header | table, packed | shadow
 
     @classmethod
     def unpack(cls, policy_class: type[Policy], header: dict[str, Any], arrays: archive.Arrays) -> Self:
         """The recommender that `pack` returned header and arrays of."""
         inner = {name.removeprefix("policy."): array for name, array in arrays.items() if name.startswith("policy.")}
-        recommender = cls(policy_class.unpack(header["policy"], inner), from_json(arrays["names"].tobytes()), header["gone"])
+        policy = class_in_force(header, policy_class).unpack(header["policy"], inner)
+        recommender = cls(policy, from_json(arrays["names"].tobytes()), header["gone"])
         recommender.restore_arms(header, arrays["features"])
         recommender._latest = arrays["latest"]
         recommender.seq, recommender.decisions, recommender.rewards = header["seq"], header["decisions"], header["rewards"]
@@ -204,7 +280,16 @@ class LoggedRecommender(NamedPolicy):
         recommender.are_dated = "since" in header
         if not recommender.are_dated:  # a snapshot of 0.1.0; `date_arms` may follow
             recommender.catalogue = recommender.seq
+        recommender.unpack_policies(header, arrays)
+        recommender.last_experiment = header.get("last_experiment")
+        if "experiment" in header:
+            sums = {name: arrays[f"experiment.{name}"] for name in ("sums", "rows", "holdout")}
+            recommender.experiment = HoldoutExperiment.unpack(header["experiment"], sums)
         return recommender
+
+
+def _record(request: ResolvedRequest, ranking: Ranking, policy: str | None = None) -> DecisionRecord:
+    return DecisionRecord(request.user, _listed(request), *ranking, request.name, filter=request.filter, policy=policy)
 
 
 def _listed(request: ResolvedRequest) -> list[int] | None:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...recommending.errors import InvalidRequest, UnknownName
+from ...recommending.named_policy import Ranking
 from ...recommending.requests import AnyRequest, AnyReward, ResolvedRequest
 from ...recommending.unknown_users import UNKNOWN_USER
 from .events import (
@@ -28,6 +29,7 @@ from .events import (
     reward_key,
 )
 from .logged_recommender import LoggedRecommender
+from .policy_changes import ProposedSwitch
 
 
 class ProposedDecisions(NamedTuple):
@@ -35,6 +37,7 @@ class ProposedDecisions(NamedTuple):
 
     draft: Draft
     decisions: Sequence[DecisionRecord]
+    shadows: Sequence[Ranking | None] = ()  # what the shadow would have shown, if there is one
 
 
 class ProposedReward(NamedTuple):
@@ -51,7 +54,7 @@ class ProposedChange(NamedTuple):
     draft: Draft
 
 
-Proposal = ProposedDecisions | ProposedReward | ProposedChange
+Proposal = ProposedDecisions | ProposedReward | ProposedChange | ProposedSwitch
 
 
 class RequestBatch(NamedTuple):
@@ -81,10 +84,15 @@ def propose_decisions(
     its error in the list."""
     resolved = [_resolve(recommender, batch) for batch in batches]
     requests = list(chain.from_iterable(group for group in resolved if not isinstance(group, ValueError)))
-    decisions = iter(recommender.decide_resolved(requests, draws) if requests else ())
+    made = recommender.decide_resolved(requests, draws) if requests else []
+    decisions, shadows = iter(made), iter(recommender.shadow_decisions(requests, made) or ())
     now = _now()
     return [
-        group if isinstance(group, ValueError) else decided(list(islice(decisions, len(group))), batch.idempotency_key, now)
+        group
+        if isinstance(group, ValueError)
+        else decided(list(islice(decisions, len(group))), batch.idempotency_key, now)._replace(
+            shadows=list(islice(shadows, len(group)))
+        )
         for group, batch in zip(resolved, batches, strict=True)
     ]
 

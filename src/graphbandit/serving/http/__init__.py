@@ -3,6 +3,7 @@
 | module | what is in it |
 |---|---|
 | `app` | the FastAPI application: every route |
+| `experiment_routes` | policy, shadow, promotion, rollback and experiment: their routes and bodies |
 | `schemas` | bodies of requests and responses; their limits are part of the OpenAPI document |
 | `batching` | recommendations and rewards that arrive together are decided and written together |
 | `heavy_line` | requests that weigh many arms are decided in slices, in a thread |

@@ -24,6 +24,7 @@ from ..operations.runtime import Runtime
 from ..operations.settings import MOST_WORK
 from .batching import Batcher
 from .dashboard import add_page
+from .experiment_routes import add_policies, experiment_gauges
 from .responses import EXPECTED, Handler, HttpResponse, error_response, handler
 from .schemas import (
     ArmBody,
@@ -75,6 +76,7 @@ def create_app(
     add_decisions(app, most_work)
     add_changes(app)
     add_views(app)
+    add_policies(app)
     add_health(app)
     add_export(app)
     add_page(app)
@@ -332,6 +334,8 @@ def add_health(app: FastAPI) -> None:
         runtime: Runtime = app.state.runtime
         if runtime.trouble is None:
             state = runtime.service.recommender
-            runtime.stats.gauges |= {"users": len(state.rows), "arms": len(state.arms), "events": state.seq}
+            gauges = {name: n for name, n in runtime.stats.gauges.items() if not name.startswith("experiment_")}
+            gauges |= {"users": len(state.rows), "arms": len(state.arms), "events": state.seq}
+            runtime.stats.gauges = gauges | experiment_gauges(state)
         runtime.stats.gauges["ready"] = float(runtime.trouble is None)
         return Response(runtime.stats.prometheus(), media_type="text/plain; version=0.0.4")

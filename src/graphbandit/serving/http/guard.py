@@ -21,7 +21,11 @@ from .responses import Handler, HttpResponse, problem
 logger = logging.getLogger("graphbandit.serving")
 PUBLIC_PATHS = {"/", "/health", "/ready", "/favicon.ico"}
 """Paths without data, which need no token. Those below /assets/ need none either."""
-COUNTED_ROUTES = {"recommendations", "rewards", "users", "edges", "arms", "stats", "state", "export"}
+COUNTED_ROUTES = {"recommendations", "rewards", "users", "edges", "arms", "stats", "state", "export"} | {
+    "policy",
+    "shadow",
+    "experiment",
+}
 
 
 class TokenBucket:

@@ -6,6 +6,7 @@
 | `input_files` | graphs and arms from CSV and Parquet files |
 | `recommendation_service` | the service without HTTP: decide, log, apply, count; replay of the log |
 | `runtime` | the service inside an event loop: background start, group commit, snapshots |
+| `shadow_stats` | what the shadow would have done; looks at the guardrail of an experiment |
 | `stats` | counters, time series and latencies, for the page and for Prometheus |
 | `json_logs` | logging as JSON lines |
 | `warmup` | compiles what later requests need |

@@ -28,9 +28,12 @@ from ..domain import proposals
 from ..domain.events import DecisionRecord, Event, EventKind, check_chain, decision_id, decisions_in, parse_decision_id
 from ..domain.initial_state import InitialState
 from ..domain.logged_recommender import LoggedRecommender
+from ..domain.policy_changes import ProposedSwitch
 from ..domain.proposals import DecisionSummary, Proposal, ProposedDecisions, ProposedReward, RequestBatch
+from ..domain.shadow import LogSource
 from ..store.event_store import EventStore, Receipt
 from ..store.snapshots import Snapshots
+from .shadow_stats import ExperimentWatch, ShadowStats
 from .stats import Stats
 
 logger = logging.getLogger("graphbandit.serving")
@@ -87,6 +90,9 @@ class RecommendationService:
         # collector does not track; and not a plain dict, which looks for its first entry among all those that
         # were deleted.
         self._recent: OrderedDict[tuple[int, int], tuple[float | str, ...]] = OrderedDict()
+        recommender.reads_from(log_source(store))
+        recommender.shadow_draws = np.random.default_rng([seed, store.last, 1])  # of its own: it must not move the other's
+        self.shadow_stats, self.watch = ShadowStats(), ExperimentWatch()
         self.saved = recommender.seq  # last event of the newest snapshot
         self.follows_log = True  # False once an event could not be applied
 
@@ -156,15 +162,19 @@ class RecommendationService:
         logged = self.commit(self.propose_rewards(rewards, summaries))
         return RewardCounts.of([entry for entry in logged if isinstance(entry, Logged)])
 
-    def change(self, proposal: proposals.ProposedChange) -> Logged:
-        """Change users, edges or arms; see `domain.proposals`."""
+    def change(self, proposal: proposals.ProposedChange | ProposedSwitch) -> Logged:
+        """Change users, edges, arms or policies; see `domain.proposals` and `domain.policy_changes`."""
         return self._commit_one(proposal)
 
     def commit(self, made: Sequence[Proposal]) -> list[Logged | InvalidRequest]:
         """Log, apply and count; the result of each proposal, or why it is refused."""
         appended = self.store.append([proposal.draft for proposal in made])
         self.apply(appended.new)
-        return self.complete(made, appended.receipts)
+        results = self.complete(made, appended.receipts)
+        due = self.watch.due(self.recommender)
+        if due:
+            self.apply(self.store.append([proposal.draft for proposal in due]).new)
+        return results
 
     def _commit_one(self, proposal: Proposal) -> Logged:
         [result] = self.commit([proposal])
@@ -236,12 +246,14 @@ class RecommendationService:
                 if is_new:
                     n_decisions += event.items
                     self._remember(event.seq, proposal.decisions)
+                    self.shadow_stats.decided(self.recommender, event.seq, proposal.decisions, proposal.shadows)
                     result = Logged(event.seq, is_new, proposal.decisions, epoch)
                 else:
                     result = _first_attempt(proposal, event, epoch)
             elif isinstance(proposal, ProposedReward):
                 if is_new:
                     rewards.append((proposal.value, proposal.best))
+                    self.shadow_stats.rewarded(event.key, proposal.value)
                 else:
                     n_duplicates += 1
             elif event.seq in self.recommender.refused:
@@ -267,8 +279,14 @@ def _first_attempt(proposal: ProposedDecisions, event: Event, epoch: str) -> Log
     return Logged(event.seq, False, first, epoch)
 
 
+def log_source(store: EventStore) -> LogSource:
+    """Where a shadow learns what happened before it began."""
+    return LogSource(store.initial_state, lambda until: store.read(0, until))
+
+
 def replay(store: EventStore, recommender: LoggedRecommender, until: int | None = None) -> LoggedRecommender:
     """Bring a recommender up to the end of the log, or to event `until`; raises `DamagedLog` if its chain does not fit."""
+    recommender.reads_from(log_source(store))
     for page in store.read(recommender.seq, until):
         check_chain(page, recommender.seq, recommender.tail)
         recommender.apply(page)

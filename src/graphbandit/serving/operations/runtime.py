@@ -58,7 +58,7 @@ class Runtime:
             self.failed = error
             on_failure()
             raise
-        self._group_commit = GroupCommit(self._service.store, self._service, self._save_if_due)
+        self._group_commit = GroupCommit(self._service.store, self._service, self._after_group)
         gc.collect()
         gc.freeze()  # names of users and compiled code live as long as the process: no collection needs to visit them again
         gc.set_threshold(50_000, 20, 100)  # a batch makes thousands of objects, which reference counting alone frees
@@ -111,6 +111,19 @@ class Runtime:
         await asyncio.to_thread(self.service.store.check)
         if self.trouble is not None:
             await self.commit([])
+
+    def _after_group(self) -> None:
+        """What events may call for once they are applied: a snapshot, or the end of an experiment."""
+        self._save_if_due()
+        service = self._service
+        if service is None:
+            return
+        due = service.watch.due(service.recommender)
+        if due:
+            try:
+                self.submit(due, lambda result: service.watch.failed() if isinstance(result, Exception) else None)
+            except Unavailable:
+                service.watch.failed()
 
     def _save_if_due(self) -> None:
         service = self._service

@@ -43,6 +43,7 @@ class ServiceSettings:
     store: str = "sqlite:///state.db"
     policy: str = "adaptive"
     params: Mapping[str, Any] = field(default_factory=dict)  # of the policy; a table [params] in TOML
+    shadow: str = ""  # a second policy beside the first, as in adaptive:half_life=200; none ends it
     epsilon: float = 0.0  # share of decisions that are uniform, so that the log can be evaluated
     seed: int = 0
     host: str = "127.0.0.1"
