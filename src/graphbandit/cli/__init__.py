@@ -11,6 +11,7 @@
 | `start` | `graphbandit start` |
 | `evaluate` | `graphbandit evaluate` |
 | `serve` | `graphbandit serve` |
+| `import_events` | `graphbandit import` |
 | `console` | what they share: errors without a traceback, Ctrl-C, the progress bar, lists of names |
 
 The library is imported inside the commands, so that `--help` answers at once.
@@ -26,6 +27,7 @@ from .. import __version__
 from . import datasets, experiments, figures, graph
 from .diagnose import diagnose
 from .evaluate import evaluate
+from .import_events import import_events
 from .leaderboard import leaderboard
 from .serve import serve
 from .start import start
@@ -42,6 +44,7 @@ app.command()(leaderboard)
 app.command()(diagnose)
 app.command()(evaluate)
 app.command()(serve)
+app.command("import")(import_events)
 
 
 @app.callback(invoke_without_command=True)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..compute.arrays import Floats, Ints
+from ..graph import UserGraph
 from ..policies import Policy
 from ..policies.core.decisions import Requests
 from ..validate import NOT_KNOWN
@@ -238,6 +239,18 @@ class NamedPolicy:
         for other, weight in near.items():
             self.set_edge(self.rows[name], other, weight)
         return self.rows[name]
+
+    def join_many(self, names: Sequence[str]) -> None:
+        """Add all users that are new, without edges. Costs as much as all users, however few join."""
+        new = [name for name in dict.fromkeys(names) if name not in self.rows]
+        policy, first = self.policy, len(self.names)
+        n = max(policy.n_users, first + len(new))
+        if n > policy.n_users:
+            bigger = policy.graph.adjacency.copy()
+            bigger.resize((n, n))
+            policy.set_graph(UserGraph(bigger))
+        self.names += new
+        self.rows |= {name: first + k for k, name in enumerate(new)}
 
     def delete_user(self, name: str) -> None:
         """Forget a user; nothing happens if there is none of this name."""

@@ -5,6 +5,7 @@ the state (event sourcing).
 |---|---|
 | `limits` | lengths of ids and sizes of weights that are accepted everywhere |
 | `events` | what can happen, and the JSON bodies that the log keeps |
+| `imported` | rewards from elsewhere: the body of the events that bring them |
 | `initial_state` | the graph, the arms and the policy of a new log |
 | `logged_recommender` | the state: a `NamedPolicy` that applies events, and its snapshots |
 | `proposals` | from a request to the event that it asks for: decisions, rewards, changes |

@@ -26,6 +26,7 @@ class EventKind(IntEnum):
     EDGE_DELETED = 6
     ARM_PUT = 7
     ARM_DELETED = 8
+    IMPORTED = 9
 
 
 class Draft(NamedTuple):

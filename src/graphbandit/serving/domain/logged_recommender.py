@@ -23,6 +23,7 @@ from ...recommending.named_policy import NamedPolicy
 from ...recommending.requests import AnyRequest, ResolvedRequest
 from ...storage import archive
 from .events import DecisionRecord, Event, EventKind, RewardRecord, event_digest, reward_in, table_in
+from .imported import imported_in, kept_rows
 from .initial_state import InitialState
 
 KEPT_REFUSALS = 1000
@@ -123,6 +124,10 @@ class LoggedRecommender(NamedPolicy):
                 rewards.append(reward)
             elif event.kind == EventKind.DECIDED:
                 self.decisions += event.items
+            elif event.kind == EventKind.IMPORTED:
+                self._learn(rewards)
+                rewards = []
+                self._import(event)
             else:
                 self._learn(rewards)
                 rewards = []
@@ -136,14 +141,36 @@ class LoggedRecommender(NamedPolicy):
             values = [reward.value for reward in learned]
             self.learn([reward.user for reward in learned], [reward.version for reward in learned], values)
 
+    def _import(self, event: Event) -> None:
+        """Let users join, and learn rewards that were not earned by decisions of this log."""
+        body = imported_in(event.body)
+        if body.join:
+            self._join_many(event.seq, body.join)
+        kept = kept_rows(body, self.gone)
+        self.rewards += len(body.users)
+        if len(kept):
+            users, versions = np.array(body.users)[kept], np.array(body.versions)[kept]
+            self.learn(users, versions, np.array(body.values)[kept])
+
+    def _join_many(self, seq: int, names: Sequence[str]) -> None:
+        try:
+            self.join_many(names)
+        except ValueError as error:
+            self._refuse(seq, error)
+        if len(self.names) > len(self._latest):
+            self._latest = np.concatenate([self._latest, np.zeros(len(self.names), dtype=np.int64)])
+
+    def _refuse(self, seq: int, error: ValueError) -> None:
+        self.refused[seq] = str(error)
+        if len(self.refused) > KEPT_REFUSALS:
+            del self.refused[min(self.refused)]
+
     def _try_change(self, seq: int, kind: EventKind, body: dict[str, Any]) -> bool:
         """Change users, edges or arms; False if the policy refuses, which is kept, and is unchanged."""
         try:
             self._change(kind, body)
         except ValueError as error:
-            self.refused[seq] = str(error)
-            if len(self.refused) > KEPT_REFUSALS:
-                del self.refused[min(self.refused)]
+            self._refuse(seq, error)
             return False
         return True
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 from typing import Any
 
+import numpy as np
+
 from ..domain.events import Event, EventKind, decision_id, decisions_in, reward_in, table_in
+from ..domain.imported import imported_in
 from ..domain.logged_recommender import LoggedRecommender
 from ..store.event_store import EventStore
 from .recommendation_service import RecommendationService
@@ -72,27 +76,38 @@ def decision_columns(state: LoggedRecommender, events: Sequence[Event]) -> Colum
 
 
 def reward_schema(dim: int) -> Any:
-    """Columns of rewards.parquet, which `graphbandit diagnose` can read as a log."""
+    """Columns of rewards.parquet, which `graphbandit diagnose` can read as a log, and `evaluate` where
+    it has propensities."""
     import pyarrow as pa
 
     fields = [("decision", pa.string()), ("time", pa.timestamp("us", tz="UTC")), ("user", pa.string()), ("arm", pa.string())]
     fields += [("place", pa.int64()), ("version", pa.int64()), ("reward", pa.float64())]
+    # An imported reward has no decision of this log, but perhaps the propensity that its table gave.
+    fields += [("source", pa.string()), ("propensity", pa.float64())]
     return pa.schema(fields + [(f"x{k}", pa.float64()) for k in range(dim)])
 
 
 def reward_columns(state: LoggedRecommender, events: Sequence[Event]) -> Columns:
     """One row for each reward, with the features of what was shown."""
-    rewards = [reward_in(event.body) for event in events]
-    columns: Columns = {
-        "decision": [decision_id(reward.decision, reward.item) for reward in rewards],
-        "time": [event.at for event in events],
-        "user": [state.user_of(reward) for reward in rewards],
-        "arm": [state.versions[reward.version] for reward in rewards],
-        "place": [reward.place for reward in rewards],
-        "version": [reward.version for reward in rewards],
-        "reward": [reward.value for reward in rewards],
-    }
-    features = state.features[[reward.version for reward in rewards]]
+    rows: list[tuple[Any, ...]] = []
+    versions: list[int] = []
+    for event in events:
+        if event.kind == EventKind.IMPORTED:
+            body = imported_in(event.body)
+            times, chances = body.times or repeat(event.at), body.propensities or repeat(None)
+            for user, version, value, at, chance in zip(body.users, body.versions, body.values, times, chances, strict=False):
+                row = (None, at, state.names[user], state.versions[version], None, version, value, "import", chance)
+                rows.append(row)
+                versions.append(version)
+        else:
+            reward = reward_in(event.body)
+            arm, name = state.versions[reward.version], decision_id(reward.decision, reward.item)
+            row = (name, event.at, state.user_of(reward), arm, reward.place, reward.version, reward.value, "decision", None)
+            rows.append(row)
+            versions.append(reward.version)
+    names = ("decision", "time", "user", "arm", "place", "version", "reward", "source", "propensity")
+    columns: Columns = {name: [row[k] for row in rows] for k, name in enumerate(names)}
+    features = state.features[np.array(versions, dtype=np.int64)]
     return columns | {f"x{k}": features[:, k].tolist() for k in range(state.dim)}
 
 
@@ -150,17 +165,17 @@ def arm_table(store: EventStore, columns: Columns, seq: int) -> bytes:
 
 def stream(
     service: RecommendationService,
-    kind: EventKind,
+    kinds: Sequence[EventKind],
     schema: Any,
     columns: Callable[[LoggedRecommender, Sequence[Event]], Columns],
 ) -> Iterator[bytes]:
-    """The events of one kind up to now, as the pieces of a Parquet file."""
+    """The events of some kinds up to now, as the pieces of a Parquet file."""
     import pyarrow as pa
     from pyarrow import parquet
 
     sink = Chunks()
     with parquet.ParquetWriter(pa.PythonFile(sink, mode="w"), schema) as writer:
-        for page in service.store.read(until=service.recommender.seq, kinds=[kind]):
+        for page in service.store.read(until=service.recommender.seq, kinds=kinds):
             writer.write_table(pa.table(columns(service.recommender, page), schema=schema))
             yield sink.take()
     yield sink.take()
@@ -168,9 +183,10 @@ def stream(
 
 def decisions(service: RecommendationService) -> Iterator[bytes]:
     """decisions.parquet."""
-    return stream(service, EventKind.DECIDED, decision_schema(), decision_columns)
+    return stream(service, [EventKind.DECIDED], decision_schema(), decision_columns)
 
 
 def rewards(service: RecommendationService) -> Iterator[bytes]:
     """rewards.parquet."""
-    return stream(service, EventKind.REWARDED, reward_schema(service.recommender.dim), reward_columns)
+    kinds = [EventKind.REWARDED, EventKind.IMPORTED]
+    return stream(service, kinds, reward_schema(service.recommender.dim), reward_columns)

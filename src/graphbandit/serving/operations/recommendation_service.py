@@ -24,6 +24,7 @@ import numpy as np
 
 from ...recommending.errors import InvalidRequest
 from ...recommending.requests import AnyRequest, AnyReward
+from ...validate import LARGEST_REWARD
 from ..domain import proposals
 from ..domain.events import DecisionRecord, Event, EventKind, decision_id, decisions_in, parse_decision_id
 from ..domain.initial_state import InitialState
@@ -82,6 +83,7 @@ class RecommendationService:
         # were deleted.
         self._recent: OrderedDict[tuple[int, int], tuple[float | str, ...]] = OrderedDict()
         self.saved = recommender.seq  # last event of the newest snapshot
+        self.reward_range = (-LARGEST_REWARD, LARGEST_REWARD)  # rewards outside are refused
         self.follows_log = True  # False once an event could not be applied
 
     @classmethod
@@ -164,6 +166,10 @@ class RecommendationService:
         self, rewards: Sequence[AnyReward], decisions: Sequence[DecisionSummary | None]
     ) -> list[ProposedReward]:
         """Rewards of these decisions; raises if one of them is refused."""
+        low, high = self.reward_range
+        for reward in rewards:
+            if not low <= reward.value <= high:
+                raise InvalidRequest("value", f"value must lie between {low:g} and {high:g}, but it is {reward.value:g}.")
         pairs = zip(rewards, decisions, strict=True)
         return [proposals.propose_reward(self.recommender, reward, decision) for reward, decision in pairs]
 

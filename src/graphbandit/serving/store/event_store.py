@@ -192,6 +192,11 @@ class EventStore:
             row = connection.execute(select(*COLUMNS).where(events.c.seq == seq)).one_or_none()
         return None if row is None else _event(row)
 
+    def with_keys(self, keys: Sequence[str]) -> dict[str, Event]:
+        """The events that have these keys."""
+        with self.database.reading() as connection:
+            return _with_keys(connection, list(keys))
+
     def history(self, newest: int, limit: int) -> list[Event]:
         """This event and the earlier ones of its user, newest first."""
         walk = select(*COLUMNS).where(events.c.seq == newest).cte(recursive=True)
