@@ -169,7 +169,7 @@ class NamedPolicy:
     def _rank_newcomer(self, request: ResolvedRequest, draws: np.random.Generator) -> Ranking:
         versions = np.array(request.versions)
         vectors, items = self._vectors(request), self._version_items[versions]
-        scores = self.unknown_users.scores(self.policy, request.name, vectors, items)
+        scores = self.unknown_users.scores(self.policy, request.name, vectors, items, request.near)
         order, propensity = self.unknown_users.order(self.policy, scores, request.k, draws)
         shown = versions[order].tolist(), scores.mean[order].tolist(), scores.bonus[order].tolist()
         return Ranking(*shown, propensity, float(scores.mean.max()))

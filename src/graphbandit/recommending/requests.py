@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ..compute.arrays import Floats
 
@@ -35,6 +35,14 @@ class AnyRequest(Protocol):
     def k(self) -> int:
         """How many arms to show."""
 
+    @property
+    def context(self) -> Mapping[str, Any] | None:
+        """What the request says beyond its user, such as the hour."""
+
+    @property
+    def attributes(self) -> Mapping[str, Any] | None:
+        """What is known of a user that nobody knows."""
+
 
 class Request(NamedTuple):
     """A request in plain Python."""
@@ -44,6 +52,8 @@ class Request(NamedTuple):
     where: Filter | None = None
     k: int = 1
     exclude: Sequence[str] | None = None
+    context: Mapping[str, Any] | None = None
+    attributes: Mapping[str, Any] | None = None
 
 
 class ResolvedRequest(NamedTuple):
@@ -55,6 +65,8 @@ class ResolvedRequest(NamedTuple):
     is_all: bool  # whether the versions are simply all arms
     name: str | None = None  # of a user that nobody knows
     features: Floats | None = None  # (versions, dim), if they depend on the context of the request
+    context: dict[str, Any] | None = None  # of the request, as the log keeps it
+    near: Mapping[int, float] | None = None  # rows and weights of users alike to one that nobody knows, by its attributes
 
 
 class AnyReward(Protocol):

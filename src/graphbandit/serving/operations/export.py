@@ -90,6 +90,7 @@ def reward_schema(dim: int) -> Any:
 def reward_columns(state: LoggedRecommender, events: Sequence[Event]) -> Columns:
     """One row for each reward, with the features of what was shown."""
     rows: list[tuple[Any, ...]] = []
+    row: tuple[Any, ...]
     versions: list[int] = []
     for event in events:
         if event.kind == EventKind.IMPORTED:
