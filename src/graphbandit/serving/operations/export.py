@@ -62,13 +62,20 @@ def decision_schema() -> Any:
     )
 
 
-def decision_columns(state: LoggedRecommender, events: Sequence[Event]) -> Columns:
+def decision_columns(service: RecommendationService, events: Sequence[Event]) -> Columns:
     """One row for each decision."""
+    state, epoch_of = service.recommender, service.store.epoch_of
     columns: Columns = {name: [] for name in decision_schema().names}
     for event in events:
         for index, decision in enumerate(decisions_in(event.body)):
             arms = [state.versions[version] for version in decision.arms]
-            row = (decision_id(event.seq, index), event.at, state.user_of(decision), arms[0], decision.propensity)
+            row = (
+                decision_id(epoch_of(event.seq), event.seq, index),
+                event.at,
+                state.user_of(decision),
+                arms[0],
+                decision.propensity,
+            )
             row = (*row, arms, decision.mean, decision.bonus, decision.arms[0], decision.candidates)  # type: ignore[assignment]
             for column, value in zip(columns.values(), row, strict=True):
                 column.append(value)
@@ -87,8 +94,9 @@ def reward_schema(dim: int) -> Any:
     return pa.schema(fields + [(f"x{k}", pa.float64()) for k in range(dim)])
 
 
-def reward_columns(state: LoggedRecommender, events: Sequence[Event]) -> Columns:
+def reward_columns(service: RecommendationService, events: Sequence[Event]) -> Columns:
     """One row for each reward, with the features of what was shown."""
+    state, epoch_of = service.recommender, service.store.epoch_of
     rows: list[tuple[Any, ...]] = []
     row: tuple[Any, ...]
     versions: list[int] = []
@@ -102,7 +110,8 @@ def reward_columns(state: LoggedRecommender, events: Sequence[Event]) -> Columns
                 versions.append(version)
         else:
             reward = reward_in(event.body)
-            arm, name = state.versions[reward.version], decision_id(reward.decision, reward.item)
+            arm = state.versions[reward.version]
+            name = decision_id(epoch_of(reward.decision), reward.decision, reward.item)
             row = (name, event.at, state.user_of(reward), arm, reward.place, reward.version, reward.value, "decision", None)
             rows.append(row)
             versions.append(reward.version)
@@ -168,7 +177,7 @@ def stream(
     service: RecommendationService,
     kinds: Sequence[EventKind],
     schema: Any,
-    columns: Callable[[LoggedRecommender, Sequence[Event]], Columns],
+    columns: Callable[[RecommendationService, Sequence[Event]], Columns],
 ) -> Iterator[bytes]:
     """The events of some kinds up to now, as the pieces of a Parquet file."""
     import pyarrow as pa
@@ -177,7 +186,7 @@ def stream(
     sink = Chunks()
     with parquet.ParquetWriter(pa.PythonFile(sink, mode="w"), schema) as writer:
         for page in service.store.read(until=service.recommender.seq, kinds=kinds):
-            writer.write_table(pa.table(columns(service.recommender, page), schema=schema))
+            writer.write_table(pa.table(columns(service, page), schema=schema))
             yield sink.take()
     yield sink.take()
 
