@@ -18,6 +18,7 @@ from .console import EDGES, Columns, SkipBad, guarded
 def serve(
     graph: Annotated[Path | None, typer.Option(metavar="EDGES", help=EDGES)] = None,
     arms: Annotated[Path | None, typer.Option(metavar="ARMS", help="A table: item, x0, x1, …, attributes.")] = None,
+    model: Annotated[Path | None, typer.Option(metavar="FILE", help="A saved Recommender to begin a new store with.")] = None,
     history: Annotated[
         Path | None,
         typer.Option(
@@ -50,7 +51,7 @@ def serve(
     """
     flags: dict[str, Any] = dict(graph=graph, arms=arms, store=store, policy=policy, epsilon=epsilon, seed=seed, host=host)
     flags |= dict(port=port, token_file=token_file, rate=rate, snapshots=snapshots, snapshot_every=snapshot_every)
-    flags |= dict(columns=columns, skip_bad=skip_bad or None, history=history)
+    flags |= dict(columns=columns, skip_bad=skip_bad or None, history=history, model=model)
     flags |= dict(reward_low=reward_low, reward_high=reward_high)
     kept = "nothing is kept of a demo" if demo else "what was acknowledged is in the store"
     with immediate_exit(), guarded(lambda: kept):

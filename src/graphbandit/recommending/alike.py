@@ -56,7 +56,9 @@ class Alike:
     def near_attributes(self, attributes: Mapping[str, Any], rows: Mapping[str, int], k: int = NEIGHBOURS) -> dict[int, float]:
         """The same for somebody who is in no table: by attributes, of which one that is missing is average."""
         if self.features is None:
-            raise ValueError("attributes are given, but the model was saved by a version that kept no map of them; save it anew.")
+            raise ValueError(
+                "attributes are given, but the model was saved by a version that kept no map of them; save it anew."
+            )
         known = [encoder.column for encoder in self.features.item_encoders]
         unknown = sorted(set(attributes) - set(known))
         if unknown:

@@ -41,6 +41,10 @@ logger = logging.getLogger("graphbandit.serving")
 def read_initial_state(settings: ServiceSettings) -> InitialState | None:
     """The initial state from the input files; None without files, which a store that has a log does
     not need."""
+    if settings.model is not None:
+        if settings.graph is not None or settings.arms is not None:
+            raise ValueError("model is given, so graph and arms must not be: it brings its own.")
+        return InitialState.from_model(settings.model.read_bytes())
     if settings.graph is None and settings.arms is None:
         return None
     if settings.arms is None:

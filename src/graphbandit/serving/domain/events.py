@@ -28,6 +28,7 @@ class EventKind(IntEnum):
     ARM_PUT = 7
     ARM_DELETED = 8
     IMPORTED = 9
+    RETRACTED = 10
 
 
 class Draft(NamedTuple):
@@ -67,6 +68,7 @@ class DecisionRecord(NamedTuple):
     propensity: float  # probability that the first arm came first
     best: float  # the largest mean among the candidates
     newcomer: str | None = None  # the user's name, if nobody knew it; `user` is then -1
+    context: dict[str, Any] | None = None  # of the request, if vectors depend on it
 
 
 class RewardRecord(NamedTuple):
@@ -80,6 +82,7 @@ class RewardRecord(NamedTuple):
     user: int
     version: int
     newcomer: str | None = None  # the user's name, if nobody knew it when the arm was shown: it joins with this
+    context: dict[str, Any] | None = None  # that of the decision
 
 
 def encode(body: object) -> str:
@@ -88,8 +91,11 @@ def encode(body: object) -> str:
 
 
 def encode_record(record: DecisionRecord | RewardRecord) -> tuple[object, ...]:
-    """A record without its last field where that is None: the same bytes as before there were newcomers."""
-    return tuple(record[:-1]) if record.newcomer is None else tuple(record)
+    """A record without the last fields that are None: the same bytes as before there were these fields."""
+    end = len(record)
+    while record[end - 1] is None:
+        end -= 1
+    return tuple(record[:end])
 
 
 def decisions_in(body: str) -> list[DecisionRecord]:

@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from pydantic_core import from_json, to_json
 
-from ...compute.arrays import Ints
+from ...compute.arrays import Floats, Ints
 from ...policies import Policy
 from ...policies.core import kernels
 from ...policies.core.decisions import Requests
+from ...recommending.alike import NEIGHBOURS
 from ...recommending.named_policy import NamedPolicy
 from ...recommending.requests import AnyRequest, ResolvedRequest
 from ...storage import archive
 from .events import DecisionRecord, Event, EventKind, RewardRecord, reward_in, table_in
 from .imported import imported_in, kept_rows
 from .initial_state import InitialState
+from .model import ServiceModel, joining_edges, resolve_context
+from .retraction import retracted_by
 
 KEPT_REFUSALS = 1000
 """Events whose refusal is kept, for the request that waits for its answer."""
@@ -49,11 +52,20 @@ class LoggedRecommender(NamedPolicy):
         self.decisions = 0
         self.rewards = 0
         self._latest = np.zeros(len(names), dtype=np.int64)
+        self.without: set[int] = set()  # events of rewards that were retracted, known before a replay gets to them
+        self.stale = False  # whether a reward was retracted after it was learned: the state must be replayed
+        self.model: ServiceModel | None = None  # that the log began from
         self.refused: dict[int, str] = {}  # the last events that the policy refused, and why
 
     @classmethod
     def new(cls, initial: InitialState) -> Self:
         """The state before the first event."""
+        if initial.model is not None:
+            named = initial.model.load()
+            recommender = cls(named.policy, named.names, named.gone)
+            recommender.restore_arms(named.arms_table(), named.features)
+            recommender.use_model(initial.model)
+            return recommender
         recommender = cls(initial.make_policy(), initial.users)
         for name, features, attributes in zip(initial.arms, initial.features, initial.attributes, strict=True):
             recommender.put_arm(name, features, attributes)
@@ -64,11 +76,29 @@ class LoggedRecommender(NamedPolicy):
         """For each row, the number of its user's newest event; 0 if there is none."""
         return self._latest[: len(self.names)]
 
+    def use_model(self, model: ServiceModel | None) -> None:
+        """Let the model that the log began from describe contexts and newcomers."""
+        self.model = model
+        if model is not None and model.alike is not None:
+            self.unknown_users.near = lambda name: model.near(name, None, self.rows, NEIGHBOURS)
+
     # Reading: nothing below changes the state.
 
     def user_of(self, record: DecisionRecord | RewardRecord) -> str:
         """The name of the user that a record is about."""
         return self.names[record.user] if record.newcomer is None else record.newcomer
+
+    def resolve(self, request: AnyRequest) -> ResolvedRequest:
+        """Look up the names in a request, and put its context into the vectors of the arms."""
+        found = super().resolve(request)
+        if not request.context and not request.attributes:
+            return found
+        return resolve_context(self, self.model, request, found)
+
+    def shown(self, versions: Sequence[int], contexts: Sequence[Mapping[str, Any] | None]) -> Floats:
+        """(rows, dim) the vectors of versions as they were shown, each in its context."""
+        plain = self.features[np.array(versions, dtype=np.int64)]
+        return plain if self.model is None else self.model.vectors(plain, contexts)
 
     def decide(self, requests: Sequence[AnyRequest], draws: np.random.Generator) -> list[DecisionRecord]:
         """Rank the eligible arms for each user. A decision takes effect once it has been applied as
@@ -78,7 +108,7 @@ class LoggedRecommender(NamedPolicy):
     def decide_resolved(self, requests: Sequence[ResolvedRequest], draws: np.random.Generator) -> list[DecisionRecord]:
         """The decision about each request, with one call of the policy for all."""
         return [
-            DecisionRecord(request.user, None if request.is_all else request.versions, *ranking, request.name)
+            DecisionRecord(request.user, None if request.is_all else request.versions, *ranking, request.name, request.context)
             for request, ranking in zip(requests, self.rank(requests, draws), strict=True)
         ]
 
@@ -111,14 +141,18 @@ class LoggedRecommender(NamedPolicy):
                 if reward.newcomer is not None and reward.newcomer not in self.rows:
                     self._learn(rewards)
                     rewards = []
-                    if not self._try_change(event.seq, EventKind.USER_PUT, {"user": reward.newcomer, "edges": {}}):
+                    edges = joining_edges(self, self.model, reward.newcomer, reward.context)
+                    if not self._try_change(event.seq, EventKind.USER_PUT, {"user": reward.newcomer, "edges": edges}):
                         self.rewards += 1
                         continue
                 if reward.newcomer is not None:
                     reward = reward._replace(user=self.rows[reward.newcomer])
-                rewards.append(reward)
+                if event.seq not in self.without:
+                    rewards.append(reward)
             elif event.kind == EventKind.DECIDED:
                 self.decisions += event.items
+            elif event.kind == EventKind.RETRACTED:
+                self._retract(retracted_by(event.body).reward)
             elif event.kind == EventKind.IMPORTED:
                 self._learn(rewards)
                 rewards = []
@@ -134,7 +168,15 @@ class LoggedRecommender(NamedPolicy):
         learned = [reward for reward in rewards if reward.user not in self.gone]
         if learned:
             values = [reward.value for reward in learned]
-            self.learn([reward.user for reward in learned], [reward.version for reward in learned], values)
+            versions = [reward.version for reward in learned]
+            in_context = any(reward.context for reward in learned)
+            features = self.shown(versions, [reward.context for reward in learned]) if in_context else None
+            self.learn([reward.user for reward in learned], versions, values, features)
+
+    def _retract(self, reward: int) -> None:
+        if reward not in self.without:
+            self.without.add(reward)
+            self.stale = True
 
     def _import(self, event: Event) -> None:
         """Let users join, and learn rewards that were not earned by decisions of this log."""
@@ -145,7 +187,10 @@ class LoggedRecommender(NamedPolicy):
         self.rewards += len(body.users)
         if len(kept):
             users, versions = np.array(body.users)[kept], np.array(body.versions)[kept]
-            self.learn(users, versions, np.array(body.values)[kept])
+            features = None
+            if body.context is not None and self.model is not None:
+                features = self.model.imported(self.features[np.array(body.versions)], body.context)[kept]
+            self.learn(users, versions, np.array(body.values)[kept], features)
 
     def _join_many(self, seq: int, names: Sequence[str]) -> None:
         try:
@@ -194,6 +239,7 @@ class LoggedRecommender(NamedPolicy):
         policy, arrays = self.policy.pack()
         header: dict[str, Any] = dict(policy=policy, gone=sorted(self.gone)) | self.arms_table()
         header |= dict(seq=self.seq, tail=self.tail, decisions=self.decisions, rewards=self.rewards)
+        header |= ({"without": sorted(self.without)} if self.without else {}) | ({"stale": True} if self.stale else {})
         packed: archive.Arrays = {f"policy.{name}": np.array(array) for name, array in arrays.items()}
         packed |= {"names": _json_bytes(self.names), "features": self.features.copy(), "latest": self.latest.copy()}
         return header, packed
@@ -207,6 +253,7 @@ class LoggedRecommender(NamedPolicy):
         recommender._latest = arrays["latest"]
         recommender.seq, recommender.decisions, recommender.rewards = header["seq"], header["decisions"], header["rewards"]
         recommender.tail = header["tail"]
+        recommender.without, recommender.stale = set(header.get("without", ())), header.get("stale", False)
         return recommender
 
 

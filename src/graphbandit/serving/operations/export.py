@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from typing import Any
 
-import numpy as np
-
-from ..domain.events import Event, EventKind, decision_id, decisions_in, reward_in, table_in
+from ..domain.events import Event, EventKind, decision_id, decisions_in, encode, reward_in, table_in
 from ..domain.imported import imported_in
 from ..domain.logged_recommender import LoggedRecommender
 from ..store.event_store import EventStore
@@ -58,6 +56,7 @@ def decision_schema() -> Any:
             ("bonus", numbers),
             ("version", pa.int64()),  # row of arms.parquet with the features of `arm`
             ("candidates", pa.list_(pa.int64())),  # rows of arms.parquet; null if all arms were candidates
+            ("context", pa.string()),  # JSON; null if there was none
         ]
     )
 
@@ -77,6 +76,7 @@ def decision_columns(service: RecommendationService, events: Sequence[Event]) ->
                 decision.propensity,
             )
             row = (*row, arms, decision.mean, decision.bonus, decision.arms[0], decision.candidates)  # type: ignore[assignment]
+            row = (*row, None if decision.context is None else encode(decision.context))  # type: ignore[assignment]
             for column, value in zip(columns.values(), row, strict=True):
                 column.append(value)
     return columns
@@ -100,7 +100,10 @@ def reward_columns(service: RecommendationService, events: Sequence[Event]) -> C
     rows: list[tuple[Any, ...]] = []
     row: tuple[Any, ...]
     versions: list[int] = []
+    contexts: list[dict[str, Any] | None] = []
     for event in events:
+        if event.seq in state.without:
+            continue
         if event.kind == EventKind.IMPORTED:
             body = imported_in(event.body)
             times, chances = body.times or repeat(event.at), body.propensities or repeat(None)
@@ -108,6 +111,9 @@ def reward_columns(service: RecommendationService, events: Sequence[Event]) -> C
                 row = (None, at, state.names[user], state.versions[version], None, version, value, "import", chance)
                 rows.append(row)
                 versions.append(version)
+            columns_of = body.context or {}
+            named = [dict(zip(columns_of, cells, strict=True)) for cells in zip(*columns_of.values(), strict=True)]
+            contexts += named or [None] * len(body.users)
         else:
             reward = reward_in(event.body)
             arm = state.versions[reward.version]
@@ -115,9 +121,10 @@ def reward_columns(service: RecommendationService, events: Sequence[Event]) -> C
             row = (name, event.at, state.user_of(reward), arm, reward.place, reward.version, reward.value, "decision", None)
             rows.append(row)
             versions.append(reward.version)
+            contexts.append(reward.context)
     names = ("decision", "time", "user", "arm", "place", "version", "reward", "source", "propensity")
     columns: Columns = {name: [row[k] for row in rows] for k, name in enumerate(names)}
-    features = state.features[np.array(versions, dtype=np.int64)]
+    features = state.shown(versions, contexts)
     return columns | {f"x{k}": features[:, k].tolist() for k in range(state.dim)}
 
 
@@ -129,8 +136,13 @@ def arm_columns(state: LoggedRecommender) -> Columns:
         "arm": list(state.versions),
         "offered": [version in newest for version in range(len(state.versions))],
         "features": state.features.tolist(),
-        "attributes": [list(entry.items()) for entry in state.attributes],
+        "attributes": [[(name, _text(value)) for name, value in entry.items()] for entry in state.attributes],
     }
+
+
+def _text(value: str | list[str]) -> str:
+    """An attribute as text; tags are joined."""
+    return value if isinstance(value, str) else "|".join(value)
 
 
 def arm_spans(arms: Sequence[str], changes: Sequence[Event]) -> Columns:

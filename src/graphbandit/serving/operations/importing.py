@@ -10,7 +10,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
@@ -53,6 +53,7 @@ class _History(NamedTuple):
     time: Ints | None
     propensity: Floats | None
     kept: Flags  # False where a row is skipped
+    context: dict[str, list[Any]]  # columns of the context, if the model has such
 
 
 def import_history(
@@ -141,8 +142,15 @@ def _checked(
         None if moments is None else moments[order],
         None if propensity is None else propensity[order],
         ~bad[order],
+        _context(service, table, order),
     )
     return history, table.skipped + int(bad.sum())
+
+
+def _context(service: RecommendationService, table: Table, order: Ints) -> dict[str, list[Any]]:
+    model = service.recommender.model
+    names = [] if model is None else [name for name in model.context_columns if table.has(name)]
+    return {name: table.data.column(name).take(order).to_pylist() for name in names}
 
 
 def _parts(service: RecommendationService, digest: str, history: _History) -> Iterator[tuple[Draft, float]]:
@@ -171,6 +179,7 @@ def _parts(service: RecommendationService, digest: str, history: _History) -> It
             values=history.reward[kept].tolist(),
             times=None if history.time is None else history.time[kept].tolist(),
             propensities=None if propensity is None else [None if value != value else value for value in propensity],
+            context={name: [column[row] for row in kept] for name, column in history.context.items()} or None,
         )
         yield _draft(body, key), min(1.0, (start + ROWS) / total)
 

@@ -36,6 +36,7 @@ class ServiceSettings:
 
     graph: Path | None = None
     arms: Path | None = None
+    model: Path | None = None  # a saved Recommender, in place of graph, arms and policy
     columns: str = ""  # which column of these files is which, as in user=uid,item=sku
     skip_bad: bool = False  # leave out rows of these files that cannot be read
     history: Path | None = None  # table of rewards from before, imported once
