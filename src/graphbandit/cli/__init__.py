@@ -11,6 +11,7 @@
 | `start` | `graphbandit start` |
 | `evaluate` | `graphbandit evaluate` |
 | `serve` | `graphbandit serve` |
+| `import_events` | `graphbandit import` |
 | `store` | `graphbandit store verify`: tools for the log of a service |
 | `console` | what they share: errors without a traceback, Ctrl-C, the progress bar, lists of names |
 
@@ -27,6 +28,7 @@ from .. import __version__
 from . import datasets, experiments, figures, graph, store
 from .diagnose import diagnose
 from .evaluate import evaluate
+from .import_events import import_events
 from .leaderboard import leaderboard
 from .serve import serve
 from .start import start
@@ -44,6 +46,7 @@ app.command()(leaderboard)
 app.command()(diagnose)
 app.command()(evaluate)
 app.command()(serve)
+app.command("import")(import_events)
 
 
 @app.callback(invoke_without_command=True)

@@ -18,6 +18,13 @@ from .console import EDGES, Columns, SkipBad, guarded
 def serve(
     graph: Annotated[Path | None, typer.Option(metavar="EDGES", help=EDGES)] = None,
     arms: Annotated[Path | None, typer.Option(metavar="ARMS", help="A table: item, x0, x1, …, attributes.")] = None,
+    model: Annotated[Path | None, typer.Option(metavar="FILE", help="A saved Recommender to begin a new store with.")] = None,
+    history: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="EVENTS", help="Rewards from before: user, item, reward, perhaps time, propensity. Imported once."
+        ),
+    ] = None,
     store: Annotated[
         str | None, typer.Option(metavar="URL", help="sqlite:///state.db (the default) or postgresql://user@host/name.")
     ] = None,
@@ -35,6 +42,8 @@ def serve(
     snapshot_every: Annotated[int | None, typer.Option(help="Events between two snapshots.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with any of these settings, and a table [params].")] = None,
+    reward_low: Annotated[float | None, typer.Option(help="Refuse rewards below this.", show_default=False)] = None,
+    reward_high: Annotated[float | None, typer.Option(help="Refuse rewards above this.", show_default=False)] = None,
     columns: Columns = None,
     skip_bad: SkipBad = False,
     demo: Annotated[bool, typer.Option("--demo", help="Let a simulated population use the service; keep nothing.")] = False,
@@ -45,7 +54,8 @@ def serve(
     """
     flags: dict[str, Any] = dict(graph=graph, arms=arms, store=store, policy=policy, epsilon=epsilon, seed=seed, host=host)
     flags |= dict(port=port, token_file=token_file, rate=rate, snapshots=snapshots, snapshot_every=snapshot_every)
-    flags |= dict(columns=columns, skip_bad=skip_bad or None, shadow=shadow)
+    flags |= dict(columns=columns, skip_bad=skip_bad or None, shadow=shadow, history=history, model=model)
+    flags |= dict(reward_low=reward_low, reward_high=reward_high)
     kept = "nothing is kept of a demo" if demo else "what was acknowledged is in the store"
     with immediate_exit(), guarded(lambda: kept):
         try:

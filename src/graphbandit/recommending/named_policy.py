@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..compute.arrays import Floats, Ints
+from ..graph import UserGraph
 from ..policies import Policy
 from ..policies.core.arm_index import ArmIndex
 from ..policies.core.arm_search import Asked
@@ -225,7 +226,7 @@ class NamedPolicy:
     def _rank_newcomer(self, request: ResolvedRequest, draws: np.random.Generator) -> Ranking:
         versions = request.versions
         vectors, items = self._vectors(request), self._version_items[versions]
-        scores = self.unknown_users.scores(self.policy, request.name, vectors, items)
+        scores = self.unknown_users.scores(self.policy, request.name, vectors, items, request.near)
         order, propensity = self.unknown_users.order(self.policy, scores, request.k, draws)
         shown = versions[order].tolist(), scores.mean[order].tolist(), scores.bonus[order].tolist()
         return Ranking(*shown, propensity, float(scores.mean.max()))
@@ -317,6 +318,18 @@ class NamedPolicy:
         for other, weight in near.items():
             self.set_edge(self.rows[name], other, weight)
         return self.rows[name]
+
+    def join_many(self, names: Sequence[str]) -> None:
+        """Add all users that are new, without edges. Costs as much as all users, however few join."""
+        new = [name for name in dict.fromkeys(names) if name not in self.rows]
+        policy, first = self.policy, len(self.names)
+        n = max(policy.n_users, first + len(new))
+        if n > policy.n_users:
+            bigger = policy.graph.adjacency.copy()
+            bigger.resize((n, n))
+            policy.set_graph(UserGraph(bigger))
+        self.names += new
+        self.rows |= {name: first + k for k, name in enumerate(new)}
 
     def delete_user(self, name: str) -> None:
         """Forget a user; nothing happens if there is none of this name."""

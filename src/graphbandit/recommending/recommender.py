@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ..compute.arrays import Floats, Ints
-from ..graph import UserGraph
 from ..policies import Policy
 from ..storage.columns import EDGES as EDGE_ROLES
 from ..storage.columns import EVENTS, ITEMS, USERS
@@ -362,14 +361,7 @@ class Recommender:
             for name in new:
                 self._join(name)
             return
-        policy, first = named.policy, len(named.names)
-        n = max(policy.n_users, first + len(new))
-        if n > policy.n_users:
-            bigger = policy.graph.adjacency.copy()
-            bigger.resize((n, n))
-            policy.set_graph(UserGraph(bigger))
-        named.names += new
-        named.rows |= {name: first + k for k, name in enumerate(new)}
+        named.join_many(new)
 
     def _add_unknown_items(self, names: Sequence[str]) -> None:
         named = self.named

@@ -36,6 +36,14 @@ class AnyRequest(Protocol):
     def k(self) -> int:
         """How many arms to show."""
 
+    @property
+    def context(self) -> Mapping[str, Any] | None:
+        """What the request says beyond its user, such as the hour."""
+
+    @property
+    def attributes(self) -> Mapping[str, Any] | None:
+        """What is known of a user that nobody knows."""
+
 
 class Request(NamedTuple):
     """A request in plain Python."""
@@ -45,6 +53,8 @@ class Request(NamedTuple):
     where: Filter | None = None
     k: int = 1
     exclude: Sequence[str] | None = None
+    context: Mapping[str, Any] | None = None
+    attributes: Mapping[str, Any] | None = None
 
 
 class ResolvedRequest(NamedTuple):
@@ -58,6 +68,8 @@ class ResolvedRequest(NamedTuple):
     features: Floats | None = None  # (versions, dim), if they depend on the context of the request
     pool: Pool | None = None  # the versions, unless they are a list of candidates
     filter: dict[str, Any] | None = None  # what chose the versions, if neither all arms nor a list of candidates did
+    context: dict[str, Any] | None = None  # of the request, as the log keeps it
+    near: Mapping[int, float] | None = None  # rows and weights of users alike to one that nobody knows, by its attributes
 
 
 class AnyReward(Protocol):

@@ -17,7 +17,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from ..compute.compiler import compiling_aside
-from ..storage.columns import EDGES, ITEMS, parse_columns
+from ..storage.columns import EDGES, EVENTS, ITEMS, parse_columns
 from ..storage.tables import Reading, columns_by_file
 from .domain.initial_state import InitialState
 from .domain.logged_recommender import LoggedRecommender
@@ -26,6 +26,7 @@ from .http.fast_path import FastPathProtocol
 from .http.guard import Guard
 from .operations import json_logs
 from .operations.demo_population import DemoPopulation
+from .operations.importing import Imported, import_history
 from .operations.input_files import read_arms, read_graph
 from .operations.recommendation_service import RecommendationService
 from .operations.runtime import Runtime
@@ -42,19 +43,62 @@ logger = logging.getLogger("graphbandit.serving")
 def read_initial_state(settings: ServiceSettings) -> InitialState | None:
     """The initial state from the input files; None without files, which a store that has a log does
     not need."""
+    if settings.model is not None:
+        if settings.graph is not None or settings.arms is not None:
+            raise ValueError("model is given, so graph and arms must not be: it brings its own.")
+        return InitialState.from_model(settings.model.read_bytes())
     if settings.graph is None and settings.arms is None:
         return None
     if settings.arms is None:
         raise ValueError("arms is missing: a new store needs a file of arms.")
-    files = {settings.arms: ITEMS} if settings.graph is None else {settings.graph: EDGES, settings.arms: ITEMS}
-    said = columns_by_file(parse_columns(settings.columns), files)
-    options: dict[Path, Reading] = {
-        path: {"columns": columns, "skip_bad": settings.skip_bad, "say": logger.info} for path, columns in said.items()
-    }
+    options = reading_options(settings)
     graph = None if settings.graph is None else read_graph(settings.graph, **options[settings.graph])
     names, features, attributes = read_arms(settings.arms, **options[settings.arms])
     chosen: dict[str, Any] = dict(policy=settings.policy, params=settings.params, epsilon=settings.epsilon, seed=settings.seed)
     return InitialState(graph, names, features, attributes, **chosen)
+
+
+def reading_options(settings: ServiceSettings) -> dict[Path, Reading]:
+    """How to read each of the input files."""
+    roles = ((settings.graph, EDGES), (settings.arms, ITEMS), (settings.history, EVENTS))
+    said = columns_by_file(parse_columns(settings.columns), {path: role for path, role in roles if path is not None})
+    return {path: {"columns": columns, "skip_bad": settings.skip_bad, "say": logger.info} for path, columns in said.items()}
+
+
+def import_before_serving(service: RecommendationService, settings: ServiceSettings) -> None:
+    """Import the history, if there is one and the log does not have it yet."""
+    if settings.history is None:
+        return
+    start, shown = time.perf_counter(), 0.0
+
+    def show(share: float) -> None:
+        nonlocal shown
+        if share >= shown + 0.1:
+            shown = share
+            logger.info("importing", extra={"share": round(share, 2)})
+
+    done = import_history(service, settings.history, on_import=show, **reading_options(settings)[settings.history])
+    if done.was_there:
+        logger.info("the history is in the log already", extra={"path": str(settings.history)})
+    else:
+        facts = {name: value for name, value in done._asdict().items() if name != "was_there"}
+        logger.info("history imported", extra={**facts, "seconds": round(time.perf_counter() - start, 3)})
+
+
+def import_into_store(
+    settings: ServiceSettings, on_import: Callable[[float], None] | None = None, say: Callable[[str], None] | None = None
+) -> Imported:
+    """Import `settings.history` into a store that no service uses, and write a snapshot."""
+    if settings.history is None:
+        raise ValueError("history is missing: there must be a table to import.")
+    options = reading_options(settings)[settings.history]
+    options["say"] = say
+    service = RecommendationService.open(EventStore(settings.store), snapshot_folder(settings), read_initial_state(settings))
+    service.reward_range = (settings.reward_low, settings.reward_high)
+    try:
+        return import_history(service, settings.history, on_import=on_import, **options)
+    finally:
+        service.close()
 
 
 def snapshot_folder(settings: ServiceSettings) -> Path:
@@ -88,6 +132,8 @@ def build_app(
 
     def start() -> RecommendationService:
         service = RecommendationService.restore(store, snapshot_folder(settings), found, stats)
+        service.reward_range = (settings.reward_low, settings.reward_high)
+        import_before_serving(service, settings)
         follow_shadow(settings.shadow, service.recommender, service.change)
         service.recommender.warm_up()
         return service

@@ -5,12 +5,15 @@ the state (event sourcing).
 |---|---|
 | `limits` | lengths of ids and sizes of weights that are accepted everywhere |
 | `events` | what can happen, and the JSON bodies that the log keeps |
+| `imported` | rewards from elsewhere: the body of the events that bring them |
+| `retraction` | taking a reward back |
 | `initial_state` | the graph, the arms and the policy of a new log |
 | `shadow` | a second policy that follows the same events and decides beside the first |
 | `user_clusters` | clusters of users, which an experiment draws |
 | `anytime_interval` | a difference of means with an interval that holds at all times at once |
 | `experiment` | who gets the control policy, and what both arms have earned |
 | `policy_changes` | shadow, promotion, rollback, experiment: from the request to the event, and to the state |
+| `model` | the saved Recommender that a service was begun from: contexts and newcomers as vectors |
 | `logged_recommender` | the state: a `NamedPolicy` that applies events, and its snapshots |
 | `proposals` | from a request to the event that it asks for: decisions, rewards, changes |
 | `explain` | why a user is shown what it is shown; a summary of the state |

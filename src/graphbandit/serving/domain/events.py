@@ -27,6 +27,8 @@ class EventKind(IntEnum):
     EDGE_DELETED = 6
     ARM_PUT = 7
     ARM_DELETED = 8
+    IMPORTED = 9
+    RETRACTED = 10
     SHADOW_BEGUN = 11
     SHADOW_ENDED = 12
     PROMOTED = 13
@@ -76,7 +78,7 @@ class DecisionRecord(NamedTuple):
     propensity: float  # probability that the first arm came first
     best: float  # the largest mean among the candidates
     newcomer: str | None = None  # the user's name, if nobody knew it; `user` is then -1
-    context: dict[str, Any] | None = None  # of the request
+    context: dict[str, Any] | None = None  # of the request, if vectors depend on it
     filter: dict[str, Any] | None = None  # {"where", "exclude": versions, "catalogue"}, which chose among all arms
     policy: str | None = None  # CONTROL, if the shadow decided, for the holdout of an experiment
 
@@ -92,6 +94,7 @@ class RewardRecord(NamedTuple):
     user: int
     version: int
     newcomer: str | None = None  # the user's name, if nobody knew it when the arm was shown: it joins with this
+    context: dict[str, Any] | None = None  # that of the decision
 
 
 def encode(body: object) -> str:

@@ -60,8 +60,8 @@ def learned_rewards(policy: Policy, row: int) -> int | None:
 
 def best_arms(recommender: LoggedRecommender, row: int) -> list[dict[str, Any]]:
     """The first arms, in the order in which the user would be shown them now."""
-    versions = list(recommender.arms.values())
-    if not versions:
+    versions = np.fromiter(recommender.arms.values(), dtype=np.int64)
+    if not len(versions):
         return []
     asked = ResolvedRequest(row, versions, min(MOST_ARMS, len(versions)), True)
     [ranking] = recommender.rank([asked], np.random.default_rng(0))
@@ -77,9 +77,8 @@ def most_uncertain(recommender: LoggedRecommender, row: int) -> list[dict[str, A
     items = recommender.version_items[versions]
     mean, bonus = recommender.policy.scores(row, recommender.features[versions], items=items)
     most = np.argsort(-bonus, kind="stable")[:MOST_UNCERTAIN].tolist()
-    return [
-        {"arm": recommender.versions[versions[place]], "mean": float(mean[place]), "bonus": float(bonus[place])} for place in most
-    ]
+    names = [recommender.versions[version] for version in versions[most].tolist()]
+    return [{"arm": name, "mean": float(mean[k]), "bonus": float(bonus[k])} for name, k in zip(names, most, strict=True)]
 
 
 def shares(policy: AdaptiveGraphUCB, row: int, theta: Floats) -> dict[str, float]:

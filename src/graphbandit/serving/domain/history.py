@@ -7,6 +7,7 @@ from typing import Any
 
 from .events import Event, EventKind, decision_id, decisions_in, reward_in
 from .logged_recommender import LoggedRecommender
+from .retraction import retracted_by
 
 EpochOf = Callable[[int], str]
 """The epoch of the event with this number."""
@@ -23,6 +24,10 @@ def _entries(state: LoggedRecommender, event: Event, epoch_of: EpochOf) -> list[
         reward = reward_in(event.body)
         name = decision_id(epoch_of(reward.decision), reward.decision, reward.item)
         return [{"kind": "reward", "time": at, "decision": name, "arm": state.versions[reward.version], "value": reward.value}]
+    if event.kind == EventKind.RETRACTED:
+        taken = retracted_by(event.body)
+        name = decision_id(epoch_of(taken.decision), taken.decision, taken.item)
+        return [{"kind": "retraction", "time": at, "decision": name, "place": taken.place}]
     return [
         {
             "kind": "decision",
@@ -32,6 +37,7 @@ def _entries(state: LoggedRecommender, event: Event, epoch_of: EpochOf) -> list[
             "mean": decision.mean,
             "bonus": decision.bonus,
             "propensity": decision.propensity,
+            **({} if decision.context is None else {"context": decision.context}),
         }
         for index, decision in enumerate(decisions_in(event.body))
     ]

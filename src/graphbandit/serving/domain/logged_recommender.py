@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -16,17 +17,21 @@ import numpy as np
 import numpy.typing as npt
 from pydantic_core import from_json, to_json
 
-from ...compute.arrays import Ints
+from ...compute.arrays import Floats, Ints
 from ...policies import Policy
 from ...policies.core import kernels
 from ...policies.core.decisions import Requests
+from ...recommending.alike import NEIGHBOURS
 from ...recommending.named_policy import Ranking
 from ...recommending.requests import AnyRequest, ResolvedRequest
 from ...storage import archive
 from .events import CONTROL, DecisionRecord, Event, EventKind, RewardRecord, decisions_in, reward_in, table_in
 from .experiment import HoldoutExperiment
+from .imported import imported_in, kept_rows
 from .initial_state import InitialState
+from .model import ServiceModel, joining_edges, resolve_context
 from .policy_changes import POLICY_KINDS, apply_policy_event
+from .retraction import retracted_by
 from .shadow import LogSource, PolicySpec, ShadowedPolicy, class_in_force
 
 KEPT_REFUSALS = 1000
@@ -53,13 +58,24 @@ class LoggedRecommender(ShadowedPolicy):
         self.rewards = 0
         self._latest = np.zeros(len(names), dtype=np.int64)
         self.are_dated = True  # whether it is known when arms came and went
+        self.without: set[int] = set()  # events of rewards that were retracted, known before a replay gets to them
+        self.stale = False  # whether a reward was retracted after it was learned: the state must be replayed
+        self.model: ServiceModel | None = None  # that the log began from
         self.refused: dict[int, str] = {}  # the last events that the policy refused, and why
         self.experiment: HoldoutExperiment | None = None
         self.last_experiment: dict[str, Any] | None = None  # what the one before came to
 
     @classmethod
-    def new(cls, initial: InitialState) -> Self:
-        """The state before the first event."""
+    def new(cls, initial: InitialState, afresh: bool = False) -> Self:
+        """The state before the first event; `afresh`: with a policy that knows nothing of what a model had learned."""
+        if initial.model is not None:
+            named = initial.model.load()
+            policy = replace(initial, model=None).make_policy() if afresh else named.policy
+            recommender = cls(policy, named.names, named.gone)
+            recommender.spec = PolicySpec.of(initial)
+            recommender.restore_arms(named.arms_table(), named.features)
+            recommender.use_model(initial.model)
+            return recommender
         recommender = cls(initial.make_policy(), initial.users)
         recommender.spec = PolicySpec.of(initial)
         for name, features, attributes in zip(initial.arms, initial.features, initial.attributes, strict=True):
@@ -72,11 +88,29 @@ class LoggedRecommender(ShadowedPolicy):
         """For each row, the number of its user's newest event; 0 if there is none."""
         return self._latest[: len(self.names)]
 
+    def use_model(self, model: ServiceModel | None) -> None:
+        """Let the model that the log began from describe contexts and newcomers."""
+        self.model = model
+        if model is not None and model.alike is not None:
+            self.unknown_users.near = lambda name: model.near(name, None, self.rows, NEIGHBOURS)
+
     # Reading: nothing below changes the state.
 
     def user_of(self, record: DecisionRecord | RewardRecord) -> str:
         """The name of the user that a record is about."""
         return self.names[record.user] if record.newcomer is None else record.newcomer
+
+    def resolve(self, request: AnyRequest) -> ResolvedRequest:
+        """Look up the names in a request, and put its context into the vectors of the arms."""
+        found = super().resolve(request)
+        if not request.context and not request.attributes:
+            return found
+        return resolve_context(self, self.model, request, found)
+
+    def shown(self, versions: Sequence[int], contexts: Sequence[Mapping[str, Any] | None]) -> Floats:
+        """(rows, dim) the vectors of versions as they were shown, each in its context."""
+        plain = self.features[np.array(versions, dtype=np.int64)]
+        return plain if self.model is None else self.model.vectors(plain, contexts)
 
     def decide(self, requests: Sequence[AnyRequest], draws: np.random.Generator) -> list[DecisionRecord]:
         """Rank the eligible arms for each user. A decision takes effect once it has been applied as
@@ -149,20 +183,28 @@ class LoggedRecommender(ShadowedPolicy):
                 if reward.newcomer is not None and reward.newcomer not in self.rows:
                     self._learn(rewards)
                     rewards = []
-                    joins = partial(self._change, EventKind.USER_PUT, {"user": reward.newcomer, "edges": {}})
+                    edges = joining_edges(self, self.model, reward.newcomer, reward.context)
+                    joins = partial(self._change, EventKind.USER_PUT, {"user": reward.newcomer, "edges": edges})
                     if not self._try_change(event.seq, joins):
                         self.rewards += 1
                         continue
                 if reward.newcomer is not None:
                     reward = reward._replace(user=self.rows[reward.newcomer])
-                rewards.append(reward)
-                if self.experiment is not None:
-                    self.experiment.rewarded(reward.user, reward.decision, reward.value)
+                if event.seq not in self.without:
+                    rewards.append(reward)
+                    if self.experiment is not None:
+                        self.experiment.rewarded(reward.user, reward.decision, reward.value)
             elif event.kind == EventKind.DECIDED:
                 self.decisions += event.items
                 if self.experiment is not None:
                     for decision in decisions_in(event.body):
                         self.experiment.decided(decision.user, event.at)
+            elif event.kind == EventKind.RETRACTED:
+                self._retract(retracted_by(event.body).reward)
+            elif event.kind == EventKind.IMPORTED:
+                self._learn(rewards)
+                rewards = []
+                self._import(event)
             else:
                 self._learn(rewards)
                 rewards = []
@@ -176,16 +218,49 @@ class LoggedRecommender(ShadowedPolicy):
         learned = [reward for reward in rewards if reward.user not in self.gone]
         if learned:
             values = [reward.value for reward in learned]
-            self.learn([reward.user for reward in learned], [reward.version for reward in learned], values)
+            versions = [reward.version for reward in learned]
+            in_context = any(reward.context for reward in learned)
+            features = self.shown(versions, [reward.context for reward in learned]) if in_context else None
+            self.learn([reward.user for reward in learned], versions, values, features)
+
+    def _retract(self, reward: int) -> None:
+        if reward not in self.without:
+            self.without.add(reward)
+            self.stale = True
+
+    def _import(self, event: Event) -> None:
+        """Let users join, and learn rewards that were not earned by decisions of this log."""
+        body = imported_in(event.body)
+        if body.join:
+            self._join_many(event.seq, body.join)
+        kept = kept_rows(body, self.gone)
+        self.rewards += len(body.users)
+        if len(kept):
+            users, versions = np.array(body.users)[kept], np.array(body.versions)[kept]
+            features = None
+            if body.context is not None and self.model is not None:
+                features = self.model.imported(self.features[np.array(body.versions)], body.context)[kept]
+            self.learn(users, versions, np.array(body.values)[kept], features)
+
+    def _join_many(self, seq: int, names: Sequence[str]) -> None:
+        try:
+            self.join_many(names)
+        except ValueError as error:
+            self._refuse(seq, error)
+        if len(self.names) > len(self._latest):
+            self._latest = np.concatenate([self._latest, np.zeros(len(self.names), dtype=np.int64)])
+
+    def _refuse(self, seq: int, error: ValueError) -> None:
+        self.refused[seq] = str(error)
+        if len(self.refused) > KEPT_REFUSALS:
+            del self.refused[min(self.refused)]
 
     def _try_change(self, seq: int, change: Callable[[], None]) -> bool:
         """Change users, edges, arms or policies; False if that is refused, which is kept, and nothing is changed."""
         try:
             change()
         except ValueError as error:
-            self.refused[seq] = str(error)
-            if len(self.refused) > KEPT_REFUSALS:
-                del self.refused[min(self.refused)]
+            self._refuse(seq, error)
             return False
         return True
 
@@ -231,6 +306,14 @@ class LoggedRecommender(ShadowedPolicy):
             self.experiment.joined(row, name, self.seq, dict(self.edges(row)))
         return row
 
+    def join_many(self, names: Sequence[str]) -> None:
+        """Add all users that are new, without edges; an experiment draws them."""
+        first = len(self.names)
+        super().join_many(names)
+        if self.experiment is not None:
+            for row in range(first, len(self.names)):
+                self.experiment.joined(row, self.names[row], self.seq, {})
+
     def lose_shadow(self, reason: str) -> None:
         """Give up a shadow that could not follow, and the experiment that needs it."""
         if self.experiment is not None:
@@ -257,6 +340,7 @@ class LoggedRecommender(ShadowedPolicy):
         policy, arrays = self.policy.pack()
         header: dict[str, Any] = dict(policy=policy, gone=sorted(self.gone)) | self.arms_table()
         header |= dict(seq=self.seq, tail=self.tail, decisions=self.decisions, rewards=self.rewards)
+        header |= ({"without": sorted(self.without)} if self.without else {}) | ({"stale": True} if self.stale else {})
         packed: archive.Arrays = {f"policy.{name}": np.array(array) for name, array in arrays.items()}
         packed |= {"names": _json_bytes(self.names), "features": self.features.copy(), "latest": self.latest.copy()}
         table, shadow = self.pack_policies()
@@ -285,11 +369,12 @@ class LoggedRecommender(ShadowedPolicy):
         if "experiment" in header:
             sums = {name: arrays[f"experiment.{name}"] for name in ("sums", "rows", "holdout")}
             recommender.experiment = HoldoutExperiment.unpack(header["experiment"], sums)
+        recommender.without, recommender.stale = set(header.get("without", ())), header.get("stale", False)
         return recommender
 
 
 def _record(request: ResolvedRequest, ranking: Ranking, policy: str | None = None) -> DecisionRecord:
-    return DecisionRecord(request.user, _listed(request), *ranking, request.name, filter=request.filter, policy=policy)
+    return DecisionRecord(request.user, _listed(request), *ranking, request.name, request.context, request.filter, policy)
 
 
 def _listed(request: ResolvedRequest) -> list[int] | None:

@@ -143,7 +143,8 @@ def apply_policy_event(recommender: LoggedRecommender, event: Event) -> None:
             spec = PolicySpec(body["policy"], body["params"], body["epsilon"], body["seed"])
             _refuse_if(recommender.source is None, "the log before the shadow cannot be read.")
             assert recommender.source is not None
-            fresh = type(recommender).new(spec.initial_state(recommender.source.initial()))
+            fresh = type(recommender).new(spec.initial_state(recommender.source.initial()), afresh=True)
+            fresh.without = set(recommender.without)
             recommender.begin_shadow(fresh, spec, event.seq, POLICY_KINDS)
             recommender.note_change(event, "a shadow began")
         case EventKind.SHADOW_ENDED:

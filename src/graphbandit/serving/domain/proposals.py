@@ -7,9 +7,9 @@ Every function raises `UnknownName` or `InvalidRequest` if the request cannot be
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from .events import (
     reward_key,
 )
 from .logged_recommender import LoggedRecommender
+from .model import PLAIN
 from .policy_changes import ProposedSwitch
 
 
@@ -70,11 +71,13 @@ class DecisionSummary(NamedTuple):
     user: int | str  # row; the name of a user that nobody knew
     best: float
     arms: tuple[int, ...]  # versions
+    context: dict[str, Any] | None = None
 
     @classmethod
     def of(cls, decision: DecisionRecord) -> DecisionSummary:
         """The summary of a whole decision."""
-        return cls(decision.user if decision.newcomer is None else decision.newcomer, decision.best, tuple(decision.arms))
+        user = decision.user if decision.newcomer is None else decision.newcomer
+        return cls(user, decision.best, tuple(decision.arms), decision.context)
 
 
 def propose_decisions(
@@ -132,14 +135,8 @@ def decided(decisions: list[DecisionRecord], key: str | None, now: int | None = 
 def propose_reward(recommender: LoggedRecommender, reward: AnyReward, decision: DecisionSummary | None) -> ProposedReward:
     """A reward of a decision; None if there is no decision with this id."""
     name = parse_decision_id(reward.decision)
-    if name is None or decision is None:
-        raise UnknownName("decision", f"there is no decision {reward.decision!r}.")
-    place = 0
-    if reward.arm is not None:
-        names = [recommender.versions[version] for version in decision.arms]
-        if reward.arm not in names:
-            raise UnknownName("arm", f"decision {reward.decision} did not show {reward.arm!r}.")
-        place = names.index(reward.arm)
+    place = rewarded_place(recommender, reward.decision, reward.arm, decision)
+    assert name is not None and decision is not None
     user, newcomer = (decision.user, None) if isinstance(decision.user, int) else (UNKNOWN_USER, decision.user)
     if newcomer is not None:  # who may have joined meanwhile, or joins with this reward
         if newcomer not in recommender.rows:
@@ -147,10 +144,22 @@ def propose_reward(recommender: LoggedRecommender, reward: AnyReward, decision: 
         else:
             user, newcomer = recommender.rows[newcomer], None
     _, seq, item = name
-    record = RewardRecord(seq, item, place, float(reward.value), user, decision.arms[place], newcomer)
+    record = RewardRecord(seq, item, place, float(reward.value), user, decision.arms[place], newcomer, decision.context)
     body, key = encode(encode_record(record)), reward_key(seq, item, place)
     draft = Draft(EventKind.REWARDED, _now(), body, key, None if newcomer is not None else user)
     return ProposedReward(draft, record.value, decision.best)
+
+
+def rewarded_place(recommender: LoggedRecommender, name: str, arm: str | None, decision: DecisionSummary | None) -> int:
+    """The place of an arm, the first if it is None, among those that a decision has shown."""
+    if decision is None or parse_decision_id(name) is None:
+        raise UnknownName("decision", f"there is no decision {name!r}.")
+    if arm is None:
+        return 0
+    names = [recommender.versions[version] for version in decision.arms]
+    if arm not in names:
+        raise UnknownName("arm", f"decision {name} did not show {arm!r}.")
+    return names.index(arm)
 
 
 def put_user(recommender: LoggedRecommender, user: str, edges: dict[str, float]) -> ProposedChange:
@@ -187,12 +196,30 @@ def delete_edge(recommender: LoggedRecommender, a: str, b: str) -> ProposedChang
     return _change(EventKind.EDGE_DELETED, a=a, b=b)
 
 
-def put_arm(recommender: LoggedRecommender, arm: str, features: Sequence[float], attributes: dict[str, str]) -> ProposedChange:
+def put_arm(
+    recommender: LoggedRecommender,
+    arm: str,
+    features: Sequence[float] | None,
+    attributes: Mapping[str, str],
+    columns: Mapping[str, Any] | None = None,
+) -> ProposedChange:
     """Add an arm, or a new version of an existing arm; earlier decisions keep the version that they
-    showed."""
+    showed.
+
+    An arm is given as `features` and `attributes` or, if the service began from a model, as the
+    `columns` of its table of items. The log keeps the vector, so that a replay needs no map."""
+    if columns is not None:
+        if features is not None or attributes:
+            raise InvalidRequest("columns", "columns are given, so features and attributes must not be.")
+        if recommender.model is None:
+            raise InvalidRequest("columns", f"columns are given, but {PLAIN}.")
+        vector, described = recommender.model.arm(arm, columns)
+        return _change(EventKind.ARM_PUT, arm=arm, features=vector.tolist(), attributes=dict(described))
+    if features is None:
+        raise InvalidRequest("features", f"features are missing: {recommender.dim} numbers are needed.")
     if len(features) != recommender.dim:
         raise InvalidRequest("features", f"features must be {recommender.dim} numbers, but there are {len(features)}.")
-    return _change(EventKind.ARM_PUT, arm=arm, features=list(features), attributes=attributes)
+    return _change(EventKind.ARM_PUT, arm=arm, features=list(features), attributes=dict(attributes))
 
 
 def delete_arm(recommender: LoggedRecommender, arm: str) -> ProposedChange:

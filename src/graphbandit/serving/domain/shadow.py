@@ -163,6 +163,13 @@ class ShadowedPolicy(NamedPolicy):
             self._follow(lambda shadow: shadow.add_user(near))
         return row
 
+    def join_many(self, names: Sequence[str]) -> None:
+        """Add all users that are new, without edges, in both policies."""
+        before = self.policy.n_users
+        super().join_many(names)
+        if self.policy.n_users > before:
+            self._follow(lambda shadow: shadow.set_graph(self.policy.graph))
+
     def delete_user(self, name: str) -> None:
         """Forget a user, in both policies."""
         row = self.rows.get(name)

@@ -33,8 +33,10 @@ from .schemas import (
     ChangeAnswer,
     DecisionAnswer,
     EdgeBody,
+    Id,
     PathId,
     Problems,
+    RetractionAnswer,
     RewardAnswer,
     Rewards,
     SingleRequest,
@@ -169,6 +171,17 @@ def add_changes(app: FastAPI) -> None:
             raise result
         return ChangeAnswer(event=result.seq)
 
+    @app.delete("/v1/rewards/{decision}", responses=ERRORS)
+    async def retract(decision: PathId, arm: Id | None = None) -> RetractionAnswer:
+        """Take back the reward of a decision, of its first arm or of the one that is named. The state is replayed
+        without it in the background."""
+        runtime: Runtime = app.state.runtime
+        proposal = await asyncio.to_thread(runtime.service.propose_retraction, decision, arm)
+        [result] = await runtime.commit([proposal])
+        if isinstance(result, InvalidRequest):
+            raise result
+        return RetractionAnswer(event=result.seq, in_force=not runtime.service.recommender.stale)
+
     @app.put("/v1/users/{user}", responses=ERRORS)
     async def put_user(user: PathId, body: UserBody | None = None) -> ChangeAnswer:
         """Add a user with its neighbours, or add neighbours of an existing user."""
@@ -193,7 +206,7 @@ def add_changes(app: FastAPI) -> None:
     async def put_arm(arm: PathId, body: ArmBody) -> ChangeAnswer:
         """Add an arm, or replace its features and attributes. Rewards of earlier decisions are
         learned with what was shown."""
-        return await change(proposals.put_arm(state(), arm, body.features, body.attributes))
+        return await change(proposals.put_arm(state(), arm, body.features, body.attributes, body.columns))
 
     @app.delete("/v1/arms/{arm}", responses=ERRORS)
     async def delete_arm(arm: PathId) -> ChangeAnswer:

@@ -64,13 +64,17 @@ class Client:
         *,
         where: Mapping[str, Sequence[str]] | None = None,
         k: int = 1,
+        context: Mapping[str, Any] | None = None,
+        attributes: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Choose arms for a user: a dict with decision, user, arms and propensity."""
-        return self.call("POST", "/v1/recommendations", _request(user, candidates, where, k) | _key())
+        """Choose arms for a user: a dict with decision, user, arms and propensity. `context` of the request and
+        `attributes` of a user that nobody knows are for a service that began from a model."""
+        said = {name: dict(value) for name, value in (("context", context), ("attributes", attributes)) if value is not None}
+        return self.call("POST", "/v1/recommendations", _request(user, candidates, where, k) | said | _key())
 
     def recommend_many(self, requests: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Choose arms for many users; a request has `user` and, optionally, `candidates`, `where`
-        and `k`."""
+        """Choose arms for many users; a request has `user` and, optionally, `candidates`, `where`,
+        `k`, `context` and `attributes`."""
         answer = self.call("POST", "/v1/recommendations/batch", {"requests": list(requests)} | _key())
         return list(answer["decisions"])
 
@@ -81,6 +85,10 @@ class Client:
     def reward_many(self, rewards: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Many rewards, each with `decision`, `value` and, if you like, `arm`."""
         return self.call("POST", "/v1/rewards", {"rewards": list(rewards)})
+
+    def retract(self, decision: str, arm: str | None = None) -> dict[str, Any]:
+        """Take back the reward of a decision; the state is replayed without it in the background."""
+        return self.call("DELETE", _path("rewards", decision) + ("" if arm is None else f"?arm={quote(arm, safe='')}"))
 
     def put_user(self, user: str, edges: Mapping[str, float] | None = None) -> None:
         """Add a user, or neighbours of an existing user."""
@@ -93,6 +101,10 @@ class Client:
     def put_arm(self, arm: str, features: Sequence[float], attributes: Mapping[str, str] | None = None) -> None:
         """Add an arm, or replace its features and attributes."""
         self.call("PUT", _path("arms", arm), {"features": list(features), "attributes": dict(attributes or {})})
+
+    def put_item(self, arm: str, columns: Mapping[str, Any]) -> None:
+        """Add an arm, or describe it anew, by a row of the table of items: for a service that began from a model."""
+        self.call("PUT", _path("arms", arm), {"columns": dict(columns)})
 
     def delete(self, kind: str, *names: str) -> None:
         """Delete ("users", name), ("edges", a, b) or ("arms", name). After a retry it is no error

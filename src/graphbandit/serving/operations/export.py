@@ -6,10 +6,11 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from typing import Any, NamedTuple
 
-from ..domain.events import DecisionRecord, Event, EventKind, decision_id, decisions_in, reward_in, table_in
+from ..domain.events import DecisionRecord, Event, EventKind, decision_id, decisions_in, encode, reward_in, table_in
+from ..domain.imported import imported_in
 from ..domain.logged_recommender import LoggedRecommender
 from ..domain.offers import Offers
 from ..store.event_store import EventStore
@@ -70,6 +71,7 @@ def decision_schema() -> Any:
             ("bonus", numbers),
             ("version", pa.int64()),  # row of arms.parquet with the features of `arm`
             ("candidates", pa.list_(pa.int64())),  # rows of arms.parquet; null if all arms were candidates
+            ("context", pa.string()),  # JSON; null if there was none
         ]
     )
 
@@ -90,34 +92,55 @@ def decision_columns(service: RecommendationService, offers: Offers, decisions: 
         name = decision_id(epoch_of(event.seq), event.seq, item)
         row = (name, event.at, state.user_of(decision), arms[0], decision.propensity)
         row = (*row, arms, decision.mean, decision.bonus, decision.arms[0], offers.of(decision))  # type: ignore[assignment]
+        row = (*row, None if decision.context is None else encode(decision.context))  # type: ignore[assignment]
         for column, value in zip(columns.values(), row, strict=True):
             column.append(value)
     return columns
 
 
 def reward_schema(dim: int) -> Any:
-    """Columns of rewards.parquet, which `graphbandit diagnose` can read as a log."""
+    """Columns of rewards.parquet, which `graphbandit diagnose` can read as a log, and `evaluate` where
+    it has propensities."""
     import pyarrow as pa
 
     fields = [("decision", pa.string()), ("time", pa.timestamp("us", tz="UTC")), ("user", pa.string()), ("arm", pa.string())]
     fields += [("place", pa.int64()), ("version", pa.int64()), ("reward", pa.float64())]
+    # An imported reward has no decision of this log, but perhaps the propensity that its table gave.
+    fields += [("source", pa.string()), ("propensity", pa.float64())]
     return pa.schema(fields + [(f"x{k}", pa.float64()) for k in range(dim)])
 
 
 def reward_columns(service: RecommendationService, events: Sequence[Event]) -> Columns:
     """One row for each reward, with the features of what was shown."""
     state, epoch_of = service.recommender, service.store.epoch_of
-    rewards = [reward_in(event.body) for event in events]
-    columns: Columns = {
-        "decision": [decision_id(epoch_of(reward.decision), reward.decision, reward.item) for reward in rewards],
-        "time": [event.at for event in events],
-        "user": [state.user_of(reward) for reward in rewards],
-        "arm": [state.versions[reward.version] for reward in rewards],
-        "place": [reward.place for reward in rewards],
-        "version": [reward.version for reward in rewards],
-        "reward": [reward.value for reward in rewards],
-    }
-    features = state.features[[reward.version for reward in rewards]]
+    rows: list[tuple[Any, ...]] = []
+    row: tuple[Any, ...]
+    versions: list[int] = []
+    contexts: list[dict[str, Any] | None] = []
+    for event in events:
+        if event.seq in state.without:
+            continue
+        if event.kind == EventKind.IMPORTED:
+            body = imported_in(event.body)
+            times, chances = body.times or repeat(event.at), body.propensities or repeat(None)
+            for user, version, value, at, chance in zip(body.users, body.versions, body.values, times, chances, strict=False):
+                row = (None, at, state.names[user], state.versions[version], None, version, value, "import", chance)
+                rows.append(row)
+                versions.append(version)
+            columns_of = body.context or {}
+            named = [dict(zip(columns_of, cells, strict=True)) for cells in zip(*columns_of.values(), strict=True)]
+            contexts += named or repeat(None, len(body.users))
+        else:
+            reward = reward_in(event.body)
+            arm = state.versions[reward.version]
+            name = decision_id(epoch_of(reward.decision), reward.decision, reward.item)
+            row = (name, event.at, state.user_of(reward), arm, reward.place, reward.version, reward.value, "decision", None)
+            rows.append(row)
+            versions.append(reward.version)
+            contexts.append(reward.context)
+    names = ("decision", "time", "user", "arm", "place", "version", "reward", "source", "propensity")
+    columns: Columns = {name: [row[k] for row in rows] for k, name in enumerate(names)}
+    features = state.shown(versions, contexts)
     return columns | {f"x{k}": features[:, k].tolist() for k in range(state.dim)}
 
 
@@ -129,8 +152,13 @@ def arm_columns(state: LoggedRecommender) -> Columns:
         "arm": list(state.versions),
         "offered": [version in newest for version in range(len(state.versions))],
         "features": state.features.tolist(),
-        "attributes": [list(entry.items()) for entry in state.attributes],
+        "attributes": [[(name, _text(value)) for name, value in entry.items()] for entry in state.attributes],
     }
+
+
+def _text(value: str | list[str]) -> str:
+    """An attribute as text; tags are joined."""
+    return value if isinstance(value, str) else "|".join(value)
 
 
 def arm_spans(arms: Sequence[str], changes: Sequence[Event]) -> Columns:
@@ -177,20 +205,20 @@ def decisions(service: RecommendationService) -> Iterator[bytes]:
     """decisions.parquet, in pieces; those that are empty are opportunities to pause."""
     state, offers = service.recommender, Offers(service.recommender)
     rows = max(1, min(ROWS, CELLS // max(1, len(state.versions))))
-    made = chain.from_iterable(decisions_of(page) for page in _pages(service, EventKind.DECIDED))
+    made = chain.from_iterable(decisions_of(page) for page in _pages(service, [EventKind.DECIDED]))
     pieces = iter(lambda: list(islice(made, rows)), [])
     return _parquet(decision_schema(), (decision_columns(service, offers, piece) for piece in pieces), rows)
 
 
 def rewards(service: RecommendationService) -> Iterator[bytes]:
     """rewards.parquet, in pieces; those that are empty are opportunities to pause."""
-    state, pages = service.recommender, _pages(service, EventKind.REWARDED)
+    state, pages = service.recommender, _pages(service, [EventKind.REWARDED, EventKind.IMPORTED])
     return _parquet(reward_schema(state.dim), (reward_columns(service, page) for page in pages), ROWS)
 
 
-def _pages(service: RecommendationService, kind: EventKind) -> Iterator[list[Event]]:
-    """The events of one kind up to now."""
-    return service.store.read(until=service.recommender.seq, kinds=[kind], size=ROWS)
+def _pages(service: RecommendationService, kinds: Sequence[EventKind]) -> Iterator[list[Event]]:
+    """The events of some kinds up to now."""
+    return service.store.read(until=service.recommender.seq, kinds=kinds, size=ROWS)
 
 
 def _parquet(schema: Any, pieces: Iterator[Columns], rows: int) -> Iterator[bytes]:

@@ -16,20 +16,34 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...recommending.errors import InvalidRequest, UnknownName
 from ...recommending.requests import AnyRequest, AnyReward
+from ...validate import LARGEST_REWARD
 from ..domain import proposals
-from ..domain.events import DecisionRecord, Event, EventKind, check_chain, decision_id, decisions_in, parse_decision_id
+from ..domain.events import (
+    DecisionRecord,
+    Draft,
+    Event,
+    EventKind,
+    check_chain,
+    decision_id,
+    decisions_in,
+    encode,
+    parse_decision_id,
+    reward_key,
+    table_in,
+)
 from ..domain.initial_state import InitialState
 from ..domain.logged_recommender import LoggedRecommender
 from ..domain.policy_changes import ProposedSwitch
 from ..domain.proposals import DecisionSummary, Proposal, ProposedDecisions, ProposedReward, RequestBatch
+from ..domain.retraction import Retraction, retracted_rewards, retraction_key
 from ..domain.shadow import LogSource
 from ..store.event_store import EventStore, Receipt
 from ..store.snapshots import Snapshots
@@ -86,14 +100,15 @@ class RecommendationService:
         # A copy: the store's array follows what is written, the recommender's what is applied.
         store.newest_by_user = recommender.latest.copy()
         self._draws, self._draws_aside = np.random.default_rng([seed, store.last]).spawn(2)  # of the loop, of a thread
-        # Event and item: user, best mean, versions. Tuples of numbers and names, which the garbage
+        # Event and item: user, best mean, context as JSON, versions. Tuples of numbers and names, which the garbage
         # collector does not track; and not a plain dict, which looks for its first entry among all those that
         # were deleted.
-        self._recent: OrderedDict[tuple[int, int], tuple[float | str, ...]] = OrderedDict()
+        self._recent: OrderedDict[tuple[int, int], tuple[Any, ...]] = OrderedDict()
         recommender.reads_from(log_source(store))
         recommender.shadow_draws = np.random.default_rng([seed, store.last, 1])  # of its own: it must not move the other's
         self.shadow_stats, self.watch = ShadowStats(), ExperimentWatch()
         self.saved = recommender.seq  # last event of the newest snapshot
+        self.reward_range = (-LARGEST_REWARD, LARGEST_REWARD)  # rewards outside are refused
         self.follows_log = True  # False once an event could not be applied
 
     @classmethod
@@ -117,12 +132,9 @@ class RecommendationService:
     def _restore(cls, store: EventStore, folder: Path, initial: InitialState, stats: Stats | None) -> RecommendationService:
         start = time.perf_counter()
         snapshots = Snapshots(folder, store.name)
-        recommender = snapshots.read_newest(initial.policy_class, store.last, store.find)
-        found = 0 if recommender is None else recommender.seq
-        if recommender is not None and not recommender.are_dated:
-            kinds = [EventKind.ARM_PUT, EventKind.ARM_DELETED]
-            recommender.date_arms([event for page in store.read(until=found, kinds=kinds) for event in page])
-        recommender = replay(store, recommender or LoggedRecommender.new(initial))
+        recommender = beginning(store, snapshots, initial)
+        found = recommender.seq
+        recommender = replay(store, recommender)
         recommender.warm_up()
         facts = dict(events=recommender.seq, snapshot=found, replayed=recommender.seq - found)
         logger.info("state restored", extra={**facts, "seconds": round(time.perf_counter() - start, 3)})
@@ -133,7 +145,7 @@ class RecommendationService:
     def close(self) -> None:
         """Write a snapshot, if there are new events, and leave the store."""
         try:
-            if self.follows_log and self.recommender.seq > self.saved:
+            if self.follows_log and self.recommender.seq > self.saved and not self.recommender.stale:
                 self.snapshot()
         except OSError as error:  # a full disk, for example; only the log has to be kept
             logger.error("no snapshot could be written", extra={"reason": str(error)})
@@ -161,6 +173,19 @@ class RecommendationService:
         summaries = [self.recent_decision(reward.decision) or self.stored_decision(reward.decision) for reward in rewards]
         logged = self.commit(self.propose_rewards(rewards, summaries))
         return RewardCounts.of([entry for entry in logged if isinstance(entry, Logged)])
+
+    def retract(self, decision: str, arm: str | None = None) -> Logged:
+        """Take back the reward of a decision, of its first arm or of the one that is named, and replay the
+        state."""
+        logged = self._commit_one(self.propose_retraction(decision, arm))
+        if self.recommender.stale:
+            self.replace_state(replay(self.store, self.beginning()))
+        return logged
+
+    def replace_state(self, fresh: LoggedRecommender) -> None:
+        """Go on with another state of the same log."""
+        fresh.shadow_draws = self.recommender.shadow_draws
+        self.recommender = fresh
 
     def change(self, proposal: proposals.ProposedChange | ProposedSwitch) -> Logged:
         """Change users, edges, arms or policies; see `domain.proposals` and `domain.policy_changes`."""
@@ -197,14 +222,36 @@ class RecommendationService:
         self, rewards: Sequence[AnyReward], decisions: Sequence[DecisionSummary | None]
     ) -> list[ProposedReward]:
         """Rewards of these decisions; raises if one of them is refused."""
+        low, high = self.reward_range
+        for reward in rewards:
+            if not low <= reward.value <= high:
+                raise InvalidRequest("value", f"value must lie between {low:g} and {high:g}, but it is {reward.value:g}.")
         pairs = zip(rewards, decisions, strict=True)
         return [proposals.propose_reward(self.recommender, reward, decision) for reward, decision in pairs]
+
+    def propose_retraction(self, decision: str, arm: str | None = None) -> proposals.ProposedChange:
+        """The retraction of a reward; may be called from any thread."""
+        summary = self.recent_decision(decision) or self.stored_decision(decision)
+        _, seq, item = parse_decision_id(decision) or ("", 0, 0)
+        place = proposals.rewarded_place(self.recommender, decision, arm, summary)
+        key = reward_key(seq, item, place)
+        found = self.store.with_keys([key]).get(key)
+        if found is None:
+            raise UnknownName("decision", f"decision {decision} has no reward to be taken back.")
+        body = Retraction(found.seq, seq, item, place).encoded()
+        return proposals.ProposedChange(
+            Draft(EventKind.RETRACTED, time.time_ns() // 1000, body, retraction_key(seq, item, place), found.user)
+        )
+
+    def beginning(self) -> LoggedRecommender:
+        """A snapshot to replay from, or the state before the first event; may be called from any thread."""
+        return beginning(self.store, self.snapshots, self.store.initial_state())
 
     def recent_decision(self, name: str) -> DecisionSummary | None:
         """The decision with this id, if it is still in memory."""
         parts = parse_decision_id(name)
         found = None if parts is None or parts[0] != self.store.epoch else self._recent.get(parts[1:])
-        return None if found is None else DecisionSummary(found[0], found[1], found[2:])  # type: ignore[arg-type]
+        return None if found is None else _summary(found)
 
     def stored_decision(self, name: str) -> DecisionSummary | None:
         """The decision with this id, from the store; may be called from any thread."""
@@ -266,9 +313,15 @@ class RecommendationService:
     def _remember(self, seq: int, decisions: Sequence[DecisionRecord]) -> None:
         for item, decision in enumerate(decisions):
             user = decision.user if decision.newcomer is None else decision.newcomer
-            self._recent[seq, item] = (user, decision.best, *decision.arms)
+            context = None if decision.context is None else encode(decision.context)
+            self._recent[seq, item] = (user, decision.best, context, *decision.arms)
         while len(self._recent) > REMEMBERED_DECISIONS:
             self._recent.popitem(last=False)
+
+
+def _summary(found: tuple[Any, ...]) -> DecisionSummary:
+    user, best, context, *arms = found
+    return DecisionSummary(user, best, tuple(arms), None if context is None else table_in(context))
 
 
 def _first_attempt(proposal: ProposedDecisions, event: Event, epoch: str) -> Logged | InvalidRequest:
@@ -284,12 +337,43 @@ def log_source(store: EventStore) -> LogSource:
     return LogSource(store.initial_state, lambda until: store.read(0, until))
 
 
-def replay(store: EventStore, recommender: LoggedRecommender, until: int | None = None) -> LoggedRecommender:
-    """Bring a recommender up to the end of the log, or to event `until`; raises `DamagedLog` if its chain does not fit."""
+def beginning(store: EventStore, snapshots: Snapshots, initial: InitialState) -> LoggedRecommender:
+    """The newest snapshot that the log as it is now leads to, or the state before the first event."""
+    retracted = retracted_rewards(store.retractions())
+    found = snapshots.read_newest(initial.policy_class, store.last, store.find, retracted)
+    recommender = LoggedRecommender.new(initial) if found is None else found
+    if not recommender.are_dated:
+        kinds = [EventKind.ARM_PUT, EventKind.ARM_DELETED]
+        recommender.date_arms([event for page in store.read(until=recommender.seq, kinds=kinds) for event in page])
+    recommender.use_model(initial.model)
+    return recommender
+
+
+def needs_rebuilding(store: EventStore, recommender: LoggedRecommender, until: int | None = None) -> bool:
+    """Whether the log takes back a reward that the recommender has learned."""
+    retracted = retracted_rewards(store.retractions(until))
+    return any(seq <= recommender.seq for seq in retracted - recommender.without)
+
+
+def replay_pages(store: EventStore, recommender: LoggedRecommender, until: int | None = None) -> Iterator[int]:
+    """Bring a recommender up to the end of the log, or to event `until`, with a pause after every page; yields
+    the numbers of the last events of the pages. Raises `DamagedLog` if the chain does not fit."""
     recommender.reads_from(log_source(store))
+    recommender.without |= retracted_rewards(store.retractions(until))
     for page in store.read(recommender.seq, until):
         check_chain(page, recommender.seq, recommender.tail)
         recommender.apply(page)
+        yield recommender.seq
+
+
+def replay(store: EventStore, recommender: LoggedRecommender, until: int | None = None) -> LoggedRecommender:
+    """Bring a recommender up to the end of the log, or to event `until`; raises `DamagedLog` if its chain does not fit.
+
+    If a reward that it has learned was retracted, another one is made, from the beginning of the log."""
+    if needs_rebuilding(store, recommender, until):
+        recommender = LoggedRecommender.new(store.initial_state())
+    for _ in replay_pages(store, recommender, until):
+        pass
     return recommender
 
 

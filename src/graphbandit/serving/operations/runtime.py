@@ -15,6 +15,7 @@ from ..domain.proposals import Proposal
 from ..store.database import Unavailable
 from ..store.event_store import Receipt
 from ..store.group_commit import Callback, GroupCommit, Result, result_of
+from .rebuilding import rebuild
 from .recommendation_service import Logged, RecommendationService
 from .stats import Stats
 
@@ -49,6 +50,7 @@ class Runtime:
         self._group_commit: GroupCommit | None = None
         self._saving: asyncio.Task[None] | None = None
         self._copying = asyncio.Lock()
+        self._rebuilding: asyncio.Task[None] | None = None
 
     async def run(self, on_failure: Callable[[], None] = lambda: None) -> None:
         """Start the service; `on_failure` is called if that fails."""
@@ -70,8 +72,8 @@ class Runtime:
             return
         service, self._service = self._service, None  # from here on requests are refused
         await self._group_commit.stop()
-        if self._saving is not None:
-            await asyncio.gather(self._saving, return_exceptions=True)  # whatever it raised, the store is left
+        for task in filter(None, (self._saving, self._rebuilding)):
+            await asyncio.gather(task, return_exceptions=True)  # whatever it raised, the store is left
         async with self._copying:  # events that were held for a copy have been applied
             await asyncio.to_thread(service.close)
 
@@ -129,6 +131,11 @@ class Runtime:
         service = self._service
         if service is None:  # the last events, while the service stops
             return
+        if service.recommender.stale:  # a snapshot of it would be wrong
+            if self._group_commit is not None and (self._rebuilding is None or self._rebuilding.done()):
+                rebuilt = rebuild(service, self._group_commit, self._copying, lambda: self._service is not None)
+                self._rebuilding = asyncio.create_task(rebuilt)
+            return
         is_saving = self._saving is not None and not self._saving.done()
         if service.recommender.seq - service.saved >= self._snapshot_every and not is_saving:
             self._saving = asyncio.create_task(self._save(service))
@@ -152,7 +159,7 @@ class Runtime:
 
     async def _save(self, service: RecommendationService) -> None:
         header, arrays = await self.copy_state(service)
-        if not service.follows_log:
+        if not service.follows_log or "stale" in header:
             return
         service.saved = header["seq"]
         try:

@@ -13,7 +13,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from ...validate import NOT_NEGATIVE, SHARE, Range, check_all, count, one_of
+from ...validate import LARGEST_REWARD, NOT_NEGATIVE, SHARE, Range, check_all, count, one_of
 
 PREFIX = "GRAPHBANDIT_"
 OTHER_VARIABLES = ("GRAPHBANDIT_DATA",)  # of the package, but not of the service
@@ -38,8 +38,10 @@ class ServiceSettings:
 
     graph: Path | None = None
     arms: Path | None = None
+    model: Path | None = None  # a saved Recommender, in place of graph, arms and policy
     columns: str = ""  # which column of these files is which, as in user=uid,item=sku
     skip_bad: bool = False  # leave out rows of these files that cannot be read
+    history: Path | None = None  # table of rewards from before, imported once
     store: str = "sqlite:///state.db"
     policy: str = "adaptive"
     params: Mapping[str, Any] = field(default_factory=dict)  # of the policy; a table [params] in TOML
@@ -55,9 +57,16 @@ class ServiceSettings:
     snapshots: Path | None = None  # folder; by default beside a SQLite file, else graphbandit-snapshots
     snapshot_every: int = 100_000  # events
     log_level: str = "info"
+    reward_low: float = -LARGEST_REWARD  # rewards outside are refused
+    reward_high: float = LARGEST_REWARD
 
     def __post_init__(self) -> None:
         check_all(vars(self), RANGES)
+        if not -LARGEST_REWARD <= self.reward_low < self.reward_high <= LARGEST_REWARD:
+            raise ValueError(
+                f"reward_low must be below reward_high, and both within {LARGEST_REWARD:g} of 0, "
+                f"but they are {self.reward_low:g} and {self.reward_high:g}."
+            )
         if not is_loopback(self.host) and self.token_file is None:
             raise ValueError(f"host {self.host} can be reached from outside, so a token_file is needed; see docs/service.md.")
 

@@ -126,7 +126,7 @@ def _check_snapshots(store: EventStore, initial: InitialState, folder: Path) -> 
         if reason is not None:
             problems.append(f"snapshot {path.name} would not be used: {reason}.")
             continue
-        replay(store, state, header["seq"])
+        state = replay(store, state, header["seq"])
         found = LoggedRecommender.unpack(initial.policy_class, header, arrays)
         if digest(*found.pack()) == digest(*state.pack()):
             facts.append(f"snapshot {path.name} is what a replay leads to, bit for bit.")

@@ -33,7 +33,7 @@ def warm_up(initial: InitialState) -> None:
     many = DENSE_ROWS // initial.dim + 2
     for n in (3, many) if fits_dense(initial.graph or graphs.empty(1), initial.dim) else (many,):
         path = graphs.from_edges([(user, user + 1) for user in range(n - 1)], n_users=n)
-        _exercise(replace(initial, graph=path).make_policy(), n)
+        _exercise(replace(initial, graph=path, model=None).make_policy(), n)
     logger.info("warm-up finished", extra={"seconds": round(time.perf_counter() - start, 3)})
 
 

@@ -263,6 +263,18 @@ class EventStore:
             row = connection.execute(select(*COLUMNS).where(events.c.seq == seq)).one_or_none()
         return None if row is None else _event(row)
 
+    def with_keys(self, keys: Sequence[str]) -> dict[str, Event]:
+        """The events that have these keys."""
+        with self.database.reading() as connection:
+            return _with_keys(connection, list(keys))
+
+    def retractions(self, until: int | None = None) -> list[Event]:
+        """The events that take a reward back, in order; found by their keys, which are indexed."""
+        query = select(*COLUMNS).where(events.c.key >= "x", events.c.key < "y", events.c.kind == EventKind.RETRACTED)
+        with self.database.reading() as connection:
+            found = [_event(row) for row in connection.execute(query.order_by(events.c.seq))]
+        return [event for event in found if until is None or event.seq <= until]
+
     def history(self, newest: int, limit: int) -> list[Event]:
         """This event and the earlier ones of its user, newest first."""
         walk = select(*COLUMNS).where(events.c.seq == newest).cte(recursive=True)

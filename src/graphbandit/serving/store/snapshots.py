@@ -6,7 +6,7 @@ Losing them costs only time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,17 +47,23 @@ class Snapshots:
             old.unlink(missing_ok=True)
         return path
 
-    def read_newest(self, policy_class: type[Policy], last: int, find: FindEvent) -> LoggedRecommender | None:
+    def read_newest(
+        self, policy_class: type[Policy], last: int, find: FindEvent, retracted: Collection[int] = ()
+    ) -> LoggedRecommender | None:
         """The newest snapshot that is undamaged, of this log, and not ahead of event `last`; None if
         there is none.
 
         A log that has gone back, as a restored copy does, and grown again has other events under the
         same numbers. So the chain of its last event must be that of the event which `find` finds in the log.
+        Nor may it have learned one of the rewards that were `retracted`, given by their numbers.
         """
         for part in self.folder.glob(".snapshot-*.part"):  # of a process that was killed while it wrote
             part.unlink(missing_ok=True)
         for path, header, arrays in self._readable():
             reason = self.mismatch(header, last, find)
+            kept = set(header.get("without", ()))
+            if reason is None and any(seq <= header["seq"] and seq not in kept for seq in retracted):
+                reason = "a reward that it has learned was retracted"
             if reason is None:
                 try:
                     return LoggedRecommender.unpack(policy_class, header, arrays)
