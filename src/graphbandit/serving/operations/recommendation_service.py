@@ -214,6 +214,10 @@ class RecommendationService:
             self.follows_log = False
             raise
 
+    def abandon(self) -> None:
+        """Neither use nor save the state any more: the log is not the one that it follows."""
+        self.follows_log = False
+
     # Count.
 
     def complete(self, made: Sequence[Proposal], receipts: Sequence[Receipt]) -> list[Logged | InvalidRequest]:
@@ -262,6 +266,7 @@ def _first_attempt(proposal: ProposedDecisions, event: Event, epoch: str) -> Log
 def replay(store: EventStore, recommender: LoggedRecommender, until: int | None = None) -> LoggedRecommender:
     """Bring a recommender up to the end of the log, or to event `until`; raises `DamagedLog` if its chain does not fit."""
     for page in store.read(recommender.seq, until):
+        store.go_on()
         check_chain(page, recommender.seq, recommender.tail)
         recommender.apply(page)
     return recommender
