@@ -36,7 +36,7 @@ def store_errors() -> Iterator[None]:
         try:
             yield
         except Unavailable as error:
-            raise ValueError(str(error)) from None
+            raise ValueError(f"{error} {error.detail}".strip()) from None
 
 
 @app.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Query, Request, Response
@@ -19,6 +19,7 @@ from ..domain.history import history
 from ..domain.proposals import ProposedChange
 from ..operations import export
 from ..operations.runtime import Runtime
+from ..store.database import Unavailable
 from .batching import Batcher
 from .dashboard import add_page
 from .responses import EXPECTED, Handler, HttpResponse, error_response, handler
@@ -58,6 +59,7 @@ def create_app(runtime: Callable[[], Runtime], on_failure: Callable[[], None] = 
         app.state.runtime = runtime()
         starting = asyncio.create_task(app.state.runtime.run(on_failure))
         yield
+        app.state.runtime.leave()
         await asyncio.gather(starting, return_exceptions=True)
         await app.state.runtime.stop()
 
@@ -311,6 +313,8 @@ def add_health(app: FastAPI) -> None:
     async def metrics() -> Response:
         """Counters for Prometheus."""
         runtime: Runtime = app.state.runtime
+        with suppress(Unavailable):
+            await runtime.check()
         if runtime.trouble is None:
             state = runtime.service.recommender
             runtime.stats.gauges |= {"users": len(state.rows), "arms": len(state.arms), "events": state.seq}

@@ -259,6 +259,10 @@ class RecommendationService:
             self.follows_log = False
             raise
 
+    def abandon(self) -> None:
+        """Neither use nor save the state any more: the log is not the one that it follows."""
+        self.follows_log = False
+
     # Count.
 
     def complete(self, made: Sequence[Proposal], receipts: Sequence[Receipt]) -> list[Logged | InvalidRequest]:
@@ -330,6 +334,7 @@ def replay_pages(store: EventStore, recommender: LoggedRecommender, until: int |
     the numbers of the last events of the pages. Raises `DamagedLog` if the chain does not fit."""
     recommender.without |= retracted_rewards(store.retractions(until))
     for page in store.read(recommender.seq, until):
+        store.go_on()
         check_chain(page, recommender.seq, recommender.tail)
         recommender.apply(page)
         yield recommender.seq
