@@ -241,6 +241,8 @@ class RecommendationService:
         epoch, seq, item = parts
         if epoch != self.store.epoch_of(seq):
             raise UnknownName("decision", f"there is no decision {name!r} in this log. {GIVEN_UP}")
+        if seq <= self.store.archive.last:
+            raise UnknownName("decision", f"decision {name} was archived, and its rewards have expired.")
         found = self.store.find(seq)
         if found is None or found.kind != EventKind.DECIDED or item >= found.items:
             return None

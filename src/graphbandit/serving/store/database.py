@@ -116,6 +116,32 @@ class Database:
             found = connection.exec_driver_sql("PRAGMA integrity_check(5)").scalars().all()
         return [] if found == ["ok"] else [f"the database is corrupt: {line}." for line in found]
 
+    def size(self) -> int:
+        """Bytes of the database, free space in it included."""
+        with self.reading() as connection:
+            if not self.is_sqlite:
+                return int(connection.exec_driver_sql("SELECT pg_database_size(current_database())").scalar_one())
+            pages, size = (connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in ("page_count", "page_size"))
+            return int(pages) * int(size)
+
+    def shrink(self) -> None:
+        """Give deleted rows' space back, and overwrite it: nothing of them stays in the files of SQLite. The
+        caller must be the writer."""
+        self.disconnect()
+        with translated_errors(), self._readers.connect() as connection:
+            driver = connection.connection.driver_connection
+            assert driver is not None
+            if self.is_sqlite:
+                driver.execute("PRAGMA secure_delete=ON")
+                driver.execute("VACUUM")
+                driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            else:
+                driver.rollback()
+                driver.autocommit = True
+                for table in ("graphbandit_events", "graphbandit_beginning"):
+                    driver.execute(f"VACUUM FULL {table}")
+                driver.autocommit = False
+
     def disconnect(self) -> None:
         """Drop the writer's connection."""
         if self._connection is not None:

@@ -19,6 +19,7 @@ from ..domain.events import DamagedLog, Draft, Event, EventKind, check_chain, li
 from ..domain.initial_state import InitialState
 from .database import PAGE_TIMEOUT, Database, KeyTaken, Unavailable
 from .epochs import Epochs, begin_epoch
+from .event_archive import EventArchive, archive_folder
 from .schema import events, heartbeat, initial_states, migrate, require_newest
 
 PAGE_SIZE = 10_000  # events that are read at once
@@ -57,10 +58,13 @@ class EventStore:
     ----------
     url : str
         `sqlite:///state.db`, or `postgresql://user:password@host/database`.
+    archive : Path, optional
+        Folder of the events that were archived; beside a SQLite file by default, else graphbandit-archive.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, archive: Path | None = None) -> None:
         self.database = Database(url)
+        self.archive = EventArchive(archive_folder(url, archive))
         self.name = ""  # random, by which snapshots know their store
         self.last = 0  # number of the newest event that is known to be on disk
         self.newest_by_user: Ints = np.zeros(0, dtype=np.int64)  # number of each row's newest event; to be set after `open`
@@ -102,6 +106,7 @@ class EventStore:
             else:
                 self.name, content = row
             self._find_end(connection)
+            self.archive = EventArchive.load(connection, self.archive.folder)
             self._epochs = begin_epoch(connection, self.last + 1)
             self._connection = self.database.connections
         return InitialState.from_bytes(content)
@@ -133,6 +138,7 @@ class EventStore:
             self.name, content = connection.execute(select(initial_states.c.store, initial_states.c.content)).one()
             self._find_end(connection)
             self._epochs = Epochs.read(connection)
+            self.archive = EventArchive.load(connection, self.archive.folder)
         return InitialState.from_bytes(content)
 
     def _find_end(self, connection: Connection) -> None:
@@ -279,6 +285,9 @@ class EventStore:
         """The log in order, in pages. No connection is held between two pages, so that a slow
         reader blocks nobody."""
         end = self.last if until is None else until
+        if after < self.archive.last:
+            yield from self.archive.read(after, end, kinds)
+            after = self.archive.last
         while after < end:
             with self.database.reading(PAGE_TIMEOUT) as connection:
                 page = list(_select(connection, after, PAGE_SIZE, end, kinds))
@@ -289,21 +298,25 @@ class EventStore:
 
     def find(self, seq: int) -> Event | None:
         """The event with this number."""
+        if seq <= self.archive.last:
+            return self.archive.find(seq)
         with self.database.reading() as connection:
             row = connection.execute(select(*COLUMNS).where(events.c.seq == seq)).one_or_none()
         return None if row is None else _event(row)
 
-    def with_keys(self, keys: Sequence[str]) -> dict[str, Event]:
-        """The events that have these keys."""
+    def with_keys(self, keys: Sequence[str], archived: EventKind | None = None) -> dict[str, Event]:
+        """The events that have these keys. Those of archived events have expired, but for one kind of event."""
         with self.database.reading() as connection:
-            return _with_keys(connection, list(keys))
+            found = _with_keys(connection, list(keys))
+        return found if archived is None else self.archive.with_keys(keys, archived) | found
 
     def retractions(self, until: int | None = None) -> list[Event]:
         """The events that take a reward back, in order; found by their keys, which are indexed."""
         query = select(*COLUMNS).where(events.c.key >= "x", events.c.key < "y", events.c.kind == EventKind.RETRACTED)
         with self.database.reading() as connection:
             found = [_event(row) for row in connection.execute(query.order_by(events.c.seq))]
-        return [event for event in found if until is None or event.seq <= until]
+        old = [event for page in self.archive.read(kinds=[EventKind.RETRACTED]) for event in page]
+        return [event for event in (*old, *found) if until is None or event.seq <= until]
 
     def history(self, newest: int, limit: int) -> list[Event]:
         """This event and the earlier ones of its user, newest first."""
