@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, HTTPException, Query, Request, Response
@@ -22,6 +22,7 @@ from ..operations import export
 from ..operations.recommendation_service import RecommendationService
 from ..operations.runtime import Runtime
 from ..operations.settings import MOST_WORK
+from ..store.database import Unavailable
 from .batching import Batcher
 from .dashboard import add_page
 from .experiment_routes import add_policies, experiment_gauges
@@ -64,6 +65,7 @@ def create_app(
         app.state.runtime = runtime()
         starting = asyncio.create_task(app.state.runtime.run(on_failure))
         yield
+        app.state.runtime.leave()
         await asyncio.gather(starting, return_exceptions=True)
         await app.state.runtime.stop()
 
@@ -345,6 +347,8 @@ def add_health(app: FastAPI) -> None:
     async def metrics() -> Response:
         """Counters for Prometheus."""
         runtime: Runtime = app.state.runtime
+        with suppress(Unavailable):
+            await runtime.check()
         if runtime.trouble is None:
             state = runtime.service.recommender
             gauges = {name: n for name, n in runtime.stats.gauges.items() if not name.startswith("experiment_")}

@@ -7,6 +7,7 @@
 | `importing` | rewards of a table into the log, once |
 | `recommendation_service` | the service without HTTP: decide, log, apply, count; replay of the log |
 | `rebuilding` | the state after a retraction, replayed beside the running service |
+| `compaction` | old events from the database into the archive |
 | `runtime` | the service inside an event loop: background start, group commit, snapshots |
 | `shadow_stats` | what the shadow would have done; looks at the guardrail of an experiment |
 | `stats` | counters, time series and latencies, for the page and for Prometheus |

@@ -128,8 +128,9 @@ def reward_columns(service: RecommendationService, events: Sequence[Event]) -> C
                 rows.append(row)
                 versions.append(version)
             columns_of = body.context or {}
-            named = [dict(zip(columns_of, cells, strict=True)) for cells in zip(*columns_of.values(), strict=True)]
-            contexts += named or repeat(None, len(body.users))
+            contexts += [
+                {name: cells[k] for name, cells in columns_of.items()} if columns_of else None for k in range(len(body.users))
+            ]
         else:
             reward = reward_in(event.body)
             arm = state.versions[reward.version]

@@ -72,7 +72,7 @@ def import_history(
         As in `read_table`. With `skip_bad`, rows whose arm is not known are left out as well.
     """
     digest = file_digest(path)
-    if service.store.with_keys([import_key(digest)]):
+    if service.store.with_keys([import_key(digest)], EventKind.IMPORTED):
         return Imported(0, 0, 0, True)
     table = read_table(path, EVENTS, **reading)
     table.check_columns("user", "item", "reward")
@@ -187,7 +187,8 @@ def _parts(service: RecommendationService, digest: str, history: _History) -> It
 def _known_keys(service: RecommendationService, digest: str, n_names: int, n_rows: int) -> set[str]:
     """The keys of the parts that an earlier, interrupted import has written."""
     keys = [import_key(digest, f"u{start}") for start in range(0, n_names, JOINING)]
-    return set(service.store.with_keys(keys + [import_key(digest, str(start)) for start in range(0, n_rows, ROWS)]))
+    keys += [import_key(digest, str(start)) for start in range(0, n_rows, ROWS)]
+    return set(service.store.with_keys(keys, EventKind.IMPORTED))
 
 
 def _draft(body: ImportedRewards, key: str) -> Draft:

@@ -261,6 +261,8 @@ class RecommendationService:
         epoch, seq, item = parts
         if epoch != self.store.epoch_of(seq):
             raise UnknownName("decision", f"there is no decision {name!r} in this log. {GIVEN_UP}")
+        if seq <= self.store.archive.last:
+            raise UnknownName("decision", f"decision {name} was archived, and its rewards have expired.")
         found = self.store.find(seq)
         if found is None or found.kind != EventKind.DECIDED or item >= found.items:
             return None
@@ -278,6 +280,10 @@ class RecommendationService:
         except Exception:
             self.follows_log = False
             raise
+
+    def abandon(self) -> None:
+        """Neither use nor save the state any more: the log is not the one that it follows."""
+        self.follows_log = False
 
     # Count.
 
@@ -361,6 +367,7 @@ def replay_pages(store: EventStore, recommender: LoggedRecommender, until: int |
     recommender.reads_from(log_source(store))
     recommender.without |= retracted_rewards(store.retractions(until))
     for page in store.read(recommender.seq, until):
+        store.go_on()
         check_chain(page, recommender.seq, recommender.tail)
         recommender.apply(page)
         yield recommender.seq

@@ -103,7 +103,8 @@ def verify(url: str, folder: Path | None = None, show: Callable[[int, int], None
             more, problems = _check_snapshots(store, initial, folder)
             facts += more
     except (Unavailable, archive.ArchiveError) as error:
-        facts, problems = [], [f"the store cannot be read: {error}"]
+        said = error.detail if isinstance(error, Unavailable) else str(error)
+        facts, problems = [], [f"the store cannot be read: {said}"]
     finally:
         store.close()
     return Findings(facts, problems)

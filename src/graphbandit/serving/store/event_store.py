@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+import math
 import secrets
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, delete, insert, inspect, select
 
 from ...compute.arrays import Ints
 from ..domain.events import DamagedLog, Draft, Event, EventKind, check_chain, link
 from ..domain.initial_state import InitialState
-from .database import Database, KeyTaken, Unavailable
+from .database import PAGE_TIMEOUT, Database, KeyTaken, Unavailable
 from .epochs import Epochs, begin_epoch
-from .schema import events, initial_states, migrate, require_newest
+from .event_archive import EventArchive, archive_folder
+from .schema import events, heartbeat, initial_states, migrate, require_newest
 
 PAGE_SIZE = 10_000  # events that are read at once
 LARGEST_INSERT = 64  # rows of one statement
+HEARTBEAT_BYTES = 16_384  # more than a few events need, so that a disk is full for both or for none
 COLUMNS = tuple(events.c)
 
 
 class LogChanged(Unavailable):
     """The log is not the one that this process has written: acknowledged events are missing, or
     another process has written. Only a restart helps."""
+
+
+class Cancelled(Exception):
+    """The process is to end before the service has started."""
 
 
 class Receipt(NamedTuple):
@@ -49,16 +58,20 @@ class EventStore:
     ----------
     url : str
         `sqlite:///state.db`, or `postgresql://user:password@host/database`.
+    archive : Path, optional
+        Folder of the events that were archived; beside a SQLite file by default, else graphbandit-archive.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, archive: Path | None = None) -> None:
         self.database = Database(url)
+        self.archive = EventArchive(archive_folder(url, archive))
         self.name = ""  # random, by which snapshots know their store
         self.last = 0  # number of the newest event that is known to be on disk
         self.newest_by_user: Ints = np.zeros(0, dtype=np.int64)  # number of each row's newest event; to be set after `open`
         self.tail = ""  # the chain of that event
         self._last_at = 0  # its time
         self._epochs = Epochs([], [])
+        self._is_cancelled = threading.Event()
         self._missed: list[Event] = []  # of an `append` that raised although it was committed; to be handed over
         self._connection = 0  # number of the connection on which the end of the log was looked at
         self._is_certain = True  # whether `last` is the end of the log; not after a commit whose outcome is unknown
@@ -80,8 +93,9 @@ class EventStore:
         missing = f"{self.database!r} is empty: a new store needs a graph and arms to begin with."
         if self.database.is_sqlite and initial is None and not Path(str(self.database.url.database)).exists():
             raise ValueError(missing)  # before an empty file is made
-        self.database.lock(timeout)
-        with self.database.transaction(timeout) as connection:
+        self.database.lock(timeout, self.go_on)
+        self.database.connect(timeout, self.go_on)
+        with self.database.transaction(limit=math.inf) as connection:  # a migration may take long
             migrate(connection)
             row = connection.execute(select(initial_states.c.store, initial_states.c.content)).one_or_none()
             if row is None:
@@ -92,9 +106,27 @@ class EventStore:
             else:
                 self.name, content = row
             self._find_end(connection)
+            self.archive = EventArchive.load(connection, self.archive.folder)
             self._epochs = begin_epoch(connection, self.last + 1)
             self._connection = self.database.connections
         return InitialState.from_bytes(content)
+
+    def exists(self) -> bool:
+        """Whether there is a log, or at least its beginning. Nothing is written."""
+        if self.database.is_sqlite and not Path(str(self.database.url.database)).exists():
+            return False
+        with self.database.reading() as connection:
+            is_there = inspect(connection).has_table(initial_states.name)
+            return is_there and connection.execute(select(initial_states.c.number)).first() is not None
+
+    def cancel(self) -> None:
+        """Let whoever waits for the lock or reads the whole log give up; from any thread."""
+        self._is_cancelled.set()
+
+    def go_on(self) -> None:
+        """Raise `Cancelled` after `cancel`."""
+        if self._is_cancelled.is_set():
+            raise Cancelled
 
     def attach(self) -> InitialState:
         """Read the log without becoming its writer, whoever writes to it; its initial state."""
@@ -106,6 +138,7 @@ class EventStore:
             self.name, content = connection.execute(select(initial_states.c.store, initial_states.c.content)).one()
             self._find_end(connection)
             self._epochs = Epochs.read(connection)
+            self.archive = EventArchive.load(connection, self.archive.folder)
         return InitialState.from_bytes(content)
 
     def _find_end(self, connection: Connection) -> None:
@@ -132,29 +165,34 @@ class EventStore:
         """Stop being the writer."""
         self.database.close()
 
-    def append(self, drafts: Sequence[Draft]) -> Appended:
-        """Write all drafts in one transaction, except those whose key is in the log already.
+    def append(self, drafts: Sequence[Draft], beat: bool = False) -> Appended:
+        """Write all drafts in one transaction, except those whose key is in the log already. `beat`:
+        write something else too, which needs space on the disk, to see whether that is possible.
 
         The new events may begin with some of an earlier `append` that raised although its
         transaction had been committed.
         """
         try:
             try:
-                return self._append(drafts, may_repeat=False)
+                return self._append(drafts, beat, may_repeat=False)
             except KeyTaken:  # rare, so that keys are looked up only now
-                return self._append(drafts, may_repeat=True)
+                return self._append(drafts, beat, may_repeat=True)
         except BaseException:
             self._is_certain = False
             self.database.disconnect()
             raise
 
-    def _append(self, drafts: Sequence[Draft], may_repeat: bool) -> Appended:
+    def _append(self, drafts: Sequence[Draft], beat: bool, may_repeat: bool) -> Appended:
         with self.database.transaction() as connection:
             if not self._is_certain or self._connection != self.database.connections:
                 self._catch_up(connection)
             keys = [draft.key for draft in drafts if draft.key is not None] if may_repeat else []
             written, receipts = self._number(drafts, _with_keys(connection, keys))
             self._insert(connection, written)
+            if beat:
+                connection.execute(delete(heartbeat))
+                filling = secrets.token_hex(HEARTBEAT_BYTES // 2)  # random: PostgreSQL compresses
+                connection.execute(insert(heartbeat).values(number=1, at=time.time_ns() // 1000, filling=filling))
         self._is_certain = True
         self._link(written)
         missed, self._missed = self._missed, []
@@ -249,8 +287,11 @@ class EventStore:
         """The log in order, in pages of `size` events. No connection is held between two pages, so that a slow
         reader blocks nobody."""
         end = self.last if until is None else until
+        if after < self.archive.last:
+            yield from self.archive.read(after, end, kinds)
+            after = self.archive.last
         while after < end:
-            with self.database.reading() as connection:
+            with self.database.reading(PAGE_TIMEOUT) as connection:
                 page = list(_select(connection, after, PAGE_SIZE if size is None else size, end, kinds))
             if not page:
                 return
@@ -259,21 +300,25 @@ class EventStore:
 
     def find(self, seq: int) -> Event | None:
         """The event with this number."""
+        if seq <= self.archive.last:
+            return self.archive.find(seq)
         with self.database.reading() as connection:
             row = connection.execute(select(*COLUMNS).where(events.c.seq == seq)).one_or_none()
         return None if row is None else _event(row)
 
-    def with_keys(self, keys: Sequence[str]) -> dict[str, Event]:
-        """The events that have these keys."""
+    def with_keys(self, keys: Sequence[str], archived: EventKind | None = None) -> dict[str, Event]:
+        """The events that have these keys. Those of archived events have expired, but for one kind of event."""
         with self.database.reading() as connection:
-            return _with_keys(connection, list(keys))
+            found = _with_keys(connection, list(keys))
+        return found if archived is None else self.archive.with_keys(keys, archived) | found
 
     def retractions(self, until: int | None = None) -> list[Event]:
         """The events that take a reward back, in order; found by their keys, which are indexed."""
         query = select(*COLUMNS).where(events.c.key >= "x", events.c.key < "y", events.c.kind == EventKind.RETRACTED)
         with self.database.reading() as connection:
             found = [_event(row) for row in connection.execute(query.order_by(events.c.seq))]
-        return [event for event in found if until is None or event.seq <= until]
+        old = [event for page in self.archive.read(kinds=[EventKind.RETRACTED]) for event in page]
+        return [event for event in (*old, *found) if until is None or event.seq <= until]
 
     def history(self, newest: int, limit: int) -> list[Event]:
         """This event and the earlier ones of its user, newest first."""
@@ -281,11 +326,6 @@ class EventStore:
         walk = walk.union_all(select(*COLUMNS).where(events.c.seq == walk.c.previous))
         with self.database.reading() as connection:
             return [_event(row) for row in connection.execute(select(walk).limit(limit))]
-
-    def check(self) -> None:
-        """Raise `Unavailable` unless the database answers."""
-        with self.database.reading() as connection:
-            connection.execute(select(func.max(events.c.seq)))
 
 
 def _select(

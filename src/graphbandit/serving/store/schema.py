@@ -70,6 +70,16 @@ heartbeat = Table(
 )
 
 
+archived = Table(
+    "graphbandit_archive",
+    metadata,
+    Column("first", Number, primary_key=True, autoincrement=False),  # number of the first event of a file
+    Column("last", BigInteger, nullable=False),
+    Column("chain", String, nullable=False),  # of the last event
+    Column("file", String, nullable=False),
+)
+
+
 def create_tables(connection: Connection) -> None:
     """Create the tables of version 1, with an index of each user's events.
 
@@ -130,7 +140,14 @@ def chain_events(connection: Connection) -> None:
     new.create_all(connection)
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (create_tables, link_events, count_items, chain_events)
+def archive_events(connection: Connection) -> None:
+    """Version 5: files that hold the events before those of the table."""
+    new = MetaData()
+    archived.to_metadata(new)
+    new.create_all(connection)
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (create_tables, link_events, count_items, chain_events, archive_events)
 """Migration number i + 1 leads from version i to i + 1. Never edit one that was released:
 append."""
 
