@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from pydantic_core import to_json
 
 from ...recommending.errors import InvalidRequest
-from ..domain.events import DecisionRecord, decision_id
+from ..domain.events import DecisionRecord
 from ..domain.logged_recommender import LoggedRecommender
 from ..domain.proposals import Proposal, ProposedDecisions, RequestBatch
 from ..operations.recommendation_service import Logged, RecommendationService, RewardCounts
@@ -140,7 +140,7 @@ def _response(
 
 def _one_decision(state: LoggedRecommender, logged: Sequence[Logged]) -> dict[str, Any]:
     [result] = logged
-    return decision_content(state, decision_id(result.seq, 0), result.decisions[0])
+    return decision_content(state, result.ids[0], result.decisions[0])
 
 
 def _all_decisions(state: LoggedRecommender, logged: Sequence[Logged]) -> dict[str, Any]:

@@ -58,13 +58,20 @@ def decision_schema() -> Any:
     )
 
 
-def decision_columns(state: LoggedRecommender, events: Sequence[Event]) -> Columns:
+def decision_columns(service: RecommendationService, events: Sequence[Event]) -> Columns:
     """One row for each decision."""
+    state, epoch_of = service.recommender, service.store.epoch_of
     columns: Columns = {name: [] for name in decision_schema().names}
     for event in events:
         for index, decision in enumerate(decisions_in(event.body)):
             arms = [state.versions[version] for version in decision.arms]
-            row = (decision_id(event.seq, index), event.at, state.user_of(decision), arms[0], decision.propensity)
+            row = (
+                decision_id(epoch_of(event.seq), event.seq, index),
+                event.at,
+                state.user_of(decision),
+                arms[0],
+                decision.propensity,
+            )
             row = (*row, arms, decision.mean, decision.bonus, decision.arms[0], decision.candidates)  # type: ignore[assignment]
             for column, value in zip(columns.values(), row, strict=True):
                 column.append(value)
@@ -80,11 +87,12 @@ def reward_schema(dim: int) -> Any:
     return pa.schema(fields + [(f"x{k}", pa.float64()) for k in range(dim)])
 
 
-def reward_columns(state: LoggedRecommender, events: Sequence[Event]) -> Columns:
+def reward_columns(service: RecommendationService, events: Sequence[Event]) -> Columns:
     """One row for each reward, with the features of what was shown."""
+    state, epoch_of = service.recommender, service.store.epoch_of
     rewards = [reward_in(event.body) for event in events]
     columns: Columns = {
-        "decision": [decision_id(reward.decision, reward.item) for reward in rewards],
+        "decision": [decision_id(epoch_of(reward.decision), reward.decision, reward.item) for reward in rewards],
         "time": [event.at for event in events],
         "user": [state.user_of(reward) for reward in rewards],
         "arm": [state.versions[reward.version] for reward in rewards],
@@ -152,7 +160,7 @@ def stream(
     service: RecommendationService,
     kind: EventKind,
     schema: Any,
-    columns: Callable[[LoggedRecommender, Sequence[Event]], Columns],
+    columns: Callable[[RecommendationService, Sequence[Event]], Columns],
 ) -> Iterator[bytes]:
     """The events of one kind up to now, as the pieces of a Parquet file."""
     import pyarrow as pa
@@ -161,7 +169,7 @@ def stream(
     sink = Chunks()
     with parquet.ParquetWriter(pa.PythonFile(sink, mode="w"), schema) as writer:
         for page in service.store.read(until=service.recommender.seq, kinds=[kind]):
-            writer.write_table(pa.table(columns(service.recommender, page), schema=schema))
+            writer.write_table(pa.table(columns(service, page), schema=schema))
             yield sink.take()
     yield sink.take()
 

@@ -22,10 +22,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...recommending.errors import InvalidRequest
+from ...recommending.errors import InvalidRequest, UnknownName
 from ...recommending.requests import AnyRequest, AnyReward
 from ..domain import proposals
-from ..domain.events import DecisionRecord, Event, EventKind, decision_id, decisions_in, parse_decision_id
+from ..domain.events import DecisionRecord, Event, EventKind, check_chain, decision_id, decisions_in, parse_decision_id
 from ..domain.initial_state import InitialState
 from ..domain.logged_recommender import LoggedRecommender
 from ..domain.proposals import DecisionSummary, Proposal, ProposedDecisions, ProposedReward, RequestBatch
@@ -38,17 +38,23 @@ REMEMBERED_DECISIONS = 50_000
 """Decisions that are kept in memory for their rewards; older ones are read from the store."""
 
 
+GIVEN_UP = (
+    "If it was made before an older copy of the log was restored, it was given up together with what came after the copy."
+)
+
+
 class Logged(NamedTuple):
     """What became of a proposal."""
 
     seq: int  # number of the event
     is_new: bool  # False: a duplicate, of an earlier event
     decisions: Sequence[DecisionRecord] = ()  # those of the earlier event, if it is a duplicate
+    epoch: str = ""  # of the event
 
     @property
     def ids(self) -> list[str]:
         """The ids of the decisions."""
-        return [decision_id(self.seq, item) for item in range(len(self.decisions))]
+        return [decision_id(self.epoch, self.seq, item) for item in range(len(self.decisions))]
 
 
 class RewardCounts(NamedTuple):
@@ -93,7 +99,16 @@ class RecommendationService:
     def restore(
         cls, store: EventStore, folder: Path, initial: InitialState, stats: Stats | None = None
     ) -> RecommendationService:
-        """Start from the last snapshot, replay the rest of the log, and compile."""
+        """Start from the last snapshot, replay the rest of the log, and compile. If that fails, the
+        store is left."""
+        try:
+            return cls._restore(store, folder, initial, stats)
+        except BaseException:
+            store.close()
+            raise
+
+    @classmethod
+    def _restore(cls, store: EventStore, folder: Path, initial: InitialState, stats: Stats | None) -> RecommendationService:
         start = time.perf_counter()
         snapshots = Snapshots(folder, store.name)
         recommender = snapshots.read_newest(initial.policy_class, store.last, store.find)
@@ -169,17 +184,22 @@ class RecommendationService:
 
     def recent_decision(self, name: str) -> DecisionSummary | None:
         """The decision with this id, if it is still in memory."""
-        pair = parse_decision_id(name)
-        found = None if pair is None else self._recent.get(pair)
+        parts = parse_decision_id(name)
+        found = None if parts is None or parts[0] != self.store.epoch else self._recent.get(parts[1:])
         return None if found is None else DecisionSummary(found[0], found[1], found[2:])  # type: ignore[arg-type]
 
     def stored_decision(self, name: str) -> DecisionSummary | None:
         """The decision with this id, from the store; may be called from any thread."""
-        pair = parse_decision_id(name)
-        found = None if pair is None else self.store.find(pair[0])
-        if pair is None or found is None or found.kind != EventKind.DECIDED or pair[1] >= found.items:
+        parts = parse_decision_id(name)
+        if parts is None:
             return None
-        return DecisionSummary.of(decisions_in(found.body)[pair[1]])
+        epoch, seq, item = parts
+        if epoch != self.store.epoch_of(seq):
+            raise UnknownName("decision", f"there is no decision {name!r} in this log. {GIVEN_UP}")
+        found = self.store.find(seq)
+        if found is None or found.kind != EventKind.DECIDED or item >= found.items:
+            return None
+        return DecisionSummary.of(decisions_in(found.body)[item])
 
     # Apply.
 
@@ -202,14 +222,15 @@ class RecommendationService:
         n_decisions, n_duplicates = 0, 0
         rewards: list[tuple[float, float]] = []
         for proposal, (event, is_new) in zip(made, receipts, strict=True):
-            result: Logged | InvalidRequest = Logged(event.seq, is_new)
+            epoch = self.store.epoch if is_new else self.store.epoch_of(event.seq)
+            result: Logged | InvalidRequest = Logged(event.seq, is_new, epoch=epoch)
             if isinstance(proposal, ProposedDecisions):
                 if is_new:
                     n_decisions += event.items
                     self._remember(event.seq, proposal.decisions)
-                    result = Logged(event.seq, is_new, proposal.decisions)
+                    result = Logged(event.seq, is_new, proposal.decisions, epoch)
                 else:
-                    result = _first_attempt(proposal, event)
+                    result = _first_attempt(proposal, event, epoch)
             elif isinstance(proposal, ProposedReward):
                 if is_new:
                     rewards.append((proposal.value, proposal.best))
@@ -230,17 +251,18 @@ class RecommendationService:
             self._recent.popitem(last=False)
 
 
-def _first_attempt(proposal: ProposedDecisions, event: Event) -> Logged | InvalidRequest:
+def _first_attempt(proposal: ProposedDecisions, event: Event, epoch: str) -> Logged | InvalidRequest:
     """The decisions that were logged first with this idempotency key."""
     first = decisions_in(event.body) if event.kind == EventKind.DECIDED else []
     if [(one.user, one.newcomer) for one in first] != [(one.user, one.newcomer) for one in proposal.decisions]:
         return InvalidRequest("idempotency_key", "idempotency_key was used before, for other users.")
-    return Logged(event.seq, False, first)
+    return Logged(event.seq, False, first, epoch)
 
 
-def replay(store: EventStore, recommender: LoggedRecommender) -> LoggedRecommender:
-    """Bring a recommender up to the end of the log."""
-    for page in store.read(recommender.seq):
+def replay(store: EventStore, recommender: LoggedRecommender, until: int | None = None) -> LoggedRecommender:
+    """Bring a recommender up to the end of the log, or to event `until`; raises `DamagedLog` if its chain does not fit."""
+    for page in store.read(recommender.seq, until):
+        check_chain(page, recommender.seq, recommender.tail)
         recommender.apply(page)
     return recommender
 
