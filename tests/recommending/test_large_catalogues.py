@@ -16,10 +16,8 @@ from graphbandit.recommending.named_policy import NamedPolicy, Ranking
 from graphbandit.recommending.requests import Request
 
 N, DIM, ARMS = 6, 3, 300
-OUTLINED = (
-    ["linucb", "oful", "colin", "graphucb", "graphucb-local", "adaptive", "goblin", "goblin-block", "goblin-macro"]
-    + ["club", "sclub", "dynucb", "community-ucb", "dccb", "dcb"]
-)  # fmt: skip
+OUTLINED = ["linucb", "oful", "colin", "graphucb", "graphucb-local", "adaptive", "goblin", "goblin-block", "goblin-macro"]
+OUTLINED += ["club", "sclub", "dynucb", "community-ucb", "dccb", "dcb"]
 
 
 @pytest.fixture(autouse=True)

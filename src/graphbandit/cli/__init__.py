@@ -10,6 +10,7 @@
 | `diagnose` | `graphbandit diagnose` |
 | `start` | `graphbandit start` |
 | `evaluate` | `graphbandit evaluate` |
+| `rank_all` | `graphbandit rank-all` |
 | `serve` | `graphbandit serve` |
 | `store` | `graphbandit store verify`: tools for the log of a service |
 | `console` | what they share: errors without a traceback, Ctrl-C, the progress bar, lists of names |
@@ -28,6 +29,7 @@ from . import datasets, experiments, figures, graph, store
 from .diagnose import diagnose
 from .evaluate import evaluate
 from .leaderboard import leaderboard
+from .rank_all import rank_all
 from .serve import serve
 from .start import start
 
@@ -43,6 +45,7 @@ app.command()(experiments.tune)
 app.command()(leaderboard)
 app.command()(diagnose)
 app.command()(evaluate)
+app.command()(rank_all)
 app.command()(serve)
 
 

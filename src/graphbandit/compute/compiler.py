@@ -135,6 +135,7 @@ def compiled(function: F, *, cache: bool = True) -> F:
         if function.__closure__ is None:  # with one, the same source is not the same function
             function.kernel_cache = dispatcher._cache  # type: ignore[attr-defined]
     dispatcher.by_name = False
+    dispatcher.without_lock = False
     dispatcher.elsewhere = {}  # types for which another process compiles it now: see `second_process`
     dispatcher.before_compiling = lambda *args: None
     dispatcher.add_overload = partial(_keep, dispatcher)
@@ -171,6 +172,13 @@ def call_by_name(kernel: Any) -> None:
     """Let callers call this kernel by name even if it is small: one on disk must not contain it, as it might change alone."""
     if python_function(kernel) is not kernel:
         kernel.by_name = True
+
+
+def without_lock(kernel: F) -> F:
+    """Let other Python threads run while Python waits for this kernel. They must not change what it reads."""
+    if python_function(kernel) is not kernel:
+        kernel.without_lock = True  # type: ignore[attr-defined]
+    return kernel
 
 
 def size(library: Any) -> int:
@@ -286,7 +294,7 @@ def entry_from_python(dispatcher: Any) -> Any:
         exec(compile(f"def {name}({parameters}):\n    return kernel({parameters})\n", code.co_filename, "exec"), scope)
         function = scope[name]
         function.__code__ = function.__code__.replace(co_firstlineno=code.co_firstlineno)  # part of the name of its file
-        dispatcher._entry = numba.njit(**FLAGS, no_cfunc_wrapper=True)(function)
+        dispatcher._entry = numba.njit(**FLAGS, no_cfunc_wrapper=True, nogil=dispatcher.without_lock)(function)
         if isinstance(dispatcher._cache, KernelCache):
             dispatcher._entry._cache = KernelCache(function)
     return dispatcher._entry

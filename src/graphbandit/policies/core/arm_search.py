@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...compute.arrays import Floats, Ints
-from ...compute.compiler import compiled
+from ...compute.compiler import compiled, without_lock
 from ...compute.states import by_pointer
 from . import kernels
 from .arm_blocks import BLOCK, Blocks, Singles
@@ -75,6 +75,47 @@ def search(state: Any, user: int, asked: Asked, k: int, found: Found) -> int:
         if not abs(mean[a] + bonus[a]) < inf:
             return GIVEN_UP
     return n
+
+
+class Top(NamedTuple):
+    """The best arms of many users, one row for each, best first."""
+
+    version: Ints  # (n, k); -1 in the first place of a user whose search was given up
+    mean: Floats  # (n, k)
+    bonus: Floats  # (n, k)
+
+
+by_pointer(Top)
+
+
+@without_lock
+@compiled
+def search_many(state: Any, users: Ints, asked: Asked, order: Ints, found: Found, top: Top) -> None:
+    """`search` for many users; of arms with equal scores the one that is first by `order` comes first.
+
+    `order` has a number for each version; `found` is room to work in.
+    """
+    k = top.version.shape[1]
+    for i in range(users.shape[0]):
+        if search(state, users[i], asked, k, found) == GIVEN_UP:
+            top.version[i, 0] = GIVEN_UP
+            continue
+        for place in range(k):
+            best, most = place, found.mean[place] + found.bonus[place]
+            for a in range(place + 1, found.counts[0]):
+                value = found.mean[a] + found.bonus[a]
+                if value > most or (value == most and order[found.version[a]] < order[found.version[best]]):
+                    best, most = a, value
+            top.version[i, place], top.mean[i, place], top.bonus[i, place] = (
+                found.version[best],
+                found.mean[best],
+                found.bonus[best],
+            )
+            found.version[best], found.mean[best], found.bonus[best] = (
+                found.version[place],
+                found.mean[place],
+                found.bonus[place],
+            )
 
 
 # Searching
