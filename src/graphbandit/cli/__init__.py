@@ -10,6 +10,7 @@
 | `diagnose` | `graphbandit diagnose` |
 | `start` | `graphbandit start` |
 | `evaluate` | `graphbandit evaluate` |
+| `rank_all` | `graphbandit rank-all` |
 | `serve` | `graphbandit serve` |
 | `import_events` | `graphbandit import` |
 | `store` | `graphbandit store verify`: tools for the log of a service |
@@ -30,6 +31,7 @@ from .diagnose import diagnose
 from .evaluate import evaluate
 from .import_events import import_events
 from .leaderboard import leaderboard
+from .rank_all import rank_all
 from .serve import serve
 from .start import start
 
@@ -45,6 +47,7 @@ app.command()(experiments.tune)
 app.command()(leaderboard)
 app.command()(diagnose)
 app.command()(evaluate)
+app.command()(rank_all)
 app.command()(serve)
 app.command("import")(import_events)
 

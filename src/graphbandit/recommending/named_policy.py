@@ -139,7 +139,7 @@ class NamedPolicy:
         Also as a pool if there is no list of candidates.
         """
         if request.candidates is None:
-            pool = self._matching(request.where or {})
+            pool = self.matching(request.where or {})
             if request.exclude:
                 pool = pool.without(self._offered.births(request.exclude))
             return pool.versions, pool
@@ -184,7 +184,11 @@ class NamedPolicy:
         """Whether the best arms of a request are searched for, and not all of them scored."""
         if request.pool is None or request.features is not None or not self.policy.is_outlined:
             return False
-        return pays(len(request.pool), request.k, len(self._index))
+        return self.is_large(request.pool, request.k)
+
+    def is_large(self, pool: Pool, k: int) -> bool:
+        """Whether so many arms are searched rather than scored, if the policy has an outline."""
+        return len(pool) >= self.dim and pays(len(pool), k, len(self._index))
 
     def _search(self, request: ResolvedRequest, luck: Luck, first: int, draws: np.random.Generator) -> CatalogueChoice | None:
         pool = request.pool
@@ -235,7 +239,8 @@ class NamedPolicy:
         """(m, dim) the features of the request's arms."""
         return self._features[request.versions] if request.features is None else request.features
 
-    def _matching(self, where: Filter) -> Pool:
+    def matching(self, where: Filter) -> Pool:
+        """The arms on offer that a filter leaves."""
         if not where:
             return self._offered.pool()
         key = tuple((name, tuple(where[name])) for name in sorted(where))
@@ -246,6 +251,10 @@ class NamedPolicy:
             found = self._offered.some(version for version in self.arms.values() if _matches(self.attributes[version], where))
             self._eligible[key] = found
         return found
+
+    def places(self, pool: Pool, names: Iterable[str]) -> Ints:
+        """Where the arms of these names stand in a pool; those that are not in it are left out."""
+        return pool.places(self._offered.births(names))
 
     def ranked(self, user: int) -> list[tuple[str, float, float]]:
         """All arms with mean and bonus, as the user would be shown them now."""

@@ -40,11 +40,16 @@ class Pool:
             self._mask[self.versions] = 1
         return self._mask
 
+    def places(self, births: Ints) -> Ints:
+        """Where the arms that were born then stand; those that are not in the pool are left out."""
+        places = np.searchsorted(self.births, births)
+        inside = places < len(self.births)
+        inside[inside] = self.births[places[inside]] == births[inside]
+        return places[inside]
+
     def without(self, births: Ints) -> Pool:
         """The pool less the arms that were born then."""
-        places = np.searchsorted(self.births, births)
-        places = places[places < len(self.births)]
-        places = places[np.isin(self.births[places], births)]
+        places = self.places(births)
         return self if len(places) == 0 else Pool(np.delete(self.versions, places), np.delete(self.births, places))
 
 

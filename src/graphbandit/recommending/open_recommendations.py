@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ..validate import LARGEST_REWARD, is_number
 from .errors import UnknownName
 
 REMEMBERED = 100_000
@@ -76,3 +77,9 @@ class OpenRecommendations:
             for name, (user, versions, context, rewarded) in table["entries"].items()
         }
         return cls(table["count"], entries)
+
+
+def check_reward(reward: object) -> None:
+    """A ValueError unless a reward is a number that can be learned."""
+    if not is_number(reward) or not abs(reward) <= LARGEST_REWARD:  # type: ignore[arg-type]
+        raise ValueError(f"reward must be a finite number of at most {LARGEST_REWARD:g} in size, but it is {reward!r}.")

@@ -274,7 +274,7 @@ def outline(state: AdaptiveState, user: int, theta: Floats, metric: Floats, form
     noise, with_items = deciding_weights(state, user, weight)
     mix_models(state, user, weight, Moments(theta, metric))
     rounds = effective_rounds(state.seen.visits[user], state.keep) / theta.shape[0] if state.growing_bonus else 0.0
-    form[0], form[1], form[2], form[3], form[4] = state.exploration, noise, rounds, GROWTH, float(with_items)
+    form[0], form[1], form[2], form[3], form[4] = state.exploration, noise, rounds, GROWTH, 1.0 if with_items else 0.0
 
 
 @compiled

@@ -77,6 +77,46 @@ def search(state: Any, user: int, asked: Asked, k: int, found: Found) -> int:
     return n
 
 
+class Top(NamedTuple):
+    """The best arms of many users, one row for each, best first."""
+
+    version: Ints  # (n, k); -1 in the first place of a user whose search was given up
+    mean: Floats  # (n, k)
+    bonus: Floats  # (n, k)
+
+
+by_pointer(Top)
+
+
+@compiled
+def search_many(state: Any, users: Ints, asked: Asked, order: Ints, found: Found, top: Top) -> None:
+    """`search` for many users; of arms with equal scores the one that is first by `order` comes first.
+
+    `order` has a number for each version; `found` is room to work in.
+    """
+    k = top.version.shape[1]
+    for i in range(users.shape[0]):
+        if search(state, users[i], asked, k, found) == GIVEN_UP:
+            top.version[i, 0] = GIVEN_UP
+            continue
+        for place in range(k):
+            best, most = place, found.mean[place] + found.bonus[place]
+            for a in range(place + 1, found.counts[0]):
+                value = found.mean[a] + found.bonus[a]
+                if value > most or (value == most and order[found.version[a]] < order[found.version[best]]):
+                    best, most = a, value
+            top.version[i, place], top.mean[i, place], top.bonus[i, place] = (
+                found.version[best],
+                found.mean[best],
+                found.bonus[best],
+            )
+            found.version[best], found.mean[best], found.bonus[best] = (
+                found.version[place],
+                found.mean[place],
+                found.bonus[place],
+            )
+
+
 # Searching
 
 
@@ -152,31 +192,35 @@ class Progress(NamedTuple):
 
 
 @compiled
-def scan_block(lens: Lens, asked: Asked, b: int, only_means: bool, progress: Progress, counts: Ints) -> bool:
-    """Look at the arms of a block; False if there is no room for candidates."""
+def scan_block(lens: Lens, asked: Asked, b: int, bonus: float, progress: Progress, counts: Ints) -> bool:
+    """Look at the arms of a block whose bonuses are at most `bonus`; False if there is no room for candidates."""
     blocks, masked = asked.blocks, asked.mask.shape[0] > 0
     mean, width, part = progress.scratch[0], progress.scratch[1], progress.scratch[2]
     multiply_block(blocks.x[b], lens.theta, mean)
     counts[2] += 1
-    have_widths = False
+    have_widths, length, least = False, blocks.longest[b], progress.mean[0]
+    if bonus >= 0.0:
+        least = min(least, progress.best[0] - bonus)
+    if lens.with_items:
+        least -= blocks.effect[b] + SLACK * abs(blocks.effect[b])
+    least -= lens.mean_error * length + SLACK * (abs(least) + lens.norm * length)
+    lowest = np.float32(least / lens.norm if lens.norm > 0.0 else -inf)
+    lowest -= np.float32(1e-6) * abs(lowest)
     for a in range(blocks.filled[b]):
+        if mean[a] < lowest:
+            continue
         version = blocks.version[b, a]
         if masked and asked.mask[version] == 0:
             continue
         length = float(blocks.length[b, a])
         effect, spread = item_effect(asked.effects, blocks.item[b, a]) if lens.with_items else (0.0, 0.0)
-        value, error = mean[a] * lens.norm + effect, lens.mean_error * length
+        value, error = float(mean[a]) * lens.norm + effect, lens.mean_error * length
         error += SLACK * (abs(value) + abs(effect))
         if value + error >= progress.mean[0]:
             progress.mean[0] = max(progress.mean[0], value - error)
             if not add_candidate(progress.high, version, value + error, progress.mean[0]):
                 return False
-        if only_means:
-            continue
-        side = lens.stretch * length
-        variance = side * side + lens.noise * spread
-        most = most_grown(0.0, variance, lens.noise, lens.rounds, lens.growth, lens.peak)
-        if value + error + lens.scale * sqrt(most) * (1.0 + SLACK) < progress.best[0]:
+        if bonus < 0.0 or value + error + bonus < progress.best[0]:
             continue
         if not have_widths:
             widths_of_block(blocks.x[b], lens.factor, part, width)
@@ -207,8 +251,10 @@ def find(theta: Floats, metric: Floats, form: Floats, asked: Asked, k: int, foun
     finite = lens.norm + lens.size + lens.scale + lens.noise + lens.stretch + lens.width_error
     if n_blocks == 0 or not finite < inf or lens.scale < 0.0:
         return GIVEN_UP
-    values, means, heap = np.empty(n_blocks), np.empty(n_blocks), np.arange(n_blocks)
-    bound_blocks(lens, blocks, values, means)
+    values, means, bonuses, heap = np.empty(n_blocks), np.empty(n_blocks), np.empty(n_blocks), np.arange(n_blocks)
+    bound_blocks(lens, blocks, means, bonuses)
+    for b in range(n_blocks):
+        values[b] = means[b] + bonuses[b]
     progress = Progress(
         np.full(k, -inf),
         np.full(1, -inf),
@@ -221,7 +267,7 @@ def find(theta: Floats, metric: Floats, form: Floats, asked: Asked, k: int, foun
     left = n_blocks
     while left > 0 and values[heap[0]] >= progress.best[0] and values[heap[0]] > -inf:
         b = heap[0]
-        if not scan_block(lens, asked, b, False, progress, counts):
+        if not scan_block(lens, asked, b, bonuses[b], progress, counts):
             return GIVEN_UP
         means[b] = -inf
         left -= 1
@@ -229,7 +275,7 @@ def find(theta: Floats, metric: Floats, form: Floats, asked: Asked, k: int, foun
         sift_down(heap, values, left, 0)
     for place in range(left):
         b = heap[place]
-        if means[b] >= progress.mean[0] and means[b] > -inf and not scan_block(lens, asked, b, True, progress, counts):
+        if means[b] >= progress.mean[0] and means[b] > -inf and not scan_block(lens, asked, b, -1.0, progress, counts):
             return GIVEN_UP
     drop_below(progress.good, progress.best[0])
     drop_below(progress.high, progress.mean[0])

@@ -19,7 +19,7 @@ LEAST_ARMS = 2000
 """Fewer arms are scanned: the search would not be faster (docs/catalogues.md)."""
 LEAST_SHARE = 20
 """At most 1/LEAST_SHARE of the arms may be wanted, and at least 1/LEAST_SHARE of the catalogue must be eligible."""
-ROOM = 4  # up to 1/ROOM of the arms may be found, if so many tie
+ROOM, MOST_ROOM = 4, 50_000  # up to 1/ROOM of the arms may be found, if so many tie
 
 
 class Places(NamedTuple):
@@ -65,10 +65,15 @@ def pays(n_arms: int, k: int, n_catalogue: int) -> bool:
     return n_arms >= LEAST_ARMS and LEAST_SHARE * k <= n_arms and LEAST_SHARE * n_arms >= n_catalogue
 
 
+def empty_found(n_arms: int, k: int) -> Found:
+    """Room for what a search may find before it is given up."""
+    room = max(min(n_arms // ROOM, MOST_ROOM), 4 * k)
+    return Found(np.empty(room, np.int64), np.empty(room), np.empty(room), np.zeros(4, np.int64))
+
+
 def find_leaders(policy: Policy, user: int, asked: Asked, n_arms: int, k: int) -> Leaders | None:
     """The arms that may be among the `k` best; None if so many tie that a full scan is the better way."""
-    room = max(n_arms // ROOM, 4 * k)
-    found = Found(np.empty(room, np.int64), np.empty(room), np.empty(room), np.zeros(4, np.int64))
+    found = empty_found(n_arms, k)
     if search(policy.state, user, asked, k, found) == GIVEN_UP:
         return None
     n, everything = int(found.counts[0]), int(found.counts[1])

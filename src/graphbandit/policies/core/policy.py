@@ -333,6 +333,11 @@ class Policy(LiveUsers):
         return self.n_normals > 0
 
     @property
+    def draws_values(self) -> bool:
+        """Whether the values to maximise are drawn, as in Thompson sampling, beside any decisions at random."""
+        return not self.is_optimistic
+
+    @property
     def decides_by_kernels(self) -> bool:
         """Whether the compiled loop decides as `recommend` does: not if a subclass has replaced that method."""
         return type(self).recommend is Policy.recommend

@@ -187,8 +187,8 @@ def widths_of_block(x: Singles, factor: Singles, part: Singles, width: Singles) 
 
 
 @compiled
-def bound_blocks(lens: Lens, blocks: Blocks, values: Floats, means: Floats) -> None:
-    """Write the largest mean + bonus and the largest mean that an arm of each block could have."""
+def bound_blocks(lens: Lens, blocks: Blocks, means: Floats, bonuses: Floats) -> None:
+    """Write the largest mean and the largest bonus that an arm of each block could have."""
     mean, width, part = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
     for group in range((blocks.used[0] + BLOCK - 1) // BLOCK):
         multiply_block(blocks.centre[group], lens.theta, mean)
@@ -196,14 +196,13 @@ def bound_blocks(lens: Lens, blocks: Blocks, values: Floats, means: Floats) -> N
         for a in range(min(BLOCK, blocks.used[0] - group * BLOCK)):
             b = group * BLOCK + a
             if blocks.filled[b] == 0:
-                values[b] = means[b] = -inf
+                means[b], bonuses[b] = -inf, 0.0
                 continue
             r, length = blocks.radius[b], blocks.longest[b]
             effect, spread = (blocks.effect[b], blocks.spread[b]) if lens.with_items else (0.0, 0.0)
-            upper = mean[a] * lens.norm + r * lens.norm + lens.mean_error * (length + r) + effect
-            side = sqrt(np.float64(width[a])) * lens.size + r * lens.stretch + lens.width_error * (length + r)
+            upper = float(mean[a]) * lens.norm + r * lens.norm + lens.mean_error * (length + r) + effect
+            side = sqrt(float(width[a])) * lens.size + r * lens.stretch + lens.width_error * (length + r)
             side = min(side, lens.stretch * length)
             variance = side * side + lens.noise * spread
             bonus = lens.scale * sqrt(most_grown(0.0, variance, lens.noise, lens.rounds, lens.growth, lens.peak))
-            slack = SLACK * (abs(upper) + abs(effect) + bonus)
-            means[b], values[b] = upper + slack, upper + bonus + slack
+            means[b], bonuses[b] = upper + SLACK * (abs(upper) + abs(effect)), bonus * (1.0 + SLACK)

@@ -265,6 +265,10 @@ class Stochastic(Policy):
     def is_sampling(self) -> bool:
         return self.params["temperature"] is None and self.policy.is_sampling
 
+    @property
+    def draws_values(self) -> bool:
+        return self.params["temperature"] is None and self.policy.draws_values
+
     def choice_probabilities(self, user: int, arms: Floats, normals: Floats, items: Ints = NO_ITEMS) -> Floats:
         if self.params["temperature"] is None:
             chances = self.policy.choice_probabilities(user, arms, np.ascontiguousarray(normals[:, 2:]), items)
