@@ -22,11 +22,22 @@ from graphbandit.serving import (
     UnknownName,
     replay_from_zero,
 )
-from graphbandit.serving.domain import proposals
-from graphbandit.serving.domain.events import DecisionRecord, EventKind, decision_id, decisions_in, reward_in
+from graphbandit.serving.domain import policy_changes, proposals
+from graphbandit.serving.domain.events import (
+    DecisionRecord,
+    Draft,
+    EventKind,
+    decision_id,
+    decisions_in,
+    encode,
+    reward_in,
+)
+from graphbandit.serving.domain.experiment import begin_body
 from graphbandit.serving.domain.logged_recommender import LoggedRecommender
+from graphbandit.serving.domain.policy_changes import ProposedSwitch
 from graphbandit.serving.domain.proposals import DecisionSummary, Proposal, RequestBatch
-from graphbandit.serving.operations.recommendation_service import Logged
+from graphbandit.serving.domain.shadow import parse_policy
+from graphbandit.serving.operations.recommendation_service import Logged, log_source
 from serving_zoo import ARMS, USERS, fingerprint, losing_acknowledgements, small_initial_state
 
 POLICIES: dict[str, dict[str, Any]] = {
@@ -48,6 +59,8 @@ steps = st.one_of(
     st.tuples(st.just("delete_edge"), users, users),
     st.tuples(st.just("put_arm"), arms, st.lists(numbers, min_size=2, max_size=2)),
     st.tuples(st.just("delete_arm"), arms),
+    st.tuples(st.just("shadow"), st.sampled_from(["linucb:ridge=0.3", "graphucb-local", "oracle-not-there"])),
+    st.tuples(st.sampled_from(["promote", "roll_back", "end_shadow", "experiment", "end_experiment"])),
     st.tuples(st.sampled_from(["snapshot", "restart", "kill", "lost"])),
 )
 
@@ -120,6 +133,30 @@ class History:
             assert not logged.is_new or kept.value == value
             assert self.rewarded.setdefault((name, kept.place), kept.value) == kept.value
 
+    def shadow(self, text: str) -> None:
+        state = self.service.recommender
+        assert state.spec is not None
+        if text != "oracle-not-there":
+            self.commit(policy_changes.begin_shadow(state, parse_policy(text, state.spec)))
+
+    def promote(self) -> None:
+        self.commit(policy_changes.promote(self.service.recommender))
+
+    def roll_back(self) -> None:
+        for proposal in policy_changes.roll_back(self.service.recommender):
+            self.commit(proposal)
+
+    def end_shadow(self) -> None:
+        self.commit(policy_changes.end_shadow(self.service.recommender))
+
+    def experiment(self) -> None:
+        rows = range(len(self.service.recommender.names))
+        body = begin_body([row // 2 for row in rows], [1], 0.5, 0.1, 0, 0.0)
+        self.commit(ProposedSwitch(Draft(EventKind.EXPERIMENT_BEGUN, 1, encode(body))))
+
+    def end_experiment(self) -> None:
+        self.commit(policy_changes.end_experiment(self.service.recommender))
+
     def snapshot(self) -> None:
         self.service.snapshot()
 
@@ -153,6 +190,7 @@ def test_state_is_what_the_log_says(policy: str, script: list[tuple[Any, ...]]) 
         assert fingerprint(replay_from_zero(service.store)) == expected
         log = [event for page in service.store.read() for event in page]
         one_by_one = LoggedRecommender.new(service.store.initial_state())
+        one_by_one.reads_from(log_source(service.store))
         for event in log:
             one_by_one.apply([event])
         assert fingerprint(one_by_one) == expected

@@ -158,6 +158,7 @@ def summary(recommender: LoggedRecommender) -> dict[str, Any]:
         "total_decisions": recommender.decisions,
         "total_rewards": recommender.rewards,
         "example": next(iter(recommender.rows), None),  # an id to look at, for someone who knows none
+        "shadow": None if recommender.shadow_spec is None else recommender.shadow_spec.text,
         "evidence": None,
     }
     if isinstance(policy, AdaptiveGraphUCB):

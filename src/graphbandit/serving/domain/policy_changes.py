@@ -143,7 +143,10 @@ def apply_policy_event(recommender: LoggedRecommender, event: Event) -> None:
             spec = PolicySpec(body["policy"], body["params"], body["epsilon"], body["seed"])
             _refuse_if(recommender.source is None, "the log before the shadow cannot be read.")
             assert recommender.source is not None
-            fresh = type(recommender).new(spec.initial_state(recommender.source.initial()), afresh=True)
+            try:
+                fresh = type(recommender).new(spec.initial_state(recommender.source.initial()), afresh=True)
+            except TypeError as error:  # a setting that the policy does not have
+                raise ValueError(f"shadow {spec.text} cannot be made: {error}.") from None
             fresh.without = set(recommender.without)
             recommender.begin_shadow(fresh, spec, event.seq, POLICY_KINDS)
             recommender.note_change(event, "a shadow began")

@@ -115,6 +115,38 @@ class Client:
         """Why a user is shown what it is shown."""
         return self.call("GET", _path("users", user) + "/explanation")
 
+    def policy(self) -> dict[str, Any]:
+        """Which policy is in force, its shadow, and how that came about."""
+        return self.call("GET", "/v1/policy")
+
+    def shadow(self) -> dict[str, Any]:
+        """What the shadow would have shown, beside what was shown."""
+        return self.call("GET", "/v1/shadow")
+
+    def promote(self, policy: str | None = None) -> dict[str, Any]:
+        """Put the shadow in force; refused unless it is `policy`, if that is given. The request names the policy, so that
+        a retry cannot undo it."""
+        return self.call("POST", "/v1/policy/promote", {"policy": policy or self.shadow()["shadow"]})
+
+    def roll_back(self) -> dict[str, Any]:
+        """Undo the last promotion."""
+        return self.call("POST", "/v1/policy/rollback", {"policy": self.shadow()["shadow"]})
+
+    def experiment(self) -> dict[str, Any]:
+        """The running experiment and the last one."""
+        return self.call("GET", "/v1/experiment")
+
+    def begin_experiment(
+        self, share: float, *, guardrail: float | None = None, largest_cluster: int | None = None
+    ) -> dict[str, Any]:
+        """Hold out a share of the users, in whole clusters; they get the shadow's decisions."""
+        chosen = {"share": share, "guardrail": guardrail, "largest_cluster": largest_cluster}
+        return self.call("POST", "/v1/experiment", {name: value for name, value in chosen.items() if value is not None})
+
+    def end_experiment(self) -> dict[str, Any]:
+        """End the experiment."""
+        return self.call("DELETE", "/v1/experiment")
+
     def stats(self) -> dict[str, Any]:
         """Statistics since the start of the service."""
         return self.call("GET", "/v1/stats")
