@@ -31,6 +31,7 @@ from .operations.recommendation_service import RecommendationService
 from .operations.runtime import Runtime
 from .operations.settings import ServiceSettings, is_loopback
 from .operations.stats import Stats
+from .operations.traces import Traces
 from .operations.warmup import warm_up, warm_up_in_background
 from .store.database import sqlite_path
 from .store.event_store import EventStore
@@ -79,6 +80,7 @@ def build_app(
 ) -> tuple[FastAPI, Guard]:
     """The application and its guard. Opens the store; `on_failure` is called if the service cannot
     start later."""
+    traces = Traces.from_environment() if settings.traces else None  # raises before the store is touched
     store = EventStore(settings.store)
     found = store.open(initial)
     if initial is not None and found.to_bytes() != initial.to_bytes():
@@ -91,8 +93,8 @@ def build_app(
     def start() -> RecommendationService:
         return RecommendationService.restore(store, snapshot_folder(settings), found, stats)
 
-    runtime = partial(Runtime, start, stats, settings.snapshot_every, lambda: when_ready(found))
-    app = create_app(runtime, on_failure, settings.most_work)
+    runtime = partial(Runtime, start, stats, settings.snapshot_every, lambda: when_ready(found), traces)
+    app = create_app(runtime, on_failure, settings.most_work, traces)
     tokens = settings.tokens()
     guard = Guard(
         app,
@@ -102,6 +104,7 @@ def build_app(
         rate=settings.rate,
         largest_body=settings.largest_body,
         only_local=not tokens and is_loopback(settings.host),
+        traces=traces,
     )
     return app, guard
 

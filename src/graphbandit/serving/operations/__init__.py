@@ -6,6 +6,9 @@
 | `input_files` | graphs and arms from CSV and Parquet files |
 | `recommendation_service` | the service without HTTP: decide, log, apply, count; replay of the log |
 | `runtime` | the service inside an event loop: background start, group commit, snapshots |
+| `metrics` | histograms for Prometheus |
+| `group_watcher` | counts and traces groups of events, and the delay of the event loop |
+| `traces` | OpenTelemetry, if it is on |
 | `stats` | counters, time series and latencies, for the page and for Prometheus |
 | `json_logs` | logging as JSON lines |
 | `warmup` | compiles what later requests need |

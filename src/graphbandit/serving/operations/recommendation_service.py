@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +36,10 @@ from .stats import Stats
 logger = logging.getLogger("graphbandit.serving")
 REMEMBERED_DECISIONS = 50_000
 """Decisions that are kept in memory for their rewards; older ones are read from the store."""
+
+
+StoredDecisions = Mapping[tuple[int, int], DecisionRecord]
+"""Event and item: the decision."""
 
 
 class Logged(NamedTuple):
@@ -81,6 +85,7 @@ class RecommendationService:
         # collector does not track; and not a plain dict, which looks for its first entry among all those that
         # were deleted.
         self._recent: OrderedDict[tuple[int, int], tuple[float | str, ...]] = OrderedDict()
+        self._read: OrderedDict[tuple[int, int], tuple[float | str, ...]] = OrderedDict()  # the same, from the store
         self.saved = recommender.seq  # last event of the newest snapshot
         self.follows_log = True  # False once an event could not be applied
 
@@ -107,6 +112,8 @@ class RecommendationService:
         logger.info("state restored", extra={**facts, "seconds": round(time.perf_counter() - start, 3)})
         service = cls(store, recommender, snapshots, initial.seed, stats)
         service.saved = found
+        if found:
+            service.stats.count_snapshot(True, snapshots.newest_at())
         return service
 
     def close(self) -> None:
@@ -175,19 +182,34 @@ class RecommendationService:
         pairs = zip(rewards, decisions, strict=True)
         return [proposals.propose_reward(self.recommender, reward, decision) for reward, decision in pairs]
 
-    def recent_decision(self, name: str) -> DecisionSummary | None:
-        """The decision with this id, if it is still in memory."""
+    def recent_decision(self, name: str, read: StoredDecisions | None = None) -> DecisionSummary | None:
+        """The decision with this id, if it is still in memory or among those that were `read`."""
         pair = parse_decision_id(name)
-        found = None if pair is None else self._recent.get(pair)
-        return None if found is None else DecisionSummary(found[0], found[1], found[2:])  # type: ignore[arg-type]
+        found = None if pair is None else self._recent.get(pair) or self._read.get(pair)
+        if found is None:
+            return None if pair is None or read is None or pair not in read else DecisionSummary.of(read[pair])
+        return DecisionSummary(found[0], found[1], found[2:])  # type: ignore[arg-type]
 
     def stored_decision(self, name: str) -> DecisionSummary | None:
         """The decision with this id, from the store; may be called from any thread."""
         pair = parse_decision_id(name)
-        found = None if pair is None else self.store.find(pair[0])
-        if pair is None or found is None or found.kind != EventKind.DECIDED or pair[1] >= found.items:
-            return None
-        return DecisionSummary.of(decisions_in(found.body)[pair[1]])
+        found = None if pair is None else self.stored_decisions([name]).get(pair)
+        return None if found is None else DecisionSummary.of(found)
+
+    def stored_decisions(self, names: Iterable[str]) -> StoredDecisions:
+        """The decisions with these ids, and those that were made together with them, from the store;
+        may be called from any thread. One query for all: each alone would cost more than its reward."""
+        pairs = [pair for pair in map(parse_decision_id, names) if pair is not None]
+        found = self.store.find_many(pair[0] for pair in pairs)
+        made = [event for event in found.values() if event.kind == EventKind.DECIDED]
+        return {(event.seq, item): one for event in made for item, one in enumerate(decisions_in(event.body))}
+
+    def keep_read(self, decisions: StoredDecisions) -> None:
+        """Keep decisions that were read from the store for a while: often there are more rewards of them."""
+        for pair, decision in decisions.items():
+            self._read[pair] = _remembered(decision)
+        while len(self._read) > REMEMBERED_DECISIONS:
+            self._read.popitem(last=False)
 
     # Apply.
 
@@ -201,6 +223,7 @@ class RecommendationService:
         except Exception:
             self.follows_log = False
             raise
+        self.stats.count_events(new)
 
     # Count.
 
@@ -232,10 +255,13 @@ class RecommendationService:
 
     def _remember(self, seq: int, decisions: Sequence[DecisionRecord]) -> None:
         for item, decision in enumerate(decisions):
-            user = decision.user if decision.newcomer is None else decision.newcomer
-            self._recent[seq, item] = (user, decision.best, *decision.arms)
+            self._recent[seq, item] = _remembered(decision)
         while len(self._recent) > REMEMBERED_DECISIONS:
             self._recent.popitem(last=False)
+
+
+def _remembered(decision: DecisionRecord) -> tuple[float | str, ...]:
+    return (decision.user if decision.newcomer is None else decision.newcomer, decision.best, *decision.arms)
 
 
 def _first_attempt(proposal: ProposedDecisions, event: Event) -> Logged | InvalidRequest:

@@ -54,6 +54,7 @@ class ServiceSettings:
     snapshots: Path | None = None  # folder; by default beside a SQLite file, else graphbandit-snapshots
     snapshot_every: int = 100_000  # events
     log_level: str = "info"
+    traces: bool = False  # OpenTelemetry, as the OTEL_* variables say
 
     def __post_init__(self) -> None:
         check_all(vars(self), RANGES)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
@@ -51,6 +52,7 @@ class Submission(NamedTuple):
 
     drafts: Sequence[Draft]
     done: Callback[list[Receipt]]
+    spans: Sequence[object] = ()  # of the requests that wait, if they are traced
 
 
 class Group(NamedTuple):
@@ -58,6 +60,18 @@ class Group(NamedTuple):
 
     submissions: list[Submission]
     appended: Appended
+    begun: int = 0  # when it was written, in nanoseconds since 1970
+    ended: int = 0
+
+
+class Watcher(Protocol):
+    """Is told of groups, in the event loop."""
+
+    def written(self, group: Group) -> None:
+        """A group is on disk."""
+
+    def applied(self, group: Group, begun: int, ended: int) -> None:
+        """A group has been applied between these two moments."""
 
 
 class GroupCommit:
@@ -70,11 +84,15 @@ class GroupCommit:
     ----------
     on_applied
         Called after each group that has been applied.
+    watcher
+        For statistics and traces.
     """
 
-    def __init__(self, log: Appender, state: Applier, on_applied: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, log: Appender, state: Applier, on_applied: Callable[[], None] = lambda: None, watcher: Watcher | None = None
+    ) -> None:
         self.trouble: str | None = None  # why the last group could not be written or applied
-        self._log, self._state, self._on_applied = log, state, on_applied
+        self._log, self._state, self._on_applied, self._watcher = log, state, on_applied, watcher
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[Submission | None] = SimpleQueue()
         self._waiting = 0  # drafts
@@ -82,14 +100,19 @@ class GroupCommit:
         self._thread = threading.Thread(target=self._run, name="graphbandit-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, drafts: Sequence[Draft], done: Callback[list[Receipt]]) -> None:
+    @property
+    def waiting(self) -> int:
+        """How many drafts wait to be written."""
+        return self._waiting
+
+    def submit(self, drafts: Sequence[Draft], done: Callback[list[Receipt]], spans: Sequence[object] = ()) -> None:
         """Write the drafts in one transaction with everything else that waits."""
         if not self._state.follows_log:
             raise Unavailable(DIVERGED)
         if self._waiting + len(drafts) > LONGEST_QUEUE:
             raise Unavailable("the store does not keep up: too many events wait to be written")
         self._waiting += len(drafts)
-        self._queue.put(Submission(drafts, done))
+        self._queue.put(Submission(drafts, done, spans))
 
     def hold(self) -> None:
         """Apply nothing until `release`, so that another thread can copy the state. Decisions and
@@ -129,6 +152,7 @@ class GroupCommit:
                 return
 
     def _write(self, submissions: list[Submission]) -> None:
+        begun = time.time_ns()
         try:
             appended = self._log.append([draft for submission in submissions for draft in submission.drafts])
         except (Unavailable, Occupied) as error:
@@ -137,7 +161,7 @@ class GroupCommit:
             logger.exception("writing failed")
             self._loop.call_soon_threadsafe(self._fail, submissions, f"writing failed: {type(error).__name__}")
         else:
-            self._loop.call_soon_threadsafe(self.deliver, Group(submissions, appended))
+            self._loop.call_soon_threadsafe(self.deliver, Group(submissions, appended, begun, time.time_ns()))
 
     def deliver(self, group: Group) -> None:
         """Apply and acknowledge a group that has been written; called by the thread through the
@@ -146,6 +170,8 @@ class GroupCommit:
             logger.info("the store can be used again")
             self.trouble = None
         self._waiting -= len(group.appended.receipts)
+        if self._watcher is not None:
+            self._watcher.written(group)
         if self._held is None:
             self._apply(group)
         elif all(event.kind in ACKNOWLEDGED_ONCE_DURABLE for event in group.appended.new):
@@ -155,12 +181,15 @@ class GroupCommit:
             self._held.append(group)
 
     def _apply(self, group: Group) -> None:
+        begun = time.time_ns()
         try:
             self._state.apply(group.appended.new)
         except Exception:  # a defect: the log is right, the state is not
             logger.critical(DIVERGED, exc_info=True)
             self._refuse(group.submissions, DIVERGED)
         else:
+            if self._watcher is not None:
+                self._watcher.applied(group, begun, time.time_ns())
             _acknowledge(group)
             self._on_applied()
 
