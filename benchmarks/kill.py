@@ -106,7 +106,7 @@ def check_log(store_url: str, observed: Observed) -> tuple[int, str, int]:
     for page in store.read(kinds=[EventKind.REWARDED]):
         for event in page:
             reward = reward_in(event.body)
-            name = decision_id(reward.decision, reward.item)
+            name = decision_id(store.epoch_of(reward.decision), reward.decision, reward.item)
             found[name] += 1
             values[name] = reward.value
     twice = [name for name, n in found.items() if n > 1]

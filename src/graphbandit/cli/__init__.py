@@ -11,6 +11,7 @@
 | `start` | `graphbandit start` |
 | `evaluate` | `graphbandit evaluate` |
 | `serve` | `graphbandit serve` |
+| `store` | `graphbandit store verify`: tools for the log of a service |
 | `console` | what they share: errors without a traceback, Ctrl-C, the progress bar, lists of names |
 
 The library is imported inside the commands, so that `--help` answers at once.
@@ -23,7 +24,7 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from . import datasets, experiments, figures, graph
+from . import datasets, experiments, figures, graph, store
 from .diagnose import diagnose
 from .evaluate import evaluate
 from .leaderboard import leaderboard
@@ -33,6 +34,7 @@ from .start import start
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Bandits for many users who are joined by a graph.")
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(graph.app, name="graph")
+app.add_typer(store.app, name="store")
 app.command()(start)
 app.command()(figures.demo)
 app.command()(figures.reproduce)

@@ -33,7 +33,7 @@ from .operations.settings import ServiceSettings, is_loopback
 from .operations.stats import Stats
 from .operations.traces import Traces
 from .operations.warmup import warm_up, warm_up_in_background
-from .store.database import sqlite_path
+from .store import snapshots
 from .store.event_store import EventStore
 
 logger = logging.getLogger("graphbandit.serving")
@@ -59,10 +59,7 @@ def read_initial_state(settings: ServiceSettings) -> InitialState | None:
 
 def snapshot_folder(settings: ServiceSettings) -> Path:
     """The folder of the snapshots."""
-    path = sqlite_path(settings.store)
-    if settings.snapshots is not None or path is None:
-        return settings.snapshots or Path("graphbandit-snapshots")
-    return path.with_name(f"{path.name}.snapshots")
+    return snapshots.snapshot_folder(settings.store, settings.snapshots)
 
 
 def overruled(settings: ServiceSettings, found: InitialState) -> dict[str, Any]:

@@ -116,7 +116,7 @@ def test_a_page_of_decisions_by_filters_is_expanded(tmp_path: Path) -> None:
     service = opened(tmp_path, small_initial_state())
     service.recommend([Request("ann", where={"topic": ["odd"]}), Request("bob")])
     [page] = service.store.read()
-    columns = export.decision_columns(service.recommender, Offers(service.recommender), export.decisions_of(page))
+    columns = export.decision_columns(service, Offers(service.recommender), export.decisions_of(page))
     one, everything = columns["candidates"]
     assert one.tolist() == [3, 4] and everything is None
     service.close()

@@ -157,7 +157,9 @@ def test_state_is_what_the_log_says(policy: str, script: list[tuple[Any, ...]]) 
             one_by_one.apply([event])
         assert fingerprint(one_by_one) == expected
         kept = [reward_in(event.body) for event in log if event.kind == EventKind.REWARDED]
-        found = {(decision_id(reward.decision, reward.item), reward.place): reward.value for reward in kept}
+        epoch_of = service.store.epoch_of
+        names = [decision_id(epoch_of(reward.decision), reward.decision, reward.item) for reward in kept]
+        found = {(name, reward.place): reward.value for name, reward in zip(names, kept, strict=True)}
         assert len(found) == len(kept)  # none twice
         assert history.rewarded.items() <= found.items()  # every acknowledged one, with its value
         assert service.recommender.rewards == len(kept)

@@ -47,17 +47,21 @@ def test_each_change_that_a_policy_cannot_take_in_has_its_reason(tmp_path: Path,
 def test_recommendations_and_rewards_are_logged_applied_and_counted(tmp_path: Path) -> None:
     service = opened(tmp_path)
     first = service.recommend([Request("ann", k=2), Request("bob", ["tea", "50%"])], "key")
-    assert first.ids == ["1.0", "1.1"] and first.is_new and service.recommender.decisions == 2
+    epoch = service.store.epoch
+    assert first.ids == [f"{epoch}.1.0", f"{epoch}.1.1"] and first.is_new and service.recommender.decisions == 2
     again = service.recommend([Request("ann"), Request("bob")], "key")
     assert again == first._replace(is_new=False) and service.recommender.decisions == service.stats.decisions == 2
     with pytest.raises(InvalidRequest, match="for other users"):
         service.recommend([Request("eve")], "key")
     with pytest.raises(UnknownName, match="no arm 'nothing'"):
         service.recommend([Request("ann"), Request("bob", ["nothing"])])
-    rewards = [Reward("1.0", 1.0), Reward("1.1", 0.5), Reward("1.0", 2.0)]
+    one, two = first.ids
+    rewards = [Reward(one, 1.0), Reward(two, 0.5), Reward(one, 2.0)]
     assert service.reward(rewards) == (2, 1) and service.reward(rewards[:1]) == (0, 1)
     with pytest.raises(UnknownName, match="there is no decision"):
-        service.reward([Reward("1.0", 1.0, service.recommender.versions[first.decisions[0].arms[1]]), Reward("9.0", 1.0)])
+        service.reward(
+            [Reward(one, 1.0, service.recommender.versions[first.decisions[0].arms[1]]), Reward(f"{epoch}.9.0", 1.0)]
+        )
     assert service.recommender.rewards == service.stats.rewards == 2 and service.stats.duplicates == 2
     assert service.change(proposals.put_user(service.recommender, "new", {"ann": 1.0})).seq == service.recommender.seq == 4
     service.close()
@@ -104,14 +108,14 @@ def test_a_snapshot_of_another_log_is_not_used(tmp_path: Path) -> None:
 def test_decisions_that_left_memory_are_read_from_the_store(store_url: str, tmp_path: Path) -> None:
     store, folder = EventStore(store_url), tmp_path / "snapshots"
     service = RecommendationService.open(store, folder, small_initial_state())
-    seq = service.recommend([Request("ann"), Request("bob")]).seq
+    logged = service.recommend([Request("ann"), Request("bob")])
     service.close()
     service = RecommendationService.open(EventStore(store_url), folder)
-    name = decision_id(seq, 1)
+    name = logged.ids[1]
     assert service.recent_decision(name) is None
     found = service.stored_decision(name)
     assert found is not None and service.recommender.rows["bob"] == found.user
-    for unknown in (decision_id(seq, 2), "1.x", "9.0"):
+    for unknown in (decision_id(logged.epoch, logged.seq, 2), "1.x", f"{service.store.epoch}.9.0"):
         assert service.stored_decision(unknown) is None
         with pytest.raises(UnknownName, match="there is no decision"):
             service.reward([Reward(unknown, 1.0)])

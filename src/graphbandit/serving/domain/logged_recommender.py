@@ -22,7 +22,7 @@ from ...policies.core.decisions import Requests
 from ...recommending.named_policy import NamedPolicy
 from ...recommending.requests import AnyRequest, ResolvedRequest
 from ...storage import archive
-from .events import DecisionRecord, Event, EventKind, RewardRecord, event_digest, reward_in, table_in
+from .events import DecisionRecord, Event, EventKind, RewardRecord, reward_in, table_in
 from .initial_state import InitialState
 
 KEPT_REFUSALS = 1000
@@ -44,7 +44,7 @@ class LoggedRecommender(NamedPolicy):
     def __init__(self, policy: Policy, names: list[str], gone: Iterable[int] = ()) -> None:
         super().__init__(policy, names, gone)
         self.seq = 0  # of the last event
-        self._newest: Event | str | None = None  # the last event, or its digest
+        self.tail = ""  # the chain of the last event, by which a snapshot knows its timeline
         self.decisions = 0
         self.rewards = 0
         self._latest = np.zeros(len(names), dtype=np.int64)
@@ -64,11 +64,6 @@ class LoggedRecommender(NamedPolicy):
     def latest(self) -> Ints:
         """For each row, the number of its user's newest event; 0 if there is none."""
         return self._latest[: len(self.names)]
-
-    @property
-    def tail(self) -> str | None:
-        """The digest of the last event, by which a snapshot knows the timeline that it belongs to."""
-        return event_digest(self._newest) if isinstance(self._newest, Event) else self._newest
 
     # Reading: nothing below changes the state.
 
@@ -109,7 +104,7 @@ class LoggedRecommender(NamedPolicy):
             if event.seq <= self.seq:
                 raise ValueError(f"events must come in order, but {event.seq} follows {self.seq}.")
             self.seq = event.seq
-            self._newest = event
+            self.tail = event.chain or ""
             if event.user is not None:
                 self._latest[event.user] = event.seq
             if event.kind == EventKind.REWARDED:
@@ -205,7 +200,7 @@ class LoggedRecommender(NamedPolicy):
         recommender.restore_arms(header, arrays["features"])
         recommender._latest = arrays["latest"]
         recommender.seq, recommender.decisions, recommender.rewards = header["seq"], header["decisions"], header["rewards"]
-        recommender._newest = header["tail"]
+        recommender.tail = header["tail"]
         recommender.are_dated = "since" in header
         if not recommender.are_dated:  # a snapshot of 0.1.0; `date_arms` may follow
             recommender.catalogue = recommender.seq

@@ -138,8 +138,9 @@ def propose_reward(recommender: LoggedRecommender, reward: AnyReward, decision: 
             _check_with_policy(recommender.policy.user_rows)
         else:
             user, newcomer = recommender.rows[newcomer], None
-    record = RewardRecord(*name, place, float(reward.value), user, decision.arms[place], newcomer)
-    body, key = encode(encode_record(record)), reward_key(*name, place)
+    _, seq, item = name
+    record = RewardRecord(seq, item, place, float(reward.value), user, decision.arms[place], newcomer)
+    body, key = encode(encode_record(record)), reward_key(seq, item, place)
     draft = Draft(EventKind.REWARDED, _now(), body, key, None if newcomer is not None else user)
     return ProposedReward(draft, record.value, decision.best)
 

@@ -227,7 +227,7 @@ def add_views(app: FastAPI) -> None:
         service = app.state.runtime.service
         newest = int(service.recommender.latest[service.recommender.row(user)])
         events = await asyncio.to_thread(service.store.history, newest, limit)
-        return {"user": user, "events": history(service.recommender, events)}
+        return {"user": user, "events": history(service.recommender, events, service.store.epoch_of)}
 
     @app.get("/v1/arms/{arm}", responses=ERRORS)
     async def get_arm(arm: PathId) -> dict[str, Any]:

@@ -81,12 +81,13 @@ def decisions_of(events: Iterable[Event]) -> Iterator[LoggedDecision]:
             yield LoggedDecision(event, item, decision)
 
 
-def decision_columns(state: LoggedRecommender, offers: Offers, decisions: Iterable[LoggedDecision]) -> Columns:
+def decision_columns(service: RecommendationService, offers: Offers, decisions: Iterable[LoggedDecision]) -> Columns:
     """One row for each decision."""
+    state, epoch_of = service.recommender, service.store.epoch_of
     columns: Columns = {name: [] for name in decision_schema().names}
     for event, item, decision in decisions:
-        arms = [state.versions[version] for version in decision.arms]
-        row = (decision_id(event.seq, item), event.at, state.user_of(decision), arms[0], decision.propensity)
+        arms, name = [state.versions[version] for version in decision.arms], decision_id(epoch_of(event.seq), event.seq, item)
+        row = (name, event.at, state.user_of(decision), arms[0], decision.propensity)
         row = (*row, arms, decision.mean, decision.bonus, decision.arms[0], offers.of(decision))  # type: ignore[assignment]
         for column, value in zip(columns.values(), row, strict=True):
             column.append(value)
@@ -102,11 +103,12 @@ def reward_schema(dim: int) -> Any:
     return pa.schema(fields + [(f"x{k}", pa.float64()) for k in range(dim)])
 
 
-def reward_columns(state: LoggedRecommender, events: Sequence[Event]) -> Columns:
+def reward_columns(service: RecommendationService, events: Sequence[Event]) -> Columns:
     """One row for each reward, with the features of what was shown."""
+    state, epoch_of = service.recommender, service.store.epoch_of
     rewards = [reward_in(event.body) for event in events]
     columns: Columns = {
-        "decision": [decision_id(reward.decision, reward.item) for reward in rewards],
+        "decision": [decision_id(epoch_of(reward.decision), reward.decision, reward.item) for reward in rewards],
         "time": [event.at for event in events],
         "user": [state.user_of(reward) for reward in rewards],
         "arm": [state.versions[reward.version] for reward in rewards],
@@ -176,13 +178,13 @@ def decisions(service: RecommendationService) -> Iterator[bytes]:
     rows = max(1, min(ROWS, CELLS // max(1, len(state.versions))))
     made = chain.from_iterable(decisions_of(page) for page in _pages(service, EventKind.DECIDED))
     pieces = iter(lambda: list(islice(made, rows)), [])
-    return _parquet(decision_schema(), (decision_columns(state, offers, piece) for piece in pieces), rows)
+    return _parquet(decision_schema(), (decision_columns(service, offers, piece) for piece in pieces), rows)
 
 
 def rewards(service: RecommendationService) -> Iterator[bytes]:
     """rewards.parquet, in pieces; those that are empty are opportunities to pause."""
-    state, pages = service.recommender, _pages(service, EventKind.REWARDED)
-    return _parquet(reward_schema(state.dim), (reward_columns(state, page) for page in pages), ROWS)
+    pages = _pages(service, EventKind.REWARDED)
+    return _parquet(reward_schema(service.recommender.dim), (reward_columns(service, page) for page in pages), ROWS)
 
 
 def _pages(service: RecommendationService, kind: EventKind) -> Iterator[list[Event]]:

@@ -22,10 +22,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...recommending.errors import InvalidRequest
+from ...recommending.errors import InvalidRequest, UnknownName
 from ...recommending.requests import AnyRequest, AnyReward
 from ..domain import proposals
-from ..domain.events import DecisionRecord, Event, EventKind, decision_id, decisions_in, parse_decision_id
+from ..domain.events import DecisionRecord, Event, EventKind, check_chain, decision_id, decisions_in, parse_decision_id
 from ..domain.initial_state import InitialState
 from ..domain.logged_recommender import LoggedRecommender
 from ..domain.proposals import DecisionSummary, Proposal, ProposedDecisions, ProposedReward, RequestBatch
@@ -40,6 +40,9 @@ REMEMBERED_DECISIONS = 50_000
 
 StoredDecisions = Mapping[tuple[int, int], DecisionRecord]
 """Event and item: the decision."""
+GIVEN_UP = (
+    "If it was made before an older copy of the log was restored, it was given up together with what came after the copy."
+)
 
 
 class Logged(NamedTuple):
@@ -48,11 +51,12 @@ class Logged(NamedTuple):
     seq: int  # number of the event
     is_new: bool  # False: a duplicate, of an earlier event
     decisions: Sequence[DecisionRecord] = ()  # those of the earlier event, if it is a duplicate
+    epoch: str = ""  # of the event
 
     @property
     def ids(self) -> list[str]:
         """The ids of the decisions."""
-        return [decision_id(self.seq, item) for item in range(len(self.decisions))]
+        return [decision_id(self.epoch, self.seq, item) for item in range(len(self.decisions))]
 
 
 class RewardCounts(NamedTuple):
@@ -98,7 +102,16 @@ class RecommendationService:
     def restore(
         cls, store: EventStore, folder: Path, initial: InitialState, stats: Stats | None = None
     ) -> RecommendationService:
-        """Start from the last snapshot, replay the rest of the log, and compile."""
+        """Start from the last snapshot, replay the rest of the log, and compile. If that fails, the
+        store is left."""
+        try:
+            return cls._restore(store, folder, initial, stats)
+        except BaseException:
+            store.close()
+            raise
+
+    @classmethod
+    def _restore(cls, store: EventStore, folder: Path, initial: InitialState, stats: Stats | None) -> RecommendationService:
         start = time.perf_counter()
         snapshots = Snapshots(folder, store.name)
         recommender = snapshots.read_newest(initial.policy_class, store.last, store.find)
@@ -183,25 +196,28 @@ class RecommendationService:
         return [proposals.propose_reward(self.recommender, reward, decision) for reward, decision in pairs]
 
     def recent_decision(self, name: str, read: StoredDecisions | None = None) -> DecisionSummary | None:
-        """The decision with this id, if it is still in memory or among those that were `read`."""
-        pair = parse_decision_id(name)
-        found = None if pair is None else self._recent.get(pair) or self._read.get(pair)
+        """The decision with this id, if it is still in memory or among those that were `read`; raises if
+        it belongs to a timeline of the log that was given up."""
+        parts = parse_decision_id(name)
+        if parts is None:
+            return None
+        epoch, pair = parts[0], parts[1:]
+        if epoch != self.store.epoch_of(pair[0]):
+            raise UnknownName("decision", f"there is no decision {name!r} in this log. {GIVEN_UP}")
+        found = self._recent.get(pair) or self._read.get(pair)
         if found is None:
-            return None if pair is None or read is None or pair not in read else DecisionSummary.of(read[pair])
+            return None if read is None or pair not in read else DecisionSummary.of(read[pair])
         return DecisionSummary(found[0], found[1], found[2:])  # type: ignore[arg-type]
 
     def stored_decision(self, name: str) -> DecisionSummary | None:
-        """The decision with this id, from the store; may be called from any thread."""
-        pair = parse_decision_id(name)
-        found = None if pair is None else self.stored_decisions([name]).get(pair)
-        return None if found is None else DecisionSummary.of(found)
+        """The decision with this id, from memory or from the store; may be called from any thread."""
+        return self.recent_decision(name) or self.recent_decision(name, self.stored_decisions([name]))
 
     def stored_decisions(self, names: Iterable[str]) -> StoredDecisions:
         """The decisions with these ids, and those that were made together with them, from the store;
         may be called from any thread. One query for all: each alone would cost more than its reward."""
-        pairs = [pair for pair in map(parse_decision_id, names) if pair is not None]
-        found = self.store.find_many(pair[0] for pair in pairs)
-        made = [event for event in found.values() if event.kind == EventKind.DECIDED]
+        wanted = [parts[1] for parts in map(parse_decision_id, names) if parts is not None]
+        made = [event for event in self.store.find_many(wanted).values() if event.kind == EventKind.DECIDED]
         return {(event.seq, item): one for event in made for item, one in enumerate(decisions_in(event.body))}
 
     def keep_read(self, decisions: StoredDecisions) -> None:
@@ -233,14 +249,15 @@ class RecommendationService:
         n_decisions, n_duplicates = 0, 0
         rewards: list[tuple[float, float]] = []
         for proposal, (event, is_new) in zip(made, receipts, strict=True):
-            result: Logged | InvalidRequest = Logged(event.seq, is_new)
+            epoch = self.store.epoch if is_new else self.store.epoch_of(event.seq)
+            result: Logged | InvalidRequest = Logged(event.seq, is_new, epoch=epoch)
             if isinstance(proposal, ProposedDecisions):
                 if is_new:
                     n_decisions += event.items
                     self._remember(event.seq, proposal.decisions)
-                    result = Logged(event.seq, is_new, proposal.decisions)
+                    result = Logged(event.seq, is_new, proposal.decisions, epoch)
                 else:
-                    result = _first_attempt(proposal, event)
+                    result = _first_attempt(proposal, event, epoch)
             elif isinstance(proposal, ProposedReward):
                 if is_new:
                     rewards.append((proposal.value, proposal.best))
@@ -264,17 +281,18 @@ def _remembered(decision: DecisionRecord) -> tuple[float | str, ...]:
     return (decision.user if decision.newcomer is None else decision.newcomer, decision.best, *decision.arms)
 
 
-def _first_attempt(proposal: ProposedDecisions, event: Event) -> Logged | InvalidRequest:
+def _first_attempt(proposal: ProposedDecisions, event: Event, epoch: str) -> Logged | InvalidRequest:
     """The decisions that were logged first with this idempotency key."""
     first = decisions_in(event.body) if event.kind == EventKind.DECIDED else []
     if [(one.user, one.newcomer) for one in first] != [(one.user, one.newcomer) for one in proposal.decisions]:
         return InvalidRequest("idempotency_key", "idempotency_key was used before, for other users.")
-    return Logged(event.seq, False, first)
+    return Logged(event.seq, False, first, epoch)
 
 
-def replay(store: EventStore, recommender: LoggedRecommender) -> LoggedRecommender:
-    """Bring a recommender up to the end of the log."""
-    for page in store.read(recommender.seq):
+def replay(store: EventStore, recommender: LoggedRecommender, until: int | None = None) -> LoggedRecommender:
+    """Bring a recommender up to the end of the log, or to event `until`; raises `DamagedLog` if its chain does not fit."""
+    for page in store.read(recommender.seq, until):
+        check_chain(page, recommender.seq, recommender.tail)
         recommender.apply(page)
     return recommender
 

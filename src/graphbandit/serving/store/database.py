@@ -41,6 +41,7 @@ class Database:
         self._writers = make_engine(self.url, "BEGIN IMMEDIATE")
         self._readers = make_engine(self.url, "BEGIN")
         self._connection: Connection | None = None  # the writer's
+        self.connections = 0  # how many the writer has had
         self._lock_file: IO[bytes] | None = None
 
     def __repr__(self) -> str:
@@ -93,6 +94,14 @@ class Database:
         paths = [Path(f"{self.url.database}{suffix}") for suffix in ("", "-wal")]
         return sum(path.stat().st_size for path in paths if path.exists())
 
+    def damage(self) -> list[str]:
+        """What the database itself finds wrong with its file, as sentences; PostgreSQL has tools of its own."""
+        if not self.is_sqlite:
+            return []
+        with self.reading() as connection:
+            found = connection.exec_driver_sql("PRAGMA integrity_check(5)").scalars().all()
+        return [] if found == ["ok"] else [f"the database is corrupt: {line}." for line in found]
+
     def disconnect(self) -> None:
         """Drop the writer's connection."""
         if self._connection is not None:
@@ -123,6 +132,7 @@ class Database:
             connection.close()
             raise
         self._connection = connection
+        self.connections += 1
         return connection
 
     def _lock_postgresql(self, connection: Connection, timeout: float) -> None:

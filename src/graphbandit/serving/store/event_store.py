@@ -12,15 +12,21 @@ import numpy as np
 from sqlalchemy import Connection, func, insert, select
 
 from ...compute.arrays import Ints
-from ..domain.events import Draft, Event, EventKind
+from ..domain.events import DamagedLog, Draft, Event, EventKind, check_chain, link
 from ..domain.initial_state import InitialState
-from .database import Database, KeyTaken
-from .schema import events, initial_states, migrate
+from .database import Database, KeyTaken, Unavailable
+from .epochs import Epochs, begin_epoch
+from .schema import events, initial_states, migrate, require_newest
 
 PAGE_SIZE = 10_000  # events that are read at once
 LARGEST_INSERT = 64  # rows of one statement
 LARGEST_QUERY = 500  # keys or numbers of one query
 COLUMNS = tuple(events.c)
+
+
+class LogChanged(Unavailable):
+    """The log is not the one that this process has written: acknowledged events are missing, or
+    another process has written. Only a restart helps."""
 
 
 class Receipt(NamedTuple):
@@ -51,6 +57,11 @@ class EventStore:
         self.name = ""  # random, by which snapshots know their store
         self.last = 0  # number of the newest event that is known to be on disk
         self.newest_by_user: Ints = np.zeros(0, dtype=np.int64)  # number of each row's newest event; to be set after `open`
+        self.tail = ""  # the chain of that event
+        self._last_at = 0  # its time
+        self._epochs = Epochs([], [])
+        self._missed: list[Event] = []  # of an `append` that raised although it was committed; to be handed over
+        self._connection = 0  # number of the connection on which the end of the log was looked at
         self._is_certain = True  # whether `last` is the end of the log; not after a commit whose outcome is unknown
         self._statements: dict[int | None, str] = {}  # by number of rows; None: one row, to be executed many times
 
@@ -81,8 +92,42 @@ class EventStore:
                 connection.execute(insert(initial_states).values(number=1, store=self.name, content=content))
             else:
                 self.name, content = row
-            self.last = connection.execute(select(func.coalesce(func.max(events.c.seq), 0))).scalar_one()
+            self._find_end(connection)
+            self._epochs = begin_epoch(connection, self.last + 1)
+            self._connection = self.database.connections
         return InitialState.from_bytes(content)
+
+    def attach(self) -> InitialState:
+        """Read the log without becoming its writer, whoever writes to it; its initial state."""
+        path = Path(str(self.database.url.database))
+        if self.database.is_sqlite and not path.exists():
+            raise ValueError(f"there is no file {path}.")
+        with self.database.reading() as connection:
+            require_newest(connection)
+            self.name, content = connection.execute(select(initial_states.c.store, initial_states.c.content)).one()
+            self._find_end(connection)
+            self._epochs = Epochs.read(connection)
+        return InitialState.from_bytes(content)
+
+    def _find_end(self, connection: Connection) -> None:
+        newest = select(events.c.seq, events.c.chain, events.c.at).order_by(events.c.seq.desc()).limit(1)
+        row = connection.execute(newest).one_or_none()
+        if row is not None:
+            self.last, self.tail, self._last_at = row.seq, row.chain or "", row.at
+
+    @property
+    def epoch(self) -> str:
+        """The present epoch."""
+        return self._epochs.present
+
+    @property
+    def epochs(self) -> Epochs:
+        """All epochs."""
+        return self._epochs
+
+    def epoch_of(self, seq: int) -> str:
+        """The epoch of an event, from any thread."""
+        return self._epochs.of(seq)
 
     def close(self) -> None:
         """Stop being the writer."""
@@ -106,19 +151,37 @@ class EventStore:
 
     def _append(self, drafts: Sequence[Draft], may_repeat: bool) -> Appended:
         with self.database.transaction() as connection:
-            missed = [] if self._is_certain else list(_select(connection, self.last))
-            last = missed[-1].seq if missed else self.last
-            self._link(missed)
+            if not self._is_certain or self._connection != self.database.connections:
+                self._catch_up(connection)
             keys = [draft.key for draft in drafts if draft.key is not None] if may_repeat else []
-            written, receipts = self._number(drafts, last + 1, _with_keys(connection, keys))
+            written, receipts = self._number(drafts, _with_keys(connection, keys))
             self._insert(connection, written)
-        self._is_certain, self.last = True, last + len(written)
+        self._is_certain = True
         self._link(written)
+        missed, self._missed = self._missed, []
         return Appended(missed + written, receipts)
 
-    def _number(self, drafts: Sequence[Draft], first: int, known: dict[str, Event]) -> tuple[list[Event], list[Receipt]]:
-        """The events to be written, numbered from `first`, and a receipt for every draft. `known`:
-        events by their keys."""
+    def _catch_up(self, connection: Connection) -> None:
+        """Find out, after trouble, what is in the log. A database that took over for another may
+        lack the newest events, although they were acknowledged."""
+        if Epochs.read(connection).present != self.epoch:
+            raise LogChanged("another process has written to the store meanwhile")
+        found = connection.execute(select(events.c.chain).where(events.c.seq == self.last)).scalar()
+        if self.last and found != self.tail:
+            raise LogChanged(f"acknowledged events are missing: the log no longer holds event {self.last} as it was written")
+        missed = list(_select(connection, self.last))
+        try:
+            check_chain(missed, self.last, self.tail)
+        except DamagedLog as error:
+            raise LogChanged(str(error)) from None
+        self._link(missed)
+        self._missed += missed
+        self._is_certain, self._connection = True, self.database.connections
+
+    def _number(self, drafts: Sequence[Draft], known: dict[str, Event]) -> tuple[list[Event], list[Receipt]]:
+        """The events to be written, numbered and chained, and a receipt for every draft. `known`:
+        events by their keys. Times never decrease, even if the clock goes back."""
+        last, tail, latest = self.last, self.tail, self._last_at
         written: list[Event] = []
         receipts: list[Receipt] = []
         newest: dict[int, int] = {}  # by user, among these events
@@ -127,11 +190,14 @@ class EventStore:
             if event is not None:
                 receipts.append(Receipt(event, False))
                 continue
-            seq, previous = first + len(written), None
+            last, previous = last + 1, None
             if draft.user is not None:
                 previous = newest.get(draft.user) or self._newest(draft.user)
-                newest[draft.user] = seq
-            event = Event(seq, *draft, previous)
+                newest[draft.user] = last
+            kind, at, body, key, user, items = draft
+            latest = max(latest, at)
+            tail = link(tail, last, kind, latest, body, key, user, items)
+            event = Event(last, kind, latest, body, key, user, items, previous, tail)
             written.append(event)
             receipts.append(Receipt(event, True))
             if draft.key is not None:
@@ -142,6 +208,9 @@ class EventStore:
         return (int(self.newest_by_user[user]) or None) if user < len(self.newest_by_user) else None
 
     def _link(self, written: Sequence[Event]) -> None:
+        """Take in that these events are on disk."""
+        if written:
+            self.last, self.tail, self._last_at = written[-1].seq, written[-1].chain or "", written[-1].at
         for seq, user in [(entry.seq, entry.user) for entry in written if entry.user is not None]:
             if user >= len(self.newest_by_user):
                 self.newest_by_user = np.concatenate([self.newest_by_user, np.zeros(user + 16, dtype=np.int64)])

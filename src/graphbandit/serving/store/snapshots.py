@@ -12,13 +12,22 @@ from typing import Any
 
 from ...policies import Policy
 from ...storage import archive
-from ..domain.events import Event, event_digest
+from ..domain.events import Event
 from ..domain.logged_recommender import LoggedRecommender
+from .database import sqlite_path
 
 logger = logging.getLogger("graphbandit.serving")
 KEPT_SNAPSHOTS = 2
 FindEvent = Callable[[int], Event | None]
 """The event of the log with this number."""
+
+
+def snapshot_folder(store: str, chosen: Path | None) -> Path:
+    """The folder of a store's snapshots: `chosen`, or beside a SQLite file, else graphbandit-snapshots."""
+    path = sqlite_path(store)
+    if chosen is not None or path is None:
+        return chosen or Path("graphbandit-snapshots")
+    return path.with_name(f"{path.name}.snapshots")
 
 
 class Snapshots:
@@ -33,8 +42,8 @@ class Snapshots:
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"snapshot-{header['seq']:020d}.npz"
         archive.write(path, "snapshot", {"store": self.store, **header}, arrays, throttled=True)
-        ahead = [other for other in self._paths() if other.name > path.name]  # of a timeline that was given up
-        for old in (*ahead, *[other for other in self._paths() if other.name <= path.name][KEPT_SNAPSHOTS:]):
+        ahead = [other for other in self.paths() if other.name > path.name]  # of a timeline that was given up
+        for old in (*ahead, *[other for other in self.paths() if other.name <= path.name][KEPT_SNAPSHOTS:]):
             old.unlink(missing_ok=True)
         return path
 
@@ -43,12 +52,12 @@ class Snapshots:
         there is none.
 
         A log that has gone back, as a restored copy does, and grown again has other events under the
-        same numbers. So the last event of a snapshot must be the one that `find` finds in the log.
+        same numbers. So the chain of its last event must be that of the event which `find` finds in the log.
         """
         for part in self.folder.glob(".snapshot-*.part"):  # of a process that was killed while it wrote
             part.unlink(missing_ok=True)
         for path, header, arrays in self._readable():
-            reason = self._mismatch(header, last, find)
+            reason = self.mismatch(header, last, find)
             if reason is None:
                 try:
                     return LoggedRecommender.unpack(policy_class, header, arrays)
@@ -57,8 +66,8 @@ class Snapshots:
             _log_ignored(path, reason)
         return None
 
-    def _mismatch(self, header: dict[str, Any], last: int, find: FindEvent) -> str | None:
-        """Why a snapshot is not of this log; None if it is, and its header then has the digest of the last event."""
+    def mismatch(self, header: dict[str, Any], last: int, find: FindEvent) -> str | None:
+        """Why a snapshot is not of this log; None if it is."""
         if header.get("store") != self.store:
             return "it belongs to another log"
         if header["seq"] > last:
@@ -66,20 +75,20 @@ class Snapshots:
             logger.error("acknowledged events are missing: a snapshot is ahead of the log", extra=facts)
             return "it is ahead of the log"
         event = find(header["seq"]) if header["seq"] else None
-        digest = None if event is None else event_digest(event)
-        if header.setdefault("tail", digest) != digest:  # 0.1.0 wrote none
+        if header.get("tail") != ("" if event is None else event.chain):  # 0.1.0 wrote none
             return "it belongs to a timeline of this log that was given up"
         return None
 
     def newest_at(self) -> float | None:
         """When the newest snapshot was written, in seconds since 1970; None if there is none."""
-        return max((path.stat().st_mtime for path in self._paths()), default=None)
+        return max((path.stat().st_mtime for path in self.paths()), default=None)
 
-    def _paths(self) -> list[Path]:
+    def paths(self) -> list[Path]:
+        """The files of snapshots, newest first."""
         return sorted(self.folder.glob("snapshot-*.npz"), reverse=True)
 
     def _readable(self) -> Iterator[tuple[Path, dict[str, Any], archive.Arrays]]:
-        for path in self._paths():
+        for path in self.paths():
             try:
                 yield path, *archive.read(path, "snapshot")
             except (archive.ArchiveError, OSError) as error:
