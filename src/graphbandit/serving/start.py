@@ -35,6 +35,7 @@ from .operations.runtime import Runtime
 from .operations.settings import ServiceSettings, is_loopback
 from .operations.shadow_stats import follow_shadow
 from .operations.stats import Stats
+from .operations.traces import Traces
 from .operations.warmup import warm_up, warm_up_in_background
 from .store import snapshots
 from .store.event_store import EventStore
@@ -123,6 +124,7 @@ def build_app(
 ) -> tuple[FastAPI, Guard]:
     """The application and its guard. Opens the store; `on_failure` is called if the service cannot
     start later."""
+    traces = Traces.from_environment() if settings.traces else None  # raises before the store is touched
     store = EventStore(settings.store)
     found: list[InitialState] = []  # once the store is open
 
@@ -147,9 +149,9 @@ def build_app(
         return service
 
     def make_runtime() -> Runtime:
-        return Runtime(start, stats, settings.snapshot_every, lambda: when_ready(found[0]), store.cancel)
+        return Runtime(start, stats, settings.snapshot_every, lambda: when_ready(found[0]), store.cancel, traces)
 
-    app = create_app(make_runtime, on_failure, settings.most_work)
+    app = create_app(make_runtime, on_failure, settings.most_work, traces)
     tokens = settings.tokens()
     guard = Guard(
         app,
@@ -159,6 +161,7 @@ def build_app(
         rate=settings.rate,
         largest_body=settings.largest_body,
         only_local=not tokens and is_loopback(settings.host),
+        traces=traces,
     )
     return app, guard
 

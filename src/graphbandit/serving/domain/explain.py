@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ...compute.arrays import Floats
+from ...compute.arrays import Floats, Ints
 from ...policies import AdaptiveGraphUCB, Policy, Stochastic
 from ...policies.adaptive.evidence import EVERYONE
 from ...policies.adaptive.graph_report import model_weights
-from ...recommending.requests import ResolvedRequest
+from ...policies.core.decisions import Requests
 from .logged_recommender import LoggedRecommender
 
 MOST_NEIGHBOURS = 50
@@ -25,8 +25,7 @@ def explanation(recommender: LoggedRecommender, user: str) -> dict[str, Any]:
     row = recommender.row(user)
     policy = learning_policy(recommender.policy)
     table: dict[str, Any] = {"user": user, "own": {"rewards": learned_rewards(policy, row)}}
-    table["arms"] = best_arms(recommender, row)
-    doubtful = most_uncertain(recommender, row)
+    table["arms"], uncertain = arm_tables(recommender, row)
     table["neighbours"] = neighbours(recommender, row)
     if isinstance(policy, AdaptiveGraphUCB):
         theta, covariance = policy.moments(row)
@@ -36,10 +35,10 @@ def explanation(recommender: LoggedRecommender, user: str) -> dict[str, Any]:
         table["uncertain"] = {
             "overall": float(np.sqrt(np.mean(spread**2))),
             "features": [{"feature": int(k), "sd": float(spread[k])} for k in np.argsort(-spread, kind="stable")[:5]],
-            "arms": doubtful,
+            "arms": uncertain,
         }
     else:
-        table["uncertain"] = {"arms": doubtful}
+        table["uncertain"] = {"arms": uncertain}
     return table
 
 
@@ -58,27 +57,21 @@ def learned_rewards(policy: Policy, row: int) -> int | None:
     return int(visits[row]) if len(visits) >= policy.n_users else None
 
 
-def best_arms(recommender: LoggedRecommender, row: int) -> list[dict[str, Any]]:
-    """The first arms, in the order in which the user would be shown them now."""
+def arm_tables(recommender: LoggedRecommender, row: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The first arms, in the order in which the user would be shown them now, and those with the largest bonus."""
     versions = np.fromiter(recommender.arms.values(), dtype=np.int64)
     if not len(versions):
-        return []
-    asked = ResolvedRequest(row, versions, min(MOST_ARMS, len(versions)), True)
-    [ranking] = recommender.rank([asked], np.random.default_rng(0))
-    best = zip(ranking.arms, ranking.mean, ranking.bonus, strict=True)
-    return [{"arm": recommender.versions[version], "mean": mean, "bonus": bonus} for version, mean, bonus in best]
+        return [], []
+    ends, places = np.array([0, len(versions)]), np.array([min(MOST_ARMS, len(versions))])
+    asked = Requests(np.array([row]), recommender.features, versions, ends, places, recommender.version_items)
+    ranked = recommender.policy.decide_many(asked, np.random.default_rng(0))
+    uncertain = np.argsort(-ranked.bonus, kind="stable")[:MOST_UNCERTAIN]
 
+    def table(chosen: Ints) -> list[dict[str, Any]]:
+        scores = versions[chosen].tolist(), ranked.mean[chosen].tolist(), ranked.bonus[chosen].tolist()
+        return [{"arm": recommender.versions[v], "mean": mean, "bonus": bonus} for v, mean, bonus in zip(*scores, strict=True)]
 
-def most_uncertain(recommender: LoggedRecommender, row: int) -> list[dict[str, Any]]:
-    """The arms with the largest bonus."""
-    versions = np.fromiter(recommender.arms.values(), dtype=np.int64)
-    if not len(versions):
-        return []
-    items = recommender.version_items[versions]
-    mean, bonus = recommender.policy.scores(row, recommender.features[versions], items=items)
-    most = np.argsort(-bonus, kind="stable")[:MOST_UNCERTAIN].tolist()
-    names = [recommender.versions[version] for version in versions[most].tolist()]
-    return [{"arm": name, "mean": float(mean[k]), "bonus": float(bonus[k])} for name, k in zip(names, most, strict=True)]
+    return table(ranked.order[: places[0]]), table(uncertain)
 
 
 def shares(policy: AdaptiveGraphUCB, row: int, theta: Floats) -> dict[str, float]:

@@ -22,6 +22,7 @@ from ..operations import export
 from ..operations.recommendation_service import RecommendationService
 from ..operations.runtime import Runtime
 from ..operations.settings import MOST_WORK
+from ..operations.traces import Traces
 from ..store.database import Unavailable
 from .batching import Batcher
 from .dashboard import add_page
@@ -56,7 +57,10 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 def create_app(
-    runtime: Callable[[], Runtime], on_failure: Callable[[], None] = lambda: None, most_work: int = MOST_WORK
+    runtime: Callable[[], Runtime],
+    on_failure: Callable[[], None] = lambda: None,
+    most_work: int = MOST_WORK,
+    traces: Traces | None = None,
 ) -> FastAPI:
     """The application; `runtime` is called once the event loop runs. `most_work`: decisions × arms of one request."""
 
@@ -77,7 +81,7 @@ def create_app(
         separate_input_output_schemas=False,
     )
     add_errors(app)
-    add_decisions(app, most_work)
+    add_decisions(app, Batcher(lambda: app.state.runtime, most_work, traces))
     add_changes(app)
     add_views(app)
     add_policies(app)
@@ -112,9 +116,8 @@ def fast_handlers(app: FastAPI) -> dict[str, Handler]:
     return {path: app.state.handlers[path] for path in FAST_PATHS}
 
 
-def add_decisions(app: FastAPI, most_work: int) -> None:
+def add_decisions(app: FastAPI, batcher: Batcher) -> None:
     """Recommendation and reward endpoints. Their handlers also serve the fast path."""
-    batcher = Batcher(lambda: app.state.runtime, most_work)
     app.state.batcher = batcher
     app.state.handlers = {
         "/v1/recommendations": handler(SingleRequest, batcher.recommend),
@@ -349,10 +352,7 @@ def add_health(app: FastAPI) -> None:
         runtime: Runtime = app.state.runtime
         with suppress(Unavailable):
             await runtime.check()
-        if runtime.trouble is None:
-            state = runtime.service.recommender
-            gauges = {name: n for name, n in runtime.stats.gauges.items() if not name.startswith("experiment_")}
-            gauges |= {"users": len(state.rows), "arms": len(state.arms), "events": state.seq}
-            runtime.stats.gauges = gauges | experiment_gauges(state)
-        runtime.stats.gauges["ready"] = float(runtime.trouble is None)
+        gauges = await runtime.gauges() | {"heavy_work": app.state.batcher.heavy.work}
+        gauges = {name: n for name, n in gauges.items() if not name.startswith("experiment_")}
+        runtime.stats.gauges = gauges | (experiment_gauges(runtime.service.recommender) if runtime.trouble is None else {})
         return Response(runtime.stats.prometheus(), media_type="text/plain; version=0.0.4")

@@ -7,6 +7,7 @@ Results go to callbacks: a future and a task for each request would cost more th
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ from ..domain.proposals import Proposal, ProposedDecisions, RequestBatch
 from ..operations.recommendation_service import Logged, RecommendationService, RewardCounts
 from ..operations.runtime import Runtime
 from ..operations.settings import MOST_WORK
+from ..operations.traces import Traces
 from ..store.group_commit import Callback
 from .heavy_line import LIGHT, HeavyLine
 from .schemas import BatchRequest, RewardBatch, RewardRequest, SingleRequest
@@ -43,6 +45,7 @@ class Waiting(NamedTuple):
     done: Callback[bytes]
     cost: int = 0  # of deciding, in arms that are weighed
     is_heavy: bool = False  # so that its response is made in a thread, too
+    spans: Sequence[object] = ()  # of the request, if it is traced
 
 
 class Batcher:
@@ -54,11 +57,13 @@ class Batcher:
         Decisions × arms that one request may ask for.
     """
 
-    def __init__(self, runtime: Callable[[], Runtime], most_work: int = MOST_WORK) -> None:
-        self._runtime = runtime
+    def __init__(self, runtime: Callable[[], Runtime], most_work: int = MOST_WORK, traces: Traces | None = None) -> None:
+        self._runtime, self._traces = runtime, traces
         self.heavy = HeavyLine(runtime, most_work)
         self._waiting: list[Waiting] = []
-        self._tasks: set[asyncio.Task[None]] = set()
+        # Rewards of decisions that have to be read.
+        self._unknown: list[tuple[Sequence[RewardRequest], Callback[bytes], Sequence[object]]] = []
+        self._reading: asyncio.Task[None] | None = None
         self._not_before = 0.0  # when the next batch may run, in the loop's time
 
     def recommend(self, request: SingleRequest, done: Callback[bytes]) -> None:
@@ -73,12 +78,15 @@ class Batcher:
         runtime = self._runtime()
         work = proposals.work_of(runtime.service.recommender, asked.requests)
         self.heavy.check(asked.requests, work)
-        waiting = Waiting(asked, content, done, work + A_DECISION * len(asked.requests), work > LIGHT)
+        waiting = Waiting(asked, content, done, work + A_DECISION * len(asked.requests), work > LIGHT, self._spans())
         if not waiting.is_heavy:
             self._enqueue(waiting)
             return
 
+        begun = time.time_ns()
+
         def decided(made: ProposedDecisions | Exception) -> None:
+            self._trace_decisions([waiting], begun)
             done(made) if isinstance(made, Exception) else _submit(runtime, [(waiting, [made])])
 
         self.heavy.add(asked, work, decided)
@@ -90,23 +98,43 @@ class Batcher:
         rewards: Sequence[RewardRequest] = body.rewards if isinstance(body, RewardBatch) else (body,)
         decisions = [service.recent_decision(reward.decision) for reward in rewards]
         if None not in decisions:
-            self._enqueue(Waiting(service.propose_rewards(rewards, decisions), _counts, done))
+            self._enqueue(Waiting(service.propose_rewards(rewards, decisions), _counts, done, spans=self._spans()))
             return
-        task = asyncio.get_running_loop().create_task(self._reward_stored(service, rewards, done))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._unknown.append((rewards, done, self._spans()))
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.get_running_loop().create_task(self._read_decisions())
 
-    async def _reward_stored(
-        self, service: RecommendationService, rewards: Sequence[RewardRequest], done: Callback[bytes]
-    ) -> None:
-        try:
-            names = [reward.decision for reward in rewards]
-            decisions = [
-                service.recent_decision(name) or await asyncio.to_thread(service.stored_decision, name) for name in names
-            ]
-            self._enqueue(Waiting(service.propose_rewards(rewards, decisions), _counts, done))
-        except Exception as error:
-            done(error)
+    async def _read_decisions(self) -> None:
+        """Read the decisions of rewards from the store: with one query for all that wait, in a thread.
+        What arrives meanwhile is read next."""
+        while self._unknown:
+            waiting, self._unknown = self._unknown, []
+            try:
+                service = self._runtime().service
+                names = {reward.decision for rewards, _, _ in waiting for reward in rewards}
+                wanted = [name for name in names if service.recent_decision(name) is None]
+                read = await asyncio.to_thread(service.stored_decisions, wanted)
+                service.keep_read(read)
+            except Exception as error:
+                for _, done, _ in waiting:
+                    done(error)
+                continue
+            for rewards, done, spans in waiting:
+                try:
+                    decisions = [service.recent_decision(reward.decision, read) for reward in rewards]
+                    self._enqueue(Waiting(service.propose_rewards(rewards, decisions), _counts, done, spans=spans))
+                except Exception as error:
+                    done(error)
+
+    def _spans(self) -> Sequence[object]:
+        return () if self._traces is None else self._traces.current()
+
+    def _trace_decisions(self, decided: Sequence[Waiting], begun: int) -> None:
+        if self._traces is not None:
+            asked = [entry.asked for entry in decided if isinstance(entry.asked, RequestBatch)]
+            facts = {"graphbandit.batch_size": sum(len(batch.requests) for batch in asked)}
+            spans = [span for entry in decided for span in entry.spans]
+            self._traces.add("decide", spans, begun, time.time_ns(), facts)
 
     def _enqueue(self, waiting: Waiting) -> None:
         """Run now, or after PAUSE if the last batch had several requests."""
@@ -122,6 +150,7 @@ class Batcher:
         self._not_before = loop.time() + PAUSE if len(batch) > 1 else 0.0
         if self._waiting:  # others are served before the rest
             loop.call_soon(self._run)
+        begun = 0 if self._traces is None else time.time_ns()
         try:
             runtime = self._runtime()
             service = runtime.service
@@ -130,6 +159,8 @@ class Batcher:
             for entry in batch:
                 entry.done(error)
             return
+        if begun:
+            self._trace_decisions([entry for entry in batch if isinstance(entry.asked, RequestBatch)], begun)
         accepted: list[tuple[Waiting, Sequence[Proposal]]] = []
         for entry in batch:
             made = next(decided) if isinstance(entry.asked, RequestBatch) else entry.asked
@@ -159,7 +190,8 @@ def _submit(runtime: Runtime, accepted: list[tuple[Waiting, Sequence[Proposal]]]
 
     if accepted:
         try:
-            runtime.submit([proposal for _, made in accepted for proposal in made], logged)
+            spans = [span for entry, _ in accepted for span in entry.spans]
+            runtime.submit([proposal for _, made in accepted for proposal in made], logged, spans)
         except Exception as error:  # the store does not keep up
             logged(error)
 

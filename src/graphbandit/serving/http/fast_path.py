@@ -138,17 +138,23 @@ class FastPathProtocol(HttpToolsProtocol):
 
     def handle(self, head: RequestHead, handler: Handler, body: bytes) -> None:
         """Check, handle and answer one request."""
-        start = time.perf_counter()
+        start, traces = time.perf_counter(), self._guard.traces
+        span = None if traces is None else traces.begin("POST", head.path, head.headers)
         self._is_handling = True
 
         def send(response: HttpResponse) -> None:
             self._guard.record(head.path, "POST", response.status, start)
+            if traces is not None:
+                traces.end(span, response.status)
             self._is_handling = False
             if not self.transport.is_closing():
                 self._send(response)
 
         refusal = self._guard.refusal(head.path, head.headers)
-        if refusal is None:
+        if refusal is None and traces is not None:
+            with traces.within(span):
+                handler(head.headers.get(b"content-type", b""), body, send)
+        elif refusal is None:
             handler(head.headers.get(b"content-type", b""), body, send)
         else:
             send(refusal)

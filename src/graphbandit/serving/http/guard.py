@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..domain.limits import ENCODED_SLASH
 from ..operations.settings import is_loopback
 from ..operations.stats import Stats
+from ..operations.traces import Traces
 from .responses import Handler, HttpResponse, problem
 
 logger = logging.getLogger("graphbandit.serving")
@@ -60,6 +61,8 @@ class Guard:
         In bytes.
     only_local
         Accept loopback Host headers only (DNS-rebinding protection).
+    traces
+        Makes spans of requests; None for no traces.
     """
 
     def __init__(
@@ -72,9 +75,10 @@ class Guard:
         rate: float = 0.0,
         largest_body: int = 2**23,
         only_local: bool = False,
+        traces: Traces | None = None,
     ) -> None:
         self.app, self.stats, self.fast_handlers = app, stats, fast_handlers
-        self.largest_body, self.only_local = largest_body, only_local
+        self.largest_body, self.only_local, self.traces = largest_body, only_local, traces
         # Digests have one length, so that the time of a comparison does not reveal the length of a
         # token.
         self._tokens = [sha256(token.encode()).digest() for token in tokens]
@@ -82,6 +86,25 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        if self.traces is None or scope["type"] != "http":
+            await self._answer(scope, receive, send)
+            return
+        span = self.traces.begin(scope["method"], route_name(scope["path"]), dict(scope["headers"]))
+        status = 500
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            with self.traces.within(span):
+                await self._answer(scope, receive, watched)
+        finally:
+            self.traces.end(span, status)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return

@@ -58,7 +58,7 @@ class HeavyLine:
     def __init__(self, runtime: Callable[[], Runtime], most_work: int) -> None:
         self._runtime, self._most_work = runtime, most_work
         self._line: deque[Heavy] = deque()
-        self._work = 0  # of all that waits
+        self.work = 0  # of all that waits
         self._task: asyncio.Task[None] | None = None
         self.slices = 0  # so far
 
@@ -70,13 +70,13 @@ class HeavyLine:
                 f"{len(requests):,} decisions would weigh {work:,} arms in all, and one request may weigh {self._most_work:,} "
                 "(most_work, decisions × arms): send fewer at once, or candidates.",
             )
-        if work > LIGHT and self._work + work > max(WAITING * self._most_work, work):
+        if work > LIGHT and self.work + work > max(WAITING * self._most_work, work):
             raise Unavailable("too many decisions about many arms wait already")
 
     def add(self, asked: RequestBatch, work: int, done: Callback[ProposedDecisions]) -> None:
         """Decide a request in its turn."""
         self._line.append(Heavy(asked, work, done))
-        self._work += work
+        self.work += work
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -124,7 +124,7 @@ class HeavyLine:
         if not heavy.has_ended:
             heavy.has_ended = True
             self._line.remove(heavy)
-            self._work -= heavy.work
+            self.work -= heavy.work
             heavy.done(result)
 
 

@@ -10,6 +10,9 @@
 | `compaction` | old events from the database into the archive |
 | `runtime` | the service inside an event loop: background start, group commit, snapshots |
 | `shadow_stats` | what the shadow would have done; looks at the guardrail of an experiment |
+| `metrics` | histograms for Prometheus |
+| `group_watcher` | counts and traces groups of events, and the delay of the event loop |
+| `traces` | OpenTelemetry, if it is on |
 | `stats` | counters, time series and latencies, for the page and for Prometheus |
 | `json_logs` | logging as JSON lines |
 | `warmup` | compiles what later requests need |

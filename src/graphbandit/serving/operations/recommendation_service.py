@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,6 +55,8 @@ REMEMBERED_DECISIONS = 50_000
 """Decisions that are kept in memory for their rewards; older ones are read from the store."""
 
 
+StoredDecisions = Mapping[tuple[int, int], DecisionRecord]
+"""Event and item: the decision."""
 GIVEN_UP = (
     "If it was made before an older copy of the log was restored, it was given up together with what came after the copy."
 )
@@ -104,6 +106,7 @@ class RecommendationService:
         # collector does not track; and not a plain dict, which looks for its first entry among all those that
         # were deleted.
         self._recent: OrderedDict[tuple[int, int], tuple[Any, ...]] = OrderedDict()
+        self._read: OrderedDict[tuple[int, int], tuple[Any, ...]] = OrderedDict()  # the same, from the store
         recommender.reads_from(log_source(store))
         recommender.shadow_draws = np.random.default_rng([seed, store.last, 1])  # of its own: it must not move the other's
         self.shadow_stats, self.watch = ShadowStats(), ExperimentWatch()
@@ -140,6 +143,8 @@ class RecommendationService:
         logger.info("state restored", extra={**facts, "seconds": round(time.perf_counter() - start, 3)})
         service = cls(store, recommender, snapshots, initial.seed, stats)
         service.saved = found
+        if found:
+            service.stats.count_snapshot(True, snapshots.newest_at())
         return service
 
     def close(self) -> None:
@@ -231,7 +236,7 @@ class RecommendationService:
 
     def propose_retraction(self, decision: str, arm: str | None = None) -> proposals.ProposedChange:
         """The retraction of a reward; may be called from any thread."""
-        summary = self.recent_decision(decision) or self.stored_decision(decision)
+        summary = self.stored_decision(decision)
         _, seq, item = parse_decision_id(decision) or ("", 0, 0)
         place = proposals.rewarded_place(self.recommender, decision, arm, summary)
         key = reward_key(seq, item, place)
@@ -247,26 +252,39 @@ class RecommendationService:
         """A snapshot to replay from, or the state before the first event; may be called from any thread."""
         return beginning(self.store, self.snapshots, self.store.initial_state())
 
-    def recent_decision(self, name: str) -> DecisionSummary | None:
-        """The decision with this id, if it is still in memory."""
-        parts = parse_decision_id(name)
-        found = None if parts is None or parts[0] != self.store.epoch else self._recent.get(parts[1:])
-        return None if found is None else _summary(found)
-
-    def stored_decision(self, name: str) -> DecisionSummary | None:
-        """The decision with this id, from the store; may be called from any thread."""
+    def recent_decision(self, name: str, read: StoredDecisions | None = None) -> DecisionSummary | None:
+        """The decision with this id, if it is still in memory or among those that were `read`; raises if
+        it belongs to a timeline of the log that was given up, or was archived."""
         parts = parse_decision_id(name)
         if parts is None:
             return None
-        epoch, seq, item = parts
-        if epoch != self.store.epoch_of(seq):
+        epoch, pair = parts[0], parts[1:]
+        if epoch != self.store.epoch_of(pair[0]):
             raise UnknownName("decision", f"there is no decision {name!r} in this log. {GIVEN_UP}")
-        if seq <= self.store.archive.last:
+        found = self._recent.get(pair) or self._read.get(pair)
+        if found is not None:
+            return _summary(found)
+        if pair[0] <= self.store.archive.last:
             raise UnknownName("decision", f"decision {name} was archived, and its rewards have expired.")
-        found = self.store.find(seq)
-        if found is None or found.kind != EventKind.DECIDED or item >= found.items:
-            return None
-        return DecisionSummary.of(decisions_in(found.body)[item])
+        return None if read is None or pair not in read else DecisionSummary.of(read[pair])
+
+    def stored_decision(self, name: str) -> DecisionSummary | None:
+        """The decision with this id, from memory or from the store; may be called from any thread."""
+        return self.recent_decision(name) or self.recent_decision(name, self.stored_decisions([name]))
+
+    def stored_decisions(self, names: Iterable[str]) -> StoredDecisions:
+        """The decisions with these ids, and those that were made together with them, from the store;
+        may be called from any thread. One query for all: each alone would cost more than its reward."""
+        wanted = [parts[1] for parts in map(parse_decision_id, names) if parts is not None]
+        made = [event for event in self.store.find_many(wanted).values() if event.kind == EventKind.DECIDED]
+        return {(event.seq, item): one for event in made for item, one in enumerate(decisions_in(event.body))}
+
+    def keep_read(self, decisions: StoredDecisions) -> None:
+        """Keep decisions that were read from the store for a while: often there are more rewards of them."""
+        for pair, decision in decisions.items():
+            self._read[pair] = _remembered(decision)
+        while len(self._read) > REMEMBERED_DECISIONS:
+            self._read.popitem(last=False)
 
     # Apply.
 
@@ -280,6 +298,7 @@ class RecommendationService:
         except Exception:
             self.follows_log = False
             raise
+        self.stats.count_events(new)
 
     def abandon(self) -> None:
         """Neither use nor save the state any more: the log is not the one that it follows."""
@@ -318,11 +337,14 @@ class RecommendationService:
 
     def _remember(self, seq: int, decisions: Sequence[DecisionRecord]) -> None:
         for item, decision in enumerate(decisions):
-            user = decision.user if decision.newcomer is None else decision.newcomer
-            context = None if decision.context is None else encode(decision.context)
-            self._recent[seq, item] = (user, decision.best, context, *decision.arms)
+            self._recent[seq, item] = _remembered(decision)
         while len(self._recent) > REMEMBERED_DECISIONS:
             self._recent.popitem(last=False)
+
+
+def _remembered(decision: DecisionRecord) -> tuple[Any, ...]:
+    user = decision.user if decision.newcomer is None else decision.newcomer
+    return (user, decision.best, None if decision.context is None else encode(decision.context), *decision.arms)
 
 
 def _summary(found: tuple[Any, ...]) -> DecisionSummary:

@@ -16,12 +16,16 @@ from ..domain.proposals import Proposal
 from ..store.database import Unavailable
 from ..store.event_store import Cancelled, Receipt
 from ..store.group_commit import Callback, GroupCommit, Result, result_of
+from .group_watcher import GroupWatcher, watch_loop
+from .metrics import Seldom
 from .rebuilding import rebuild
 from .recommendation_service import Logged, RecommendationService
 from .stats import Stats
+from .traces import Traces
 
 logger = logging.getLogger("graphbandit.serving")
 NOT_RUNNING = "the service is starting or stopping"
+STORE_SIZE_EVERY = 60.0  # seconds
 HEARTBEAT_EVERY = 2.0
 """Seconds between two writes that are made only to see whether writing is possible, however many ask."""
 
@@ -52,6 +56,7 @@ class Runtime:
         snapshot_every: int = 100_000,
         when_ready: Callable[[], None] = lambda: None,
         cancel: Callable[[], None] = lambda: None,
+        traces: Traces | None = None,
     ) -> None:
         self.stats = stats
         self.failed: BaseException | None = None  # why the service could not start, or go on
@@ -65,6 +70,9 @@ class Runtime:
         self._saving: asyncio.Task[None] | None = None
         self._copying = asyncio.Lock()
         self._rebuilding: asyncio.Task[None] | None = None
+        self._traces = traces
+        self._watching: asyncio.Task[None] | None = None
+        self._store_size = Seldom(STORE_SIZE_EVERY)
 
     async def run(self, on_failure: Callable[[], None] = lambda: None) -> None:
         """Start the service; `on_failure` is called if that fails, or if the state becomes unsound."""
@@ -77,7 +85,9 @@ class Runtime:
             self.failed = error
             on_failure()
             raise
-        self._group_commit = GroupCommit(self._service.store, self._service, self._after_group, self._end)
+        watcher = GroupWatcher(self.stats, self._traces)
+        self._group_commit = GroupCommit(self._service.store, self._service, self._after_group, self._end, watcher)
+        self._watching = asyncio.create_task(watch_loop(self.stats))
         gc.collect()
         gc.freeze()  # names of users and compiled code live as long as the process: no collection needs to visit them again
         gc.set_threshold(50_000, 20, 100)  # a batch makes thousands of objects, which reference counting alone frees
@@ -98,11 +108,15 @@ class Runtime:
         if self._service is None or self._group_commit is None:
             return
         service, self._service = self._service, None  # from here on requests are refused
+        if self._watching is not None:
+            self._watching.cancel()
         await self._group_commit.stop()
         for task in filter(None, (self._saving, self._rebuilding)):
             await asyncio.gather(task, return_exceptions=True)  # whatever it raised, the store is left
         async with self._copying:  # events that were held for a copy have been applied
             await asyncio.to_thread(service.close)
+        if self._traces is not None:
+            await asyncio.to_thread(self._traces.close)
 
     @property
     def service(self) -> RecommendationService:
@@ -118,9 +132,11 @@ class Runtime:
             return NOT_RUNNING
         return self._group_commit.trouble
 
-    def submit(self, made: Sequence[Proposal], done: Callback[list[Logged | InvalidRequest]]) -> None:
+    def submit(
+        self, made: Sequence[Proposal], done: Callback[list[Logged | InvalidRequest]], spans: Sequence[object] = ()
+    ) -> None:
         """Log, apply and count, as `RecommendationService.commit` does, together with everything
-        else that waits."""
+        else that waits. `spans` are those of the requests, if they are traced."""
         service = self.service
         if self._group_commit is None:
             raise Unavailable(NOT_RUNNING)
@@ -128,11 +144,12 @@ class Runtime:
         def logged(receipts: list[Receipt] | Exception) -> None:
             done(receipts if isinstance(receipts, Exception) else service.complete(made, receipts))
 
-        self._group_commit.submit([proposal.draft for proposal in made], logged)
+        self._group_commit.submit([proposal.draft for proposal in made], logged, spans=spans)
 
     async def commit(self, made: Sequence[Proposal]) -> list[Logged | InvalidRequest]:
         """`submit`, for coroutines."""
-        return await result_of(lambda done: self.submit(made, done))
+        spans = () if self._traces is None else self._traces.current()
+        return await result_of(lambda done: self.submit(made, done, spans))
 
     async def check(self) -> None:
         """Raise `Unavailable` unless events can be written. This writes something, the way that
@@ -157,6 +174,19 @@ class Runtime:
                 self.submit(due, lambda result: service.watch.failed() if isinstance(result, Exception) else None)
             except Unavailable:
                 service.watch.failed()
+
+    async def gauges(self) -> dict[str, float]:
+        """What is measured when somebody asks: sizes, and what waits."""
+        found = self.stats.gauges | {"ready": float(self.trouble is None)}
+        service = self._service
+        if service is not None and self._group_commit is not None:
+            state = service.recommender
+            found |= {"users": len(state.rows), "arms": len(state.arms), "events": state.seq}
+            found |= {"queue_events": self._group_commit.waiting, "snapshot_event": service.saved}
+            if self._store_size.is_due():
+                with suppress(Unavailable, OSError):
+                    found["store_bytes"] = await asyncio.to_thread(service.store.database.size)
+        return found
 
     def _save_if_due(self) -> None:
         service = self._service
@@ -195,8 +225,10 @@ class Runtime:
         service.saved = header["seq"]
         try:
             await asyncio.to_thread(service.snapshots.write, header, arrays)
+            self.stats.count_snapshot(True)
             logger.info("snapshot written", extra={"events": header["seq"]})
         except OSError as error:  # a full disk, for example; only the log has to be kept
+            self.stats.count_snapshot(False)
             logger.error("no snapshot could be written", extra={"reason": str(error)})
 
 

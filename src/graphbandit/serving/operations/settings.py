@@ -63,6 +63,7 @@ class ServiceSettings:
     log_level: str = "info"
     reward_low: float = -LARGEST_REWARD  # rewards outside are refused
     reward_high: float = LARGEST_REWARD
+    traces: bool = False  # OpenTelemetry, as the OTEL_* variables say
 
     def __post_init__(self) -> None:
         check_all(vars(self), RANGES)

@@ -108,6 +108,14 @@ class Database:
                 self.disconnect()
                 raise
 
+    def size(self) -> int:
+        """Bytes on disk: of SQLite the file and its write-ahead log, of PostgreSQL the whole database."""
+        if not self.is_sqlite:
+            with self.reading() as connection:
+                return int(connection.execute(select(func.pg_database_size(func.current_database()))).scalar_one())
+        paths = [Path(f"{self.url.database}{suffix}") for suffix in ("", "-wal")]
+        return sum(path.stat().st_size for path in paths if path.exists())
+
     def damage(self) -> list[str]:
         """What the database itself finds wrong with its file, as sentences; PostgreSQL has tools of its own."""
         if not self.is_sqlite:

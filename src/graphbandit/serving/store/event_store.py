@@ -6,7 +6,7 @@ import math
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ from .schema import events, heartbeat, initial_states, migrate, require_newest
 PAGE_SIZE = 10_000  # events that are read at once
 LARGEST_INSERT = 64  # rows of one statement
 HEARTBEAT_BYTES = 16_384  # more than a few events need, so that a disk is full for both or for none
+LARGEST_QUERY = 500  # keys or numbers of one query
 COLUMNS = tuple(events.c)
 
 
@@ -320,6 +321,16 @@ class EventStore:
         old = [event for page in self.archive.read(kinds=[EventKind.RETRACTED]) for event in page]
         return [event for event in (*old, *found) if until is None or event.seq <= until]
 
+    def find_many(self, numbers: Iterable[int]) -> dict[int, Event]:
+        """Number: event, for those of these numbers that are in the log; one query for some hundred."""
+        wanted = sorted(set(numbers))
+        found: dict[int, Event] = {}
+        with self.database.reading() as connection:
+            for start in range(0, len(wanted), LARGEST_QUERY):
+                query = select(*COLUMNS).where(events.c.seq.in_(wanted[start : start + LARGEST_QUERY]))
+                found |= {row.seq: _event(row) for row in connection.execute(query)}
+        return found
+
     def history(self, newest: int, limit: int) -> list[Event]:
         """This event and the earlier ones of its user, newest first."""
         walk = select(*COLUMNS).where(events.c.seq == newest).cte(recursive=True)
@@ -342,8 +353,8 @@ def _select(
 
 def _with_keys(connection: Connection, keys: list[str]) -> dict[str, Event]:
     found = {}
-    for start in range(0, len(keys), 500):
-        query = select(*COLUMNS).where(events.c.key.in_(keys[start : start + 500]))
+    for start in range(0, len(keys), LARGEST_QUERY):
+        query = select(*COLUMNS).where(events.c.key.in_(keys[start : start + LARGEST_QUERY]))
         for row in connection.execute(query):
             found[row.key] = _event(row)
     return found

@@ -59,6 +59,7 @@ class Submission(NamedTuple):
     drafts: Sequence[Draft]
     done: Callback[list[Receipt]]
     beat: bool = False  # whether something is to be written even without drafts
+    spans: Sequence[object] = ()  # of the requests that wait, if they are traced
 
 
 class Group(NamedTuple):
@@ -66,6 +67,18 @@ class Group(NamedTuple):
 
     submissions: list[Submission]
     appended: Appended
+    begun: int = 0  # when it was written, in nanoseconds since 1970
+    ended: int = 0
+
+
+class Watcher(Protocol):
+    """Is told of groups, in the event loop."""
+
+    def written(self, group: Group) -> None:
+        """A group is on disk."""
+
+    def applied(self, group: Group, begun: int, ended: int) -> None:
+        """A group has been applied between these two moments."""
 
 
 class GroupCommit:
@@ -80,6 +93,8 @@ class GroupCommit:
         Called after each group that has been applied.
     on_unsound
         Called with the reason once the state and the log no longer belong together.
+    watcher
+        For statistics and traces.
     """
 
     def __init__(
@@ -88,9 +103,11 @@ class GroupCommit:
         state: Applier,
         on_applied: Callable[[], None] = lambda: None,
         on_unsound: Callable[[str], None] = lambda reason: None,
+        watcher: Watcher | None = None,
     ) -> None:
         self.trouble: str | None = None  # why the last group could not be written or applied
         self._log, self._state, self._on_applied, self._on_unsound = log, state, on_applied, on_unsound
+        self._watcher = watcher
         self._is_said = False  # whether the present trouble was logged
         self._logged = ("", -math.inf)  # the trouble that was logged last, and when
         self._attempts = 0  # submissions that are being written
@@ -101,7 +118,14 @@ class GroupCommit:
         self._thread = threading.Thread(target=self._run, name="graphbandit-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, drafts: Sequence[Draft], done: Callback[list[Receipt]], beat: bool = False) -> None:
+    @property
+    def waiting(self) -> int:
+        """How many drafts wait to be written."""
+        return self._waiting
+
+    def submit(
+        self, drafts: Sequence[Draft], done: Callback[list[Receipt]], beat: bool = False, spans: Sequence[object] = ()
+    ) -> None:
         """Write the drafts in one transaction with everything else that waits; `beat` as in
         `EventStore.append`. While there is trouble one submission at a time is tried, and others
         are refused at once."""
@@ -113,7 +137,7 @@ class GroupCommit:
             raise Unavailable("the store does not keep up: too many events wait to be written")
         self._waiting += len(drafts)
         self._attempts += 1
-        self._queue.put(Submission(drafts, done, beat))
+        self._queue.put(Submission(drafts, done, beat, spans))
 
     def hold(self) -> None:
         """Apply nothing until `release`, so that another thread can copy the state. Decisions and
@@ -153,7 +177,7 @@ class GroupCommit:
                 return
 
     def _write(self, submissions: list[Submission]) -> None:
-        start = time.monotonic()
+        start, begun = time.monotonic(), time.time_ns()
         try:
             drafts = [draft for submission in submissions for draft in submission.drafts]
             appended = self._log.append(drafts, any(submission.beat for submission in submissions))
@@ -168,7 +192,7 @@ class GroupCommit:
             logger.exception("writing failed")
             self._loop.call_soon_threadsafe(self._fail, submissions, STORE_TROUBLE, type(error).__name__)
         else:
-            self._loop.call_soon_threadsafe(self.deliver, Group(submissions, appended))
+            self._loop.call_soon_threadsafe(self.deliver, Group(submissions, appended, begun, time.time_ns()))
 
     def _take_all(self, submissions: list[Submission]) -> None:
         """Add what has come meanwhile to a group that failed: it has waited long enough."""
@@ -188,6 +212,8 @@ class GroupCommit:
             self._is_said, self.trouble = False, None
         self._attempts -= len(group.submissions)
         self._waiting -= len(group.appended.receipts)
+        if self._watcher is not None:
+            self._watcher.written(group)
         if self._held is None:
             self._apply(group)
         elif all(event.kind in ACKNOWLEDGED_ONCE_DURABLE for event in group.appended.new):
@@ -197,6 +223,7 @@ class GroupCommit:
             self._held.append(group)
 
     def _apply(self, group: Group) -> None:
+        begun = time.time_ns()
         try:
             self._state.apply(group.appended.new)
         except Exception:  # a defect: the log is right, the state is not
@@ -204,6 +231,8 @@ class GroupCommit:
             self._refuse(group.submissions, DIVERGED, "")
             self._on_unsound(DIVERGED)
         else:
+            if self._watcher is not None:
+                self._watcher.applied(group, begun, time.time_ns())
             _acknowledge(group)
             self._on_applied()
 

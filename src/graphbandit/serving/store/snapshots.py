@@ -85,6 +85,10 @@ class Snapshots:
             return "it belongs to a timeline of this log that was given up"
         return None
 
+    def newest_at(self) -> float | None:
+        """When the newest snapshot was written, in seconds since 1970; None if there is none."""
+        return max((path.stat().st_mtime for path in self.paths()), default=None)
+
     def paths(self) -> list[Path]:
         """The files of snapshots, newest first."""
         return sorted(self.folder.glob("snapshot-*.npz"), reverse=True)
