@@ -15,7 +15,7 @@ JSON = {"content-type": "application/json"}
 def test_a_token_is_needed_and_compared(tmp_path: Path) -> None:
     (tmp_path / "tokens").write_text("first-token-of-two\nsecond-token-of-two\n")
     with running(tmp_path, small_initial_state(), token_file=tmp_path / "tokens") as server:
-        for path in ("/v1/stats", "/metrics", "/docs", "/openapi.json", "/v1/users/ann"):
+        for path in ("/v1/stats", "/metrics", "/v1/users/ann", "/v1/export/arms.parquet"):
             for header in ("", "Bearer", "Bearer wrong", "Basic first-token-of-two", "Bearer first-token-of-tw", "Bearer \xe9"):
                 answer = server.http.get(path, headers=[(b"authorization", header.encode("latin-1"))])
                 assert answer.status_code == 401 and answer.headers["www-authenticate"] == "Bearer", (path, header)
