@@ -235,7 +235,8 @@ ATTACKS: tuple[Callable[[Attacker], None], ...] = (
 
 
 def visit(target: Target) -> float:
-    """Seconds that an innocent client waits for a recommendation on a connection of its own; raises OSError if there is none."""
+    """Seconds that an innocent client waits for a recommendation on a connection of its own; raises
+    OSError if it gets none."""
     start = time.perf_counter()
     with socket.create_connection(("127.0.0.1", target.port), PATIENCE) as link:
         headers = ["content-type: application/json", *([f"authorization: Bearer {target.token}"] if target.token else [])]

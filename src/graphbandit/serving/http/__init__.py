@@ -11,4 +11,5 @@
 | `guard` | host, token, rate and size of every request; counts and logs it afterwards |
 | `responses` | responses as bytes, and errors in one form |
 | `dashboard` | serves the files of `page/`, with their Content-Security-Policy |
+| `reference_page` | the page at `/docs`, made from the OpenAPI document |
 """

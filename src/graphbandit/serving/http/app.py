@@ -21,6 +21,7 @@ from ..operations import export
 from ..operations.runtime import Runtime
 from .batching import Batcher
 from .dashboard import add_page
+from .reference_page import add_reference
 from .responses import EXPECTED, Handler, HttpResponse, error_response, handler
 from .schemas import (
     ArmBody,
@@ -39,6 +40,7 @@ from .schemas import (
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": Problems, "description": "No token, or a wrong one."},
+    403: {"model": Problems, "description": "The token may only read."},
     404: {"model": Problems, "description": "A user, arm, edge or decision that does not exist."},
     413: {"model": Problems, "description": "The body is too large."},
     415: {"model": Problems, "description": "The body is not JSON."},
@@ -65,6 +67,8 @@ def create_app(runtime: Callable[[], Runtime], on_failure: Callable[[], None] = 
         summary="Recommendations to users who are joined by a graph.",
         lifespan=lifespan,
         separate_input_output_schemas=False,
+        docs_url=None,  # the framework's own page loads scripts of others
+        redoc_url=None,
     )
     add_errors(app)
     add_decisions(app)
@@ -73,6 +77,7 @@ def create_app(runtime: Callable[[], Runtime], on_failure: Callable[[], None] = 
     add_health(app)
     add_export(app)
     add_page(app)
+    add_reference(app)
     return app
 
 

@@ -167,7 +167,9 @@ class Connections:
             reason = connection.overdue(now)
             if reason is not None:
                 if reason != "idle":
-                    self.log.note(reason, "connections are closed because their clients take too long", self._places[connection])
+                    self.log.note(
+                        reason, "connections are closed because their clients take too long", self._places[connection]
+                    )
                 connection.give_up(reason)
         self._timer = loop.call_later(self._period, self._sweep) if self._places else None
 

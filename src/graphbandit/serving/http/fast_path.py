@@ -40,8 +40,8 @@ def chunked_part(data: bytearray) -> int:
     """How many bytes may belong to a chunked body, which ends with an empty line. The beginning of
     one at the end is left for later.
 
-    >>> chunked_part(bytearray(b"0\\r\\n\\r\\nGET /")), chunked_part(bytearray(b"5\\r\\nhello\\r\\n")), chunked_part(bytearray(b"\\r\\n\\r"))
-    (5, 8, 0)
+    >>> [chunked_part(bytearray(part)) for part in (b"0\\r\\n\\r\\nGET /", b"5\\r\\nhello\\r\\n", b"\\r\\n\\r")]
+    [5, 8, 0]
     """
     end = data.find(b"\r\n\r\n", 0, SLICE)
     if end >= 0:

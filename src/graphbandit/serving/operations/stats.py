@@ -215,7 +215,9 @@ class Stats(Collector):
         for (route, status), n in self.requests.items():
             requests.add_metric([route, str(status)], n)
         yield requests
-        refused = CounterMetricFamily("graphbandit_refused", "Tokens and connections refused, connections closed.", labels=["reason"])
+        refused = CounterMetricFamily(
+            "graphbandit_refused", "Tokens and connections refused, connections closed.", labels=["reason"]
+        )
         for reason, n in self.refused.items():
             refused.add_metric([reason], n)
         yield refused
