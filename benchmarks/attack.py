@@ -38,7 +38,8 @@ class Target(NamedTuple):
 
     port: int
     process: psutil.Process
-    token: str | None = TOKEN
+    token: str = TOKEN
+    user: str = "u1"
 
 
 class Seen(NamedTuple):
@@ -239,8 +240,9 @@ def visit(target: Target) -> float:
     OSError if it gets none."""
     start = time.perf_counter()
     with socket.create_connection(("127.0.0.1", target.port), PATIENCE) as link:
-        headers = ["content-type: application/json", *([f"authorization: Bearer {target.token}"] if target.token else [])]
-        link.sendall(request("POST /v1/recommendations", *headers, body=b'{"user":"u1"}'))
+        headers = ["content-type: application/json", f"authorization: Bearer {target.token}"]
+        body = f'{{"user":"{target.user}"}}'.encode()
+        link.sendall(request("POST /v1/recommendations", *headers, body=body))
         if not link.recv(100).startswith(b"HTTP/1.1 200"):
             raise ConnectionError("the innocent client was not served")
     return time.perf_counter() - start

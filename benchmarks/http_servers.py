@@ -26,8 +26,8 @@ import numpy as np
 import psutil
 import uvloop
 
-sys.path.insert(0, str(Path(__file__).parent))
-from load import Crowd, Round, flat_out, free_port, paced, processor_seconds, train, visits, wait_for
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.load import Crowd, Round, flat_out, free_port, paced, processor_seconds, train, visits, wait_for
 
 
 class RsgiApp:
@@ -134,7 +134,7 @@ async def measure(options: argparse.Namespace, crowd: Crowd, ports: dict[str, in
 
 def all_seconds(process: psutil.Process) -> float:
     """Processor time of a server and of its workers."""
-    return sum(processor_seconds(found) for found in [process, *process.children(recursive=True)])
+    return sum((processor_seconds(found) for found in [process, *process.children(recursive=True)]), 0.0)
 
 
 def main() -> None:

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from graphbandit.serving import ServiceSettings
-from graphbandit.serving.http import connection_limits
 from graphbandit.serving.http.connection_limits import (
     RESERVED_DESCRIPTORS,
     Connection,
@@ -246,7 +245,7 @@ def test_the_right_connection_makes_room(monkeypatch: pytest.MonkeyPatch) -> Non
         def call_later(self, *_: object) -> None:
             return None
 
-    monkeypatch.setattr(connection_limits.asyncio, "get_running_loop", Loop)
+    monkeypatch.setattr("graphbandit.serving.http.connection_limits.asyncio.get_running_loop", Loop)
     registry = connections(most_connections=5, most_connections_per_address=4)
     crowd = [Fake() for _ in range(4)]
     assert all(registry.admit(fake, "192.0.2.1") for fake in crowd)

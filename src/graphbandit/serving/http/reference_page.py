@@ -18,8 +18,12 @@ from fastapi.responses import RedirectResponse
 from .dashboard import HEADERS
 
 METHODS = ("get", "post", "put", "delete")
-LIMITS = (("minimum", "maximum", ""), ("minLength", "maxLength", " characters"), ("minItems", "maxItems", " entries"))
-LIMITS += (("minProperties", "maxProperties", " entries"),)
+LIMITS = (
+    ("minimum", "maximum", ""),
+    ("minLength", "maxLength", " characters"),
+    ("minItems", "maxItems", " entries"),
+    ("minProperties", "maxProperties", " entries"),
+)
 """(least, most, of what) in a schema."""
 EXAMPLES = {"user": "ann", "a": "ann", "b": "bob", "arm": "tea", "decision": "17.0", "candidates": ["tea", "cola"]}
 Schema = Mapping[str, Any]
