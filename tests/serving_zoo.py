@@ -17,14 +17,13 @@ from uuid import uuid4
 
 import httpx
 import numpy as np
-import uvicorn
 from sqlalchemy import Connection, create_engine, text
 
 from graphbandit import graphs
 from graphbandit.serving import EventStore, InitialState, ServiceSettings, Unavailable
 from graphbandit.serving.domain.logged_recommender import LoggedRecommender, digest
 from graphbandit.serving.operations.runtime import Runtime
-from graphbandit.serving.start import build_app, server_config
+from graphbandit.serving.start import GracefulServer, build_app
 
 USERS = ("ann", "bob", "eve", "joe", "zoë")
 ARMS = ("tea", "coffee", "a/b", "50%", "ünï")
@@ -82,13 +81,13 @@ class Running:
 
     def __init__(self, settings: ServiceSettings, initial: InitialState | None) -> None:
         self.settings = settings
-        self.app, guard = build_app(settings, initial, self._end)
-        self._server = uvicorn.Server(server_config(guard, settings))
+        self.app, self.guard = build_app(settings, initial, self._end)
+        self._server = GracefulServer(self.guard, settings)
         self._thread = threading.Thread(target=self._server.run)
         self._thread.start()
         tokens = settings.tokens()
         self.url = f"http://127.0.0.1:{settings.port}"
-        self.headers = {"authorization": f"Bearer {tokens[0]}"} if tokens else {}
+        self.headers = {"authorization": f"Bearer {tokens[0].secret}"} if tokens else {}
         self.http = httpx.Client(base_url=self.url, headers=self.headers, timeout=60.0)
         self._wait()
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from socket import socket
 from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
@@ -24,6 +25,7 @@ from ..storage.tables import Reading, columns_by_file
 from .domain.initial_state import InitialState
 from .domain.logged_recommender import LoggedRecommender
 from .http.app import create_app, fast_handlers
+from .http.connection_limits import Connections, raise_descriptor_limit
 from .http.fast_path import FastPathProtocol
 from .http.guard import Guard
 from .operations import json_logs
@@ -157,6 +159,7 @@ def build_app(
         app,
         stats,
         fast_handlers(app),
+        connections=Connections(settings, stats),
         tokens=tokens,
         rate=settings.rate,
         largest_body=settings.largest_body,
@@ -175,31 +178,44 @@ def report_overruled(settings: ServiceSettings, initial: InitialState | None, fo
         logger.warning("a setting is not in force: the log of the store was begun with another", extra=facts)
 
 
-class Server(uvicorn.Server):
-    """A web server that says at the first SIGTERM or SIGINT that it is not ready, and goes on for
-    `drain` seconds, so that nobody is sent to it any more."""
-
-    def __init__(self, config: uvicorn.Config, drain: float, leave: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._drain, self._leave, self._is_draining = drain, leave, False
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Called on a signal. A second one ends the server at once."""
-        self._leave()
-        if self._drain and not self._is_draining:
-            self._is_draining = True
-            timer = threading.Timer(self._drain, super().handle_exit, (sig, frame))
-            timer.daemon = True
-            timer.start()
-        else:
-            super().handle_exit(sig, frame)
-
-
 def server_config(guard: Guard, settings: ServiceSettings) -> uvicorn.Config:
     """The configuration of the web server."""
-    limits: dict[str, Any] = dict(timeout_graceful_shutdown=10, proxy_headers=False, server_header=False)
+    seconds = max(1, math.ceil(settings.shutdown_deadline))
+    limits: dict[str, Any] = dict(timeout_graceful_shutdown=seconds, proxy_headers=False, server_header=False)
     parts: dict[str, Any] = dict(http=FastPathProtocol, ws="none", log_config=None, access_log=False)
     return uvicorn.Config(guard, host=settings.host, port=settings.port, **parts, **limits)
+
+
+class GracefulServer(uvicorn.Server):
+    """A server that first says that it is not ready any more, and then stops."""
+
+    def __init__(self, guard: Guard, settings: ServiceSettings, leave: Callable[[], None] = lambda: None) -> None:
+        super().__init__(server_config(guard, settings))
+        self._guard, self._notice, self._leave = guard, settings.shutdown_notice, leave
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """A signal asks the process to end."""
+        self._guard.is_stopping = True
+        self._leave()
+        super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        """Answer what has begun, and close all connections."""
+        self._guard.is_stopping = True
+        if self._notice and not self.force_exit:
+            await asyncio.sleep(self._notice)
+        await super().shutdown(sockets)
+
+
+def reload_tokens(guard: Guard, settings: ServiceSettings) -> None:
+    """Read the token file again. If it is wrong, the tokens stay as they are."""
+    try:
+        tokens = settings.tokens()
+    except (OSError, ValueError) as error:
+        logger.error("the token file could not be read again: the tokens stay as they are", extra={"reason": str(error)})
+        return
+    guard.set_tokens(tokens)
+    logger.info("tokens read again", extra={"tokens": len(tokens), "read_only": sum(not token.may_write for token in tokens)})
 
 
 def serve(settings: ServiceSettings, demo: bool = False) -> None:
@@ -248,7 +264,8 @@ def require_log(settings: ServiceSettings) -> None:
 
 
 def _run(settings: ServiceSettings, initial: InitialState | None, population: DemoPopulation | None) -> None:
-    settings.tokens()  # raises, if the file is wrong, before the store is touched
+    tokens = settings.tokens()  # raises, if the file is wrong, before the store is touched
+    raise_descriptor_limit()
     logger.info("settings", extra=settings.public())
     require_log(settings)
     servers: list[uvicorn.Server] = []
@@ -267,11 +284,13 @@ def _run(settings: ServiceSettings, initial: InitialState | None, population: De
         if running is not None:
             running.leave()
 
-    server = Server(server_config(guard, settings), settings.drain, leave)
+    server = GracefulServer(guard, settings, leave)
     servers.append(server)
+    if hasattr(signal, "SIGHUP"):  # not on Windows
+        signal.signal(signal.SIGHUP, lambda *_: reload_tokens(guard, settings))
     if population is not None:
-        tokens = settings.tokens()
-        population.start(f"http://{settings.host}:{settings.port}", tokens[0] if tokens else None)
+        secret = next((token.secret for token in tokens if token.may_write), None)
+        population.start(f"http://{settings.host}:{settings.port}", secret)
     server.run()
     runtime: Runtime | None = getattr(app.state, "runtime", None)
     if runtime is not None and runtime.failed is not None:

@@ -216,7 +216,7 @@ def test_a_replay_that_is_cancelled_ends_soon(tmp_path: Path, monkeypatch: pytes
 
 
 def test_sigterm_is_not_ready_at_once_then_drained_then_the_end(tmp_path: Path) -> None:
-    (tmp_path / "settings.toml").write_text("drain = 1.0\n")
+    (tmp_path / "settings.toml").write_text("shutdown_notice = 1.0\n")
     process, url = started(tmp_path, f"sqlite:///{tmp_path}/state.db", "--create", "--config", str(tmp_path / "settings.toml"))
     with Client(url, patience=120.0) as client:
         client.wait()

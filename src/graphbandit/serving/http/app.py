@@ -27,6 +27,7 @@ from ..store.database import Unavailable
 from .batching import Batcher
 from .dashboard import add_page
 from .experiment_routes import add_policies, experiment_gauges
+from .reference_page import add_reference
 from .responses import EXPECTED, Handler, HttpResponse, error_response, handler
 from .schemas import (
     ArmBody,
@@ -47,6 +48,7 @@ from .schemas import (
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": Problems, "description": "No token, or a wrong one."},
+    403: {"model": Problems, "description": "The token may only read."},
     404: {"model": Problems, "description": "A user, arm, edge or decision that does not exist."},
     413: {"model": Problems, "description": "The body is too large."},
     415: {"model": Problems, "description": "The body is not JSON."},
@@ -79,6 +81,8 @@ def create_app(
         summary="Recommendations to users who are joined by a graph.",
         lifespan=lifespan,
         separate_input_output_schemas=False,
+        docs_url=None,  # the framework's own page loads scripts of others
+        redoc_url=None,
     )
     add_errors(app)
     add_decisions(app, Batcher(lambda: app.state.runtime, most_work, traces))
@@ -88,6 +92,7 @@ def create_app(
     add_health(app)
     add_export(app)
     add_page(app)
+    add_reference(app)
     return app
 
 

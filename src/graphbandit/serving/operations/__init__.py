@@ -3,6 +3,7 @@
 | module | what is in it |
 |---|---|
 | `settings` | all settings, from flags, the environment and a TOML file |
+| `tokens` | bearer tokens from a file, and which of them may only read |
 | `input_files` | graphs and arms from CSV and Parquet files |
 | `importing` | rewards of a table into the log, once |
 | `recommendation_service` | the service without HTTP: decide, log, apply, count; replay of the log |

@@ -125,6 +125,7 @@ class Stats(Collector):
     def __init__(self) -> None:
         self.started = time.time()
         self.requests: Counter[tuple[str, int]] = Counter()  # (route, status)
+        self.refused: Counter[str] = Counter()  # why: tokens, connections
         self.decisions = self.rewards = self.duplicates = 0
         self.total = self.shortfall = 0.0
         self.seconds, self.minutes = TimeSeries(1, 600), TimeSeries(60, 1440)
@@ -237,6 +238,12 @@ class Stats(Collector):
         for (route, status), n in self.requests.items():
             requests.add_metric([route, str(status)], n)
         yield requests
+        refused = CounterMetricFamily(
+            "graphbandit_refused", "Tokens and connections refused, connections closed.", labels=["reason"]
+        )
+        for reason, n in self.refused.items():
+            refused.add_metric([reason], n)
+        yield refused
         for name, n, text in (
             ("decisions", self.decisions, "Decisions in the log since the start."),
             ("rewards", self.rewards, "Rewards learned since the start."),

@@ -124,14 +124,6 @@ class Database:
             found = connection.exec_driver_sql("PRAGMA integrity_check(5)").scalars().all()
         return [] if found == ["ok"] else [f"the database is corrupt: {line}." for line in found]
 
-    def size(self) -> int:
-        """Bytes of the database, free space in it included."""
-        with self.reading() as connection:
-            if not self.is_sqlite:
-                return int(connection.exec_driver_sql("SELECT pg_database_size(current_database())").scalar_one())
-            pages, size = (connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in ("page_count", "page_size"))
-            return int(pages) * int(size)
-
     def shrink(self) -> None:
         """Give deleted rows' space back, and overwrite it: nothing of them stays in the files of SQLite. The
         caller must be the writer."""
