@@ -29,6 +29,7 @@ class EventKind(IntEnum):
     ARM_DELETED = 8
     IMPORTED = 9
     RETRACTED = 10
+    FORGOTTEN = 17
 
 
 class Draft(NamedTuple):

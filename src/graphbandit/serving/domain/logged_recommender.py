@@ -151,6 +151,8 @@ class LoggedRecommender(NamedPolicy):
                     rewards.append(reward)
             elif event.kind == EventKind.DECIDED:
                 self.decisions += event.items
+            elif event.kind == EventKind.FORGOTTEN:
+                continue
             elif event.kind == EventKind.RETRACTED:
                 self._retract(retracted_by(event.body).reward)
             elif event.kind == EventKind.IMPORTED:

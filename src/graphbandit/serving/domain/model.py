@@ -44,6 +44,16 @@ class ServiceModel:
         """Users, arms and policy with all that it had learned: new objects at every call."""
         return self._recommender().named
 
+    def without(self, name: str) -> ServiceModel:
+        """The model without a person: their row is that of somebody who was deleted, without a name; the same
+        object if it does not know them. What others' estimates owe to the person stays learned."""
+        from ...recommending import recommender_file
+
+        found = self._recommender()
+        if not found.erase(name):
+            return self
+        return ServiceModel(recommender_file.to_bytes(found))
+
     def vectors(self, plain: Floats, contexts: Sequence[Mapping[str, Any] | None]) -> Floats:
         """(rows, dim) vectors in the average context, with a context put into each row that has one."""
         found = plain.copy()

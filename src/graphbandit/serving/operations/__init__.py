@@ -8,6 +8,8 @@
 | `recommendation_service` | the service without HTTP: decide, log, apply, count; replay of the log |
 | `rebuilding` | the state after a retraction, replayed beside the running service |
 | `compaction` | old events from the database into the archive |
+| `forgetting` | a person is erased from log, archive and snapshots |
+| `new_beginning` | the same events under another policy, in a store of their own |
 | `runtime` | the service inside an event loop: background start, group commit, snapshots |
 | `stats` | counters, time series and latencies, for the page and for Prometheus |
 | `json_logs` | logging as JSON lines |

@@ -67,6 +67,8 @@ def decision_columns(service: RecommendationService, events: Sequence[Event]) ->
     columns: Columns = {name: [] for name in decision_schema().names}
     for event in events:
         for index, decision in enumerate(decisions_in(event.body)):
+            if not decision.arms:  # it was erased
+                continue
             arms = [state.versions[version] for version in decision.arms]
             row = (
                 decision_id(epoch_of(event.seq), event.seq, index),

@@ -244,9 +244,10 @@ class RecommendationService:
         if seq <= self.store.archive.last:
             raise UnknownName("decision", f"decision {name} was archived, and its rewards have expired.")
         found = self.store.find(seq)
-        if found is None or found.kind != EventKind.DECIDED or item >= found.items:
+        decisions = [] if found is None or found.kind != EventKind.DECIDED else decisions_in(found.body)
+        if item >= len(decisions) or not decisions[item].arms:  # it may have been erased
             return None
-        return DecisionSummary.of(decisions_in(found.body)[item])
+        return DecisionSummary.of(decisions[item])
 
     # Apply.
 
