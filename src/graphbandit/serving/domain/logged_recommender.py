@@ -19,6 +19,7 @@ from ...compute.arrays import Ints
 from ...policies import Policy
 from ...policies.core import kernels
 from ...policies.core.decisions import Requests
+from ...recommending.errors import Conflict, InvalidRequest
 from ...recommending.named_policy import NamedPolicy
 from ...recommending.requests import AnyRequest, ResolvedRequest
 from ...storage import archive
@@ -48,7 +49,7 @@ class LoggedRecommender(NamedPolicy):
         self.decisions = 0
         self.rewards = 0
         self._latest = np.zeros(len(names), dtype=np.int64)
-        self.refused: dict[int, str] = {}  # the last events that the policy refused, and why
+        self.refused: dict[int, InvalidRequest] = {}  # the last events that had no effect, and why
 
     @classmethod
     def new(cls, initial: InitialState) -> Self:
@@ -136,7 +137,7 @@ class LoggedRecommender(NamedPolicy):
         try:
             self._change(kind, body)
         except ValueError as error:
-            self.refused[seq] = str(error)
+            self.refused[seq] = error if isinstance(error, InvalidRequest) else InvalidRequest("policy", str(error))
             if len(self.refused) > KEPT_REFUSALS:
                 del self.refused[min(self.refused)]
             return False
@@ -158,6 +159,9 @@ class LoggedRecommender(NamedPolicy):
                 a, b = self.rows.get(body["a"]), self.rows.get(body["b"])
                 if a is not None and b is not None:
                     self.set_edge(a, b, body.get("weight", 0.0))
+                elif kind == EventKind.EDGE_PUT:
+                    field = "a" if a is None else "b"
+                    raise Conflict(field, f"user {body[field]!r} was deleted before the edge could be put.")
 
     # Snapshots.
 
