@@ -68,6 +68,24 @@ def verify(store: StoreUrl = "sqlite:///state.db", snapshots: SnapshotFolder = N
 
 
 @app.command()
+def restore(
+    copy: Annotated[Path, typer.Argument(metavar="COPY", help="A copy of the store, as SQLite's backup makes it.")],
+    store: StoreUrl = "sqlite:///state.db",
+    snapshots: SnapshotFolder = None,
+) -> None:
+    """Put a copy in place of a store, after checking it. What was there is kept aside.
+
+    The service must not run. Rewards of decisions that the copy does not have are refused later.
+    """
+    with store_errors():
+        from ..serving.operations import store_tools
+        from ..serving.store.snapshots import snapshot_folder
+
+        for sentence in store_tools.restore(copy, store, snapshot_folder(store, snapshots)):
+            typer.echo(sentence)
+
+
+@app.command()
 def compact(
     before: Annotated[
         str | None, typer.Option(metavar="DATE", help="Archive events before this day, as in 2026-01-31.", show_default=False)
@@ -87,10 +105,9 @@ def compact(
         moment = _moment(before, keep_days)
         with progress_bar("archiving", quiet) as show:
             done = compaction.compact(store, moment, archive, lambda count, total: show(count, total, "events"))
-        typer.echo(
-            f"{done.events:,} events were archived. The database has {done.after / 1e6:,.1f} MB (before: {done.before / 1e6:,.1f}), "
-            f"the archive {done.archive / 1e6:,.1f} MB."
-        )
+        sizes = [f"{size / 1e6:,.1f} MB" for size in (done.before, done.after, done.archive)]
+        typer.echo(f"{done.events:,} events were archived.")
+        typer.echo(f"The database had {sizes[0]} and has {sizes[1]}; the archive has {sizes[2]}.")
 
 
 def _moment(before: str | None, keep_days: float | None) -> int:

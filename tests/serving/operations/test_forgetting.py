@@ -49,7 +49,12 @@ def opened(folder: Path, policy: str, person: str | None, url: str | None = None
 def use(service: RecommendationService, person: str | None, folder: Path) -> list[tuple[str, int]]:
     """The same for everybody else, with or without the person; ids of open decisions, and the step."""
     rng, state, ids = np.random.default_rng(0), service.recommender, list[tuple[str, int]]()
-    log = {"user": ["ann", PERSON, "lea", PERSON], "arm": ["tea"] * 4, "reward": [1.0, 2.0, 3.0, 4.0], "propensity": [0.5] * 4}
+    log: dict[str, list[Any]] = {
+        "user": ["ann", PERSON, "lea", PERSON],
+        "arm": ["tea"] * 4,
+        "reward": [1.0, 2.0, 3.0, 4.0],
+        "propensity": [0.5] * 4,
+    }
     kept = [k for k, name in enumerate(log["user"]) if person or name != PERSON]
     write_table(folder / "log.parquet", {name: [column[k] for k in kept] for name, column in log.items()})
     import_history(service, folder / "log.parquet")

@@ -11,7 +11,19 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
-from .events import DecisionRecord, Event, EventKind, chain_of, decisions_in, encode, encode_record, reward_in, table_in
+from .events import (
+    DecisionRecord,
+    Event,
+    EventKind,
+    chain_of,
+    decisions_in,
+    encode,
+    encode_decisions,
+    encode_record,
+    fingerprint_in,
+    reward_in,
+    table_in,
+)
 from .imported import imported_in
 from .retraction import retracted_by
 
@@ -45,10 +57,7 @@ class Eraser:
         found = self._without(event)
         if found[:7] != event[:7] and self.first is None:
             self.first = event.seq
-        if self.first is None:
-            found = event
-        else:
-            found = found._replace(chain=chain_of(self._chain, found))
+        found = event if self.first is None else found._replace(chain=chain_of(self._chain, found))
         self._chain, self._at = found.chain or "", found.at
         return found
 
@@ -94,14 +103,15 @@ class Eraser:
         if not left:
             return None
         records = [
-            encode_record(one._replace(user=self.moved(one.user)) if is_kept else EMPTY_DECISION)
+            one._replace(user=self.moved(one.user)) if is_kept else EMPTY_DECISION
             for one, is_kept in zip(decisions, kept, strict=True)
         ]
-        key = event.key
+        key, fingerprint = event.key, fingerprint_in(event.body)
         if not all(kept):
             self.changed += 1
             key = None if key is not None and self.name in key else key
-        return event._replace(body=encode(records), items=left, key=key)
+            fingerprint = None  # a hash of a request that named them
+        return event._replace(body=encode_decisions(records, fingerprint), items=left, key=key)
 
     def _imported(self, event: Event) -> Event:
         body = imported_in(event.body)

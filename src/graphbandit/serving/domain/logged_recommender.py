@@ -20,6 +20,7 @@ from ...policies import Policy
 from ...policies.core import kernels
 from ...policies.core.decisions import Requests
 from ...recommending.alike import NEIGHBOURS
+from ...recommending.errors import Conflict, InvalidRequest
 from ...recommending.named_policy import NamedPolicy
 from ...recommending.requests import AnyRequest, ResolvedRequest
 from ...storage import archive
@@ -55,7 +56,7 @@ class LoggedRecommender(NamedPolicy):
         self.without: set[int] = set()  # events of rewards that were retracted, known before a replay gets to them
         self.stale = False  # whether a reward was retracted after it was learned: the state must be replayed
         self.model: ServiceModel | None = None  # that the log began from
-        self.refused: dict[int, str] = {}  # the last events that the policy refused, and why
+        self.refused: dict[int, InvalidRequest] = {}  # the last events that had no effect, and why
 
     @classmethod
     def new(cls, initial: InitialState) -> Self:
@@ -203,7 +204,7 @@ class LoggedRecommender(NamedPolicy):
             self._latest = np.concatenate([self._latest, np.zeros(len(self.names), dtype=np.int64)])
 
     def _refuse(self, seq: int, error: ValueError) -> None:
-        self.refused[seq] = str(error)
+        self.refused[seq] = error if isinstance(error, InvalidRequest) else InvalidRequest("policy", str(error))
         if len(self.refused) > KEPT_REFUSALS:
             del self.refused[min(self.refused)]
 
@@ -232,6 +233,9 @@ class LoggedRecommender(NamedPolicy):
                 a, b = self.rows.get(body["a"]), self.rows.get(body["b"])
                 if a is not None and b is not None:
                     self.set_edge(a, b, body.get("weight", 0.0))
+                elif kind == EventKind.EDGE_PUT:
+                    field = "a" if a is None else "b"
+                    raise Conflict(field, f"user {body[field]!r} was deleted before the edge could be put.")
 
     # Snapshots.
 

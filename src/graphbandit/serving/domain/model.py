@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ATTRIBUTES = "@attributes"
 """The entry of a logged context that holds the attributes of a user that nobody knew."""
-PLAIN = "this service was begun from plain vectors; one begun with --model takes it"
+BEGUN_PLAIN = "this service was begun from plain vectors; one begun with --model takes it"
 
 
 class ServiceModel:
@@ -121,9 +121,9 @@ def resolve_context(
     context, attributes = request.context, request.attributes if found.name is not None else None
     if model is None:
         if request.context:
-            raise InvalidRequest("context", f"context is given, but {PLAIN}.")
+            raise InvalidRequest("context", f"context is given, but {BEGUN_PLAIN}.")
         if request.attributes:
-            raise InvalidRequest("attributes", f"attributes are given, but {PLAIN}.")
+            raise InvalidRequest("attributes", f"attributes are given, but {BEGUN_PLAIN}.")
         return found
     said: dict[str, Any] = dict(context or {})
     if said:

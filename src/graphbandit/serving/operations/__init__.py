@@ -5,7 +5,8 @@
 | `settings` | all settings, from flags, the environment and a TOML file |
 | `input_files` | graphs and arms from CSV and Parquet files |
 | `importing` | rewards of a table into the log, once |
-| `recommendation_service` | the service without HTTP: decide, log, apply, count; replay of the log |
+| `recommendation_service` | the service without HTTP: decide, log, apply, count |
+| `log_replay` | from the log to the state |
 | `rebuilding` | the state after a retraction, replayed beside the running service |
 | `compaction` | old events from the database into the archive |
 | `forgetting` | a person is erased from log, archive and snapshots |
@@ -15,7 +16,7 @@
 | `json_logs` | logging as JSON lines |
 | `warmup` | compiles what later requests need |
 | `export` | the log as Parquet |
-| `store_tools` | checks a store: `graphbandit store verify` |
+| `store_tools` | checks and restores a store: `graphbandit store verify`, `restore` |
 | `client` | a client for Python programs |
 | `demo_population` | simulated users for `graphbandit serve --demo` |
 """

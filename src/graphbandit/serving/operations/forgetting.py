@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, select, update
 
@@ -23,7 +23,7 @@ from ..store.event_archive import EventArchive, Part, archive_folder, remove_str
 from ..store.event_store import EventStore
 from ..store.schema import archived, events, initial_states
 from ..store.snapshots import Snapshots
-from .recommendation_service import beginning, replay
+from .log_replay import beginning, replay
 
 Show = Callable[[int, int], None]
 
@@ -105,14 +105,14 @@ def _erase(store: EventStore, initial: InitialState, eraser: Eraser, show: Show)
         begun = initial_without(initial, eraser.name)
         if begun is not initial:
             connection.execute(update(initial_states).values(content=begun.to_bytes()))
-        tail = connection.execute(select(events.c.chain).where(events.c.seq == store.last)).scalar()
-    store.archive, store.tail = EventArchive(old.folder, new), tail or ""
+        newest = connection.execute(select(events.c.chain).where(events.c.seq == store.last)).scalar()
+    store.archive, store.tail = EventArchive(old.folder, new), newest or ""
     return Forgotten(begun is not initial, eraser.changed)
 
 
 def _update(connection: Connection, changed: list[Event]) -> None:
     if changed:
-        fields = {name: bindparam(f"new_{name}") for name in Event._fields if name != "seq"}
+        fields: dict[str, Any] = {name: bindparam(f"new_{name}") for name in Event._fields if name != "seq"}
         statement = update(events).where(events.c.seq == bindparam("number")).values(fields)
         rows = [{f"new_{name}": value for name, value in event._asdict().items()} | {"number": event.seq} for event in changed]
         connection.execute(statement, rows)

@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from ..domain.logged_recommender import LoggedRecommender
 from ..store.group_commit import GroupCommit
-from .recommendation_service import RecommendationService, needs_rebuilding, replay_pages
+from .log_replay import needs_rebuilding, replay_pages
+from .recommendation_service import RecommendationService
 
 logger = logging.getLogger("graphbandit.serving")
 

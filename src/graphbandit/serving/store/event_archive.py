@@ -117,20 +117,19 @@ def write_part(folder: Path, name: str, pages: Iterator[list[Event]]) -> tuple[i
 
     folder.mkdir(parents=True, exist_ok=True)
     last, chain, waiting = 0, "", list[Event]()
-    with atomic_file(folder / name) as file:
-        with parquet.ParquetWriter(file, _schema(), compression="zstd") as writer:
+    with atomic_file(folder / name) as file, parquet.ParquetWriter(file, _schema(), compression="zstd") as writer:
 
-            def flush(least: int) -> None:
-                while len(waiting) >= least and waiting:
-                    columns = dict(zip(Event._fields, zip(*waiting[:GROUP], strict=True), strict=True))
-                    writer.write_table(pa.table({name: list(column) for name, column in columns.items()}, schema=_schema()))
-                    del waiting[:GROUP]
+        def flush(least: int) -> None:
+            while len(waiting) >= least and waiting:
+                columns = dict(zip(Event._fields, zip(*waiting[:GROUP], strict=True), strict=True))
+                writer.write_table(pa.table({name: list(column) for name, column in columns.items()}, schema=_schema()))
+                del waiting[:GROUP]
 
-            for page in pages:
-                waiting += page
-                last, chain = page[-1].seq, page[-1].chain or ""
-                flush(GROUP)
-            flush(1)
+        for page in pages:
+            waiting += page
+            last, chain = page[-1].seq, page[-1].chain or ""
+            flush(GROUP)
+        flush(1)
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)  # the name, too, is on disk before any event leaves the table
