@@ -23,7 +23,7 @@ from ..store.event_archive import EventArchive, Part, archive_folder, remove_str
 from ..store.event_store import EventStore
 from ..store.schema import archived, events, initial_states
 from ..store.snapshots import Snapshots
-from .log_replay import beginning, replay
+from .log_replay import replay, restart_point
 
 Show = Callable[[int, int], None]
 
@@ -58,7 +58,7 @@ def forget_user(
     initial = store.open()
     try:
         snapshots = Snapshots(folder, store.name)
-        state = replay(store, beginning(store, snapshots, initial))
+        state = replay(store, restart_point(store, snapshots, initial))
         rows = [row for row, known in enumerate(state.names) if known == name]
         fixed = len(initial.users) if initial.model is not None else 0
         found = _erase(store, initial, Eraser(name, rows, fixed), show)

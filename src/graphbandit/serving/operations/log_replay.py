@@ -12,7 +12,7 @@ from ..store.event_store import EventStore
 from ..store.snapshots import Snapshots
 
 
-def beginning(store: EventStore, snapshots: Snapshots, initial: InitialState) -> LoggedRecommender:
+def restart_point(store: EventStore, snapshots: Snapshots, initial: InitialState) -> LoggedRecommender:
     """The newest snapshot that the log as it is now leads to, or the state before the first event."""
     retracted = retracted_rewards(store.retractions())
     found = snapshots.read_newest(initial.policy_class, store.last, store.find, retracted)

@@ -36,7 +36,7 @@ async def rebuild(
 
 def _replayed(service: RecommendationService, is_wanted: Callable[[], bool]) -> LoggedRecommender | None:
     """The state of the whole log; None if the service stops."""
-    fresh = service.beginning()
+    fresh = service.restart_point()
     for _ in replay_pages(service.store, fresh):
         if not is_wanted():
             return None

@@ -46,7 +46,7 @@ from ..domain.proposals import DecisionSummary, Proposal, ProposedDecisions, Pro
 from ..domain.retraction import Retraction, retraction_key
 from ..store.event_store import EventStore, Receipt
 from ..store.snapshots import Snapshots
-from .log_replay import beginning, replay
+from .log_replay import replay, restart_point
 from .stats import Stats
 
 logger = logging.getLogger("graphbandit.serving")
@@ -128,7 +128,7 @@ class RecommendationService:
     def _restore(cls, store: EventStore, folder: Path, initial: InitialState, stats: Stats | None) -> RecommendationService:
         start = time.perf_counter()
         snapshots = Snapshots(folder, store.name)
-        recommender = beginning(store, snapshots, initial)
+        recommender = restart_point(store, snapshots, initial)
         found = recommender.seq
         recommender = replay(store, recommender)
         recommender.warm_up()
@@ -176,7 +176,7 @@ class RecommendationService:
         state."""
         logged = self._commit_one(self.propose_retraction(decision, arm))
         if self.recommender.stale:
-            self.recommender = replay(self.store, self.beginning())
+            self.recommender = replay(self.store, self.restart_point())
         return logged
 
     def change(self, proposal: proposals.ProposedChange) -> Logged:
@@ -226,9 +226,9 @@ class RecommendationService:
             Draft(EventKind.RETRACTED, time.time_ns() // 1000, body, retraction_key(seq, item, place), found.user)
         )
 
-    def beginning(self) -> LoggedRecommender:
+    def restart_point(self) -> LoggedRecommender:
         """A snapshot to replay from, or the state before the first event; may be called from any thread."""
-        return beginning(self.store, self.snapshots, self.store.initial_state())
+        return restart_point(self.store, self.snapshots, self.store.initial_state())
 
     def recent_decision(self, name: str) -> DecisionSummary | None:
         """The decision with this id, if it is still in memory."""
