@@ -140,7 +140,11 @@ def build_app(
             logger.info("taking over")
         service = RecommendationService.restore(store, snapshot_folder(settings), found[0], stats)
         service.reward_range = (settings.reward_low, settings.reward_high)
-        import_before_serving(service, settings)
+        try:
+            import_before_serving(service, settings)
+        except BaseException:
+            service.close()
+            raise
         return service
 
     def make_runtime() -> Runtime:
