@@ -174,10 +174,7 @@ class RecommendationService:
     def retract(self, decision: str, arm: str | None = None) -> Logged:
         """Take back the reward of a decision, of its first arm or of the one that is named, and replay the
         state."""
-        logged = self._commit_one(self.propose_retraction(decision, arm))
-        if self.recommender.stale:
-            self.recommender = replay(self.store, self.restart_point())
-        return logged
+        return self._commit_one(self.propose_retraction(decision, arm))
 
     def change(self, proposal: proposals.ProposedChange) -> Logged:
         """Change users, edges or arms; see `domain.proposals`."""
@@ -187,6 +184,8 @@ class RecommendationService:
         """Log, apply and count; the result of each proposal, or why it is refused."""
         appended = self.store.append([proposal.draft for proposal in made])
         self.apply(appended.new)
+        if self.recommender.stale:
+            self.recommender = replay(self.store, self.restart_point())
         return self.complete(made, appended.receipts)
 
     def _commit_one(self, proposal: Proposal) -> Logged:
