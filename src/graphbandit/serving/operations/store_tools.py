@@ -46,7 +46,7 @@ class LogCheck:
         self._at = 0
         self._found: dict[str, list[int]] = defaultdict(list)
 
-    def look(self, events: Sequence[Event]) -> None:
+    def check(self, events: Sequence[Event]) -> None:
         """Check the next events."""
         for event in events:
             if event.seq != self.seq + 1:
@@ -106,7 +106,7 @@ def verify(url: str, folder: Path | None = None, show: Callable[[int, int], None
         problems = store.database.damage() + [CUT_OFF] * cut_off
         log = LogCheck()
         for page in store.read():
-            log.look(page)
+            log.check(page)
             show(log.seq, store.last)
         problems += log.problems
         facts = [f"the log has {store.last} events in {len(store.epochs)} epochs."]
