@@ -51,7 +51,8 @@ from graphbandit.cli import app
 from graphbandit.recommending.requests import Request
 from graphbandit.serving.domain.logged_recommender import LoggedRecommender
 from graphbandit.serving.domain.proposals import ProposedDecisions, RequestBatch
-from graphbandit.serving.operations.recommendation_service import RecommendationService, replay_from_zero
+from graphbandit.serving.operations.log_replay import replay_from_zero
+from graphbandit.serving.operations.recommendation_service import RecommendationService
 from graphbandit.serving.store.event_store import EventStore
 from graphbandit.storage.archive import read as read_archive
 

@@ -79,6 +79,15 @@ class Alike:
                 break
         return found
 
+    def erase(self, name: str) -> bool:
+        """Forget somebody's attributes; False if there were none."""
+        place = self._place.pop(name, None)
+        if place is None:
+            return False
+        self.names, self.vectors = [*self.names[:place], *self.names[place + 1 :]], np.delete(self.vectors, place, axis=0)
+        self._place = {known: row for row, known in enumerate(self.names)}
+        return True
+
     def pack(self) -> tuple[dict[str, Any], Arrays]:
         """Header and arrays, for a file."""
         header, arrays = ({}, {}) if self.features is None else self.features.pack()

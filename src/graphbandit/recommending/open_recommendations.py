@@ -65,6 +65,13 @@ class OpenRecommendations:
         entry = self._entries[name]
         self._entries[name] = entry._replace(rewarded=(*entry.rewarded, place))
 
+    def erase(self, user: str) -> bool:
+        """Forget what was shown to a user; False if nothing was."""
+        theirs = [name for name, entry in self._entries.items() if entry.user == user]
+        for name in theirs:
+            del self._entries[name]
+        return bool(theirs)
+
     def as_table(self) -> dict[str, Any]:
         """Plain JSON values."""
         return dict(count=self._count, entries={name: list(entry) for name, entry in self._entries.items()})

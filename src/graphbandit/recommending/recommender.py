@@ -288,6 +288,17 @@ class Recommender:
         self.named.row(name)
         self.named.delete_user(name)
 
+    def erase(self, user: Hashable) -> bool:
+        """Remove a user and its name everywhere: attributes and open recommendations too; False if nobody knew it.
+        The row stays, of nobody. What others' estimates owe to the user stays learned."""
+        name, named = id_text(user, "user"), self.named
+        rows = [row for row, known in enumerate(named.names) if known == name]
+        named.delete_user(name)
+        for row in rows:
+            named.names[row] = ""
+        is_alike = self.alike is not None and self.alike.erase(name)
+        return self._shown.erase(name) or is_alike or bool(rows)
+
     def add_items(self, items: Source, *, columns: Mapping[str, str] | None = None) -> None:
         """Offer the items of a table; one that is there already is described anew."""
         named = self.named

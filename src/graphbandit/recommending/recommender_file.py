@@ -26,6 +26,16 @@ R = TypeVar("R", bound="Recommender")
 
 def save(recommender: Recommender, path: str | os.PathLike[str]) -> None:
     """Write a recommender."""
+    archive.write(path, KIND, *pack(recommender))
+
+
+def to_bytes(recommender: Recommender) -> bytes:
+    """The bytes that `save` writes."""
+    return archive.to_bytes(KIND, *pack(recommender))
+
+
+def pack(recommender: Recommender) -> tuple[dict[str, Any], Arrays]:
+    """Header and arrays of a file."""
     named, catalogue, names = recommender.named, recommender.catalogue, recommender.user_names
     header, arrays = catalogue.features.pack()
     policy, state = named.policy.pack()
@@ -39,7 +49,7 @@ def save(recommender: Recommender, path: str | os.PathLike[str]) -> None:
         more, vectors = recommender.alike.pack()
         header |= more
         arrays |= vectors
-    archive.write(path, KIND, header, arrays)
+    return header, arrays
 
 
 def load(cls: type[R], path: str | os.PathLike[str], features: Any) -> R:

@@ -145,8 +145,12 @@ def build_app(
             logger.info("taking over")
         service = RecommendationService.restore(store, snapshot_folder(settings), found[0], stats)
         service.reward_range = (settings.reward_low, settings.reward_high)
-        import_before_serving(service, settings)
-        follow_shadow(settings.shadow, service.recommender, service.change)
+        try:
+            import_before_serving(service, settings)
+            follow_shadow(settings.shadow, service.recommender, service.change)
+        except BaseException:
+            service.close()
+            raise
         service.recommender.warm_up()
         return service
 

@@ -115,7 +115,7 @@ def test_large_requests_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     order: list[str] = []
 
     class Service:
-        class recommender:  # noqa: N801
+        class recommender:
             catalogue = 0
 
         def decide_some(self, requests: Sequence[AnyRequest]) -> list[DecisionRecord | ValueError]:

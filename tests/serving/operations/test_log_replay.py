@@ -36,8 +36,10 @@ from graphbandit.serving.domain.experiment import begin_body
 from graphbandit.serving.domain.logged_recommender import LoggedRecommender
 from graphbandit.serving.domain.policy_changes import ProposedSwitch
 from graphbandit.serving.domain.proposals import DecisionSummary, Proposal, RequestBatch
+from graphbandit.serving.domain.retraction import retracted_rewards
 from graphbandit.serving.domain.shadow import parse_policy
-from graphbandit.serving.operations.recommendation_service import Logged, log_source
+from graphbandit.serving.operations.log_replay import log_source
+from graphbandit.serving.operations.recommendation_service import Logged
 from serving_zoo import ARMS, USERS, fingerprint, losing_acknowledgements, small_initial_state
 
 POLICIES: dict[str, dict[str, Any]] = {
@@ -53,6 +55,7 @@ steps = st.one_of(
     st.tuples(st.just("batch"), st.lists(users, min_size=2, max_size=4)),
     st.tuples(st.just("reward"), st.integers(0, 50), st.integers(0, 2), numbers),
     st.tuples(st.just("reward"), st.integers(0, 50), st.integers(0, 2), numbers),  # twice as often
+    st.tuples(st.just("retract"), st.integers(0, 50), st.integers(0, 2)),
     st.tuples(st.just("put_user"), users, st.dictionaries(users, st.floats(0.1, 3), max_size=3)),
     st.tuples(st.just("delete_user"), users),
     st.tuples(st.just("put_edge"), users, users, st.floats(0.1, 3)),
@@ -156,6 +159,11 @@ class History:
 
     def end_experiment(self) -> None:
         self.commit(policy_changes.end_experiment(self.service.recommender))
+    def retract(self, which: int, place: int) -> None:
+        if self.decisions:
+            name, decision = self.decisions[which % len(self.decisions)]
+            shown = decision.arms[place % len(decision.arms)]
+            self.commit(self.service.propose_retraction(name, self.service.recommender.versions[shown]))
 
     def snapshot(self) -> None:
         self.service.snapshot()
@@ -191,6 +199,7 @@ def test_state_is_what_the_log_says(policy: str, script: list[tuple[Any, ...]]) 
         log = [event for page in service.store.read() for event in page]
         one_by_one = LoggedRecommender.new(service.store.initial_state())
         one_by_one.reads_from(log_source(service.store))
+        one_by_one.without = retracted_rewards(service.store.retractions())
         for event in log:
             one_by_one.apply([event])
         assert fingerprint(one_by_one) == expected
@@ -200,7 +209,7 @@ def test_state_is_what_the_log_says(policy: str, script: list[tuple[Any, ...]]) 
         found = {(name, reward.place): reward.value for name, reward in zip(names, kept, strict=True)}
         assert len(found) == len(kept)  # none twice
         assert history.rewarded.items() <= found.items()  # every acknowledged one, with its value
-        assert service.recommender.rewards == len(kept)
+        assert service.recommender.rewards == len(kept) - len(one_by_one.without)
         made = [len(decisions_in(event.body)) for event in log if event.kind == EventKind.DECIDED]
         assert service.recommender.decisions == sum(made)
         service.close()

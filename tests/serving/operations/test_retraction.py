@@ -74,7 +74,7 @@ def test_no_snapshot_that_learned_a_retracted_reward_is_used(tmp_path: Path) -> 
     service = opened(tmp_path, "linucb")
     ids = use(service)
     service.snapshot()
-    service.commit([service.propose_retraction(ids[3], "coffee")])
+    service.apply(service.store.append([service.propose_retraction(ids[3], "coffee").draft]).new)
     assert service.recommender.stale
     service.close()  # before the state was replayed
     service = RecommendationService.open(EventStore(f"sqlite:///{tmp_path}/state.db"), tmp_path / "snapshots")

@@ -17,7 +17,7 @@ from graphbandit.serving.domain import policy_changes, proposals
 from graphbandit.serving.domain.events import CONTROL, EventKind, decisions_in
 from graphbandit.serving.domain.logged_recommender import LoggedRecommender, digest
 from graphbandit.serving.domain.proposals import RequestBatch
-from graphbandit.serving.operations.recommendation_service import replay_from_zero
+from graphbandit.serving.operations.log_replay import replay_from_zero
 from graphbandit.serving.operations.shadow_stats import follow_shadow
 from serving_zoo import fingerprint, small_initial_state
 

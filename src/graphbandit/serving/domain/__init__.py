@@ -7,6 +7,7 @@ the state (event sourcing).
 | `events` | what can happen, and the JSON bodies that the log keeps |
 | `imported` | rewards from elsewhere: the body of the events that bring them |
 | `retraction` | taking a reward back |
+| `erasure` | a person is erased from events |
 | `initial_state` | the graph, the arms and the policy of a new log |
 | `shadow` | a second policy that follows the same events and decides beside the first |
 | `user_clusters` | clusters of users, which an experiment draws |

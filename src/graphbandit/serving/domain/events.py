@@ -35,6 +35,7 @@ class EventKind(IntEnum):
     ROLLED_BACK = 14
     EXPERIMENT_BEGUN = 15
     EXPERIMENT_ENDED = 16
+    FORGOTTEN = 17
 
 
 CONTROL = "control"
@@ -110,9 +111,22 @@ def encode_record(record: DecisionRecord | RewardRecord) -> tuple[object, ...]:
     return tuple(record[:end])
 
 
+def encode_decisions(decisions: Sequence[DecisionRecord], fingerprint: str | None = None) -> str:
+    """The body of DECIDED. The fingerprint of the request, if it had an idempotency key, comes last."""
+    records = [encode(encode_record(decision)) for decision in decisions]  # one by one: all other threads wait meanwhile
+    return f"[{','.join(records if fingerprint is None else [*records, encode(fingerprint)])}]"
+
+
 def decisions_in(body: str) -> list[DecisionRecord]:
-    """The body of DECIDED."""
-    return [DecisionRecord(*entry) for entry in from_json(body)]
+    """The decisions in the body of DECIDED."""
+    return [DecisionRecord(*entry) for entry in from_json(body) if not isinstance(entry, str)]
+
+
+def fingerprint_in(body: str) -> str | None:
+    """The fingerprint of the request in the body of DECIDED, if it had an idempotency key; version
+    0.1 wrote none."""
+    *_, last = from_json(body)
+    return last if isinstance(last, str) else None
 
 
 def reward_in(body: str) -> RewardRecord:

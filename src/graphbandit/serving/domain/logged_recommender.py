@@ -22,6 +22,7 @@ from ...policies import Policy
 from ...policies.core import kernels
 from ...policies.core.decisions import Requests
 from ...recommending.alike import NEIGHBOURS
+from ...recommending.errors import Conflict, InvalidRequest
 from ...recommending.named_policy import Ranking
 from ...recommending.requests import AnyRequest, ResolvedRequest
 from ...storage import archive
@@ -61,7 +62,7 @@ class LoggedRecommender(ShadowedPolicy):
         self.without: set[int] = set()  # events of rewards that were retracted, known before a replay gets to them
         self.stale = False  # whether a reward was retracted after it was learned: the state must be replayed
         self.model: ServiceModel | None = None  # that the log began from
-        self.refused: dict[int, str] = {}  # the last events that the policy refused, and why
+        self.refused: dict[int, InvalidRequest] = {}  # the last events that had no effect, and why
         self.experiment: HoldoutExperiment | None = None
         self.last_experiment: dict[str, Any] | None = None  # what the one before came to
 
@@ -199,6 +200,8 @@ class LoggedRecommender(ShadowedPolicy):
                 if self.experiment is not None:
                     for decision in decisions_in(event.body):
                         self.experiment.decided(decision.user, event.at)
+            elif event.kind == EventKind.FORGOTTEN:
+                continue
             elif event.kind == EventKind.RETRACTED:
                 self._retract(retracted_by(event.body).reward)
             elif event.kind == EventKind.IMPORTED:
@@ -251,7 +254,7 @@ class LoggedRecommender(ShadowedPolicy):
             self._latest = np.concatenate([self._latest, np.zeros(len(self.names), dtype=np.int64)])
 
     def _refuse(self, seq: int, error: ValueError) -> None:
-        self.refused[seq] = str(error)
+        self.refused[seq] = error if isinstance(error, InvalidRequest) else InvalidRequest("policy", str(error))
         if len(self.refused) > KEPT_REFUSALS:
             del self.refused[min(self.refused)]
 
@@ -282,6 +285,9 @@ class LoggedRecommender(ShadowedPolicy):
                 a, b = self.rows.get(body["a"]), self.rows.get(body["b"])
                 if a is not None and b is not None:
                     self.set_edge(a, b, body.get("weight", 0.0))
+                elif kind == EventKind.EDGE_PUT:
+                    field = "a" if a is None else "b"
+                    raise Conflict(field, f"user {body[field]!r} was deleted before the edge could be put.")
 
     def date_arms(self, changes: Sequence[Event]) -> None:
         """Learn from the events that put and deleted arms when each version was offered, which

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ATTRIBUTES = "@attributes"
 """The entry of a logged context that holds the attributes of a user that nobody knew."""
-PLAIN = "this service was begun from plain vectors; one begun with --model takes it"
+BEGUN_PLAIN = "this service was begun from plain vectors; one begun with --model takes it"
 
 
 class ServiceModel:
@@ -43,6 +43,16 @@ class ServiceModel:
     def load(self) -> NamedPolicy:
         """Users, arms and policy with all that it had learned: new objects at every call."""
         return self._recommender().named
+
+    def without(self, name: str) -> ServiceModel:
+        """The model without a person: their row is that of somebody who was deleted, without a name; the same
+        object if it does not know them. What others' estimates owe to the person stays learned."""
+        from ...recommending import recommender_file
+
+        found = self._recommender()
+        if not found.erase(name):
+            return self
+        return ServiceModel(recommender_file.to_bytes(found))
 
     def vectors(self, plain: Floats, contexts: Sequence[Mapping[str, Any] | None]) -> Floats:
         """(rows, dim) vectors in the average context, with a context put into each row that has one."""
@@ -111,9 +121,9 @@ def resolve_context(
     context, attributes = request.context, request.attributes if found.name is not None else None
     if model is None:
         if request.context:
-            raise InvalidRequest("context", f"context is given, but {PLAIN}.")
+            raise InvalidRequest("context", f"context is given, but {BEGUN_PLAIN}.")
         if request.attributes:
-            raise InvalidRequest("attributes", f"attributes are given, but {PLAIN}.")
+            raise InvalidRequest("attributes", f"attributes are given, but {BEGUN_PLAIN}.")
         return found
     said: dict[str, Any] = dict(context or {})
     if said:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic_core import to_json
 
 from ...recommending.errors import InvalidRequest, UnknownName
 from ...recommending.named_policy import Ranking
@@ -23,14 +25,18 @@ from .events import (
     EventKind,
     RewardRecord,
     encode,
+    encode_decisions,
     encode_record,
     parse_decision_id,
     request_key,
     reward_key,
 )
 from .logged_recommender import LoggedRecommender
-from .model import PLAIN
+from .model import BEGUN_PLAIN
 from .policy_changes import ProposedSwitch
+
+ASKED = ("user", "candidates", "where", "exclude", "k", "context", "attributes")
+"""Fields of a request that make it another one."""
 
 
 class ProposedDecisions(NamedTuple):
@@ -38,6 +44,7 @@ class ProposedDecisions(NamedTuple):
 
     draft: Draft
     decisions: Sequence[DecisionRecord]
+    fingerprint: str | None = None  # of the request, if it has an idempotency key
     shadows: Sequence[Ranking | None] = ()  # what the shadow would have shown, if there is one
 
 
@@ -93,9 +100,7 @@ def propose_decisions(
     return [
         group
         if isinstance(group, ValueError)
-        else decided(list(islice(decisions, len(group))), batch.idempotency_key, now)._replace(
-            shadows=list(islice(shadows, len(group)))
-        )
+        else decided(list(islice(decisions, len(group))), batch, now)._replace(shadows=list(islice(shadows, len(group))))
         for group, batch in zip(resolved, batches, strict=True)
     ]
 
@@ -123,13 +128,19 @@ def _resolve(recommender: LoggedRecommender, batch: RequestBatch) -> list[Resolv
         return error
 
 
-def decided(decisions: list[DecisionRecord], key: str | None, now: int | None = None) -> ProposedDecisions:
+def decided(decisions: list[DecisionRecord], batch: RequestBatch, now: int | None = None) -> ProposedDecisions:
     """The event of decisions that were asked for together."""
+    key = None if batch.idempotency_key is None else request_key(batch.idempotency_key)
+    said = None if key is None else fingerprint(batch.requests)
     user = decisions[0].user if len(decisions) == 1 and decisions[0].newcomer is None else None
-    # One record at a time: all other threads wait while one call encodes.
-    unique, body = None if key is None else request_key(key), f"[{','.join([encode(encode_record(one)) for one in decisions])}]"
-    now = _now() if now is None else now
-    return ProposedDecisions(Draft(EventKind.DECIDED, now, body, unique, user, len(decisions)), decisions)
+    body, now = encode_decisions(decisions, said), _now() if now is None else now
+    return ProposedDecisions(Draft(EventKind.DECIDED, now, body, key, user, len(decisions)), decisions, said)
+
+
+def fingerprint(requests: Sequence[AnyRequest]) -> str:
+    """A hash of what was asked for, so that a key that comes again with another request is noticed."""
+    asked = [[getattr(request, name, None) for name in ASKED] for request in requests]
+    return blake2b(to_json(asked), digest_size=8).hexdigest()
 
 
 def propose_reward(recommender: LoggedRecommender, reward: AnyReward, decision: DecisionSummary | None) -> ProposedReward:
@@ -212,7 +223,7 @@ def put_arm(
         if features is not None or attributes:
             raise InvalidRequest("columns", "columns are given, so features and attributes must not be.")
         if recommender.model is None:
-            raise InvalidRequest("columns", f"columns are given, but {PLAIN}.")
+            raise InvalidRequest("columns", f"columns are given, but {BEGUN_PLAIN}.")
         vector, described = recommender.model.arm(arm, columns)
         return _change(EventKind.ARM_PUT, arm=arm, features=vector.tolist(), attributes=dict(described))
     if features is None:

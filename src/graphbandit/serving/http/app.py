@@ -50,6 +50,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": Problems, "description": "No token, or a wrong one."},
     403: {"model": Problems, "description": "The token may only read."},
     404: {"model": Problems, "description": "A user, arm, edge or decision that does not exist."},
+    409: {"model": Problems, "description": "The request does not fit what has happened meanwhile, or an earlier one."},
     413: {"model": Problems, "description": "The body is too large."},
     415: {"model": Problems, "description": "The body is not JSON."},
     422: {"model": Problems, "description": "Something is wrong with a field, which is named."},

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -61,6 +61,7 @@ class Batcher:
         self._runtime, self._traces = runtime, traces
         self.heavy = HeavyLine(runtime, most_work)
         self._waiting: list[Waiting] = []
+        self._tasks: set[asyncio.Task[None]] = set()
         # Rewards of decisions that have to be read.
         self._unknown: list[tuple[Sequence[RewardRequest], Callback[bytes], Sequence[object]]] = []
         self._reading: asyncio.Task[None] | None = None
@@ -87,7 +88,12 @@ class Batcher:
 
         def decided(made: ProposedDecisions | Exception) -> None:
             self._trace_decisions([waiting], begun)
-            done(made) if isinstance(made, Exception) else _submit(runtime, [(waiting, [made])])
+            if isinstance(made, ValueError):
+                self._refuse(runtime.service, waiting, made)
+            elif isinstance(made, Exception):
+                done(made)
+            else:
+                _submit(runtime, [(waiting, [made])])
 
         self.heavy.add(asked, work, decided)
 
@@ -165,10 +171,31 @@ class Batcher:
         for entry in batch:
             made = next(decided) if isinstance(entry.asked, RequestBatch) else entry.asked
             if isinstance(made, ValueError):
-                entry.done(made)
+                self._refuse(service, entry, made)
             else:
                 accepted.append((entry, [made] if isinstance(made, ProposedDecisions) else made))
         _submit(runtime, accepted)
+
+    def _refuse(self, service: RecommendationService, entry: Waiting, error: ValueError) -> None:
+        """Refuse a request, unless it repeats an earlier one, which the store knows."""
+        batch = entry.asked
+        if isinstance(batch, RequestBatch) and batch.idempotency_key is not None:
+            self._keep(self._repeat(service, entry, batch, error))
+        else:
+            entry.done(error)
+
+    async def _repeat(self, service: RecommendationService, entry: Waiting, batch: RequestBatch, error: ValueError) -> None:
+        try:
+            logged = await asyncio.to_thread(service.repeated, batch, error)
+            entry.done(_response(service, entry, [logged]))
+        except Exception as problem:
+            entry.done(problem)
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine; the loop itself keeps no reference to its tasks."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
 
 def _submit(runtime: Runtime, accepted: list[tuple[Waiting, Sequence[Proposal]]]) -> None:

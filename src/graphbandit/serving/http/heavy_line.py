@@ -136,4 +136,4 @@ def _proposed(heavy: Heavy, now: int) -> ProposedDecisions:
         else decision
         for decision, catalogue in zip(heavy.decisions, heavy.catalogues, strict=True)
     ]
-    return proposals.decided(decisions, heavy.asked.idempotency_key)
+    return proposals.decided(decisions, heavy.asked)

@@ -88,6 +88,8 @@ def decision_columns(service: RecommendationService, offers: Offers, decisions: 
     state, epoch_of = service.recommender, service.store.epoch_of
     columns: Columns = {name: [] for name in decision_schema().names}
     for event, item, decision in decisions:
+        if not decision.arms:  # it was erased
+            continue
         arms = [state.versions[version] for version in decision.arms]
         name = decision_id(epoch_of(event.seq), event.seq, item)
         row = (name, event.at, state.user_of(decision), arms[0], decision.propensity)

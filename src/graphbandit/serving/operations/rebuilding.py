@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from ..domain.logged_recommender import LoggedRecommender
 from ..store.group_commit import GroupCommit
-from .recommendation_service import RecommendationService, needs_rebuilding, replay_pages
+from .log_replay import needs_rebuilding, replay_pages
+from .recommendation_service import RecommendationService
 
 logger = logging.getLogger("graphbandit.serving")
 
@@ -35,7 +36,7 @@ async def rebuild(
 
 def _replayed(service: RecommendationService, is_wanted: Callable[[], bool]) -> LoggedRecommender | None:
     """The state of the whole log; None if the service stops."""
-    fresh = service.beginning()
+    fresh = service.restart_point()
     for _ in replay_pages(service.store, fresh):
         if not is_wanted():
             return None

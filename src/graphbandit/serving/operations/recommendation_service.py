@@ -16,13 +16,13 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...recommending.errors import InvalidRequest, UnknownName
+from ...recommending.errors import Conflict, InvalidRequest, UnknownName
 from ...recommending.requests import AnyRequest, AnyReward
 from ...validate import LARGEST_REWARD
 from ..domain import proposals
@@ -31,22 +31,23 @@ from ..domain.events import (
     Draft,
     Event,
     EventKind,
-    check_chain,
     decision_id,
     decisions_in,
     encode,
+    fingerprint_in,
     parse_decision_id,
+    request_key,
     reward_key,
     table_in,
 )
 from ..domain.initial_state import InitialState
 from ..domain.logged_recommender import LoggedRecommender
 from ..domain.policy_changes import ProposedSwitch
-from ..domain.proposals import DecisionSummary, Proposal, ProposedDecisions, ProposedReward, RequestBatch
-from ..domain.retraction import Retraction, retracted_rewards, retraction_key
-from ..domain.shadow import LogSource
+from ..domain.proposals import DecisionSummary, Proposal, ProposedDecisions, ProposedReward, RequestBatch, fingerprint
+from ..domain.retraction import Retraction, retraction_key
 from ..store.event_store import EventStore, Receipt
 from ..store.snapshots import Snapshots
+from .log_replay import log_source, replay, restart_point
 from .shadow_stats import ExperimentWatch, ShadowStats
 from .stats import Stats
 
@@ -135,7 +136,7 @@ class RecommendationService:
     def _restore(cls, store: EventStore, folder: Path, initial: InitialState, stats: Stats | None) -> RecommendationService:
         start = time.perf_counter()
         snapshots = Snapshots(folder, store.name)
-        recommender = beginning(store, snapshots, initial)
+        recommender = restart_point(store, snapshots, initial)
         found = recommender.seq
         recommender = replay(store, recommender)
         recommender.warm_up()
@@ -168,9 +169,10 @@ class RecommendationService:
 
     def recommend(self, requests: Sequence[AnyRequest], idempotency_key: str | None = None) -> Logged:
         """Choose arms for users. The decisions are on disk when this returns."""
-        [proposal] = self.propose([RequestBatch(requests, idempotency_key)])
+        batch = RequestBatch(requests, idempotency_key)
+        [proposal] = self.propose([batch])
         if isinstance(proposal, ValueError):
-            raise proposal
+            return self.repeated(batch, proposal)
         return self._commit_one(proposal)
 
     def reward(self, rewards: Sequence[AnyReward]) -> RewardCounts:
@@ -182,10 +184,7 @@ class RecommendationService:
     def retract(self, decision: str, arm: str | None = None) -> Logged:
         """Take back the reward of a decision, of its first arm or of the one that is named, and replay the
         state."""
-        logged = self._commit_one(self.propose_retraction(decision, arm))
-        if self.recommender.stale:
-            self.replace_state(replay(self.store, self.beginning()))
-        return logged
+        return self._commit_one(self.propose_retraction(decision, arm))
 
     def replace_state(self, fresh: LoggedRecommender) -> None:
         """Go on with another state of the same log."""
@@ -200,6 +199,8 @@ class RecommendationService:
         """Log, apply and count; the result of each proposal, or why it is refused."""
         appended = self.store.append([proposal.draft for proposal in made])
         self.apply(appended.new)
+        if self.recommender.stale:
+            self.replace_state(replay(self.store, self.restart_point()))
         results = self.complete(made, appended.receipts)
         due = self.watch.due(self.recommender)
         if due:
@@ -248,9 +249,9 @@ class RecommendationService:
             Draft(EventKind.RETRACTED, time.time_ns() // 1000, body, retraction_key(seq, item, place), found.user)
         )
 
-    def beginning(self) -> LoggedRecommender:
+    def restart_point(self) -> LoggedRecommender:
         """A snapshot to replay from, or the state before the first event; may be called from any thread."""
-        return beginning(self.store, self.snapshots, self.store.initial_state())
+        return restart_point(self.store, self.snapshots, self.store.initial_state())
 
     def recent_decision(self, name: str, read: StoredDecisions | None = None) -> DecisionSummary | None:
         """The decision with this id, if it is still in memory or among those that were `read`; raises if
@@ -277,7 +278,8 @@ class RecommendationService:
         may be called from any thread. One query for all: each alone would cost more than its reward."""
         wanted = [parts[1] for parts in map(parse_decision_id, names) if parts is not None]
         made = [event for event in self.store.find_many(wanted).values() if event.kind == EventKind.DECIDED]
-        return {(event.seq, item): one for event in made for item, one in enumerate(decisions_in(event.body))}
+        found = {(event.seq, item): one for event in made for item, one in enumerate(decisions_in(event.body))}
+        return {pair: one for pair, one in found.items() if one.arms}  # one without was erased
 
     def keep_read(self, decisions: StoredDecisions) -> None:
         """Keep decisions that were read from the store for a while: often there are more rewards of them."""
@@ -285,6 +287,22 @@ class RecommendationService:
             self._read[pair] = _remembered(decision)
         while len(self._read) > REMEMBERED_DECISIONS:
             self._read.popitem(last=False)
+
+    def repeated(self, batch: RequestBatch, error: ValueError) -> Logged:
+        """The decisions of an earlier request with the same idempotency key; raises `error` if there
+        is none. May be called from any thread.
+
+        A request that was refused may be a repetition: an arm that it names has been deleted since.
+        A new key is the usual case, so that keys are looked up only now."""
+        if batch.idempotency_key is None:
+            raise error
+        event = self.store.find_key(request_key(batch.idempotency_key))
+        if event is None:
+            raise error
+        found = _first_attempt(event, self.store.epoch_of(event.seq), fingerprint(batch.requests), None)
+        if isinstance(found, InvalidRequest):
+            raise found
+        return found
 
     # Apply.
 
@@ -321,7 +339,7 @@ class RecommendationService:
                     self.shadow_stats.decided(self.recommender, event.seq, proposal.decisions, proposal.shadows)
                     result = Logged(event.seq, is_new, proposal.decisions, epoch)
                 else:
-                    result = _first_attempt(proposal, event, epoch)
+                    result = _first_attempt(event, epoch, proposal.fingerprint, proposal.decisions)
             elif isinstance(proposal, ProposedReward):
                 if is_new:
                     rewards.append((proposal.value, proposal.best))
@@ -329,7 +347,7 @@ class RecommendationService:
                 else:
                     n_duplicates += 1
             elif event.seq in self.recommender.refused:
-                result = InvalidRequest("policy", self.recommender.refused[event.seq])
+                result = self.recommender.refused[event.seq]
             results.append(result)
         self.stats.count_decisions(n_decisions)
         self.stats.count_rewards(rewards, n_duplicates)
@@ -352,60 +370,21 @@ def _summary(found: tuple[Any, ...]) -> DecisionSummary:
     return DecisionSummary(user, best, tuple(arms), None if context is None else table_in(context))
 
 
-def _first_attempt(proposal: ProposedDecisions, event: Event, epoch: str) -> Logged | InvalidRequest:
-    """The decisions that were logged first with this idempotency key."""
+def _first_attempt(
+    event: Event, epoch: str, asked: str | None, decisions: Sequence[DecisionRecord] | None
+) -> Logged | InvalidRequest:
+    """The decisions that were logged first with an idempotency key, if the same was asked for.
+    `decisions`: what would be decided now, to compare with logs that have no fingerprints."""
     first = decisions_in(event.body) if event.kind == EventKind.DECIDED else []
-    if [(one.user, one.newcomer) for one in first] != [(one.user, one.newcomer) for one in proposal.decisions]:
-        return InvalidRequest("idempotency_key", "idempotency_key was used before, for other users.")
+    known = fingerprint_in(event.body) if first else None
+    if known is not None:
+        is_same = known == asked
+    else:
+        is_same = decisions is None or [_who(one) for one in first] == [_who(one) for one in decisions]
+    if not first or not is_same:
+        return Conflict("idempotency_key", "idempotency_key was used before, for another request.")
     return Logged(event.seq, False, first, epoch)
 
 
-def log_source(store: EventStore) -> LogSource:
-    """Where a shadow learns what happened before it began."""
-    return LogSource(store.initial_state, lambda until: store.read(0, until))
-
-
-def beginning(store: EventStore, snapshots: Snapshots, initial: InitialState) -> LoggedRecommender:
-    """The newest snapshot that the log as it is now leads to, or the state before the first event."""
-    retracted = retracted_rewards(store.retractions())
-    found = snapshots.read_newest(initial.policy_class, store.last, store.find, retracted)
-    recommender = LoggedRecommender.new(initial) if found is None else found
-    if not recommender.are_dated:
-        kinds = [EventKind.ARM_PUT, EventKind.ARM_DELETED]
-        recommender.date_arms([event for page in store.read(until=recommender.seq, kinds=kinds) for event in page])
-    recommender.use_model(initial.model)
-    return recommender
-
-
-def needs_rebuilding(store: EventStore, recommender: LoggedRecommender, until: int | None = None) -> bool:
-    """Whether the log takes back a reward that the recommender has learned."""
-    retracted = retracted_rewards(store.retractions(until))
-    return any(seq <= recommender.seq for seq in retracted - recommender.without)
-
-
-def replay_pages(store: EventStore, recommender: LoggedRecommender, until: int | None = None) -> Iterator[int]:
-    """Bring a recommender up to the end of the log, or to event `until`, with a pause after every page; yields
-    the numbers of the last events of the pages. Raises `DamagedLog` if the chain does not fit."""
-    recommender.reads_from(log_source(store))
-    recommender.without |= retracted_rewards(store.retractions(until))
-    for page in store.read(recommender.seq, until):
-        store.go_on()
-        check_chain(page, recommender.seq, recommender.tail)
-        recommender.apply(page)
-        yield recommender.seq
-
-
-def replay(store: EventStore, recommender: LoggedRecommender, until: int | None = None) -> LoggedRecommender:
-    """Bring a recommender up to the end of the log, or to event `until`; raises `DamagedLog` if its chain does not fit.
-
-    If a reward that it has learned was retracted, another one is made, from the beginning of the log."""
-    if needs_rebuilding(store, recommender, until):
-        recommender = LoggedRecommender.new(store.initial_state())
-    for _ in replay_pages(store, recommender, until):
-        pass
-    return recommender
-
-
-def replay_from_zero(store: EventStore) -> LoggedRecommender:
-    """The state that the log alone leads to, without snapshots; the store must be open."""
-    return replay(store, LoggedRecommender.new(store.initial_state()))
+def _who(decision: DecisionRecord) -> tuple[int, str | None]:
+    return decision.user, decision.newcomer

@@ -16,6 +16,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DisconnectionError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
 from .watchdog import Watchdog
+from .write_ahead_log import lost_transactions
 
 LOCK_TIMEOUT = 2.0  # seconds to wait for a locked SQLite file, and for the writer's lock after a lost connection
 ANSWER_TIMEOUT = 5.0
@@ -116,6 +117,21 @@ class Database:
         paths = [Path(f"{self.url.database}{suffix}") for suffix in ("", "-wal")]
         return sum(path.stat().st_size for path in paths if path.exists())
 
+    def lost_transactions(self) -> int:
+        """Transactions in the write-ahead log of SQLite that it will not read; 0 while another process
+        writes. To be called before a connection is made, which removes what is left of them."""
+        if not self.is_sqlite:
+            return 0
+        was_locked = self._lock_file is not None
+        try:
+            self.lock(0.0)
+        except Occupied:
+            return 0
+        lost = lost_transactions(Path(str(self.url.database)))
+        if not was_locked:
+            self._unlock()
+        return lost
+
     def damage(self) -> list[str]:
         """What the database itself finds wrong with its file, as sentences; PostgreSQL has tools of its own."""
         if not self.is_sqlite:
@@ -155,6 +171,9 @@ class Database:
         self._watchdog.stop()
         self._writers.dispose()
         self._readers.dispose()
+        self._unlock()
+
+    def _unlock(self) -> None:
         if self._lock_file is not None:
             self._lock_file.close()
             self._lock_file = None

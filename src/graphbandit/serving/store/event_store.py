@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import secrets
 import threading
@@ -22,6 +23,7 @@ from .epochs import Epochs, begin_epoch
 from .event_archive import EventArchive, archive_folder
 from .schema import events, heartbeat, initial_states, migrate, require_newest
 
+logger = logging.getLogger("graphbandit.serving")
 PAGE_SIZE = 10_000  # events that are read at once
 LARGEST_INSERT = 64  # rows of one statement
 HEARTBEAT_BYTES = 16_384  # more than a few events need, so that a disk is full for both or for none
@@ -95,6 +97,7 @@ class EventStore:
         if self.database.is_sqlite and initial is None and not Path(str(self.database.url.database)).exists():
             raise ValueError(missing)  # before an empty file is made
         self.database.lock(timeout, self.go_on)
+        self._check_file()
         self.database.connect(timeout, self.go_on)
         with self.database.transaction(limit=math.inf) as connection:  # a migration may take long
             migrate(connection)
@@ -116,9 +119,22 @@ class EventStore:
         """Whether there is a log, or at least its beginning. Nothing is written."""
         if self.database.is_sqlite and not Path(str(self.database.url.database)).exists():
             return False
+        self._check_file()
         with self.database.reading() as connection:
             is_there = inspect(connection).has_table(initial_states.name)
             return is_there and connection.execute(select(initial_states.c.number)).first() is not None
+
+    def _check_file(self) -> None:
+        """Raise `DamagedLog` if transactions in the write-ahead log of SQLite cannot be read."""
+        lost = self.database.lost_transactions()
+        if lost == 1:
+            logger.warning("the newest transaction is cut off: the power failed while it was written, or it is damaged")
+        if lost > 1:
+            path = self.database.url.database
+            raise DamagedLog(
+                f"{path}-wal is damaged: {lost} transactions that were acknowledged cannot be read. Restore a copy, "
+                f"or go on without them: sqlite3 {path} 'PRAGMA wal_checkpoint(TRUNCATE)'; see docs/durability.md."
+            )
 
     def cancel(self) -> None:
         """Let whoever waits for the lock or reads the whole log give up; from any thread."""
@@ -134,6 +150,7 @@ class EventStore:
         path = Path(str(self.database.url.database))
         if self.database.is_sqlite and not path.exists():
             raise ValueError(f"there is no file {path}.")
+        self._check_file()
         with self.database.reading() as connection:
             require_newest(connection)
             self.name, content = connection.execute(select(initial_states.c.store, initial_states.c.content)).one()
@@ -202,11 +219,11 @@ class EventStore:
     def _catch_up(self, connection: Connection) -> None:
         """Find out, after trouble, what is in the log. A database that took over for another may
         lack the newest events, although they were acknowledged."""
-        if Epochs.read(connection).present != self.epoch:
-            raise LogChanged("another process has written to the store meanwhile")
         found = connection.execute(select(events.c.chain).where(events.c.seq == self.last)).scalar()
         if self.last and found != self.tail:
             raise LogChanged(f"acknowledged events are missing: the log no longer holds event {self.last} as it was written")
+        if Epochs.read(connection).present != self.epoch:
+            raise LogChanged("another process has written to the store meanwhile")
         missed = list(_select(connection, self.last))
         try:
             check_chain(missed, self.last, self.tail)
@@ -306,6 +323,11 @@ class EventStore:
         with self.database.reading() as connection:
             row = connection.execute(select(*COLUMNS).where(events.c.seq == seq)).one_or_none()
         return None if row is None else _event(row)
+
+    def find_key(self, key: str) -> Event | None:
+        """The event with this key."""
+        with self.database.reading() as connection:
+            return _with_keys(connection, [key]).get(key)
 
     def with_keys(self, keys: Sequence[str], archived: EventKind | None = None) -> dict[str, Event]:
         """The events that have these keys. Those of archived events have expired, but for one kind of event."""
