@@ -20,6 +20,7 @@ from ..storage.columns import EDGES, ITEMS, parse_columns
 from ..storage.tables import Reading, columns_by_file
 from .domain.initial_state import InitialState
 from .domain.logged_recommender import LoggedRecommender
+from .domain.shadow import PolicySpec, parse_policy
 from .http.app import create_app, fast_handlers
 from .http.fast_path import FastPathProtocol
 from .http.guard import Guard
@@ -84,14 +85,22 @@ def build_app(
         facts = {"setting": name, "asked": asked, "in_force": getattr(found, name)}
         logger.warning("a setting is not in force: the log of the store was begun with another", extra=facts)
     stats = Stats()
+    others: dict[str, InitialState] = {}  # policies that the log was not begun with: they are compiled as well
 
     def start() -> RecommendationService:
         service = RecommendationService.restore(store, snapshot_folder(settings), found, stats)
         follow_shadow(settings.shadow, service.recommender, service.change)
         service.recommender.warm_up()
+        others.update(
+            (spec.text, spec.initial_state(found)) for spec in service.recommender.specs if spec != PolicySpec.of(found)
+        )
         return service
 
-    app = create_app(lambda: Runtime(start, stats, settings.snapshot_every, lambda: when_ready(found)), on_failure)
+    def ready() -> None:
+        for initial_state in (found, *others.values()):
+            when_ready(initial_state)
+
+    app = create_app(lambda: Runtime(start, stats, settings.snapshot_every, ready), on_failure)
     tokens = settings.tokens()
     guard = Guard(
         app,
@@ -125,16 +134,19 @@ def serve(settings: ServiceSettings, demo: bool = False) -> None:
         population = DemoPopulation(settings.seed)
         own = replace(settings, store=f"sqlite:///{folder}/demo.db")
         initial = population.initial_state(settings.policy, settings.seed, settings.epsilon, settings.params)
-        with compiling_aside(lambda: compile_for(initial)):  # a newcomer should not wait for the compiler
+        others = [] if settings.shadow in ("", "none") else [parse_policy(settings.shadow, PolicySpec.of(initial))]
+        states = [initial, *(spec.initial_state(initial) for spec in others)]
+        with compiling_aside(lambda: compile_for(*states)):  # a newcomer should not wait for the compiler
             _run(own, initial, population)
 
 
-def compile_for(initial: InitialState) -> None:
-    """Compile what a service with this initial state needs, by warming up a copy of it."""
+def compile_for(*initial: InitialState) -> None:
+    """Compile what a service with these initial states needs, by warming up copies of them."""
     start = time.perf_counter()
     try:
-        LoggedRecommender.new(initial).warm_up()
-        warm_up(initial)
+        for state in initial:
+            LoggedRecommender.new(state).warm_up()
+            warm_up(state)
         logger.info("compiled", extra={"seconds": round(time.perf_counter() - start, 3)})
     except Exception:  # a full disk, for example
         logger.exception("the policy could not be compiled: it goes on as plain Python, slowly")

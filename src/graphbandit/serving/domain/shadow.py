@@ -122,6 +122,11 @@ class ShadowedPolicy(NamedPolicy):
         self.shadow_draws = np.random.default_rng(0)
         self._shadow_unknown = UnknownUsers()
 
+    @property
+    def specs(self) -> list[PolicySpec]:
+        """What the policy in force and the shadow, if there is one, are made from."""
+        return [spec for spec in (self.spec, self.shadow_spec) if spec is not None]
+
     # Deciding.
 
     def shadow_view(self) -> NamedPolicy | None:
