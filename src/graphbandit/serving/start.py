@@ -154,6 +154,8 @@ def compile_for(*initial: InitialState) -> None:
 
 def _run(settings: ServiceSettings, initial: InitialState | None, population: DemoPopulation | None) -> None:
     settings.tokens()  # raises, if the file is wrong, before the store is touched
+    if settings.shadow not in ("", "none"):
+        parse_policy(settings.shadow, PolicySpec(settings.policy))
     logger.info("settings", extra=settings.public())
     servers: list[uvicorn.Server] = []
 
