@@ -63,7 +63,7 @@ class ServiceProcess:
 
     def __init__(self, folder: Path, store: str, policy: str) -> None:
         self.port = free_port()
-        files = ["--graph", str(folder / "edges.csv"), "--arms", str(folder / "arms.csv")]
+        files = ["--create", "--graph", str(folder / "edges.csv"), "--arms", str(folder / "arms.csv")]
         files += ["--store", store, "--snapshots", str(folder / "snapshots"), "--snapshot-every", "300"]
         settings = ["--policy", policy, "--port", str(self.port), "--log-level", "error"]
         self.process = subprocess.Popen([sys.executable, "-m", "graphbandit.cli", "serve", *files, *settings])

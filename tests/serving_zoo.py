@@ -52,8 +52,8 @@ def losing_acknowledgements(store: EventStore) -> Iterator[None]:
     original = store.database.transaction
 
     @contextmanager
-    def lost(timeout: float | None = None) -> Iterator[Connection]:
-        with original(timeout) as connection:
+    def lost(limit: float = 5.0) -> Iterator[Connection]:
+        with original(limit) as connection:
             yield connection
         store.database.disconnect()
         raise Unavailable("connection lost")
@@ -112,6 +112,11 @@ class Running:
                 break
             time.sleep(0.05)
         raise RuntimeError("the server did not start")
+
+    def has_ended(self, within: float = 30.0) -> bool:
+        """Whether the server ends by itself within so many seconds."""
+        self._thread.join(within)
+        return not self._thread.is_alive()
 
     def stop(self) -> None:
         """Shut down as on SIGTERM."""

@@ -68,7 +68,8 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.Monk
     runner = CliRunner()
     edges, arms = write_input_files(tmp_path)
     for arguments, message in (
-        (["--store", f"sqlite:///{tmp_path}/new.db"], "needs a graph and arms"),
+        (["--store", f"sqlite:///{tmp_path}/new.db"], "To begin a new log, say --create"),
+        (["--store", f"sqlite:///{tmp_path}/new.db", "--create"], "needs a graph and arms"),
         (["--host", "0.0.0.0"], "token_file is needed"),
         (["--store", "mysql://x"], "store must be an address"),
         (["--store", "postgresql://nobody@127.0.0.1:1/x"], "the store cannot be used now"),
@@ -84,7 +85,8 @@ def test_the_command_runs_prints_its_settings_and_refuses_a_second_writer(tmp_pa
     edges, arms = write_input_files(tmp_path)
     store, port = f"sqlite:///{tmp_path}/state.db", free_port()
     command = [sys.executable, "-m", "graphbandit.cli", "serve", "--store", store, "--policy", "linucb", "--port", str(port)]
-    process = subprocess.Popen([*command, "--graph", str(edges), "--arms", str(arms)], stderr=subprocess.PIPE, text=True)
+    files = ["--create", "--graph", str(edges), "--arms", str(arms)]
+    process = subprocess.Popen([*command, *files], stderr=subprocess.PIPE, text=True)
     with Client(f"http://127.0.0.1:{port}", patience=120.0) as client:
         client.wait()
         client.reward(client.recommend("é/e")["decision"], 1.0)

@@ -11,7 +11,7 @@
 | `start` | `graphbandit start` |
 | `evaluate` | `graphbandit evaluate` |
 | `serve` | `graphbandit serve` |
-| `store` | `graphbandit store verify`: tools for the log of a service |
+| `store` | `graphbandit store verify`, `restore`: tools for the log of a service |
 | `console` | what they share: errors without a traceback, Ctrl-C, the progress bar, lists of names |
 
 The library is imported inside the commands, so that `--help` answers at once.

@@ -14,6 +14,9 @@ import typer
 from ..compute.compiler import is_compiling
 from .console import EDGES, Columns, SkipBad, guarded
 
+UNSOUND = 3
+"""Exit code of a service whose state and log no longer belong together."""
+
 
 def serve(
     graph: Annotated[Path | None, typer.Option(metavar="EDGES", help=EDGES)] = None,
@@ -21,6 +24,8 @@ def serve(
     store: Annotated[
         str | None, typer.Option(metavar="URL", help="sqlite:///state.db (the default) or postgresql://user@host/name.")
     ] = None,
+    create: Annotated[bool, typer.Option("--create", help="Begin a new log if the store has none.")] = False,
+    standby: Annotated[bool, typer.Option("--standby", help="Wait until no other process writes to the store.")] = False,
     policy: Annotated[str | None, typer.Option(help="Policy of a new store; adaptive by default.")] = None,
     shadow: Annotated[
         str | None, typer.Option(metavar="POLICY", help="A second policy beside it: name:setting=value,…; none ends it.")
@@ -45,11 +50,13 @@ def serve(
     """
     flags: dict[str, Any] = dict(graph=graph, arms=arms, store=store, policy=policy, epsilon=epsilon, seed=seed, host=host)
     flags |= dict(port=port, token_file=token_file, rate=rate, snapshots=snapshots, snapshot_every=snapshot_every)
-    flags |= dict(columns=columns, skip_bad=skip_bad or None, shadow=shadow)
+    flags |= dict(shadow=shadow)
+    flags |= dict(columns=columns, skip_bad=skip_bad or None, create=create or None, standby=standby or None)
     kept = "nothing is kept of a demo" if demo else "what was acknowledged is in the store"
     with immediate_exit(), guarded(lambda: kept):
         try:
             from ..serving.operations import settings
+            from ..serving.operations.runtime import UnsoundState
             from ..serving.start import serve as run
             from ..serving.store.database import Unavailable
         except ImportError as error:
@@ -57,7 +64,10 @@ def serve(
         try:
             run(settings.load(flags | dict(log_level=log_level), config), demo)
         except Unavailable as error:
-            raise ValueError(str(error)) from None
+            raise ValueError(f"{error} {error.detail}".strip()) from None
+        except UnsoundState as error:
+            typer.echo(f"error: the state does not follow the log ({error}); start the service again.", err=True)
+            raise typer.Exit(UNSOUND) from None
 
 
 @contextmanager

@@ -36,7 +36,7 @@ def store_errors() -> Iterator[None]:
         try:
             yield
         except Unavailable as error:
-            raise ValueError(str(error)) from None
+            raise ValueError(f"{error} {error.detail}".strip()) from None
 
 
 @app.command()
@@ -58,3 +58,21 @@ def verify(store: StoreUrl = "sqlite:///state.db", snapshots: SnapshotFolder = N
         typer.echo(f"{len(found.problems)} problems were found." if found.problems else "all is well.")
         if found.problems:
             raise typer.Exit(1)
+
+
+@app.command()
+def restore(
+    copy: Annotated[Path, typer.Argument(metavar="COPY", help="A copy of the store, as SQLite's backup makes it.")],
+    store: StoreUrl = "sqlite:///state.db",
+    snapshots: SnapshotFolder = None,
+) -> None:
+    """Put a copy in place of a store, after checking it. What was there is kept aside.
+
+    The service must not run. Rewards of decisions that the copy does not have are refused later.
+    """
+    with store_errors():
+        from ..serving.operations import store_tools
+        from ..serving.store.snapshots import snapshot_folder
+
+        for sentence in store_tools.restore(copy, store, snapshot_folder(store, snapshots)):
+            typer.echo(sentence)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import platform
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from typing import Any, TypeVar
 
 import llvmlite.binding
 import numba
+import numpy
 from numba.core.caching import FunctionCache
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import AnalysisPass, register_pass
@@ -307,6 +309,16 @@ def compiling_aside(work: Callable[[], object]) -> Iterator[threading.Thread]:
         yield _compiler
     finally:
         _compiler = None
+
+
+def arithmetic() -> str:
+    """What the last bits of a result depend on, apart from the sources: the compiler and its version.
+
+    >>> arithmetic().split()[0] in ("compiled", "plain")
+    True
+    """
+    how = "plain" if numba.config.DISABLE_JIT else "compiled"
+    return f"{how} numba {numba.__version__} numpy {numpy.__version__} {platform.machine()}"
 
 
 def is_compiling() -> bool:

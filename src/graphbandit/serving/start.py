@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import math
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -78,29 +81,36 @@ def build_app(
     """The application and its guard. Opens the store; `on_failure` is called if the service cannot
     start later."""
     store = EventStore(settings.store)
-    found = store.open(initial)
-    if initial is not None and found.to_bytes() != initial.to_bytes():
-        logger.warning("the store has a log already: its own graph, arms and policy are used, not those given now")
-    for name, asked in overruled(settings, found).items():
-        facts = {"setting": name, "asked": asked, "in_force": getattr(found, name)}
-        logger.warning("a setting is not in force: the log of the store was begun with another", extra=facts)
+    found: list[InitialState] = []  # once the store is open
+
+    def open_store() -> None:
+        found.append(store.open(initial, math.inf if settings.standby else 10.0))
+        report_overruled(settings, initial, found[0])
+
+    if not settings.standby:
+        open_store()
     stats = Stats()
-    others: dict[str, InitialState] = {}  # policies that the log was not begun with: they are compiled as well
 
     def start() -> RecommendationService:
-        service = RecommendationService.restore(store, snapshot_folder(settings), found, stats)
+        if not found:
+            logger.info("standing by: another process may be writing to the store")
+            open_store()
+            logger.info("taking over")
+        service = RecommendationService.restore(store, snapshot_folder(settings), found[0], stats)
         follow_shadow(settings.shadow, service.recommender, service.change)
         service.recommender.warm_up()
-        others.update(
-            (spec.text, spec.initial_state(found)) for spec in service.recommender.specs if spec != PolicySpec.of(found)
-        )
+        begun = PolicySpec.of(found[0])
+        found.extend(spec.initial_state(found[0]) for spec in service.recommender.specs if spec != begun)
         return service
 
     def ready() -> None:
-        for initial_state in (found, *others.values()):
-            when_ready(initial_state)
+        for state in found:  # that of the log, and the same with other policies: all are compiled
+            when_ready(state)
 
-    app = create_app(lambda: Runtime(start, stats, settings.snapshot_every, ready), on_failure)
+    def make_runtime() -> Runtime:
+        return Runtime(start, stats, settings.snapshot_every, ready, store.cancel)
+
+    app = create_app(make_runtime, on_failure)
     tokens = settings.tokens()
     guard = Guard(
         app,
@@ -112,6 +122,35 @@ def build_app(
         only_local=not tokens and is_loopback(settings.host),
     )
     return app, guard
+
+
+def report_overruled(settings: ServiceSettings, initial: InitialState | None, found: InitialState) -> None:
+    """Say which settings the log of the store overrules."""
+    if initial is not None and found.to_bytes() != initial.to_bytes():
+        logger.warning("the store has a log already: its own graph, arms and policy are used, not those given now")
+    for name, asked in overruled(settings, found).items():
+        facts = {"setting": name, "asked": asked, "in_force": getattr(found, name)}
+        logger.warning("a setting is not in force: the log of the store was begun with another", extra=facts)
+
+
+class Server(uvicorn.Server):
+    """A web server that says at the first SIGTERM or SIGINT that it is not ready, and goes on for
+    `drain` seconds, so that nobody is sent to it any more."""
+
+    def __init__(self, config: uvicorn.Config, drain: float, leave: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._drain, self._leave, self._is_draining = drain, leave, False
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Called on a signal. A second one ends the server at once."""
+        self._leave()
+        if self._drain and not self._is_draining:
+            self._is_draining = True
+            timer = threading.Timer(self._drain, super().handle_exit, (sig, frame))
+            timer.daemon = True
+            timer.start()
+        else:
+            super().handle_exit(sig, frame)
 
 
 def server_config(guard: Guard, settings: ServiceSettings) -> uvicorn.Config:
@@ -132,7 +171,7 @@ def serve(settings: ServiceSettings, demo: bool = False) -> None:
         return
     with TemporaryDirectory(prefix="graphbandit-demo-") as folder:
         population = DemoPopulation(settings.seed)
-        own = replace(settings, store=f"sqlite:///{folder}/demo.db")
+        own = replace(settings, store=f"sqlite:///{folder}/demo.db", create=True, standby=False)
         initial = population.initial_state(settings.policy, settings.seed, settings.epsilon, settings.params)
         others = [] if settings.shadow in ("", "none") else [parse_policy(settings.shadow, PolicySpec.of(initial))]
         states = [initial, *(spec.initial_state(initial) for spec in others)]
@@ -152,20 +191,46 @@ def compile_for(*initial: InitialState) -> None:
         logger.exception("the policy could not be compiled: it goes on as plain Python, slowly")
 
 
+def require_log(settings: ServiceSettings) -> None:
+    """Raise ValueError if the store has no log and none is to be begun: a log that was lost must not
+    be replaced by an empty one without a word."""
+    store = EventStore(settings.store)
+    try:
+        is_there = store.exists()
+    finally:
+        store.close()
+    if not is_there and not settings.create:
+        raise ValueError(
+            f"{store.database!r} has no log. If it had one, it was lost: restore a copy (docs/durability.md). "
+            "To begin a new log, say --create, this once."
+        )
+    if is_there and settings.create:
+        logger.warning("the store has a log already: leave out create, so that a lost log is noticed")
+
+
 def _run(settings: ServiceSettings, initial: InitialState | None, population: DemoPopulation | None) -> None:
     settings.tokens()  # raises, if the file is wrong, before the store is touched
     if settings.shadow not in ("", "none"):
         parse_policy(settings.shadow, PolicySpec(settings.policy))
     logger.info("settings", extra=settings.public())
+    require_log(settings)
     servers: list[uvicorn.Server] = []
 
     def end() -> None:
         for running in servers:
             running.should_exit = True
 
-    app, guard = build_app(settings, initial, end, warm_up_in_background if population is None else lambda _: None)
+    app, guard = build_app(
+        settings, initial if settings.create else None, end, warm_up_in_background if population is None else lambda _: None
+    )
     sys.setswitchinterval(0.0005)  # seconds: a whole group of requests waits while the writer thread waits for its turn
-    server = uvicorn.Server(server_config(guard, settings))
+
+    def leave() -> None:
+        running: Runtime | None = getattr(app.state, "runtime", None)
+        if running is not None:
+            running.leave()
+
+    server = Server(server_config(guard, settings), settings.drain, leave)
     servers.append(server)
     if population is not None:
         tokens = settings.tokens()

@@ -107,9 +107,22 @@ def encode_record(record: DecisionRecord | RewardRecord) -> tuple[object, ...]:
     return tuple(record[:end])
 
 
+def encode_decisions(decisions: Sequence[DecisionRecord], fingerprint: str | None = None) -> str:
+    """The body of DECIDED. The fingerprint of the request, if it had an idempotency key, comes last."""
+    records: list[object] = [encode_record(decision) for decision in decisions]
+    return encode(records if fingerprint is None else [*records, fingerprint])
+
+
 def decisions_in(body: str) -> list[DecisionRecord]:
-    """The body of DECIDED."""
-    return [DecisionRecord(*entry) for entry in from_json(body)]
+    """The decisions in the body of DECIDED."""
+    return [DecisionRecord(*entry) for entry in from_json(body) if not isinstance(entry, str)]
+
+
+def fingerprint_in(body: str) -> str | None:
+    """The fingerprint of the request in the body of DECIDED, if it had an idempotency key; version
+    0.1 wrote none."""
+    *_, last = from_json(body)
+    return last if isinstance(last, str) else None
 
 
 def reward_in(body: str) -> RewardRecord:

@@ -20,6 +20,7 @@ from ...compute.arrays import Ints
 from ...policies import Policy
 from ...policies.core import kernels
 from ...policies.core.decisions import Requests
+from ...recommending.errors import Conflict, InvalidRequest
 from ...recommending.named_policy import Ranking
 from ...recommending.requests import AnyRequest, ResolvedRequest
 from ...storage import archive
@@ -52,7 +53,7 @@ class LoggedRecommender(ShadowedPolicy):
         self.decisions = 0
         self.rewards = 0
         self._latest = np.zeros(len(names), dtype=np.int64)
-        self.refused: dict[int, str] = {}  # the last events that the policy refused, and why
+        self.refused: dict[int, InvalidRequest] = {}  # the last events that had no effect, and why
         self.experiment: HoldoutExperiment | None = None
         self.last_experiment: dict[str, Any] | None = None  # what the one before came to
 
@@ -181,7 +182,7 @@ class LoggedRecommender(ShadowedPolicy):
         try:
             change()
         except ValueError as error:
-            self.refused[seq] = str(error)
+            self.refused[seq] = error if isinstance(error, InvalidRequest) else InvalidRequest("policy", str(error))
             if len(self.refused) > KEPT_REFUSALS:
                 del self.refused[min(self.refused)]
             return False
@@ -203,6 +204,9 @@ class LoggedRecommender(ShadowedPolicy):
                 a, b = self.rows.get(body["a"]), self.rows.get(body["b"])
                 if a is not None and b is not None:
                     self.set_edge(a, b, body.get("weight", 0.0))
+                elif kind == EventKind.EDGE_PUT:
+                    field = "a" if a is None else "b"
+                    raise Conflict(field, f"user {body[field]!r} was deleted before the edge could be put.")
 
     def put_user(self, name: str, edges: Mapping[str, float]) -> int:
         """Add a user, or neighbours of one; an experiment draws who joins."""

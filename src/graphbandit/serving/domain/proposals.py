@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from hashlib import blake2b
 from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
+from pydantic_core import to_json
 
 from ...recommending.errors import InvalidRequest, UnknownName
 from ...recommending.named_policy import Ranking
@@ -23,6 +25,7 @@ from .events import (
     EventKind,
     RewardRecord,
     encode,
+    encode_decisions,
     encode_record,
     parse_decision_id,
     request_key,
@@ -31,12 +34,16 @@ from .events import (
 from .logged_recommender import LoggedRecommender
 from .policy_changes import ProposedSwitch
 
+ASKED = ("user", "candidates", "where", "exclude", "k", "context")
+"""Fields of a request that make it another one."""
+
 
 class ProposedDecisions(NamedTuple):
     """Decisions that were asked for together: one event."""
 
     draft: Draft
     decisions: Sequence[DecisionRecord]
+    fingerprint: str | None = None  # of the request, if it has an idempotency key
     shadows: Sequence[Ranking | None] = ()  # what the shadow would have shown, if there is one
 
 
@@ -90,9 +97,7 @@ def propose_decisions(
     return [
         group
         if isinstance(group, ValueError)
-        else _decided(list(islice(decisions, len(group))), batch.idempotency_key, now)._replace(
-            shadows=list(islice(shadows, len(group)))
-        )
+        else _decided(list(islice(decisions, len(group))), batch, now)._replace(shadows=list(islice(shadows, len(group))))
         for group, batch in zip(resolved, batches, strict=True)
     ]
 
@@ -104,10 +109,18 @@ def _resolve(recommender: LoggedRecommender, batch: RequestBatch) -> list[Resolv
         return error
 
 
-def _decided(decisions: list[DecisionRecord], key: str | None, now: int) -> ProposedDecisions:
+def _decided(decisions: list[DecisionRecord], batch: RequestBatch, now: int) -> ProposedDecisions:
+    key = None if batch.idempotency_key is None else request_key(batch.idempotency_key)
+    said = None if key is None else fingerprint(batch.requests)
     user = decisions[0].user if len(decisions) == 1 and decisions[0].newcomer is None else None
-    unique, body = None if key is None else request_key(key), encode([encode_record(decision) for decision in decisions])
-    return ProposedDecisions(Draft(EventKind.DECIDED, now, body, unique, user, len(decisions)), decisions)
+    draft = Draft(EventKind.DECIDED, now, encode_decisions(decisions, said), key, user, len(decisions))
+    return ProposedDecisions(draft, decisions, said)
+
+
+def fingerprint(requests: Sequence[AnyRequest]) -> str:
+    """A hash of what was asked for, so that a key that comes again with another request is noticed."""
+    asked = [[getattr(request, name, None) for name in ASKED] for request in requests]
+    return blake2b(to_json(asked), digest_size=8).hexdigest()
 
 
 def propose_reward(recommender: LoggedRecommender, reward: AnyReward, decision: DecisionSummary | None) -> ProposedReward:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Query, Request, Response
@@ -19,6 +19,7 @@ from ..domain.history import history
 from ..domain.proposals import ProposedChange
 from ..operations import export
 from ..operations.runtime import Runtime
+from ..store.database import Unavailable
 from .batching import Batcher
 from .dashboard import add_page
 from .experiment_routes import add_policies, experiment_gauges
@@ -41,6 +42,7 @@ from .schemas import (
 ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": Problems, "description": "No token, or a wrong one."},
     404: {"model": Problems, "description": "A user, arm, edge or decision that does not exist."},
+    409: {"model": Problems, "description": "The request does not fit what has happened meanwhile, or an earlier one."},
     413: {"model": Problems, "description": "The body is too large."},
     415: {"model": Problems, "description": "The body is not JSON."},
     422: {"model": Problems, "description": "Something is wrong with a field, which is named."},
@@ -57,6 +59,7 @@ def create_app(runtime: Callable[[], Runtime], on_failure: Callable[[], None] = 
         app.state.runtime = runtime()
         starting = asyncio.create_task(app.state.runtime.run(on_failure))
         yield
+        app.state.runtime.leave()
         await asyncio.gather(starting, return_exceptions=True)
         await app.state.runtime.stop()
 
@@ -300,6 +303,8 @@ def add_health(app: FastAPI) -> None:
     async def metrics() -> Response:
         """Counters for Prometheus."""
         runtime: Runtime = app.state.runtime
+        with suppress(Unavailable):
+            await runtime.check()
         if runtime.trouble is None:
             state = runtime.service.recommender
             gauges = {name: n for name, n in runtime.stats.gauges.items() if not name.startswith("experiment_")}

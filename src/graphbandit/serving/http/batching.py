@@ -7,7 +7,7 @@ Results go to callbacks: a future and a task for each request would cost more th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
 from pydantic_core import to_json
@@ -59,9 +59,7 @@ class Batcher:
         if None not in decisions:
             self._enqueue(Waiting(service.propose_rewards(rewards, decisions), _counts, done))
             return
-        task = asyncio.get_running_loop().create_task(self._reward_stored(service, rewards, done))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._keep(self._reward_stored(service, rewards, done))
 
     async def _reward_stored(
         self, service: RecommendationService, rewards: Sequence[RewardRequest], done: Callback[bytes]
@@ -98,10 +96,31 @@ class Batcher:
         for entry in batch:
             made = next(decided) if isinstance(entry.asked, RequestBatch) else entry.asked
             if isinstance(made, ValueError):
-                entry.done(made)
+                self._refuse(service, entry, made)
             else:
                 accepted.append((entry, [made] if isinstance(made, ProposedDecisions) else made))
         _submit(runtime, accepted)
+
+    def _refuse(self, service: RecommendationService, entry: Waiting, error: ValueError) -> None:
+        """Refuse a request, unless it repeats an earlier one, which the store knows."""
+        batch = entry.asked
+        if isinstance(batch, RequestBatch) and batch.idempotency_key is not None:
+            self._keep(self._repeat(service, entry, batch, error))
+        else:
+            entry.done(error)
+
+    async def _repeat(self, service: RecommendationService, entry: Waiting, batch: RequestBatch, error: ValueError) -> None:
+        try:
+            logged = await asyncio.to_thread(service.repeated, batch, error)
+            entry.done(_response(service, entry, [logged]))
+        except Exception as problem:
+            entry.done(problem)
+
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine; the loop itself keeps no reference to its tasks."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
 
 def _submit(runtime: Runtime, accepted: list[tuple[Waiting, Sequence[Proposal]]]) -> None:

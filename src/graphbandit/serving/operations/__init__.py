@@ -11,7 +11,7 @@
 | `json_logs` | logging as JSON lines |
 | `warmup` | compiles what later requests need |
 | `export` | the log as Parquet |
-| `store_tools` | checks a store: `graphbandit store verify` |
+| `store_tools` | checks and restores a store: `graphbandit store verify`, `restore` |
 | `client` | a client for Python programs |
 | `demo_population` | simulated users for `graphbandit serve --demo` |
 """

@@ -22,14 +22,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...recommending.errors import InvalidRequest, UnknownName
+from ...recommending.errors import Conflict, InvalidRequest, UnknownName
 from ...recommending.requests import AnyRequest, AnyReward
 from ..domain import proposals
-from ..domain.events import DecisionRecord, Event, EventKind, check_chain, decision_id, decisions_in, parse_decision_id
+from ..domain.events import (
+    DecisionRecord,
+    Event,
+    EventKind,
+    check_chain,
+    decision_id,
+    decisions_in,
+    fingerprint_in,
+    parse_decision_id,
+    request_key,
+)
 from ..domain.initial_state import InitialState
 from ..domain.logged_recommender import LoggedRecommender
 from ..domain.policy_changes import ProposedSwitch
-from ..domain.proposals import DecisionSummary, Proposal, ProposedDecisions, ProposedReward, RequestBatch
+from ..domain.proposals import DecisionSummary, Proposal, ProposedDecisions, ProposedReward, RequestBatch, fingerprint
 from ..domain.shadow import LogSource
 from ..store.event_store import EventStore, Receipt
 from ..store.snapshots import Snapshots
@@ -148,9 +158,10 @@ class RecommendationService:
 
     def recommend(self, requests: Sequence[AnyRequest], idempotency_key: str | None = None) -> Logged:
         """Choose arms for users. The decisions are on disk when this returns."""
-        [proposal] = self.propose([RequestBatch(requests, idempotency_key)])
+        batch = RequestBatch(requests, idempotency_key)
+        [proposal] = self.propose([batch])
         if isinstance(proposal, ValueError):
-            raise proposal
+            return self.repeated(batch, proposal)
         return self._commit_one(proposal)
 
     def reward(self, rewards: Sequence[AnyReward]) -> RewardCounts:
@@ -211,6 +222,22 @@ class RecommendationService:
             return None
         return DecisionSummary.of(decisions_in(found.body)[item])
 
+    def repeated(self, batch: RequestBatch, error: ValueError) -> Logged:
+        """The decisions of an earlier request with the same idempotency key; raises `error` if there
+        is none. May be called from any thread.
+
+        A request that was refused may be a repetition: an arm that it names has been deleted since.
+        A new key is the usual case, so that keys are looked up only now."""
+        if batch.idempotency_key is None:
+            raise error
+        event = self.store.find_key(request_key(batch.idempotency_key))
+        if event is None:
+            raise error
+        found = _first_attempt(event, self.store.epoch_of(event.seq), fingerprint(batch.requests), None)
+        if isinstance(found, InvalidRequest):
+            raise found
+        return found
+
     # Apply.
 
     def apply(self, new: Sequence[Event]) -> None:
@@ -223,6 +250,10 @@ class RecommendationService:
         except Exception:
             self.follows_log = False
             raise
+
+    def abandon(self) -> None:
+        """Neither use nor save the state any more: the log is not the one that it follows."""
+        self.follows_log = False
 
     # Count.
 
@@ -241,7 +272,7 @@ class RecommendationService:
                     self.shadow_stats.decided(self.recommender, event.seq, proposal.decisions, proposal.shadows)
                     result = Logged(event.seq, is_new, proposal.decisions, epoch)
                 else:
-                    result = _first_attempt(proposal, event, epoch)
+                    result = _first_attempt(event, epoch, proposal.fingerprint, proposal.decisions)
             elif isinstance(proposal, ProposedReward):
                 if is_new:
                     rewards.append((proposal.value, proposal.best))
@@ -249,7 +280,7 @@ class RecommendationService:
                 else:
                     n_duplicates += 1
             elif event.seq in self.recommender.refused:
-                result = InvalidRequest("policy", self.recommender.refused[event.seq])
+                result = self.recommender.refused[event.seq]
             results.append(result)
         self.stats.count_decisions(n_decisions)
         self.stats.count_rewards(rewards, n_duplicates)
@@ -263,12 +294,24 @@ class RecommendationService:
             self._recent.popitem(last=False)
 
 
-def _first_attempt(proposal: ProposedDecisions, event: Event, epoch: str) -> Logged | InvalidRequest:
-    """The decisions that were logged first with this idempotency key."""
+def _first_attempt(
+    event: Event, epoch: str, asked: str | None, decisions: Sequence[DecisionRecord] | None
+) -> Logged | InvalidRequest:
+    """The decisions that were logged first with an idempotency key, if the same was asked for.
+    `decisions`: what would be decided now, to compare with logs that have no fingerprints."""
     first = decisions_in(event.body) if event.kind == EventKind.DECIDED else []
-    if [(one.user, one.newcomer) for one in first] != [(one.user, one.newcomer) for one in proposal.decisions]:
-        return InvalidRequest("idempotency_key", "idempotency_key was used before, for other users.")
+    known = fingerprint_in(event.body) if first else None
+    if known is not None:
+        is_same = known == asked
+    else:
+        is_same = decisions is None or [_who(one) for one in first] == [_who(one) for one in decisions]
+    if not first or not is_same:
+        return Conflict("idempotency_key", "idempotency_key was used before, for another request.")
     return Logged(event.seq, False, first, epoch)
+
+
+def _who(decision: DecisionRecord) -> tuple[int, str | None]:
+    return decision.user, decision.newcomer
 
 
 def log_source(store: EventStore) -> LogSource:
@@ -280,6 +323,7 @@ def replay(store: EventStore, recommender: LoggedRecommender, until: int | None 
     """Bring a recommender up to the end of the log, or to event `until`; raises `DamagedLog` if its chain does not fit."""
     recommender.reads_from(log_source(store))
     for page in store.read(recommender.seq, until):
+        store.go_on()
         check_chain(page, recommender.seq, recommender.tail)
         recommender.apply(page)
     return recommender

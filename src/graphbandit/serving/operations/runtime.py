@@ -7,19 +7,26 @@ import asyncio
 import gc
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ...recommending.errors import InvalidRequest
 from ...storage.archive import Arrays
 from ..domain.proposals import Proposal
 from ..store.database import Unavailable
-from ..store.event_store import Receipt
+from ..store.event_store import Cancelled, Receipt
 from ..store.group_commit import Callback, GroupCommit, result_of
 from .recommendation_service import Logged, RecommendationService
 from .stats import Stats
 
 logger = logging.getLogger("graphbandit.serving")
 NOT_RUNNING = "the service is starting or stopping"
+HEARTBEAT_EVERY = 2.0
+"""Seconds between two writes that are made only to see whether writing is possible, however many ask."""
+
+
+class UnsoundState(Exception):
+    """The state and the log no longer belong together; a restart replays the log."""
 
 
 class Runtime:
@@ -33,6 +40,8 @@ class Runtime:
         Events between two snapshots.
     when_ready
         Called once requests are answered.
+    cancel
+        Called to let `start` give up.
     """
 
     def __init__(
@@ -41,9 +50,14 @@ class Runtime:
         stats: Stats,
         snapshot_every: int = 100_000,
         when_ready: Callable[[], None] = lambda: None,
+        cancel: Callable[[], None] = lambda: None,
     ) -> None:
         self.stats = stats
-        self.failed: BaseException | None = None  # why the service could not start
+        self.failed: BaseException | None = None  # why the service could not start, or go on
+        self.is_leaving = False  # the process is to end, but still answers
+        self._cancel, self._on_failure = cancel, cancel
+        self._beating: asyncio.Task[None] | None = None
+        self._beat_at = 0.0  # when the last heartbeat began, in the loop's time
         self._start, self._snapshot_every, self._when_ready = start, snapshot_every, when_ready
         self._service: RecommendationService | None = None
         self._group_commit: GroupCommit | None = None
@@ -51,18 +65,31 @@ class Runtime:
         self._copying = asyncio.Lock()
 
     async def run(self, on_failure: Callable[[], None] = lambda: None) -> None:
-        """Start the service; `on_failure` is called if that fails."""
+        """Start the service; `on_failure` is called if that fails, or if the state becomes unsound."""
+        self._on_failure = on_failure
         try:
             self._service = await asyncio.to_thread(self._start)
+        except Cancelled:
+            return
         except BaseException as error:
             self.failed = error
             on_failure()
             raise
-        self._group_commit = GroupCommit(self._service.store, self._service, self._after_group)
+        self._group_commit = GroupCommit(self._service.store, self._service, self._after_group, self._end)
         gc.collect()
         gc.freeze()  # names of users and compiled code live as long as the process: no collection needs to visit them again
         gc.set_threshold(50_000, 20, 100)  # a batch makes thousands of objects, which reference counting alone frees
         self._when_ready()
+
+    def leave(self) -> None:
+        """Say from now on that the service is not ready, and let a start that is under way give up."""
+        self.is_leaving = True
+        self._cancel()
+
+    def _end(self, reason: str) -> None:
+        """The state is unsound: end the process, so that whoever supervises it starts it again."""
+        self.failed = UnsoundState(reason)
+        self._on_failure()
 
     async def stop(self) -> None:
         """Write what waits, write a snapshot, and leave the store."""
@@ -85,7 +112,7 @@ class Runtime:
     @property
     def trouble(self) -> str | None:
         """Why the service is not ready."""
-        if self._service is None or self._group_commit is None:
+        if self._service is None or self._group_commit is None or self.is_leaving:
             return NOT_RUNNING
         return self._group_commit.trouble
 
@@ -106,11 +133,15 @@ class Runtime:
         return await result_of(lambda done: self.submit(made, done))
 
     async def check(self) -> None:
-        """Raise `Unavailable` unless the store can be used. After trouble this tries to write, so
-        that a monitor ends it."""
-        await asyncio.to_thread(self.service.store.check)
+        """Raise `Unavailable` unless events can be written. This writes something, the way that
+        events go, unless that was done a moment ago."""
+        group_commit, now = self._group_commit, asyncio.get_running_loop().time()
+        if self._service is not None and group_commit is not None and not self.is_leaving:
+            if self._beating is None or (self._beating.done() and now - self._beat_at >= HEARTBEAT_EVERY):
+                self._beating, self._beat_at = asyncio.create_task(_beat(group_commit)), now
+            await asyncio.shield(self._beating)
         if self.trouble is not None:
-            await self.commit([])
+            raise Unavailable(self.trouble)
 
     def _after_group(self) -> None:
         """What events may call for once they are applied: a snapshot, or the end of an experiment."""
@@ -155,3 +186,13 @@ class Runtime:
             logger.info("snapshot written", extra={"events": header["seq"]})
         except OSError as error:  # a full disk, for example; only the log has to be kept
             logger.error("no snapshot could be written", extra={"reason": str(error)})
+
+
+async def _beat(group_commit: GroupCommit) -> None:
+    """Write a heartbeat. If that fails, the group commit has the trouble."""
+
+    def start(done: Callback[list[Receipt]]) -> None:
+        group_commit.submit([], done, beat=True)
+
+    with suppress(Unavailable):
+        await result_of(start)

@@ -23,6 +23,7 @@ RANGES = {
     "seed": count(0),
     "port": Range("an integer between 1 and 65535", lambda port: count().holds(port) and port <= 65535),
     "rate": NOT_NEGATIVE,
+    "drain": NOT_NEGATIVE,
     "largest_body": count(),
     "snapshot_every": count(),
     "log_level": one_of(("debug", "info", "warning", "error")),
@@ -39,6 +40,9 @@ class ServiceSettings:
     columns: str = ""  # which column of these files is which, as in user=uid,item=sku
     skip_bad: bool = False  # leave out rows of these files that cannot be read
     store: str = "sqlite:///state.db"
+    create: bool = False  # begin a new log if the store has none
+    standby: bool = False  # wait until no other process writes to the store, and take over
+    drain: float = 0.0  # seconds for which requests are still answered after SIGTERM, while /ready says 503
     policy: str = "adaptive"
     params: Mapping[str, Any] = field(default_factory=dict)  # of the policy; a table [params] in TOML
     shadow: str = ""  # a second policy beside the first, as in adaptive:half_life=200; none ends it

@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import secrets
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, delete, insert, inspect, select
 
 from ...compute.arrays import Ints
 from ..domain.events import DamagedLog, Draft, Event, EventKind, check_chain, link
 from ..domain.initial_state import InitialState
-from .database import Database, KeyTaken, Unavailable
+from .database import PAGE_TIMEOUT, Database, KeyTaken, Unavailable
 from .epochs import Epochs, begin_epoch
-from .schema import events, initial_states, migrate, require_newest
+from .schema import events, heartbeat, initial_states, migrate, require_newest
 
+logger = logging.getLogger("graphbandit.serving")
 PAGE_SIZE = 10_000  # events that are read at once
 LARGEST_INSERT = 64  # rows of one statement
+HEARTBEAT_BYTES = 16_384  # more than a few events need, so that a disk is full for both or for none
 COLUMNS = tuple(events.c)
 
 
 class LogChanged(Unavailable):
     """The log is not the one that this process has written: acknowledged events are missing, or
     another process has written. Only a restart helps."""
+
+
+class Cancelled(Exception):
+    """The process is to end before the service has started."""
 
 
 class Receipt(NamedTuple):
@@ -59,6 +69,7 @@ class EventStore:
         self.tail = ""  # the chain of that event
         self._last_at = 0  # its time
         self._epochs = Epochs([], [])
+        self._is_cancelled = threading.Event()
         self._missed: list[Event] = []  # of an `append` that raised although it was committed; to be handed over
         self._connection = 0  # number of the connection on which the end of the log was looked at
         self._is_certain = True  # whether `last` is the end of the log; not after a commit whose outcome is unknown
@@ -80,8 +91,10 @@ class EventStore:
         missing = f"{self.database!r} is empty: a new store needs a graph and arms to begin with."
         if self.database.is_sqlite and initial is None and not Path(str(self.database.url.database)).exists():
             raise ValueError(missing)  # before an empty file is made
-        self.database.lock(timeout)
-        with self.database.transaction(timeout) as connection:
+        self.database.lock(timeout, self.go_on)
+        self._check_file()
+        self.database.connect(timeout, self.go_on)
+        with self.database.transaction(limit=math.inf) as connection:  # a migration may take long
             migrate(connection)
             row = connection.execute(select(initial_states.c.store, initial_states.c.content)).one_or_none()
             if row is None:
@@ -96,11 +109,42 @@ class EventStore:
             self._connection = self.database.connections
         return InitialState.from_bytes(content)
 
+    def exists(self) -> bool:
+        """Whether there is a log, or at least its beginning. Nothing is written."""
+        if self.database.is_sqlite and not Path(str(self.database.url.database)).exists():
+            return False
+        self._check_file()
+        with self.database.reading() as connection:
+            is_there = inspect(connection).has_table(initial_states.name)
+            return is_there and connection.execute(select(initial_states.c.number)).first() is not None
+
+    def _check_file(self) -> None:
+        """Raise `DamagedLog` if transactions in the write-ahead log of SQLite cannot be read."""
+        lost = self.database.lost_transactions()
+        if lost == 1:
+            logger.warning("the newest transaction is cut off: the power failed while it was written, or it is damaged")
+        if lost > 1:
+            path = self.database.url.database
+            raise DamagedLog(
+                f"{path}-wal is damaged: {lost} transactions that were acknowledged cannot be read. Restore a copy, "
+                f"or go on without them: sqlite3 {path} 'PRAGMA wal_checkpoint(TRUNCATE)'; see docs/durability.md."
+            )
+
+    def cancel(self) -> None:
+        """Let whoever waits for the lock or reads the whole log give up; from any thread."""
+        self._is_cancelled.set()
+
+    def go_on(self) -> None:
+        """Raise `Cancelled` after `cancel`."""
+        if self._is_cancelled.is_set():
+            raise Cancelled
+
     def attach(self) -> InitialState:
         """Read the log without becoming its writer, whoever writes to it; its initial state."""
         path = Path(str(self.database.url.database))
         if self.database.is_sqlite and not path.exists():
             raise ValueError(f"there is no file {path}.")
+        self._check_file()
         with self.database.reading() as connection:
             require_newest(connection)
             self.name, content = connection.execute(select(initial_states.c.store, initial_states.c.content)).one()
@@ -132,29 +176,34 @@ class EventStore:
         """Stop being the writer."""
         self.database.close()
 
-    def append(self, drafts: Sequence[Draft]) -> Appended:
-        """Write all drafts in one transaction, except those whose key is in the log already.
+    def append(self, drafts: Sequence[Draft], beat: bool = False) -> Appended:
+        """Write all drafts in one transaction, except those whose key is in the log already. `beat`:
+        write something else too, which needs space on the disk, to see whether that is possible.
 
         The new events may begin with some of an earlier `append` that raised although its
         transaction had been committed.
         """
         try:
             try:
-                return self._append(drafts, may_repeat=False)
+                return self._append(drafts, beat, may_repeat=False)
             except KeyTaken:  # rare, so that keys are looked up only now
-                return self._append(drafts, may_repeat=True)
+                return self._append(drafts, beat, may_repeat=True)
         except BaseException:
             self._is_certain = False
             self.database.disconnect()
             raise
 
-    def _append(self, drafts: Sequence[Draft], may_repeat: bool) -> Appended:
+    def _append(self, drafts: Sequence[Draft], beat: bool, may_repeat: bool) -> Appended:
         with self.database.transaction() as connection:
             if not self._is_certain or self._connection != self.database.connections:
                 self._catch_up(connection)
             keys = [draft.key for draft in drafts if draft.key is not None] if may_repeat else []
             written, receipts = self._number(drafts, _with_keys(connection, keys))
             self._insert(connection, written)
+            if beat:
+                connection.execute(delete(heartbeat))
+                filling = secrets.token_hex(HEARTBEAT_BYTES // 2)  # random: PostgreSQL compresses
+                connection.execute(insert(heartbeat).values(number=1, at=time.time_ns() // 1000, filling=filling))
         self._is_certain = True
         self._link(written)
         missed, self._missed = self._missed, []
@@ -163,11 +212,11 @@ class EventStore:
     def _catch_up(self, connection: Connection) -> None:
         """Find out, after trouble, what is in the log. A database that took over for another may
         lack the newest events, although they were acknowledged."""
-        if Epochs.read(connection).present != self.epoch:
-            raise LogChanged("another process has written to the store meanwhile")
         found = connection.execute(select(events.c.chain).where(events.c.seq == self.last)).scalar()
         if self.last and found != self.tail:
             raise LogChanged(f"acknowledged events are missing: the log no longer holds event {self.last} as it was written")
+        if Epochs.read(connection).present != self.epoch:
+            raise LogChanged("another process has written to the store meanwhile")
         missed = list(_select(connection, self.last))
         try:
             check_chain(missed, self.last, self.tail)
@@ -248,7 +297,7 @@ class EventStore:
         reader blocks nobody."""
         end = self.last if until is None else until
         while after < end:
-            with self.database.reading() as connection:
+            with self.database.reading(PAGE_TIMEOUT) as connection:
                 page = list(_select(connection, after, PAGE_SIZE, end, kinds))
             if not page:
                 return
@@ -261,17 +310,17 @@ class EventStore:
             row = connection.execute(select(*COLUMNS).where(events.c.seq == seq)).one_or_none()
         return None if row is None else _event(row)
 
+    def find_key(self, key: str) -> Event | None:
+        """The event with this key."""
+        with self.database.reading() as connection:
+            return _with_keys(connection, [key]).get(key)
+
     def history(self, newest: int, limit: int) -> list[Event]:
         """This event and the earlier ones of its user, newest first."""
         walk = select(*COLUMNS).where(events.c.seq == newest).cte(recursive=True)
         walk = walk.union_all(select(*COLUMNS).where(events.c.seq == walk.c.previous))
         with self.database.reading() as connection:
             return [_event(row) for row in connection.execute(select(walk).limit(limit))]
-
-    def check(self) -> None:
-        """Raise `Unavailable` unless the database answers."""
-        with self.database.reading() as connection:
-            connection.execute(select(func.max(events.c.seq)))
 
 
 def _select(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from ...compute.compiler import arithmetic
 from ...policies import Policy
 from ...storage import archive
 from ..domain.events import Event
@@ -18,6 +19,8 @@ from .database import sqlite_path
 
 logger = logging.getLogger("graphbandit.serving")
 KEPT_SNAPSHOTS = 2
+ARITHMETIC = 1
+"""To be raised with every release that computes another state, be it by a bit, from the same log."""
 FindEvent = Callable[[int], Event | None]
 """The event of the log with this number."""
 
@@ -28,6 +31,17 @@ def snapshot_folder(store: str, chosen: Path | None) -> Path:
     if chosen is not None or path is None:
         return chosen or Path("graphbandit-snapshots")
     return path.with_name(f"{path.name}.snapshots")
+
+
+def present_arithmetic() -> str:
+    """What a state depends on, apart from the log."""
+    return f"{ARITHMETIC} {arithmetic()}"
+
+
+def other_arithmetic(header: dict[str, Any]) -> str | None:
+    """Why a replay would not lead to this snapshot, bit for bit; None if it would."""
+    found, present = header.get("arithmetic"), present_arithmetic()
+    return None if found == present else f"it was computed by other arithmetic ({found or 'of version 0.1'}, not {present})"
 
 
 class Snapshots:
@@ -41,7 +55,9 @@ class Snapshots:
         """Write what `LoggedRecommender.pack` returned, and delete all but the newest snapshots."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"snapshot-{header['seq']:020d}.npz"
-        archive.write(path, "snapshot", {"store": self.store, **header}, arrays, throttled=True)
+        archive.write(
+            path, "snapshot", {"store": self.store, "arithmetic": present_arithmetic(), **header}, arrays, throttled=True
+        )
         ahead = [other for other in self.paths() if other.name > path.name]  # of a timeline that was given up
         for old in (*ahead, *[other for other in self.paths() if other.name <= path.name][KEPT_SNAPSHOTS:]):
             old.unlink(missing_ok=True)
@@ -57,7 +73,7 @@ class Snapshots:
         for part in self.folder.glob(".snapshot-*.part"):  # of a process that was killed while it wrote
             part.unlink(missing_ok=True)
         for path, header, arrays in self._readable():
-            reason = self.mismatch(header, last, find)
+            reason = self.mismatch(header, last, find) or other_arithmetic(header)
             if reason is None:
                 try:
                     return LoggedRecommender.unpack(policy_class, header, arrays)
@@ -78,6 +94,15 @@ class Snapshots:
         if header.get("tail") != ("" if event is None else event.chain):  # 0.1.0 wrote none
             return "it belongs to a timeline of this log that was given up"
         return None
+
+    def remove_mismatched(self, last: int, find: FindEvent) -> list[str]:
+        """Remove snapshots that cannot be read or are not of this log, which ends at event `last`;
+        their names."""
+        fitting = {path for path, header, _ in self._readable() if self.mismatch(header, last, find) is None}
+        removed = [path for path in self.paths() if path not in fitting]
+        for path in removed:
+            path.unlink(missing_ok=True)
+        return [path.name for path in removed]
 
     def paths(self) -> list[Path]:
         """The files of snapshots, newest first."""
