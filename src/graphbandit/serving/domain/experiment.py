@@ -18,7 +18,7 @@ from ...compute.arrays import Floats
 from ...storage import archive
 from . import anytime_interval
 from .anytime_interval import ClusterSums, Difference
-from .user_clusters import is_drawn
+from .drawn_clusters import is_drawn
 
 ALPHA = 0.05
 """Probability that the interval ever misses the difference."""

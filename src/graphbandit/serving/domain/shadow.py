@@ -99,7 +99,7 @@ class LogSource(NamedTuple):
     read: Callable[[int], Iterable[Sequence[Event]]]  # the log up to an event, in pages
 
 
-class Learner(Protocol):
+class FollowsEvents(Protocol):
     """A state that follows events."""
 
     def apply(self, events: Sequence[Event]) -> None:
@@ -205,7 +205,7 @@ class ShadowedPolicy(NamedPolicy):
 
     # Changes of the two policies.
 
-    def begin_shadow(self, fresh: Learner, spec: PolicySpec, until: int, skipped: Iterable[int]) -> Policy:
+    def begin_shadow(self, fresh: FollowsEvents, spec: PolicySpec, until: int, skipped: Iterable[int]) -> Policy:
         """Let a fresh state with the other policy learn the log before event `until`; its policy becomes the shadow.
 
         Raises a ValueError if that policy does not take what the one in force took, users for example.
