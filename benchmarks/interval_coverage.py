@@ -43,6 +43,7 @@ WORLDS = (
     World("lasting cluster effects", 50, 50, 0.5),
     World("lasting effects, share 0.2", 80, 20, 0.5),
     World("10 clusters an arm", 10, 10),
+    World("90 and 10 clusters", 90, 10),
     World("10 clusters an arm, effects", 10, 10, 0.5),
     World("40 and 10, effects, unequal", 40, 10, 0.5, unequal=0.7),
     World("unequal clusters, effects", 60, 60, 0.5, unequal=1.0),
