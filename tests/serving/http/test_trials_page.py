@@ -105,6 +105,7 @@ def test_an_experiment_is_begun_seen_and_ended(server: Running, tab: Tab) -> Non
     press(tab, "end")
     press(tab, "yes-end")
     tab.until("document.querySelector('#experiment').innerText.includes('asked for')")
+    assert tab.text("#experiment-body .verdict") == "The treatment earned more"
     assert server.http.get("/v1/experiment").json()["running"] is None
     assert tab.complaints == []
 

@@ -146,9 +146,9 @@ class HoldoutExperiment:
             )
         span = f"by {min(abs(found.low), abs(found.high)):.3g} to {max(abs(found.low), abs(found.high)):.3g} a decision"
         if found.low > 0:
-            return f"The policy in force earns more than the control, {span}."
+            return f"The treatment earns more than the control, {span}."
         if found.high < 0:
-            return f"The policy in force earns less than the control, {span}."
+            return f"The treatment earns less than the control, {span}."
         return f"No difference can be seen: it lies between {found.low:.3g} and {found.high:.3g} a decision."
 
     # Snapshots.

@@ -73,7 +73,8 @@ function history(entries) {
 
 function summary(experiment, isOver) {
   const { treatment, control, difference, guardrail, cut } = experiment;
-  const [words, kind] = VERDICTS[experiment.verdict] || [experiment.verdict, ""];
+  const [now, kind] = VERDICTS[experiment.verdict] || [experiment.verdict, ""];
+  const words = isOver ? now.replace("The policy in force earns", "The treatment earned") : now; // it may be in force no more
   const rows = [
     ["Policy", breakable(treatment.policy), breakable(control.policy)],
     ["Users", whole(treatment.users), whole(control.users)],
@@ -81,7 +82,7 @@ function summary(experiment, isOver) {
     ["Decisions", whole(treatment.decisions), whole(control.decisions)],
     ["Reward a decision", number(treatment.mean), number(control.mean)],
   ];
-  const made = table("Arms of the experiment", ["", "Treatment: in force", "Control: held out"], rows);
+  const made = table("Arms of the experiment", ["", isOver ? "Treatment" : "Treatment: in force", isOver ? "Control" : "Control: held out"], rows);
   made.classList.add("sides");
   const limit = guardrail === null ? "There is no guardrail."
     : `Guardrail: the control comes into force if the whole interval is below ${fixed(-guardrail)}. `
