@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -264,3 +265,25 @@ def test_part_files_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     left = tmp_path / ".snapshot-00000000000000000007.npz.4711.part"
     left.write_bytes(b"half")
     assert Snapshots(tmp_path, "store").read_newest(LinUCB, 9, lambda seq: None) is None and not left.exists()
+
+
+def test_a_shadow_that_cannot_be_read_is_refused_before_the_store_is_touched(tmp_path: Path) -> None:
+    edges, arms = write_input_files(tmp_path)
+    path = tmp_path / "state.db"
+    given = ["--graph", str(edges), "--arms", str(arms), "--store", f"sqlite:///{path}", "--shadow", "nothing"]
+    done = CliRunner().invoke(app, ["serve", *given])
+    assert done.exit_code == 2 and "must begin with the name of a policy" in done.output
+    assert not path.exists()
+
+
+def test_the_shadow_is_compiled_with_the_rest(tmp_path: Path) -> None:
+    warmed: list[str] = []
+    settings = ServiceSettings(store=f"sqlite:///{tmp_path}/state.db", snapshots=tmp_path, shadow="graphucb-local")
+    made, _ = build_app(settings, small_initial_state(), lambda: None, lambda initial: warmed.append(initial.policy))
+
+    async def live() -> None:
+        async with made.router.lifespan_context(made):
+            pass  # ends once the service has started
+
+    asyncio.run(live())
+    assert warmed == ["linucb", "graphucb-local"]

@@ -24,6 +24,7 @@ from ..storage.columns import EDGES, EVENTS, ITEMS, parse_columns
 from ..storage.tables import Reading, columns_by_file
 from .domain.initial_state import InitialState
 from .domain.logged_recommender import LoggedRecommender
+from .domain.shadow import PolicySpec, parse_policy
 from .http.app import create_app, fast_handlers
 from .http.connection_limits import Connections, raise_descriptor_limit
 from .http.fast_path import FastPathProtocol
@@ -152,10 +153,16 @@ def build_app(
             service.close()
             raise
         service.recommender.warm_up()
+        begun = PolicySpec.of(found[0])
+        found.extend(spec.initial_state(found[0]) for spec in service.recommender.specs if spec != begun)
         return service
 
+    def ready() -> None:
+        for state in found:  # that of the log, and the same with other policies: all are compiled
+            when_ready(state)
+
     def make_runtime() -> Runtime:
-        return Runtime(start, stats, settings.snapshot_every, lambda: when_ready(found[0]), store.cancel, traces)
+        return Runtime(start, stats, settings.snapshot_every, ready, store.cancel, traces)
 
     app = create_app(make_runtime, on_failure, settings.most_work, traces)
     tokens = settings.tokens()
@@ -235,16 +242,19 @@ def serve(settings: ServiceSettings, demo: bool = False) -> None:
         population = DemoPopulation(settings.seed)
         own = replace(settings, store=f"sqlite:///{folder}/demo.db", create=True, standby=False)
         initial = population.initial_state(settings.policy, settings.seed, settings.epsilon, settings.params)
-        with compiling_aside(lambda: compile_for(initial)):  # a newcomer should not wait for the compiler
+        others = [] if settings.shadow in ("", "none") else [parse_policy(settings.shadow, PolicySpec.of(initial))]
+        states = [initial, *(spec.initial_state(initial) for spec in others)]
+        with compiling_aside(lambda: compile_for(*states)):  # a newcomer should not wait for the compiler
             _run(own, initial, population)
 
 
-def compile_for(initial: InitialState) -> None:
-    """Compile what a service with this initial state needs, by warming up a copy of it."""
+def compile_for(*initial: InitialState) -> None:
+    """Compile what a service with these initial states needs, by warming up copies of them."""
     start = time.perf_counter()
     try:
-        LoggedRecommender.new(initial).warm_up()
-        warm_up(initial)
+        for state in initial:
+            LoggedRecommender.new(state).warm_up()
+            warm_up(state)
         logger.info("compiled", extra={"seconds": round(time.perf_counter() - start, 3)})
     except Exception:  # a full disk, for example
         logger.exception("the policy could not be compiled: it goes on as plain Python, slowly")
@@ -269,6 +279,8 @@ def require_log(settings: ServiceSettings) -> None:
 
 def _run(settings: ServiceSettings, initial: InitialState | None, population: DemoPopulation | None) -> None:
     tokens = settings.tokens()  # raises, if the file is wrong, before the store is touched
+    if settings.shadow not in ("", "none"):
+        parse_policy(settings.shadow, PolicySpec(settings.policy))
     raise_descriptor_limit()
     logger.info("settings", extra=settings.public())
     require_log(settings)

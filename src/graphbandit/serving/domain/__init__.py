@@ -10,7 +10,7 @@ the state (event sourcing).
 | `erasure` | a person is erased from events |
 | `initial_state` | the graph, the arms and the policy of a new log |
 | `shadow` | a second policy that follows the same events and decides beside the first |
-| `user_clusters` | clusters of users, which an experiment draws |
+| `drawn_clusters` | clusters of users, which an experiment draws |
 | `anytime_interval` | a difference of means with an interval that holds at all times at once |
 | `experiment` | who gets the control policy, and what both arms have earned |
 | `policy_changes` | shadow, promotion, rollback, experiment: from the request to the event, and to the state |

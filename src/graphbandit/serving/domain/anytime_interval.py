@@ -108,7 +108,7 @@ def boundary(variance: Floats, freedom: Floats, scale: Floats | float, alpha: fl
     """How many standard errors the interval is wide, on each side.
 
     >>> float(boundary(np.array(1.0), np.array(1e9), scale_for(1.0, 0.05), 0.05).round(2))
-    3.09
+    3.26
     """
     share = np.asarray(scale * variance)
     with np.errstate(divide="ignore"):

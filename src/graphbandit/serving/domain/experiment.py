@@ -18,7 +18,7 @@ from ...compute.arrays import Floats
 from ...storage import archive
 from . import anytime_interval
 from .anytime_interval import ClusterSums, Difference
-from .user_clusters import is_drawn
+from .drawn_clusters import is_drawn
 
 ALPHA = 0.05
 """Probability that the interval ever misses the difference."""
@@ -146,9 +146,9 @@ class HoldoutExperiment:
             )
         span = f"by {min(abs(found.low), abs(found.high)):.3g} to {max(abs(found.low), abs(found.high)):.3g} a decision"
         if found.low > 0:
-            return f"The policy in force earns more than the control, {span}."
+            return f"The treatment earns more than the control, {span}."
         if found.high < 0:
-            return f"The policy in force earns less than the control, {span}."
+            return f"The treatment earns less than the control, {span}."
         return f"No difference can be seen: it lies between {found.low:.3g} and {found.high:.3g} a decision."
 
     # Snapshots.

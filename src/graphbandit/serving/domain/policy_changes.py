@@ -24,10 +24,10 @@ import numpy as np
 
 from ...recommending.errors import InvalidRequest
 from .anytime_interval import FEWEST_CLUSTERS
+from .drawn_clusters import cut_share, drawn_clusters, size_bound, user_clusters
 from .events import Draft, Event, EventKind, encode, table_in
 from .experiment import HoldoutExperiment, begin_body
 from .shadow import PolicySpec
-from .user_clusters import cut_share, drawn_clusters, size_bound, user_clusters
 
 if TYPE_CHECKING:
     from .logged_recommender import LoggedRecommender

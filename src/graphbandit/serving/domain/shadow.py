@@ -99,7 +99,7 @@ class LogSource(NamedTuple):
     read: Callable[[int], Iterable[Sequence[Event]]]  # the log up to an event, in pages
 
 
-class Learner(Protocol):
+class FollowsEvents(Protocol):
     """A state that follows events."""
 
     def apply(self, events: Sequence[Event]) -> None:
@@ -121,6 +121,11 @@ class ShadowedPolicy(NamedPolicy):
         self.source: LogSource | None = None
         self.shadow_draws = np.random.default_rng(0)
         self._shadow_unknown = UnknownUsers()
+
+    @property
+    def specs(self) -> list[PolicySpec]:
+        """What the policy in force and the shadow, if there is one, are made from."""
+        return [spec for spec in (self.spec, self.shadow_spec) if spec is not None]
 
     # Deciding.
 
@@ -207,7 +212,7 @@ class ShadowedPolicy(NamedPolicy):
 
     # Changes of the two policies.
 
-    def begin_shadow(self, fresh: Learner, spec: PolicySpec, until: int, skipped: Iterable[int]) -> Policy:
+    def begin_shadow(self, fresh: FollowsEvents, spec: PolicySpec, until: int, skipped: Iterable[int]) -> Policy:
         """Let a fresh state with the other policy learn the log before event `until`; its policy becomes the shadow.
 
         Raises a ValueError if that policy does not take what the one in force took, users for example.

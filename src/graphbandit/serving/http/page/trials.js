@@ -18,6 +18,7 @@ const ACTIONS = {
   end: { label: "End the experiment", send: () => send("DELETE", "/v1/experiment"),
     question: () => `End it? Everybody gets ${seen.shadow.in_force}.` },
 };
+const breakable = (text) => text.replace(/([:,])/g, "$1\u200b"); // a policy with its settings is one long word
 let seen = null, asked = null, chart = null; // answers of the service; the action that waits for a yes
 
 export async function refreshTrials(stats) {
@@ -30,8 +31,8 @@ export async function refreshTrials(stats) {
 
 function show() {
   const { shadow, experiment, policy } = seen, { running, last } = experiment;
-  renew(find("policies-body"), sideBySide(shadow), agreement(shadow), buttons(running ? [] : ["promote"], shadow.can_go_back ? ["rollback"] : []),
-    history(policy.history));
+  renew(find("policies-body"), sideBySide(shadow), agreement(shadow), running ? el("p", { class: "soft" }, "While the experiment runs, the shadow cannot be promoted: end it first.") : el("p"),
+    buttons(running ? [] : ["promote"], shadow.can_go_back ? ["rollback"] : []), history(policy.history));
   find("experiment-form").hidden = Boolean(running);
   const shown = running || last;
   find("experiment-chart").hidden = !shown;
@@ -44,7 +45,7 @@ function sideBySide(shadow) {
   const { estimate } = shadow;
   const earned = estimate ? el("span", {}, `${number(estimate.mean)} ± ${number(1.96 * estimate.error, 2)}`, el("small", {}, "estimated")) : "–";
   const rows = [
-    ["Policy", shadow.in_force, shadow.shadow],
+    ["Policy", breakable(shadow.in_force), breakable(shadow.shadow)],
     ["Expects of its first arm", number(shadow.expected_shown), number(shadow.expected_shadow)],
     ["Earned", number(shadow.mean_reward), earned],
   ];
@@ -65,22 +66,23 @@ function agreement({ agreement: share, compared, failed, estimate }) {
 
 function history(entries) {
   const rows = [...entries].reverse().map((entry) =>
-    [moment(entry.time), entry.what + (entry.reason ? ` (${entry.reason})` : ""), entry.in_force, entry.shadow ?? "–"]);
+    [moment(entry.time), entry.what + (entry.reason ? ` (${entry.reason})` : ""), breakable(entry.in_force), breakable(entry.shadow ?? "–")]);
   return el("details", {}, el("summary", {}, "Changes of policy"),
     scrolling("Changes of policy, table", table("Changes of policy, the newest first", ["When", "What", "In force", "Shadow"], rows)));
 }
 
 function summary(experiment, isOver) {
   const { treatment, control, difference, guardrail, cut } = experiment;
-  const [words, kind] = VERDICTS[experiment.verdict] || [experiment.verdict, ""];
+  const [now, kind] = VERDICTS[experiment.verdict] || [experiment.verdict, ""];
+  const words = isOver ? now.replace("The policy in force earns", "The treatment earned") : now; // it may be in force no more
   const rows = [
-    ["Policy", treatment.policy, control.policy],
+    ["Policy", breakable(treatment.policy), breakable(control.policy)],
     ["Users", whole(treatment.users), whole(control.users)],
     ["Clusters", ...[treatment, control].map((arm) => `${whole(arm.active_clusters)} of ${whole(arm.clusters)} seen`)],
     ["Decisions", whole(treatment.decisions), whole(control.decisions)],
     ["Reward a decision", number(treatment.mean), number(control.mean)],
   ];
-  const made = table("Arms of the experiment", ["", "Treatment: in force", "Control: held out"], rows);
+  const made = table("Arms of the experiment", ["", isOver ? "Treatment" : "Treatment: in force", isOver ? "Control" : "Control: held out"], rows);
   made.classList.add("sides");
   const limit = guardrail === null ? "There is no guardrail."
     : `Guardrail: the control comes into force if the whole interval is below ${fixed(-guardrail)}. `

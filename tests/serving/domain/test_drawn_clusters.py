@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphbandit import graphs
-from graphbandit.serving.domain.user_clusters import cut_share, drawn_clusters, is_drawn, size_bound, user_clusters
+from graphbandit.serving.domain.drawn_clusters import cut_share, drawn_clusters, is_drawn, size_bound, user_clusters
 
 
 def test_clusters_are_bounded_the_same_every_time_and_follow_the_graph() -> None:

@@ -64,6 +64,8 @@ def user_clusters(adjacency: sparse.csr_array, largest: int, seed: int) -> Ints:
                 label = cluster[other]
                 if label == mine or size[label] < largest:
                     pull[label] = pull.get(label, 0.0) + weight
+                else:
+                    active[user] = True  # there may be room later
             if not pull:
                 continue
             best = max(pull, key=lambda label: (pull[label], size[label], -label))
