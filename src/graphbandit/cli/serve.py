@@ -31,6 +31,7 @@ def serve(
     snapshots: Annotated[Path | None, typer.Option(help="Folder for snapshots.")] = None,
     snapshot_every: Annotated[int | None, typer.Option(help="Events between two snapshots.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    traces: Annotated[bool, typer.Option("--traces", help="OpenTelemetry, as the OTEL_* variables say.")] = False,
     config: Annotated[Path | None, typer.Option(help="TOML file with any of these settings, and a table [params].")] = None,
     columns: Columns = None,
     skip_bad: SkipBad = False,
@@ -42,7 +43,7 @@ def serve(
     """
     flags: dict[str, Any] = dict(graph=graph, arms=arms, store=store, policy=policy, epsilon=epsilon, seed=seed, host=host)
     flags |= dict(port=port, token_file=token_file, rate=rate, snapshots=snapshots, snapshot_every=snapshot_every)
-    flags |= dict(columns=columns, skip_bad=skip_bad or None)
+    flags |= dict(columns=columns, skip_bad=skip_bad or None, traces=traces or None)
     kept = "nothing is kept of a demo" if demo else "what was acknowledged is in the store"
     with immediate_exit(), guarded(lambda: kept):
         try:

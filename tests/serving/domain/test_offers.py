@@ -30,8 +30,7 @@ def logged(service: RecommendationService) -> list[DecisionRecord]:
 
 def offered(offers: Offers, decision: DecisionRecord) -> list[int]:
     found = offers.of(decision)
-    assert found is not None
-    return found.tolist()
+    return [] if found is None else [int(version) for version in found]
 
 
 def test_a_decision_by_a_filter_takes_few_bytes_of_the_log_however_many_arms_match(tmp_path: Path) -> None:
@@ -39,8 +38,8 @@ def test_a_decision_by_a_filter_takes_few_bytes_of_the_log_however_many_arms_mat
     names = [f"arm-{k}" for k in range(n)]
     initial = InitialState(graphs.empty(2), names, np.ones((n, 2)), [{"topic": "news"}] * n, policy="linucb")
     service = opened(tmp_path, initial)
-    for request in (Request("0", where={"topic": ["news"]}, exclude=["arm-7", "unheard-of"]), Request("0", exclude=["arm-3"])):
-        service.recommend([request])
+    service.recommend([Request("0", where={"topic": ["news"]}, exclude=["arm-7", "unheard-of"])])
+    service.recommend([Request("0", exclude=["arm-3"])])
     sizes = [len(event.body) for page in service.store.read() for event in page]
     assert max(sizes) < 300
     first, second = logged(service)
@@ -53,7 +52,9 @@ def test_a_decision_by_a_filter_takes_few_bytes_of_the_log_however_many_arms_mat
 
 def test_a_list_of_candidates_stays_a_list_and_all_arms_stay_nothing(tmp_path: Path) -> None:
     service = opened(tmp_path, small_initial_state())
-    service.recommend([Request("ann", ["tea", "50%"]), Request("ann"), Request("ann", ["tea", "50%"], where={"topic": ["hot"]})])
+    service.recommend(
+        [Request("ann", ["tea", "50%"]), Request("ann"), Request("ann", ["tea", "50%"], where={"topic": ["hot"]})]
+    )
     found = logged(service)
     assert [decision.candidates for decision in found] == [[0, 3], None, [0]]
     assert all(decision.filter is None for decision in found)
@@ -125,7 +126,10 @@ def test_a_page_of_decisions_by_filters_is_expanded(tmp_path: Path) -> None:
 @pytest.mark.parametrize("missing", [False, True])
 def test_a_snapshot_without_dates_learns_them_from_the_log(tmp_path: Path, missing: bool) -> None:
     service = opened(tmp_path, small_initial_state())
-    for change in (proposals.put_arm(service.recommender, "mint", [1.0, 0.0], {}), proposals.delete_arm(service.recommender, "tea")):
+    for change in (
+        proposals.put_arm(service.recommender, "mint", [1.0, 0.0], {}),
+        proposals.delete_arm(service.recommender, "tea"),
+    ):
         service.change(change)
     state = service.recommender
     header, arrays = state.pack()

@@ -29,6 +29,9 @@ from .events import (
 )
 from .logged_recommender import LoggedRecommender
 
+SAMPLES = 100
+"""What an arm costs a policy that samples, to whom a propensity is a thousand draws, in arms of one that does not."""
+
 
 class ProposedDecisions(NamedTuple):
     """Decisions that were asked for together: one event."""
@@ -90,9 +93,11 @@ def propose_decisions(
 
 
 def work_of(recommender: LoggedRecommender, requests: Sequence[AnyRequest]) -> int:
-    """How many arms are weighed for these requests: decisions × arms. Filters look at all arms."""
+    """How many arms are weighed for these requests: decisions × arms. Filters look at all arms, and a
+    policy that samples weighs each many times."""
     n_arms = len(recommender.arms)
-    return sum([n_arms if request.candidates is None else len(request.candidates) for request in requests])
+    times = SAMPLES if recommender.policy.is_sampling else 1
+    return times * sum([n_arms if request.candidates is None else len(request.candidates) for request in requests])
 
 
 def decide_some(

@@ -15,8 +15,8 @@ from pydantic_core import to_json
 from ... import __version__
 from ...recommending.errors import InvalidRequest, UnknownName
 from ..domain import explain, logged_recommender, proposals
-from ..domain.logged_recommender import LoggedRecommender
 from ..domain.history import history
+from ..domain.logged_recommender import LoggedRecommender
 from ..domain.proposals import ProposedChange
 from ..operations import export
 from ..operations.recommendation_service import RecommendationService
