@@ -51,7 +51,7 @@ from graphbandit import (
 from graphbandit.cli import app
 from graphbandit.recommending.requests import Request
 from graphbandit.serving.domain.logged_recommender import LoggedRecommender
-from graphbandit.serving.domain.offers import Offers
+from graphbandit.serving.domain.offers import OfferedArms
 from graphbandit.serving.domain.proposals import ProposedDecisions, RequestBatch
 from graphbandit.serving.operations.recommendation_service import RecommendationService, replay_from_zero
 from graphbandit.serving.store.event_store import EventStore
@@ -104,7 +104,7 @@ def decided(service: RecommendationService, requests: list[dict[str, Any]]) -> l
     """What a service decides, in the words of `expected.json`."""
     [proposed] = service.propose([RequestBatch([Request(**request) for request in requests])])
     assert isinstance(proposed, ProposedDecisions)
-    decisions, offers = proposed.decisions, Offers(service.recommender)  # 0.1.0 wrote what a filter left as a list
+    decisions, offers = proposed.decisions, OfferedArms(service.recommender)  # 0.1.0 wrote what a filter left as a list
     return [
         [one.user, listed(offers.of(one)), one.arms, hexes(one.mean), hexes(one.bonus), one.propensity.hex(), one.best.hex()]
         for one in decisions

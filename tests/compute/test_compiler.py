@@ -7,12 +7,16 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
+from functools import partial
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 import graphbandit
-from graphbandit.compute.compiler import compiled, compiling_aside
+from graphbandit.compute.compiler import compiled, compiling_aside, without_lock
 
 SCRIPT = """
 from graphbandit import LinUCB, graphs
@@ -124,3 +128,26 @@ def test_import_leaves_the_heavy_parts_out() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.compiled
+def test_a_kernel_without_the_lock_lets_other_threads_run_python() -> None:
+    @partial(compiled, cache=False)
+    def spin(flags: npt.NDArray[np.int64]) -> int:
+        turns = 0
+        while flags[0] == 0 and turns < 2_000_000_000:  # until another thread says so
+            turns += 1
+            flags[1] = turns
+        return turns
+
+    aside = without_lock(spin)
+    aside(np.array([1, 0]))  # compiles
+    flags = np.array([0, 0])
+    thread = threading.Thread(target=aside, args=(flags,))
+    thread.start()
+    while flags[1] == 0 and thread.is_alive():
+        time.sleep(0.001)
+    assert thread.is_alive()
+    flags[0] = 1
+    thread.join(30)
+    assert not thread.is_alive() and 0 < flags[1] < 2_000_000_000

@@ -14,7 +14,7 @@ from graphbandit.evaluation import read_export
 from graphbandit.serving import EventStore, InitialState, RecommendationService, Request, replay_from_zero
 from graphbandit.serving.domain import proposals
 from graphbandit.serving.domain.events import DecisionRecord, decisions_in, encode, encode_record
-from graphbandit.serving.domain.offers import Offers
+from graphbandit.serving.domain.offers import OfferedArms
 from graphbandit.serving.operations import export
 from serving_zoo import fingerprint, recommend, reward, running, small_initial_state
 
@@ -28,7 +28,7 @@ def logged(service: RecommendationService) -> list[DecisionRecord]:
     return [decision for body in bodies for decision in decisions_in(body)]
 
 
-def offered(offers: Offers, decision: DecisionRecord) -> list[int]:
+def offered(offers: OfferedArms, decision: DecisionRecord) -> list[int]:
     found = offers.of(decision)
     return [] if found is None else [int(version) for version in found]
 
@@ -44,7 +44,7 @@ def test_a_decision_by_a_filter_takes_few_bytes_of_the_log_however_many_arms_mat
     assert max(sizes) < 300
     first, second = logged(service)
     assert first.candidates is None and first.filter == {"where": {"topic": ["news"]}, "exclude": [7], "catalogue": 0}
-    offers = Offers(service.recommender)
+    offers = OfferedArms(service.recommender)
     for decision, left_out in ((first, 7), (second, 3)):
         np.testing.assert_array_equal(offers.of(decision), [k for k in range(n) if k != left_out])
     service.close()
@@ -84,7 +84,7 @@ def test_the_arms_of_a_filter_are_those_of_its_time(tmp_path: Path) -> None:
     service.change(proposals.put_arm(service.recommender, "cocoa", [2.0, 1.0], {"topic": "hot"}))
     decide()
     for state in (service.recommender, replay_from_zero(service.store)):
-        offers = Offers(state)
+        offers = OfferedArms(state)
         found = [sorted(state.versions[v] + str(v) for v in offered(offers, decision)) for decision in logged(service)]
         assert found == expected
     assert fingerprint(service.recommender) == fingerprint(replay_from_zero(service.store))
@@ -117,7 +117,7 @@ def test_a_page_of_decisions_by_filters_is_expanded(tmp_path: Path) -> None:
     service = opened(tmp_path, small_initial_state())
     service.recommend([Request("ann", where={"topic": ["odd"]}), Request("bob")])
     [page] = service.store.read()
-    columns = export.decision_columns(service, Offers(service.recommender), export.decisions_of(page))
+    columns = export.decision_columns(service, OfferedArms(service.recommender), export.decisions_of(page))
     one, everything = columns["candidates"]
     assert one.tolist() == [3, 4] and everything is None
     service.close()

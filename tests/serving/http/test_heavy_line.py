@@ -17,7 +17,7 @@ from graphbandit import graphs
 from graphbandit.recommending.requests import AnyRequest
 from graphbandit.serving import EventStore, InitialState, RecommendationService, Request, Unavailable, replay_from_zero
 from graphbandit.serving.domain.events import DecisionRecord
-from graphbandit.serving.domain.offers import Offers
+from graphbandit.serving.domain.offers import OfferedArms
 from graphbandit.serving.domain.proposals import RequestBatch
 from graphbandit.serving.http import batching, heavy_line
 from serving_zoo import ARMS, Running, fingerprint, recommend, reward, running, small_initial_state
@@ -162,7 +162,7 @@ def test_a_decision_about_all_arms_names_the_catalogue_if_it_has_changed_since(t
     service = RecommendationService.open(
         EventStore(f"sqlite:///{tmp_path}/a.db"), tmp_path / "snapshots", small_initial_state()
     )
-    offer = Offers(service.recommender).of(first)
+    offer = OfferedArms(service.recommender).of(first)
     assert offer is not None and offer.tolist() == list(range(len(ARMS)))
     service.close()
 

@@ -18,13 +18,14 @@ from pydantic_core import from_json, to_json
 from ...compute.arrays import Ints
 from ...policies import Policy
 from ...policies.core import kernels
-from ...policies.core.decisions import Requests
+from ...policies.core.decisions import Rankings, Requests
 from ...recommending.named_policy import NamedPolicy
 from ...recommending.requests import AnyRequest, ResolvedRequest
 from ...storage import archive
 from .events import DecisionRecord, Event, EventKind, RewardRecord, reward_in, table_in
 from .initial_state import InitialState
 
+MANY_ARMS = 1000  # from which on a few decisions are a long scan
 KEPT_REFUSALS = 1000
 """Events whose refusal is kept, for the request that waits for its answer."""
 
@@ -89,6 +90,9 @@ class LoggedRecommender(NamedPolicy):
         nothing = np.zeros(1, dtype=np.int64)
         requests = Requests(nothing[:0], self._features, nothing[:0], nothing, nothing[:0], self._version_items)
         self.policy.decide_many(requests, np.random.default_rng(0))
+        if len(self.arms) >= MANY_ARMS and self.policy.is_optimistic:
+            none = np.empty(0)
+            kernels.rank_many_aside(self.policy.state, requests, none, Rankings(nothing[:0], none, none, none))
         moments = getattr(self.policy, "moments", None)
         if moments is not None and self.names:
             moments(0)  # explanations need it
