@@ -117,7 +117,7 @@ class NamedPolicy:
         row = self.rows.get(request.user, UNKNOWN_USER)
         by_filter = self._filter(request) if request.candidates is None and not is_all else None
         name = request.user if row == UNKNOWN_USER else None
-        return ResolvedRequest(row, versions, min(request.k, len(versions)), is_all, name, filter=by_filter)
+        return ResolvedRequest(row, versions, min(request.k, len(versions)), is_all, name, None, by_filter)
 
     def _filter(self, request: AnyRequest) -> dict[str, Any]:
         """What `eligible_at` needs to find the same arms later: a log of it is shorter than one of the arms."""

@@ -80,7 +80,7 @@ class LoggedRecommender(NamedPolicy):
     def decide_resolved(self, requests: Sequence[ResolvedRequest], draws: np.random.Generator) -> list[DecisionRecord]:
         """The decision about each request, with one call of the policy for all."""
         return [
-            DecisionRecord(request.user, _listed(request), *ranking, request.name, filter=request.filter)
+            DecisionRecord(request.user, _listed(request), *ranking, request.name, None, request.filter)
             for request, ranking in zip(requests, self.rank(requests, draws), strict=True)
         ]
 
@@ -213,7 +213,10 @@ class LoggedRecommender(NamedPolicy):
 
 def _listed(request: ResolvedRequest) -> list[int] | None:
     """The versions that a record has to list, since nothing shorter says which they were."""
-    return None if request.is_all or request.filter is not None else [int(version) for version in request.versions]
+    if request.is_all or request.filter is not None:
+        return None
+    versions = request.versions
+    return versions if isinstance(versions, list) else np.asarray(versions).tolist()
 
 
 def digest(header: dict[str, Any], arrays: archive.Arrays) -> str:

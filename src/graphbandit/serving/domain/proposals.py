@@ -96,8 +96,8 @@ def work_of(recommender: LoggedRecommender, requests: Sequence[AnyRequest]) -> i
     """How many arms are weighed for these requests: decisions × arms. Filters look at all arms, and a
     policy that samples weighs each many times."""
     n_arms = len(recommender.arms)
-    times = SAMPLES if recommender.policy.is_sampling else 1
-    return times * sum([n_arms if request.candidates is None else len(request.candidates) for request in requests])
+    work = sum([n_arms if request.candidates is None else len(request.candidates) for request in requests])
+    return work * SAMPLES if recommender.policy.is_sampling else work
 
 
 def decide_some(
