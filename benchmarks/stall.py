@@ -11,8 +11,6 @@ largest memory of the service.
 from __future__ import annotations
 
 import argparse
-import asyncio
-import json
 import signal
 import subprocess
 import sys
@@ -20,14 +18,19 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
+import httpx
 import numpy as np
 import psutil
 import pyarrow as pa
-from load import Connection, free_port, post, wait_for
 from pyarrow import parquet
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from serving_zoo import free_port
+
 DIM = 10
+SINGLE, BATCH = "/v1/recommendations", "/v1/recommendations/batch"
 
 
 def write_files(folder: Path, users: int, arms: int) -> None:
@@ -40,55 +43,51 @@ def write_files(folder: Path, users: int, arms: int) -> None:
     parquet.write_table(pa.table({"arm": [f"a{k}" for k in range(arms)]} | features | topics), folder / "arms.parquet")
 
 
-async def ask(port: int, request: bytes) -> tuple[bytes, bytes]:
-    """Head and body of an answer, whatever its status."""
-    connection = await Connection.open(port)
-    connection.writer.write(request)
-    head = await connection.reader.readuntil(b"\r\n\r\n")
-    start = head.lower().index(b"content-length:") + 15
-    body = await connection.reader.readexactly(int(head[start : head.index(b"\r", start)]))
-    connection.writer.close()
-    return head.split(b"\r\n")[0], body
+def wait_for(http: httpx.Client, process: subprocess.Popen[bytes]) -> None:
+    while process.poll() is None:
+        try:
+            if http.get("/ready").status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        time.sleep(0.1)
+    raise SystemExit("the server ended")
 
 
-async def measure(port: int, memory: psutil.Process, large: dict[str, bytes], users: int) -> None:
-    small = post("/v1/recommendations", json.dumps({"user": "u1", "candidates": [f"a{k}" for k in range(20)]}).encode())
-    connection = await Connection.open(port)
-    for number in range(300):  # something to explain
-        answer = json.loads(await connection.ask(post("/v1/recommendations", b'{"user":"u%d"}' % (number % users))))
-        body = json.dumps({"decision": answer["decision"], "value": float(number % 7)}).encode()
-        await connection.ask(post("/v1/rewards", body))
-    for name, request in {"nothing": b"", **large}.items():
-        waits: list[float] = []
-        most, over = memory.memory_info().rss, threading.Event()
+def learn_something(http: httpx.Client, users: int) -> None:
+    for number in range(300):
+        decision = http.post(SINGLE, json={"user": f"u{number % users}"}).json()["decision"]
+        http.post("/v1/rewards", json={"decision": decision, "value": float(number % 7)}).raise_for_status()
 
-        async def others(waits: list[float] = waits, over: threading.Event = over) -> None:
+
+def measure(url: str, service: psutil.Process, name: str, method: str, path: str, body: Any) -> None:
+    """Send a large request while another client sends small ones."""
+    waits: list[float] = []
+    memory, over = [service.memory_info().rss], threading.Event()
+
+    def others() -> None:
+        small = {"user": "u1", "candidates": [f"a{k}" for k in range(20)]}
+        with httpx.Client(base_url=url, timeout=120.0) as http:
             while not over.is_set():
                 start = time.perf_counter()
-                await connection.ask(small)
+                http.post(SINGLE, json=small).raise_for_status()
                 waits.append(time.perf_counter() - start)
+                memory.append(service.memory_info().rss)
 
-        def watch(over: threading.Event = over) -> None:
-            nonlocal most
-            while not over.wait(0.01):
-                most = max(most, memory.memory_info().rss)
-
-        watcher = threading.Thread(target=watch)
-        watcher.start()
-        crowd = asyncio.create_task(others())
-        await asyncio.sleep(1.0)
-        start = time.perf_counter()
-        if request:
-            status, content = await ask(port, request)
-            spent = time.perf_counter() - start
-            said = f"{spent:6.2f} s, {len(content):,} bytes, {status.decode()}"
-        else:
-            await asyncio.sleep(1.0)
-            said = ""
-        over.set()
-        await crowd
-        watcher.join()
-        print(f"{name:45} longest wait of others {max(waits) * 1e3:8.1f} ms, memory {most / 2**20:6,.0f} MB   {said}", flush=True)
+    crowd = threading.Thread(target=others)
+    crowd.start()
+    time.sleep(1.0)
+    said = ""
+    if path:
+        with httpx.Client(base_url=url, timeout=120.0) as http:
+            start = time.perf_counter()
+            answer = http.request(method, path, json=body)
+            said = f"{time.perf_counter() - start:6.2f} s, {len(answer.content):,} bytes, status {answer.status_code}"
+    time.sleep(1.0)
+    over.set()
+    crowd.join()
+    worst, most = max(waits) * 1e3, max(memory) / 2**20
+    print(f"{name:30} longest wait of others {worst:8.1f} ms, memory {most:6,.0f} MB   {said}", flush=True)
 
 
 def main() -> None:
@@ -101,30 +100,32 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_files(folder, options.users, options.arms)
-        port = free_port()
+        url = f"http://127.0.0.1:{(port := free_port())}"
         files = ["--graph", str(folder / "edges.parquet"), "--arms", str(folder / "arms.parquet")]
         command = [sys.executable, "-m", "graphbandit.cli", "serve", *files, "--store", f"sqlite:///{folder}/state.db"]
         command += ["--port", str(port), "--policy", options.policy, "--rate", "0", "--log-level", "warning"]
-        service = subprocess.Popen(command)
+        process = subprocess.Popen(command)
         try:
-            wait_for(port, "/ready", service)
+            with httpx.Client(base_url=url, timeout=120.0) as http:
+                wait_for(http, process)
+                learn_something(http, options.users)
             asked = [{"user": f"u{k % options.users}"} for k in range(options.batch)]
             filtered = [one | {"where": {"topic": ["t1", "t2"]}, "exclude": ["a1"]} for one in asked]
-            batch = "/v1/recommendations/batch"
-            get = "GET {} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
-            large = {
-                f"a batch of {options.batch}": post(batch, json.dumps({"requests": asked}).encode()),
-                f"a batch of {options.batch} with filters": post(batch, json.dumps({"requests": filtered}).encode()),
-                "one decision": post("/v1/recommendations", b'{"user":"u3"}'),
-                "an explanation": get.format("/v1/users/u1/explanation").encode(),
-                "the hub": get.format("/v1/users/u0").encode(),
-                "the statistics": get.format("/v1/stats").encode(),
-                "the hash of the state": get.format("/v1/state").encode(),
+            large: dict[str, tuple[str, str, Any]] = {
+                "nothing": ("GET", "", None),
+                f"a batch of {options.batch}": ("POST", BATCH, {"requests": asked}),
+                f"a batch of {options.batch}, filters": ("POST", BATCH, {"requests": filtered}),
+                "one decision": ("POST", SINGLE, {"user": "u3"}),
+                "an explanation": ("GET", "/v1/users/u1/explanation", None),
+                "the hub": ("GET", "/v1/users/u0", None),
+                "the statistics": ("GET", "/v1/stats", None),
+                "the hash of the state": ("GET", "/v1/state", None),
             }
-            asyncio.run(measure(port, psutil.Process(service.pid), large, options.users))
+            for title, request in large.items():
+                measure(url, psutil.Process(process.pid), title, *request)
         finally:
-            service.send_signal(signal.SIGTERM)
-            service.wait()
+            process.send_signal(signal.SIGTERM)
+            process.wait()
 
 
 if __name__ == "__main__":

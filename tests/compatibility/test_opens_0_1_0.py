@@ -26,6 +26,7 @@ from typing import Any
 
 import httpx
 import numpy as np
+import numpy.typing as npt
 import pytest
 from typer.testing import CliRunner
 
@@ -50,6 +51,7 @@ from graphbandit import (
 from graphbandit.cli import app
 from graphbandit.recommending.requests import Request
 from graphbandit.serving.domain.logged_recommender import LoggedRecommender
+from graphbandit.serving.domain.offers import LoggedOffers
 from graphbandit.serving.domain.proposals import ProposedDecisions, RequestBatch
 from graphbandit.serving.operations.log_replay import replay_from_zero
 from graphbandit.serving.operations.recommendation_service import RecommendationService
@@ -95,13 +97,17 @@ def state_of(service: RecommendationService, *, from_zero: bool = False) -> dict
     return found
 
 
+def listed(versions: npt.NDArray[np.int64] | None) -> list[int] | None:
+    return None if versions is None else [int(version) for version in versions]
+
+
 def decided(service: RecommendationService, requests: list[dict[str, Any]]) -> list[list[Any]]:
     """What a service decides, in the words of `expected.json`."""
     [proposed] = service.propose([RequestBatch([Request(**request) for request in requests])])
     assert isinstance(proposed, ProposedDecisions)
-    decisions = proposed.decisions
+    decisions, offers = proposed.decisions, LoggedOffers(service.recommender)  # 0.1.0 wrote what a filter left as a list
     return [
-        [one.user, one.candidates, one.arms, hexes(one.mean), hexes(one.bonus), one.propensity.hex(), one.best.hex()]
+        [one.user, listed(offers.of(one)), one.arms, hexes(one.mean), hexes(one.bonus), one.propensity.hex(), one.best.hex()]
         for one in decisions
     ]
 

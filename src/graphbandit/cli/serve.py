@@ -46,6 +46,7 @@ def serve(
     snapshots: Annotated[Path | None, typer.Option(help="Folder for snapshots.")] = None,
     snapshot_every: Annotated[int | None, typer.Option(help="Events between two snapshots.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    traces: Annotated[bool, typer.Option("--traces", help="OpenTelemetry, as the OTEL_* variables say.")] = False,
     config: Annotated[Path | None, typer.Option(help="TOML file with any of these settings, and a table [params].")] = None,
     reward_low: Annotated[float | None, typer.Option(help="Refuse rewards below this.", show_default=False)] = None,
     reward_high: Annotated[float | None, typer.Option(help="Refuse rewards above this.", show_default=False)] = None,
@@ -61,6 +62,7 @@ def serve(
     flags |= dict(port=port, token_file=token_file, rate=rate, snapshots=snapshots, snapshot_every=snapshot_every)
     flags |= dict(columns=columns, skip_bad=skip_bad or None, create=create or None, standby=standby or None)
     flags |= dict(shadow=shadow, history=history, model=model, reward_low=reward_low, reward_high=reward_high)
+    flags |= dict(traces=traces or None)
     kept = "nothing is kept of a demo" if demo else "what was acknowledged is in the store"
     with immediate_exit(), guarded(lambda: kept):
         try:

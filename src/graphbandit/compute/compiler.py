@@ -282,17 +282,29 @@ def no_garbage_collection() -> Iterator[None]:
 def entry_from_python(dispatcher: Any) -> Any:
     """A function that calls a kernel, compiled with what converts Python objects: most kernels are never called from Python."""
     if not hasattr(dispatcher, "_entry"):
-        kernel, code = dispatcher.py_func, dispatcher.py_func.__code__
-        name, parameters = f"{kernel.__name__}_from_python", ", ".join(signature(kernel).parameters)
-        scope: dict[str, Any] = {"kernel": dispatcher, "__name__": kernel.__module__}
-        exec(compile(f"def {name}({parameters}):\n    return kernel({parameters})\n", code.co_filename, "exec"), scope)
-        function = scope[name]
-        function.__code__ = function.__code__.replace(co_firstlineno=code.co_firstlineno)  # part of the name of its file
-        # A kernel needs no interpreter: other threads run Python meanwhile, and must leave its arrays alone.
-        dispatcher._entry = numba.njit(**FLAGS, nogil=True, no_cfunc_wrapper=True)(function)
-        if isinstance(dispatcher._cache, KernelCache):
-            dispatcher._entry._cache = KernelCache(function)
+        dispatcher._entry = _entry(dispatcher, "from_python")
     return dispatcher._entry
+
+
+def without_lock(kernel: F) -> F:
+    """The kernel without the interpreter lock: other threads run Python meanwhile, and must leave its arrays alone.
+
+    For calls that take long. A short one would lose more by waiting for the lock afterwards.
+    """
+    return kernel if python_function(kernel) is kernel else _entry(kernel, "without_lock", nogil=True)
+
+
+def _entry(dispatcher: Any, suffix: str, **flags: bool) -> Any:
+    kernel, code = dispatcher.py_func, dispatcher.py_func.__code__
+    name, parameters = f"{kernel.__name__}_{suffix}", ", ".join(signature(kernel).parameters)
+    scope: dict[str, Any] = {"kernel": dispatcher, "__name__": kernel.__module__}
+    exec(compile(f"def {name}({parameters}):\n    return kernel({parameters})\n", code.co_filename, "exec"), scope)
+    function = scope[name]
+    function.__code__ = function.__code__.replace(co_firstlineno=code.co_firstlineno)  # part of the name of its file
+    entry = numba.njit(**FLAGS, **flags, no_cfunc_wrapper=True)(function)
+    if isinstance(dispatcher._cache, KernelCache):
+        entry._cache = KernelCache(function)
+    return entry
 
 
 @contextmanager

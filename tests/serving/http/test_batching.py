@@ -37,9 +37,7 @@ def test_one_that_cannot_be_answered_does_not_leave_others_without_an_answer(
         assert list(crowd.map(visit, range(40))) == [500, 200] * 20
 
 
-def test_rewards_of_decisions_that_left_memory_are_looked_up_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rewards_of_decisions_that_left_memory_are_looked_up_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running(tmp_path, small_initial_state()) as server:
         batch = {"requests": [{"user": USERS[k % 5], "k": 2} for k in range(20)]}
         names = [one["decision"] for one in server.http.post("/v1/recommendations/batch", json=batch).json()["decisions"]]

@@ -15,11 +15,11 @@ import pytest
 
 from graphbandit import graphs
 from graphbandit.recommending.requests import AnyRequest
-from graphbandit.serving import EventStore, InitialState, RecommendationService, replay_from_zero
+from graphbandit.serving import EventStore, InitialState, RecommendationService, Request, Unavailable, replay_from_zero
 from graphbandit.serving.domain.events import DecisionRecord
-from graphbandit.serving.domain.offers import Offers
+from graphbandit.serving.domain.offers import LoggedOffers
+from graphbandit.serving.domain.proposals import RequestBatch
 from graphbandit.serving.http import batching, heavy_line
-from graphbandit.serving.http.schemas import BatchRequest, RecommendationRequest
 from serving_zoo import ARMS, Running, fingerprint, recommend, reward, running, small_initial_state
 
 MANY = 100_000
@@ -131,9 +131,9 @@ def test_large_requests_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     async def scene() -> None:
         runtime: Any = Runtime()
         line = heavy_line.HeavyLine(lambda: runtime, 1000)
-        asked = RecommendationRequest(user="ann")
-        line.add(BatchRequest(requests=[asked] * 50), 250, lambda made: order.append("batch"))  # type: ignore[arg-type]
-        line.add(BatchRequest(requests=[asked]), 5, lambda made: order.append("one"))  # type: ignore[arg-type]
+        asked = Request("ann")
+        line.add(RequestBatch([asked] * 50), 250, lambda made: order.append("batch"))
+        line.add(RequestBatch([asked]), 5, lambda made: order.append("one"))
         while len(order) < 2:
             await asyncio.sleep(0.01)
         assert line.slices >= 10
@@ -144,29 +144,33 @@ def test_large_requests_take_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_too_much_heavy_work_that_waits_is_refused(tmp_path: Path) -> None:
     line = heavy_line.HeavyLine(lambda: pytest.fail("nothing runs"), 50_000)
-    requests = [RecommendationRequest(user="ann")] * 2
+    requests = [Request("ann")] * 2
     line.work = 9 * 50_000
     line.check(requests, 50_000)
     line.work += 50_000
-    with pytest.raises(heavy_line.Unavailable, match="wait already"):
+    with pytest.raises(Unavailable, match="wait already"):
         line.check(requests, 50_000)
     line.check(requests, 100)  # what is light does not wait there
 
 
 def test_a_decision_about_all_arms_names_the_catalogue_if_it_has_changed_since(tmp_path: Path) -> None:
-    asked = heavy_line.RequestBatch([RecommendationRequest(user="ann")] * 2)
+    asked = RequestBatch([Request("ann")] * 2)
     record = DecisionRecord(0, None, [0], [0.0], [0.0], 1.0, 0.0)
     heavy = heavy_line.Heavy(asked, 10, lambda made: None, [record, record], [0, 3])
     first, second = heavy_line._proposed(heavy, 3).decisions
     assert first.filter == {"where": {}, "exclude": [], "catalogue": 0} and second.filter is None
-    service = RecommendationService.open(EventStore(f"sqlite:///{tmp_path}/a.db"), tmp_path / "snapshots", small_initial_state())
-    offer = Offers(service.recommender).of(first)
+    service = RecommendationService.open(
+        EventStore(f"sqlite:///{tmp_path}/a.db"), tmp_path / "snapshots", small_initial_state()
+    )
+    offer = LoggedOffers(service.recommender).of(first)
     assert offer is not None and offer.tolist() == list(range(len(ARMS)))
     service.close()
 
 
 def test_what_waits_is_taken_in_turns_of_bounded_cost() -> None:
-    entries = [batching.Waiting([], batching._counts, lambda result: None, cost) for cost in (30_000, 15_000, 10_000, 90_000, 1)]
+    entries = [
+        batching.Waiting([], batching._counts, lambda result: None, cost) for cost in (30_000, 15_000, 10_000, 90_000, 1)
+    ]
     turns = []
     while entries:
         now, entries = batching._first_turn(entries)

@@ -107,10 +107,15 @@ def test_the_size_of_a_postgresql_store_is_that_of_its_database(tmp_path: Path) 
 
 
 def test_the_store_is_measured_seldom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+    asked: list[int] = []
+
+    def measure() -> int:
+        asked.append(1)
+        return 7
+
     with running(tmp_path, small_initial_state()) as server:
         database = server.runtime.service.store.database
-        monkeypatch.setattr(type(database), "size", lambda self: asked.append(1) or 7)
+        monkeypatch.setattr(database, "size", measure)
         assert [scraped(server)["graphbandit_store_bytes", ()] for _ in range(3)] == [7, 7, 7]
     assert len(asked) == 1 and runtimes.STORE_SIZE_EVERY >= 30
     assert [Seldom(0.0).is_due(), Seldom(9.0).is_due()] == [True, True]

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...compute.arrays import Floats, Ints
-from ...compute.compiler import compiled
+from ...compute.compiler import compiled, without_lock
 from ...compute.states import by_pointer
 from . import kernels
 from .arm_blocks import BLOCK, Blocks, Singles
@@ -115,6 +115,10 @@ def search_many(state: Any, users: Ints, asked: Asked, order: Ints, found: Found
                 found.mean[place],
                 found.bonus[place],
             )
+
+
+search_many_aside = without_lock(search_many)
+"""`search_many` for threads: all cores search at once."""
 
 
 # Searching

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from ...compute.arrays import Floats, Ints
-from ...compute.compiler import call_by_name, compiled
+from ...compute.compiler import call_by_name, compiled, without_lock
 from ...compute.dispatch import generic
 from ...compute.second_process import compile_beside
 from ...validate import LARGEST_FEATURE, LARGEST_REWARD
@@ -261,6 +261,10 @@ def best_first(values: Floats, luck: Floats, places: int, order: Ints) -> float:
         values[best] = -np.inf
     return chance
 
+
+LONG_SCAN = 20_000  # arms: some milliseconds
+rank_many_aside = without_lock(rank_many)
+"""`rank_many` for so many arms that other threads should go on meanwhile."""
 
 for decisions in (decide, rank_many):
     compile_beside(decisions, updates)

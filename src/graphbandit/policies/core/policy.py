@@ -157,7 +157,8 @@ class Policy(LiveUsers):
         luck = rng.random(offered) if luck is None else luck
         ranked = Rankings(np.zeros(offered, np.int64), np.empty(offered), np.empty(offered), np.empty(len(requests.users)))
         if self.is_optimistic:
-            kernels.rank_many(self.state, requests, luck, ranked)
+            rank_many = kernels.rank_many if offered < kernels.LONG_SCAN else kernels.rank_many_aside
+            rank_many(self.state, requests, luck, ranked)
         else:
             rank_each(self, requests, rng, luck, ranked)
         return ranked

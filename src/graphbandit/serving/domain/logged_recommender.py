@@ -20,7 +20,7 @@ from pydantic_core import from_json, to_json
 from ...compute.arrays import Floats, Ints
 from ...policies import Policy
 from ...policies.core import kernels
-from ...policies.core.decisions import Requests
+from ...policies.core.decisions import Rankings, Requests
 from ...recommending.alike import NEIGHBOURS
 from ...recommending.errors import Conflict, InvalidRequest
 from ...recommending.named_policy import Ranking
@@ -35,6 +35,7 @@ from .policy_changes import POLICY_KINDS, apply_policy_event
 from .retraction import retracted_by
 from .shadow import LogSource, PolicySpec, ShadowedPolicy, class_in_force
 
+MANY_ARMS = 1000  # from which on a few decisions are a long scan
 KEPT_REFUSALS = 1000
 """Events whose refusal is kept, for the request that waits for its answer."""
 
@@ -152,6 +153,9 @@ class LoggedRecommender(ShadowedPolicy):
         nothing = np.zeros(1, dtype=np.int64)
         requests = Requests(nothing[:0], self._features, nothing[:0], nothing, nothing[:0], self._version_items)
         self.policy.decide_many(requests, np.random.default_rng(0))
+        if len(self.arms) >= MANY_ARMS and self.policy.is_optimistic:
+            none = np.empty(0)
+            kernels.rank_many_aside(self.policy.state, requests, none, Rankings(nothing[:0], none, none, none))
         moments = getattr(self.policy, "moments", None)
         if moments is not None and self.names:
             moments(0)  # explanations need it
@@ -385,7 +389,10 @@ def _record(request: ResolvedRequest, ranking: Ranking, policy: str | None = Non
 
 def _listed(request: ResolvedRequest) -> list[int] | None:
     """The versions that a record has to list, since nothing shorter says which they were."""
-    return None if request.is_all or request.filter is not None else [int(version) for version in request.versions]
+    if request.is_all or request.filter is not None:
+        return None
+    versions = request.versions
+    return versions if isinstance(versions, list) else np.asarray(versions).tolist()
 
 
 def digest(header: dict[str, Any], arrays: archive.Arrays) -> str:

@@ -15,7 +15,7 @@ KEPT_FILTERS = 100
 NEVER = np.iinfo(np.int64).max
 
 
-class Offers:
+class LoggedOffers:
     """Expands the filters of decisions. Knows the catalogue up to the moment at which it is made.
 
     >>> from graphbandit import graphs
@@ -23,7 +23,7 @@ class Offers:
     >>> topics = [{"topic": "hot"}, {"topic": "cold"}]
     >>> state = LoggedRecommender.new(InitialState(graphs.empty(1), ["tea", "cola"], np.eye(2), topics))
     >>> [decision] = state.decide([Request("0", where={"topic": ["cold"]})], np.random.default_rng(0))
-    >>> decision.candidates, Offers(state).of(decision)
+    >>> decision.candidates, LoggedOffers(state).of(decision)
     (None, array([1]))
     """
 

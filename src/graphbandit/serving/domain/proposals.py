@@ -38,6 +38,9 @@ from .policy_changes import ProposedSwitch
 ASKED = ("user", "candidates", "where", "exclude", "k", "context", "attributes")
 """Fields of a request that make it another one."""
 
+SAMPLES = 100
+"""What an arm costs a policy that samples, to whom a propensity is a thousand draws, in arms of one that does not."""
+
 
 class ProposedDecisions(NamedTuple):
     """Decisions that were asked for together: one event."""
@@ -106,9 +109,11 @@ def propose_decisions(
 
 
 def work_of(recommender: LoggedRecommender, requests: Sequence[AnyRequest]) -> int:
-    """How many arms are weighed for these requests: decisions × arms. Filters look at all arms."""
+    """How many arms are weighed for these requests: decisions × arms. Filters look at all arms, and a
+    policy that samples weighs each many times."""
     n_arms = len(recommender.arms)
-    return sum([n_arms if request.candidates is None else len(request.candidates) for request in requests])
+    work = sum([n_arms if request.candidates is None else len(request.candidates) for request in requests])
+    return work * SAMPLES if recommender.policy.is_sampling else work
 
 
 def decide_some(

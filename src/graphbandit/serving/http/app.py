@@ -228,10 +228,10 @@ def add_changes(app: FastAPI) -> None:
 def add_views(app: FastAPI) -> None:
     """Endpoints that read the state. What may take long is made in a thread."""
 
-    async def view(look: Callable[[LoggedRecommender], dict[str, Any]]) -> dict[str, Any]:
+    async def view(read: Callable[[LoggedRecommender], dict[str, Any]]) -> dict[str, Any]:
         runtime: Runtime = app.state.runtime
         state = runtime.service.recommender
-        return await runtime.beside(lambda: look(state))
+        return await runtime.beside(lambda: read(state))
 
     @app.get("/v1/users/{user}", responses=ERRORS)
     async def get_user(user: PathId) -> dict[str, Any]:

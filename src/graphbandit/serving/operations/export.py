@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ..domain.events import DecisionRecord, Event, EventKind, decision_id, decisions_in, encode, reward_in, table_in
 from ..domain.imported import imported_in
 from ..domain.logged_recommender import LoggedRecommender
-from ..domain.offers import Offers
+from ..domain.offers import LoggedOffers
 from ..store.event_store import EventStore
 from .recommendation_service import RecommendationService
 
@@ -83,7 +83,7 @@ def decisions_of(events: Iterable[Event]) -> Iterator[LoggedDecision]:
             yield LoggedDecision(event, item, decision)
 
 
-def decision_columns(service: RecommendationService, offers: Offers, decisions: Iterable[LoggedDecision]) -> Columns:
+def decision_columns(service: RecommendationService, offers: LoggedOffers, decisions: Iterable[LoggedDecision]) -> Columns:
     """One row for each decision."""
     state, epoch_of = service.recommender, service.store.epoch_of
     columns: Columns = {name: [] for name in decision_schema().names}
@@ -206,7 +206,7 @@ def arm_table(store: EventStore, columns: Columns, seq: int) -> bytes:
 
 def decisions(service: RecommendationService) -> Iterator[bytes]:
     """decisions.parquet, in pieces; those that are empty are opportunities to pause."""
-    state, offers = service.recommender, Offers(service.recommender)
+    state, offers = service.recommender, LoggedOffers(service.recommender)
     rows = max(1, min(ROWS, CELLS // max(1, len(state.versions))))
     made = chain.from_iterable(decisions_of(page) for page in _pages(service, [EventKind.DECIDED]))
     pieces = iter(lambda: list(islice(made, rows)), [])

@@ -263,7 +263,9 @@ class Stats(Collector):
         yield kinds
         yield family("graphbandit_request_seconds", "Latency of requests by route.", self.routes, "route")
         yield family("graphbandit_commit_seconds", "Time to write a group of events durably.", {"": self.commits})
-        yield family("graphbandit_loop_delay_seconds", "How late the event loop was, ten times a second.", {"": self.loop_delay})
+        yield family(
+            "graphbandit_loop_delay_seconds", "How late the event loop was, ten times a second.", {"": self.loop_delay}
+        )
 
     def prometheus(self) -> bytes:
         """The metrics in the text format of Prometheus."""
