@@ -197,7 +197,7 @@ def test_pipelined_requests_wait_in_a_small_buffer(shared: Running, request_: by
         cycles.append(len(self.pipeline))
 
     monkeypatch.setattr(FastPathProtocol, "_advance", noted)
-    count = 3000
+    request_, count = request_.replace(b"\r\n", b"\r\nx: " + b"x" * 1500 + b"\r\n", 1), 2000
     with connection(shared) as link:
         link.sendall(WISH)  # so that it is no stranger, who would have to wait
         assert link.recv(2**16).startswith(b"HTTP/1.1 200")
@@ -210,6 +210,28 @@ def test_pipelined_requests_wait_in_a_small_buffer(shared: Running, request_: by
         sender.join()
     assert set(statuses(answers)) <= {200, 422}
     assert max(held) < 2**19 and max(cycles) == 0
+
+
+def test_refusals_are_not_read_faster_than_they_are_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[int] = []
+    advance = FastPathProtocol._advance
+
+    def noted(self: FastPathProtocol) -> None:
+        held.append(len(self._input))
+        advance(self)
+
+    monkeypatch.setattr(FastPathProtocol, "_advance", noted)
+    (tmp_path / "tokens").write_text(TOKEN)
+    settings: dict[str, Any] = dict(token_file=tmp_path / "tokens", stranger_rate=0.0)
+    with running(tmp_path, small_initial_state(), **settings) as server, connection(server) as link:
+        request = WISH.replace(b"\r\n", b"\r\nx: " + b"x" * 1500 + b"\r\n", 1)
+        sender = threading.Thread(target=link.sendall, args=(request * 2000,))
+        sender.start()
+        answers = b""
+        while answers.count(b"HTTP/1.1 ") < 2000:
+            answers += link.recv(2**18)
+        sender.join()
+    assert set(statuses(answers)) == {401} and max(held) < 2**19
 
 
 def test_what_follows_a_chunked_body_is_answered(shared: Running) -> None:

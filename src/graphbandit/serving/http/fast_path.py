@@ -157,7 +157,8 @@ class FastPathProtocol(HttpToolsProtocol):
             return
         if slices == SLICES:
             self._soon()
-        is_stuck = self._phase >= HELD or self.flow.write_paused or self.flow.read_paused or slices == SLICES
+        # Between two requests the next one has its turn soon; to read now would be to read faster than to answer.
+        is_stuck = self._phase in (IDLE, HELD, BUSY) or self.flow.write_paused or self.flow.read_paused or slices == SLICES
         is_full = is_stuck and len(self._input) > (0 if self._is_stranger else self._limits.largest_backlog)
         if is_full != self._is_paused:
             self._is_paused = is_full
