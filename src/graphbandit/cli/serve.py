@@ -41,7 +41,7 @@ def serve(
     seed: Annotated[int | None, typer.Option(help="Seed of a new store's random numbers; 0 by default.")] = None,
     host: Annotated[str | None, typer.Option(help="Address to bind to; 127.0.0.1 by default.")] = None,
     port: Annotated[int | None, typer.Option(help="8000 by default.")] = None,
-    token_file: Annotated[Path | None, typer.Option(help="File with bearer tokens, one a line.")] = None,
+    token_file: Annotated[Path | None, typer.Option(help="File with bearer tokens, one a line; SIGHUP reads it again.")] = None,
     rate: Annotated[float | None, typer.Option(help="Requests a second for each token; 0 for no limit.")] = None,
     snapshots: Annotated[Path | None, typer.Option(help="Folder for snapshots.")] = None,
     snapshot_every: Annotated[int | None, typer.Option(help="Events between two snapshots.")] = None,

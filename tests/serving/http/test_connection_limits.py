@@ -25,7 +25,7 @@ from graphbandit.serving.http.connection_limits import (
     SeldomLog,
     raise_descriptor_limit,
 )
-from graphbandit.serving.http.fast_path import FastPathProtocol
+from graphbandit.serving.http.fast_path import IDLE, FastPathProtocol
 from graphbandit.serving.operations.stats import Stats
 from serving_zoo import Running, running, small_initial_state
 
@@ -93,13 +93,52 @@ def test_trailers_count_as_headers(strict: Running) -> None:
         assert len(statuses(everything(link))) <= 1
 
 
+def test_a_long_trailer_or_extension_ends_a_connection(strict: Running) -> None:
+    """The parser would join its pieces again and again."""
+    start = b"POST /health HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n"
+    for rest in (b"0\r\na: ", b"1;"):
+        with connection(strict) as link, pytest.raises(OSError):
+            link.sendall(start + rest)
+            for _ in range(400):  # 400 kB; the strict head has 2 kB
+                link.sendall(b"x" * 1000)
+                time.sleep(0.001)
+
+
+def test_a_body_in_tiny_parts_does_not_pile_up(shared: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[int] = []
+    advance = FastPathProtocol._advance
+
+    def noted(self: FastPathProtocol) -> None:
+        held.append(len(self._input))
+        advance(self)
+
+    monkeypatch.setattr(FastPathProtocol, "_advance", noted)
+    start = b"POST /health HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
+    with connection(shared) as link:
+        link.settimeout(60)
+        link.sendall(start + (b"ff00\r\n" + b"\r\n\r\n" * (0xFF00 // 4) + b"\r\n") * 30 + b"0\r\n\r\n" + WISH)
+        link.shutdown(socket.SHUT_WR)
+        assert statuses(everything(link)) == [405, 200]
+    assert max(held) < 2**20
+
+
+def test_empty_lines_between_requests_are_no_request(shared: Running) -> None:
+    with connection(shared) as link:
+        for request in (HEALTH, WISH):
+            link.sendall(b"\r\n" + request + b"\r\n")
+            assert link.recv(2**16).startswith(b"HTTP/1.1 200")
+        time.sleep(0.2)
+        held = [found for found in shared.guard.connections._places if isinstance(found, FastPathProtocol)]
+        assert held and {found._phase for found in held} == {IDLE}
+
+
 def test_a_connection_that_waits_too_long_is_closed(strict: Running) -> None:
     cases = {
         b"": b"",  # silent: a stranger gets as long as for a head
         b"GET /hea": b"408",
         HEALTH[:-2]: b"408",
         WISH[:-3]: b"408",  # the fast path, in its body
-        post("/v1/recommendations/batch", b"x" * 100, f"authorization: Bearer {TOKEN}")[:-3]: b"",  # uvicorn's way
+        post("/v1/recommendations/batch", b"x" * 100, f"authorization: Bearer {TOKEN}")[:-3]: b"408",  # uvicorn's way
         HEALTH: b"200",
     }
     for request, answer in cases.items():
@@ -158,8 +197,10 @@ def test_pipelined_requests_wait_in_a_small_buffer(shared: Running, request_: by
         cycles.append(len(self.pipeline))
 
     monkeypatch.setattr(FastPathProtocol, "_advance", noted)
-    count = 3000
+    request_, count = request_.replace(b"\r\n", b"\r\nx: " + b"x" * 1500 + b"\r\n", 1), 2000
     with connection(shared) as link:
+        link.sendall(WISH)  # so that it is no stranger, who would have to wait
+        assert link.recv(2**16).startswith(b"HTTP/1.1 200")
         sender = threading.Thread(target=link.sendall, args=(request_ * count,))
         sender.start()
         link.settimeout(60)
@@ -169,6 +210,28 @@ def test_pipelined_requests_wait_in_a_small_buffer(shared: Running, request_: by
         sender.join()
     assert set(statuses(answers)) <= {200, 422}
     assert max(held) < 2**19 and max(cycles) == 0
+
+
+def test_refusals_are_not_read_faster_than_they_are_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[int] = []
+    advance = FastPathProtocol._advance
+
+    def noted(self: FastPathProtocol) -> None:
+        held.append(len(self._input))
+        advance(self)
+
+    monkeypatch.setattr(FastPathProtocol, "_advance", noted)
+    (tmp_path / "tokens").write_text(TOKEN)
+    settings: dict[str, Any] = dict(token_file=tmp_path / "tokens", stranger_rate=0.0)
+    with running(tmp_path, small_initial_state(), **settings) as server, connection(server) as link:
+        request = WISH.replace(b"\r\n", b"\r\nx: " + b"x" * 1500 + b"\r\n", 1)
+        sender = threading.Thread(target=link.sendall, args=(request * 2000,))
+        sender.start()
+        answers = b""
+        while answers.count(b"HTTP/1.1 ") < 2000:
+            answers += link.recv(2**18)
+        sender.join()
+    assert set(statuses(answers)) == {401} and max(held) < 2**19
 
 
 def test_what_follows_a_chunked_body_is_answered(shared: Running) -> None:

@@ -35,6 +35,7 @@ METHODS = {
     "on_message_begin": ["self"],
     "on_header": ["self", "name", "value"],
     "on_headers_complete": ["self"],
+    "on_body": ["self", "body"],
     "on_message_complete": ["self"],
     "on_response_complete": ["self"],
     "shutdown": ["self"],
@@ -75,7 +76,7 @@ def test_attributes_of_the_protocol_are_as_expected() -> None:
     for name in ATTRIBUTES:
         assert f"self.{name}" in source, f"{HELP}: {name} is gone"
     fields = inspect.getsource(httptools_impl.RequestResponseCycle)
-    for name in ("scope", "keep_alive", "response_complete"):
+    for name in ("scope", "keep_alive", "response_started", "response_complete"):
         assert f"self.{name} = " in fields, f"{HELP}: {name} of a request is gone"
     state = ServerState()
     assert state.total_requests == 0 and state.default_headers == [], HELP

@@ -19,35 +19,19 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from .connection_limits import Connection
 from .guard import KNOWN, Guard
-from .request_heads import LARGEST_FAST_HEAD, RequestHead, parse_head, without_upgrade
+from .request_heads import LARGEST_FAST_HEAD, SLICE, RequestHead, chunked_part, parse_head, without_upgrade
 from .responses import Handler, HttpResponse, problem
 
 STATUS = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 IDLE, HEAD, BODY, HELD, BUSY = range(5)
 """What a connection is at: between requests; in a head; in a body; a request waits its turn; one is
 being handled."""
-SLICE = 2**16  # bytes of a body that the parser gets at a time
 SLICES = 100  # at a time; then others have their turn
 OVERHEAD = 16  # a chunked body may be sent in so many times its size
 SENTENCES = {
     "head": "the head of the request took too long.",
     "body": "the body of the request took too long.",
-    "unread": "the answers were not read.",
 }
-
-
-def chunked_part(data: bytearray) -> int:
-    """How many bytes may belong to a chunked body, which ends with an empty line. The beginning of
-    one at the end is left for later.
-
-    >>> [chunked_part(bytearray(part)) for part in (b"0\\r\\n\\r\\nGET /", b"5\\r\\nhello\\r\\n", b"\\r\\n\\r")]
-    [5, 8, 0]
-    """
-    end = data.find(b"\r\n\r\n", 0, SLICE)
-    if end >= 0:
-        return end + 4
-    size = min(len(data), SLICE)
-    return size - next((n for n in (3, 2, 1) if data[:size].endswith(b"\r\n\r"[:n])), 0)
 
 
 class BodyFlow(FlowControl):
@@ -87,6 +71,7 @@ class FastPathProtocol(HttpToolsProtocol):
         self._is_parsing = False  # whether uvicorn's parser is in the middle of a request
         self._body_left: int | None = 0  # bytes that the parser has not got; None if nobody knows
         self._body_size = 0  # bytes that it has
+        self._bodyless = 0  # bytes since it found the last piece of a body: trailers, for example
         self._is_stranger = True  # whether no token has been shown
         self._is_new = True  # whether no request has been answered
         self._is_last = False  # whether to close the connection after the response
@@ -159,20 +144,21 @@ class FastPathProtocol(HttpToolsProtocol):
         is_closing, slices = self.transport.is_closing, 0
         while self._input and not self.flow.write_paused and not is_closing():
             if self._is_parsing:
-                slices += 1
-                if slices > SLICES:
-                    self._soon()
-                    return
-                if self.flow.read_paused or not self._feed_body():
+                if self.flow.read_paused or slices == SLICES or not self._feed_body():
                     break
+                slices += 1
             elif self._phase >= HELD or not self._begin():
                 break
         if is_closing():
             return
-        if self._has_ended and self._phase < HELD and not self.flow.write_paused and not (self._input and self._phase == IDLE):
+        can_go_on = self._input and (self._phase == IDLE or slices == SLICES or self.flow.read_paused)
+        if self._has_ended and self._phase < HELD and not self.flow.write_paused and not can_go_on:
             self.transport.close()  # what was begun cannot be completed
             return
-        is_stuck = self._phase >= HELD or self.flow.write_paused or self.flow.read_paused
+        if slices == SLICES:
+            self._soon()
+        # Between two requests the next one has its turn soon; to read now would be to read faster than to answer.
+        is_stuck = self._phase in (IDLE, HELD, BUSY) or self.flow.write_paused or self.flow.read_paused or slices == SLICES
         is_full = is_stuck and len(self._input) > (0 if self._is_stranger else self._limits.largest_backlog)
         if is_full != self._is_paused:
             self._is_paused = is_full
@@ -182,11 +168,13 @@ class FastPathProtocol(HttpToolsProtocol):
         """Begin with the next request; whether its body can be read now."""
         data, limits = self._input, self._limits
         if self._phase == IDLE:
+            if data[0] in b"\r\n":  # empty lines before a request are ignored
+                del data[: len(data) - len(data.lstrip(b"\r\n"))]
+                if not data:
+                    return False
             self._phase, self._since = HEAD, self.loop.time()
         if len(data) < self._needed:
             return False
-        if data[0] in b"\r\n" and not self._searched:  # empty lines before a request are ignored
-            del data[: len(data) - len(data.lstrip(b"\r\n"))]
         end = data.find(b"\r\n\r\n", max(0, self._searched - 3), limits.largest_head + 4)
         if end < 0:
             self._searched = len(data)
@@ -242,12 +230,12 @@ class FastPathProtocol(HttpToolsProtocol):
         piece = bytes(self._input[:size])
         del self._input[:size]
         self._body_size += size
+        self._bodyless += size
         if left is not None:
             self._body_left = left - size
-        if self._body_size > OVERHEAD * self._limits.largest_body:
+        super().data_received(piece)
+        if self._body_size > OVERHEAD * self._limits.largest_body or self._bodyless > self._limits.largest_head:
             self.transport.abort()
-        else:
-            super().data_received(piece)
         return True
 
     # Requests become responses.
@@ -335,10 +323,15 @@ class FastPathProtocol(HttpToolsProtocol):
         headers = dict(self.headers)
         length = headers.get(b"content-length", b"0")
         self._body_left = None if b"transfer-encoding" in headers else int(length) if length.isdigit() else 0
-        self._body_size = 0
+        self._body_size = self._bodyless = 0
         super().on_headers_complete()
         if self.parser.should_upgrade() or self._is_last:
             self.cycle.keep_alive = False
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of a body."""
+        self._bodyless = 0
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """A request has ended."""
@@ -387,7 +380,8 @@ class FastPathProtocol(HttpToolsProtocol):
 
     def give_up(self, reason: str) -> None:
         """Close the connection, with a sentence if a request was begun."""
-        if reason in ("head", "body") and not self._is_parsing:
+        is_begun = self._is_parsing and self.cycle is not None and self.cycle.response_started
+        if reason in SENTENCES and not is_begun:
             self._refuse(408, "request", SENTENCES[reason])
         elif reason == "idle":
             self.transport.close()
