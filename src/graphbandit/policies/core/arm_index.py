@@ -73,12 +73,17 @@ class ArmIndex:
             if len(self._learned) > FEW:  # nobody searches
                 self._effects, self._learned = (), []
 
-    def refresh(self, policy: Policy, table: Floats) -> Blocks:
-        """The blocks after all changes; `table` has the features of each version."""
+    def forget_effects(self) -> None:
+        """Say that the policy may have learned of any items; only if it knows effects, `refresh` then looks at all of them."""
+        self._learned = []
+        self._n_learned = -1.0
+
+    def refresh(self, policy: Policy, table: Floats, effects: ItemEffects | None = None) -> Blocks:
+        """The blocks after all changes; `table` has the features of each version, `effects` are the policy's by default."""
         with self._lock:
             if self._changed:
                 self._change(table)
-            self._follow_effects(policy, policy.item_table)
+            self._follow_effects(policy, policy.item_table if effects is None else effects)
             return self.blocks
 
     def _change(self, table: Floats) -> None:

@@ -18,6 +18,7 @@ from pydantic_core import from_json, to_json
 from ...compute.arrays import Ints
 from ...policies import Policy
 from ...policies.core import kernels
+from ...policies.core.catalogue_choice import find_leaders
 from ...policies.core.decisions import Requests
 from ...recommending.named_policy import NamedPolicy
 from ...recommending.requests import AnyRequest, ResolvedRequest
@@ -87,6 +88,9 @@ class LoggedRecommender(NamedPolicy):
         nothing = np.zeros(1, dtype=np.int64)
         requests = Requests(nothing[:0], self._features, nothing[:0], nothing, nothing[:0], self._version_items)
         self.policy.decide_many(requests, np.random.default_rng(0))
+        pool = self.matching({})
+        if self.names and self.policy.is_outlined and self.is_large(pool, 1):  # builds the index of the catalogue, too
+            find_leaders(self.policy, 0, self.asked(pool), len(pool), 1)
         moments = getattr(self.policy, "moments", None)
         if moments is not None and self.names:
             moments(0)  # explanations need it
