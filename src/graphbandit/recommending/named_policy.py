@@ -251,7 +251,13 @@ class NamedPolicy:
         versions = self._offered.pool().versions
         if len(versions) == 0:
             return []
-        [ranking] = self._rank_known([ResolvedRequest(user, versions, len(versions), True)], np.random.default_rng(0))
+        draws = np.random.default_rng(0)
+        if self.policy.is_optimistic:  # `rank` chooses one place after the other, which takes long for all of them
+            mean, bonus = self.policy.scores(user, self._features[versions], items=self._version_items[versions])
+            order = np.lexsort((-draws.random(len(versions)), -(mean + bonus)))
+            names = [self.versions[version] for version in versions[order].tolist()]
+            return list(zip(names, mean[order].tolist(), bonus[order].tolist(), strict=True))
+        [ranking] = self._scan([ResolvedRequest(user, versions, len(versions), True)], draws)
         return [(self.versions[v], mean, bonus) for v, mean, bonus in zip(*ranking[:3], strict=True)]
 
     # Changes.
