@@ -30,6 +30,8 @@ Attributes = Mapping[str, str | list[str]]
 """What one can filter arms by: text, or a list of tags, of which one is enough."""
 CACHED_FILTERS = 1000
 """Filters whose eligible arms are cached until the arms change."""
+CACHED_ARMS = 10_000_000
+"""Eligible arms that are cached, of all filters together, about."""
 
 
 class Ranking(NamedTuple):
@@ -236,7 +238,7 @@ class NamedPolicy:
         key = tuple((name, tuple(where[name])) for name in sorted(where))
         found = self._eligible.get(key)
         if found is None:
-            if len(self._eligible) >= CACHED_FILTERS:
+            if len(self._eligible) >= CACHED_FILTERS or sum(map(len, self._eligible.values())) > CACHED_ARMS:
                 self._eligible.clear()
             found = self._offered.some(version for version in self.arms.values() if _matches(self.attributes[version], where))
             self._eligible[key] = found
