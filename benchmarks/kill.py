@@ -30,7 +30,7 @@ import numpy as np
 
 from graphbandit.serving import Client, EventStore, ServiceError, replay_from_zero
 from graphbandit.serving.domain.events import EventKind, decision_id, reward_in
-from graphbandit.serving.domain.logged_recommender import digest
+from graphbandit.serving.domain.packing import digest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from serving_zoo import free_port, postgres_server

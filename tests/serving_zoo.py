@@ -21,7 +21,8 @@ from sqlalchemy import Connection, create_engine, text
 
 from graphbandit import graphs
 from graphbandit.serving import EventStore, InitialState, ServiceSettings, Unavailable
-from graphbandit.serving.domain.logged_recommender import LoggedRecommender, digest
+from graphbandit.serving.domain.logged_recommender import LoggedRecommender
+from graphbandit.serving.domain.packing import digest
 from graphbandit.serving.operations.runtime import Runtime
 from graphbandit.serving.start import GracefulServer, build_app
 

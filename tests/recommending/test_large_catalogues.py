@@ -172,3 +172,10 @@ def test_versions_of_a_request_are_an_array_that_is_not_made_anew() -> None:
     named.put_arm("5", np.ones(DIM), {})
     named.delete_arm("0")
     assert named.resolve(Request("0")).versions.tolist() == list(named.arms.values()) == [1, 2, 3, 4, ARMS, *range(6, ARMS)]
+
+
+def test_all_arms_in_order_are_those_of_a_ranking() -> None:
+    named = world(LinUCB(graphs.empty(N), DIM), "grid", 0)
+    [ranking] = named.rank([named.resolve(Request("2", k=ARMS))], np.random.default_rng(0))
+    shown = [(named.versions[v], mean, bonus) for v, mean, bonus in zip(*ranking[:3], strict=True)]
+    assert named.ranked(2) == shown

@@ -31,6 +31,8 @@ Attributes = Mapping[str, str | list[str]]
 """What one can filter arms by: text, or a list of tags, of which one is enough."""
 CACHED_FILTERS = 1000
 """Filters whose eligible arms are cached until the arms change."""
+CACHED_ARMS = 10_000_000
+"""Eligible arms that are cached, of all filters together, about."""
 
 
 class Ranking(NamedTuple):
@@ -246,7 +248,7 @@ class NamedPolicy:
         key = tuple((name, tuple(where[name])) for name in sorted(where))
         found = self._eligible.get(key)
         if found is None:
-            if len(self._eligible) >= CACHED_FILTERS:
+            if len(self._eligible) >= CACHED_FILTERS or sum(map(len, self._eligible.values())) > CACHED_ARMS:
                 self._eligible.clear()
             found = self._offered.some(version for version in self.arms.values() if _matches(self.attributes[version], where))
             self._eligible[key] = found
@@ -261,7 +263,13 @@ class NamedPolicy:
         versions = self._offered.pool().versions
         if len(versions) == 0:
             return []
-        [ranking] = self._rank_known([ResolvedRequest(user, versions, len(versions), True)], np.random.default_rng(0))
+        draws = np.random.default_rng(0)
+        if self.policy.is_optimistic:  # `rank` chooses one place after the other, which takes long for all of them
+            mean, bonus = self.policy.scores(user, self._features[versions], items=self._version_items[versions])
+            order = np.lexsort((-draws.random(len(versions)), -(mean + bonus)))
+            names = [self.versions[version] for version in versions[order].tolist()]
+            return list(zip(names, mean[order].tolist(), bonus[order].tolist(), strict=True))
+        [ranking] = self._scan([ResolvedRequest(user, versions, len(versions), True)], draws)
         return [(self.versions[v], mean, bonus) for v, mean, bonus in zip(*ranking[:3], strict=True)]
 
     def matching_versions(self, where: Filter) -> Ints:

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from graphbandit.cli import app
 from graphbandit.serving import EventStore, InitialState, RecommendationService, Request, Reward, UnknownName, replay_from_zero
 from graphbandit.serving.domain import proposals
-from graphbandit.serving.domain.logged_recommender import digest
+from graphbandit.serving.domain.packing import digest
 from graphbandit.serving.operations.compaction import compact
 from graphbandit.serving.operations.forgetting import forget_user, initial_without
 from graphbandit.serving.operations.importing import import_history

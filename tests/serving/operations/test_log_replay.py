@@ -159,6 +159,7 @@ class History:
 
     def end_experiment(self) -> None:
         self.commit(policy_changes.end_experiment(self.service.recommender))
+
     def retract(self, which: int, place: int) -> None:
         if self.decisions:
             name, decision = self.decisions[which % len(self.decisions)]

@@ -15,7 +15,8 @@ from graphbandit.recommending.named_policy import NamedPolicy
 from graphbandit.serving import EventStore, InitialState, InvalidRequest, RecommendationService, Request, Reward
 from graphbandit.serving.domain import policy_changes, proposals
 from graphbandit.serving.domain.events import CONTROL, EventKind, decisions_in
-from graphbandit.serving.domain.logged_recommender import LoggedRecommender, digest
+from graphbandit.serving.domain.logged_recommender import LoggedRecommender
+from graphbandit.serving.domain.packing import digest
 from graphbandit.serving.domain.proposals import RequestBatch
 from graphbandit.serving.operations.log_replay import replay_from_zero
 from graphbandit.serving.operations.shadow_stats import follow_shadow

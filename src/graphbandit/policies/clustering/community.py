@@ -205,7 +205,7 @@ class CommunityUCB(Policy):
 def communities(theta: Floats, neighbours: int, kernel: float, resolution: float, rng: np.random.Generator) -> Ints:
     """(m,) the community of each row of `theta`.
 
-    Found by Louvain's method in the nearest-neighbour graph with Gaussian weights.
+    FoundArms by Louvain's method in the nearest-neighbour graph with Gaussian weights.
     """
     labels, draw = np.arange(len(theta)), int(rng.integers(2**32))
     if len(theta) < 2:

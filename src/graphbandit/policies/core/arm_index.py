@@ -35,7 +35,7 @@ class ArmIndex:
         self.blocks = empty_blocks(dim, 0, 0)
         self._version = np.empty(0, dtype=np.int64)  # of each item, -1: not on offer
         self._size = 0
-        self._changed: set[int] = set()  # items
+        self._changed: set[int] | None = None  # items; None: so many that blocks are built anew
         self._learned: list[Ints] = []  # items whose effects have changed
         self._n_learned = 0.0
         self._effects: tuple[Any, ...] = ()  # what the bounds on effects were computed with
@@ -51,19 +51,25 @@ class ArmIndex:
             self._version = np.concatenate([self._version, np.full(more, -1)])
         self._size += self._version[item] < 0
         self._version[item] = version
-        self._changed.add(item)
+        self._note(item)
 
     def put_many(self, items: Ints, versions: Ints) -> None:
         """Offer many items at once, none of which is on offer."""
         self._version = np.full(int(items.max(initial=-1)) + 1, -1)
         self._version[items] = versions
-        self._size, self._changed = len(items), set(items.tolist())
+        self._size, self._changed = len(items), None
 
     def remove(self, item: int) -> None:
         """Offer an item no longer."""
         self._size -= self._version[item] >= 0
         self._version[item] = -1
-        self._changed.add(item)
+        self._note(item)
+
+    def _note(self, item: int) -> None:
+        if self._changed is not None:
+            self._changed.add(item)
+            if REBUILT * len(self._changed) > max(self._size, FEW):
+                self._changed = None
 
     def learned(self, items: Ints) -> None:
         """Say that the policy has learned from rewards of these items, one for each."""
@@ -73,24 +79,29 @@ class ArmIndex:
             if len(self._learned) > FEW:  # nobody searches
                 self._effects, self._learned = (), []
 
-    def refresh(self, policy: Policy, table: Floats) -> Blocks:
-        """The blocks after all changes; `table` has the features of each version."""
+    def forget_effects(self) -> None:
+        """Say that the policy may have learned of any items; only if it knows effects, `refresh` then looks at all of them."""
+        self._learned = []
+        self._n_learned = -1.0
+
+    def refresh(self, policy: Policy, table: Floats, effects: ItemEffects | None = None) -> Blocks:
+        """The blocks after all changes; `table` has the features of each version, `effects` are the policy's by default."""
         with self._lock:
-            if self._changed:
+            if self._changed is None or self._changed:
                 self._change(table)
-            self._follow_effects(policy, policy.item_table)
+            self._follow_effects(policy, policy.item_table if effects is None else effects)
             return self.blocks
 
     def _change(self, table: Floats) -> None:
-        items, self._changed = np.sort(np.fromiter(self._changed, np.int64, len(self._changed))), set()
+        changed, self._changed = self._changed, set()
         blocks = self.blocks
+        if changed is None or blocks.used[0] * BLOCK > REBUILT * max(self._size, FEW):
+            self._build(table)
+            return
         if len(blocks.place) < len(self._version):
             room = np.full(len(self._version) - len(blocks.place), -1)
             blocks = self.blocks = blocks._replace(place=np.concatenate([blocks.place, room]))
-        loose = blocks.used[0] * BLOCK > REBUILT * max(self._size, FEW)
-        if loose or REBUILT * len(items) > max(self._size, FEW):
-            self._build(table)
-            return
+        items = np.sort(np.fromiter(changed, np.int64, len(changed)))
         remove_arms(blocks, items)
         items = items[self._version[items] >= 0]
         done = 0

@@ -39,7 +39,7 @@ class Asked(NamedTuple):
     mask: npt.NDArray[np.uint8]  # (versions,), 1 for arms that may be found; empty if all may
 
 
-class Found(NamedTuple):
+class FoundArms(NamedTuple):
     """Arms with scores by the policy. First `counts[0]` that may be the best, then up to `counts[1]` of the largest means."""
 
     version: Ints  # (room,)
@@ -48,12 +48,12 @@ class Found(NamedTuple):
     counts: Ints  # (4,), the two above, blocks looked at, and arms whose bonus was computed in single precision
 
 
-for kind in (Asked, Found):
+for kind in (Asked, FoundArms):
     by_pointer(kind)
 
 
 @compiled
-def search(state: Any, user: int, asked: Asked, k: int, found: Found) -> int:
+def search(state: Any, user: int, asked: Asked, k: int, found: FoundArms) -> int:
     """Find the `k` best arms for a user; returns the number of arms with scores, or GIVEN_UP if there is no room for them."""
     dim = asked.table.shape[1]
     theta, metric, form = np.empty(dim), np.empty((dim, dim)), np.zeros(5)
@@ -89,7 +89,7 @@ by_pointer(Top)
 
 
 @compiled
-def search_many(state: Any, users: Ints, asked: Asked, order: Ints, found: Found, top: Top) -> None:
+def search_many(state: Any, users: Ints, asked: Asked, order: Ints, found: FoundArms, top: Top) -> None:
     """`search` for many users; of arms with equal scores the one that is first by `order` comes first.
 
     `order` has a number for each version; `found` is room to work in.
@@ -245,7 +245,7 @@ def scan_block(lens: Lens, asked: Asked, b: int, bonus: float, progress: Progres
 
 
 @compiled
-def find(theta: Floats, metric: Floats, form: Floats, asked: Asked, k: int, found: Found) -> int:
+def find(theta: Floats, metric: Floats, form: Floats, asked: Asked, k: int, found: FoundArms) -> int:
     """Write the arms that may be among the `k` best and then those that may have the largest mean; returns how many."""
     room, blocks, counts = found.version.shape[0], asked.blocks, found.counts
     n_blocks = blocks.used[0]

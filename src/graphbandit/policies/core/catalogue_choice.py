@@ -9,7 +9,7 @@ import numpy as np
 
 from ...compute.arrays import Floats, Ints
 from . import kernels
-from .arm_search import GIVEN_UP, Asked, Found, search
+from .arm_search import GIVEN_UP, Asked, FoundArms, search
 from .luck import Luck
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Leaders(NamedTuple):
     bonus: Floats
     best: float
     ties: int  # arms with the largest value
-    counts: Ints  # see `Found`
+    counts: Ints  # see `FoundArms`
 
 
 def pays(n_arms: int, k: int, n_catalogue: int) -> bool:
@@ -65,10 +65,10 @@ def pays(n_arms: int, k: int, n_catalogue: int) -> bool:
     return n_arms >= LEAST_ARMS and LEAST_SHARE * k <= n_arms and LEAST_SHARE * n_arms >= n_catalogue
 
 
-def empty_found(n_arms: int, k: int) -> Found:
+def empty_found(n_arms: int, k: int) -> FoundArms:
     """Room for what a search may find before it is given up."""
     room = max(min(n_arms // ROOM, MOST_ROOM), 4 * k)
-    return Found(np.empty(room, np.int64), np.empty(room), np.empty(room), np.zeros(4, np.int64))
+    return FoundArms(np.empty(room, np.int64), np.empty(room), np.empty(room), np.zeros(4, np.int64))
 
 
 def find_leaders(policy: Policy, user: int, asked: Asked, n_arms: int, k: int) -> Leaders | None:

@@ -30,6 +30,7 @@ from ...validate import (
     is_number,
 )
 from . import hyperparameters, kernels, policy_file
+from .arm_catalogue import ArmCatalogue
 from .arm_search import Asked
 from .catalogue_choice import CatalogueChoice, Places, best_leaders, find_leaders
 from .decisions import Choice, Rankings, Requests, Scores
@@ -124,14 +125,21 @@ class Policy(LiveUsers):
         return np.asarray((draws * chances + 1.0 / len(features)) / (draws + 1))
 
     def rank(self, user: int, arms: npt.ArrayLike, k: int, *, items: npt.ArrayLike | None = None) -> Ints:
-        """The `k` best rows of `arms` for `user`, best first; ties in random order."""
+        """The `k` best rows of `arms` for `user`, best first; ties in random order.
+
+        An `ArmCatalogue` of many arms is searched, and not all of them scored (docs/catalogues.md).
+        """
+        if isinstance(arms, ArmCatalogue):
+            return arms.rank(self, self.check_user(user), k)
         user, features = self.check_user(user), check_features(arms, self.dim)
         ids = check_items(items, len(features))
         check_places(k, len(features))
         values = np.empty(len(features))
         kernels.sample_items(self.state, user, features, ids, self.draw_normals(), values)
         dealt = self.rng.permutation(len(features))
-        return dealt[np.argsort(-values[dealt], kind="stable")][:k]
+        worst = float(np.partition(-values, k - 1)[k - 1])
+        dealt = dealt[~(-values[dealt] > worst)]  # to sort all of many arms would take longest
+        return np.asarray(dealt[np.argsort(-values[dealt], kind="stable")][:k])
 
     def scores(self, user: int, arms: npt.ArrayLike, *, items: npt.ArrayLike | None = None) -> Scores:
         """Estimate and exploration bonus of every row of `arms`; changes nothing."""

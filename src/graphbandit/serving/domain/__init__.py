@@ -15,6 +15,8 @@ the state (event sourcing).
 | `experiment` | who gets the control policy, and what both arms have earned |
 | `policy_changes` | shadow, promotion, rollback, experiment: from the request to the event, and to the state |
 | `model` | the saved Recommender that a service was begun from: contexts and newcomers as vectors |
+| `packing` | what a snapshot is made of, in bytes; a hash of the whole state |
+| `arm_dates` | when each version of an arm was offered |
 | `logged_recommender` | the state: a `NamedPolicy` that applies events, and its snapshots |
 | `proposals` | from a request to the event that it asks for: decisions, rewards, changes |
 | `explain` | why a user is shown what it is shown; a summary of the state |

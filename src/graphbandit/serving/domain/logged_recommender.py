@@ -6,31 +6,31 @@ bit for bit. Deciding changes nothing: a decision takes effect as an event, like
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from ...compute.arrays import Floats, Ints
 from ...policies import Policy
 from ...policies.core import kernels
+from ...policies.core.catalogue_choice import find_leaders
 from ...policies.core.decisions import Rankings, Requests
 from ...recommending.alike import NEIGHBOURS
 from ...recommending.errors import Conflict, InvalidRequest
 from ...recommending.named_policy import Ranking
 from ...recommending.requests import AnyRequest, ResolvedRequest
 from ...storage import archive
+from .arm_dates import arm_dates
 from .events import CONTROL, DecisionRecord, Event, EventKind, RewardRecord, decisions_in, reward_in, table_in
 from .experiment import HoldoutExperiment
 from .imported import imported_in, kept_rows
 from .initial_state import InitialState
 from .model import ServiceModel, joining_edges, resolve_context
+from .packing import json_bytes
 from .policy_changes import POLICY_KINDS, apply_policy_event
 from .retraction import retracted_by
 from .shadow import LogSource, PolicySpec, ShadowedPolicy, class_in_force
@@ -156,6 +156,9 @@ class LoggedRecommender(ShadowedPolicy):
         if len(self.arms) >= MANY_ARMS and self.policy.is_optimistic:
             none = np.empty(0)
             kernels.rank_many_aside(self.policy.state, requests, none, Rankings(nothing[:0], none, none, none))
+        pool = self.matching({})
+        if self.names and self.policy.is_outlined and self.is_large(pool, 1):  # builds the index of the catalogue, too
+            find_leaders(self.policy, 0, self.asked(pool), len(pool), 1)
         moments = getattr(self.policy, "moments", None)
         if moments is not None and self.names:
             moments(0)  # explanations need it
@@ -296,19 +299,11 @@ class LoggedRecommender(ShadowedPolicy):
     def date_arms(self, changes: Sequence[Event]) -> None:
         """Learn from the events that put and deleted arms when each version was offered, which
         snapshots of 0.1.0 do not tell. Nothing happens if some of these events are missing."""
-        puts = [event.seq for event in changes if event.kind == EventKind.ARM_PUT]
-        first = len(self.versions) - len(puts)
-        since, until = [0] * first + puts, list[int | None]([None] * len(self.versions))
-        newest, following = {arm: version for version, arm in enumerate(self.versions[:first])}, first
-        for event in changes:
-            arm = table_in(event.body)["arm"]
-            if arm in newest:
-                until[newest.pop(arm)] = event.seq
-            if event.kind == EventKind.ARM_PUT:
-                newest[arm], following = following, following + 1
+        since, until, newest = arm_dates(self.versions, changes)
         if newest == self.arms:
             self.since, self.until, self.are_dated = since, until, True
             self.catalogue = changes[-1].seq if changes else 0
+
     def put_user(self, name: str, edges: Mapping[str, float]) -> int:
         """Add a user, or neighbours of one; an experiment draws who joins."""
         row = super().put_user(name, edges)
@@ -352,7 +347,7 @@ class LoggedRecommender(ShadowedPolicy):
         header |= dict(seq=self.seq, tail=self.tail, decisions=self.decisions, rewards=self.rewards)
         header |= ({"without": sorted(self.without)} if self.without else {}) | ({"stale": True} if self.stale else {})
         packed: archive.Arrays = {f"policy.{name}": np.array(array) for name, array in arrays.items()}
-        packed |= {"names": _json_bytes(self.names), "features": self.features.copy(), "latest": self.latest.copy()}
+        packed |= {"names": json_bytes(self.names), "features": self.features.copy(), "latest": self.latest.copy()}
         table, shadow = self.pack_policies()
         if self.last_experiment is not None:
             header["last_experiment"] = self.last_experiment
@@ -391,24 +386,4 @@ def _listed(request: ResolvedRequest) -> list[int] | None:
     """The versions that a record has to list, since nothing shorter says which they were."""
     if request.is_all or request.filter is not None:
         return None
-    versions = request.versions
-    return versions if isinstance(versions, list) else np.asarray(versions).tolist()
-
-
-def digest(header: dict[str, Any], arrays: archive.Arrays) -> str:
-    """A hash of what `pack` returned; equal hashes mean equal states."""
-    whole = hashlib.sha256()
-    # In pieces: all other threads wait while one call encodes, and there may be a million arms.
-    for piece in json.JSONEncoder(sort_keys=True, default=lambda value: value.tolist()).iterencode(header):
-        whole.update(piece.encode())
-    for name in sorted(arrays):
-        whole.update(f"{name}{arrays[name].dtype.str}{arrays[name].shape}".encode())
-        whole.update(np.ascontiguousarray(arrays[name]).data if arrays[name].size else b"")
-    return whole.hexdigest()
-
-
-def _json_bytes(names: list[str]) -> npt.NDArray[np.uint8]:
-    """JSON as bytes, encoded in pieces: all other threads wait while one call encodes, and there
-    may be a million names."""
-    pieces = [to_json(names[start : start + 10_000])[1:-1] for start in range(0, len(names), 10_000)]
-    return np.frombuffer(b"[" + b",".join(pieces) + b"]", dtype=np.uint8)
+    return [int(version) for version in request.versions.tolist()]

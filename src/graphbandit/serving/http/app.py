@@ -14,7 +14,7 @@ from pydantic_core import to_json
 
 from ... import __version__
 from ...recommending.errors import InvalidRequest, UnknownName
-from ..domain import explain, logged_recommender, proposals
+from ..domain import explain, packing, proposals
 from ..domain.history import history
 from ..domain.logged_recommender import LoggedRecommender
 from ..domain.proposals import ProposedChange
@@ -288,7 +288,7 @@ def add_views(app: FastAPI) -> None:
         reproduce."""
         runtime: Runtime = app.state.runtime
         header, arrays = await runtime.copy_state(runtime.service)
-        return {"event": header["seq"], "sha256": await asyncio.to_thread(logged_recommender.digest, header, arrays)}
+        return {"event": header["seq"], "sha256": await asyncio.to_thread(packing.digest, header, arrays)}
 
 
 def add_export(app: FastAPI) -> None:

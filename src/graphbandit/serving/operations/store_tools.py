@@ -13,7 +13,8 @@ from typing import NamedTuple
 from ...storage import archive
 from ..domain.events import DamagedLog, Event, EventKind, chain_of, reward_in, reward_key
 from ..domain.initial_state import InitialState
-from ..domain.logged_recommender import LoggedRecommender, digest
+from ..domain.logged_recommender import LoggedRecommender
+from ..domain.packing import digest
 from ..store.database import Unavailable, sqlite_path
 from ..store.event_store import EventStore
 from ..store.snapshots import Snapshots, other_arithmetic
