@@ -120,7 +120,7 @@ class RecommendationService:
     @classmethod
     def _restore(cls, store: EventStore, folder: Path, initial: InitialState, stats: Stats | None) -> RecommendationService:
         start = time.perf_counter()
-        snapshots = Snapshots(folder, store.name)
+        snapshots = Snapshots(folder, store.name, store.epoch_of)
         recommender = snapshots.read_newest(initial.policy_class, store.last, store.find)
         found = 0 if recommender is None else recommender.seq
         recommender = replay(store, recommender or LoggedRecommender.new(initial))
