@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -504,7 +505,8 @@ def test_the_running_service_gives_the_same_answers(name: str, tmp_path: Path) -
         for question in json.loads((folder / "answers.json").read_text(encoding="utf-8")):
             answer = server.http.request(question["method"], question["path"], json=question["body"])
             assert answer.status_code == 200, answer.text
-            assert_contains(answer.json(), question["answer"])
+            without_epochs = re.sub(r'"[a-z2-7]{6}\.(\d+\.\d+)"', r'"\1"', answer.text)  # ids of new decisions have one
+            assert_contains(json.loads(without_epochs), question["answer"])
         lines = server.stop()
     (restored,) = [line for line in lines if "replayed" in line]
     assert restored["snapshot"] == expected["snapshot"]

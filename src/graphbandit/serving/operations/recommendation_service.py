@@ -135,7 +135,7 @@ class RecommendationService:
     @classmethod
     def _restore(cls, store: EventStore, folder: Path, initial: InitialState, stats: Stats | None) -> RecommendationService:
         start = time.perf_counter()
-        snapshots = Snapshots(folder, store.name)
+        snapshots = Snapshots(folder, store.name, store.epoch_of)
         recommender = restart_point(store, snapshots, initial)
         found = recommender.seq
         recommender = replay(store, recommender)

@@ -127,7 +127,7 @@ def _check_snapshots(store: EventStore, initial: InitialState, folder: Path) -> 
     for bit."""
     facts: list[str] = []
     problems: list[str] = []
-    snapshots = Snapshots(folder, store.name)
+    snapshots = Snapshots(folder, store.name, store.epoch_of)
     state = LoggedRecommender.new(initial)
     for path in reversed(snapshots.paths()):  # oldest first
         try:
@@ -191,7 +191,7 @@ def restore(copy: Path, url: str, folder: Path) -> list[str]:
     store = EventStore(url)
     store.attach()
     said.append(f"the log ends at event {store.last}, and goes on in another epoch.")
-    for name in Snapshots(folder, store.name).remove_mismatched(store.last, store.find):
+    for name in Snapshots(folder, store.name, store.epoch_of).remove_mismatched(store.last, store.find):
         said.append(f"snapshot {name} did not fit and was removed.")
     store.close()
     return said

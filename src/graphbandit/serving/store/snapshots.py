@@ -40,16 +40,18 @@ def present_arithmetic() -> str:
 
 def other_arithmetic(header: dict[str, Any]) -> str | None:
     """Why a replay would not lead to this snapshot, bit for bit; None if it would."""
-    found, present = header.get("arithmetic"), present_arithmetic()
-    return None if found == present else f"it was computed by other arithmetic ({found or 'of version 0.1'}, not {present})"
+    present = present_arithmetic()
+    found = header.get("arithmetic", present)  # 0.1.0 wrote none, and computed as ARITHMETIC 1 does
+    return None if found == present else f"it was computed by other arithmetic ({found}, not {present})"
 
 
 class Snapshots:
     """The snapshots of one store, in one folder."""
 
-    def __init__(self, folder: Path, store: str) -> None:
+    def __init__(self, folder: Path, store: str, epoch_of: Callable[[int], str] = lambda seq: "") -> None:
         self.folder = folder
         self.store = store  # its random name
+        self._epoch_of = epoch_of  # the epoch of an event
 
     def write(self, header: dict[str, Any], arrays: archive.Arrays) -> Path:
         """Write what `LoggedRecommender.pack` returned, and delete all but the newest snapshots."""
@@ -97,7 +99,10 @@ class Snapshots:
             logger.error("acknowledged events are missing: a snapshot is ahead of the log", extra=facts)
             return "it is ahead of the log"
         event = find(header["seq"]) if header["seq"] else None
-        if header.get("tail") != ("" if event is None else event.chain):  # 0.1.0 wrote none
+        chain = "" if event is None else event.chain
+        if "tail" not in header and not self._epoch_of(header["seq"]):  # of 0.1.0, and so is the event
+            header["tail"] = chain
+        if header.get("tail") != chain:
             return "it belongs to a timeline of this log that was given up"
         return None
 
