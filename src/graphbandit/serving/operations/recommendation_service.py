@@ -84,7 +84,8 @@ class RecommendationService:
         self.stats = Stats() if stats is None else stats
         # A copy: the store's array follows what is written, the recommender's what is applied.
         store.newest_by_user = recommender.latest.copy()
-        self._draws, self._draws_aside = np.random.default_rng([seed, store.last]).spawn(2)  # of the loop, of a thread
+        self._draws = np.random.default_rng([seed, store.last])
+        self._draws_aside = np.random.default_rng([seed, store.last, 1])  # of a thread beside the event loop
         # Event and item: user, best mean, versions. Tuples of numbers and names, which the garbage
         # collector does not track; and not a plain dict, which looks for its first entry among all those that
         # were deleted.
