@@ -102,14 +102,15 @@ class RecommendationService:
         self.stats = Stats() if stats is None else stats
         # A copy: the store's array follows what is written, the recommender's what is applied.
         store.newest_by_user = recommender.latest.copy()
-        self._draws, self._draws_aside = np.random.default_rng([seed, store.last]).spawn(2)  # of the loop, of a thread
+        self._draws = np.random.default_rng([seed, store.last])
+        self._draws_aside = np.random.default_rng([seed, store.last, 1])  # of a thread beside the event loop
         # Event and item: user, best mean, context as JSON, versions. Tuples of numbers and names, which the garbage
         # collector does not track; and not a plain dict, which looks for its first entry among all those that
         # were deleted.
         self._recent: OrderedDict[tuple[int, int], tuple[Any, ...]] = OrderedDict()
         self._read: OrderedDict[tuple[int, int], tuple[Any, ...]] = OrderedDict()  # the same, from the store
         recommender.reads_from(log_source(store))
-        recommender.shadow_draws = np.random.default_rng([seed, store.last, 1])  # of its own: it must not move the other's
+        recommender.shadow_draws = np.random.default_rng([seed, store.last, 2])  # of its own: it must not move the other's
         self.shadow_stats, self.watch = ShadowStats(), ExperimentWatch()
         self.saved = recommender.seq  # last event of the newest snapshot
         self.reward_range = (-LARGEST_REWARD, LARGEST_REWARD)  # rewards outside are refused
