@@ -129,7 +129,7 @@ def command_with_tokens(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str],
         "--policy",
         "linucb",
     ]
-    command += ["--port", str(port), "--graph", str(edges), "--arms", str(arms), "--token-file", str(file)]
+    command += ["--create", "--port", str(port), "--graph", str(edges), "--arms", str(arms), "--token-file", str(file)]
     settings = {"GRAPHBANDIT_SHUTDOWN_NOTICE": "1.5", "GRAPHBANDIT_SHUTDOWN_DEADLINE": "5"}
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | settings)
     try:

@@ -21,6 +21,9 @@ GAUGES = {
     "store_bytes": "Size of the store, measured at most once a minute.",
     "snapshot_age_seconds": "Seconds since the newest snapshot.",
     "snapshot_event": "Number of the last event of the newest snapshot.",
+    "experiment_difference": "Treatment less control in reward per decision.",
+    "experiment_low": "Lower end of the interval for that difference, which holds at all times at once.",
+    "experiment_high": "Upper end of the interval.",
 }
 """Name: help."""
 

@@ -136,7 +136,7 @@ class Stats(Collector):
         self.routes: defaultdict[str, Histogram] = defaultdict(Histogram)  # latency of each
         self.commits, self.loop_delay = Histogram(), Histogram()
         self.events: Counter[EventKind] = Counter()
-        self.refused_tokens = self.snapshots = self.failed_snapshots = 0
+        self.snapshots = self.failed_snapshots = 0
         self.snapshot_at: float | None = None  # when the newest snapshot was written
         self.gauges: dict[str, float] = {}
         self._registry = CollectorRegistry()
@@ -164,10 +164,6 @@ class Stats(Collector):
     def answered(self) -> int:
         """How many requests have been answered."""
         return self._timed
-
-    def count_refused_token(self) -> None:
-        """Count a request without a token, or with a wrong one."""
-        self.refused_tokens += 1
 
     def count_events(self, events: Sequence[Event]) -> None:
         """Count events that have been applied."""
@@ -248,7 +244,6 @@ class Stats(Collector):
             ("decisions", self.decisions, "Decisions in the log since the start."),
             ("rewards", self.rewards, "Rewards learned since the start."),
             ("duplicate_rewards", self.duplicates, "Rewards that the log had already."),
-            ("refused_tokens", self.refused_tokens, "Requests without a token, or with a wrong one."),
             ("snapshots", self.snapshots, "Snapshots written since the start."),
             ("snapshot_failures", self.failed_snapshots, "Snapshots that could not be written."),
         ):

@@ -19,6 +19,8 @@ from .watchdog import Watchdog
 from .write_ahead_log import lost_transactions
 
 LOCK_TIMEOUT = 2.0  # seconds to wait for a locked SQLite file, and for the writer's lock after a lost connection
+PING_TIMEOUT = 2.0  # seconds to find out whether a connection that waited is still good
+CONNECT_TIMEOUT = 3  # seconds; both together are no more than ANSWER_TIMEOUT
 ANSWER_TIMEOUT = 5.0
 """Seconds in which PostgreSQL has to connect, and to answer a short query or a group of events."""
 PAGE_TIMEOUT = 60.0  # seconds for a page of the log
@@ -213,7 +215,7 @@ class Database:
 
     def _ping(self, connection: Any, _: Any, __: Any) -> None:
         """Ask whether a connection that waited in the pool is still good, and not for ever."""
-        with self._watchdog.limit(connection, ANSWER_TIMEOUT):
+        with self._watchdog.limit(connection, PING_TIMEOUT):
             try:
                 connection.execute("SELECT 1")
                 connection.rollback()
@@ -249,7 +251,7 @@ def make_engine(url: URL, begin: str) -> Engine:
     if url.get_backend_name() != "sqlite":
         said = " ".join(f"-c {name}={value}" for name, value in SERVER_SETTINGS.items())
         options = f"{url.query.get('options', '')} {said}".strip()
-        arguments = dict(connect_timeout=int(ANSWER_TIMEOUT), options=options) | KEEPALIVE
+        arguments = dict(connect_timeout=CONNECT_TIMEOUT, options=options) | KEEPALIVE
         return create_engine(
             url, pool_size=2, connect_args={**arguments, **{name: url.query[name] for name in KEEPALIVE if name in url.query}}
         )
