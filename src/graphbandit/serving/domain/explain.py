@@ -130,7 +130,7 @@ def neighbourhood(recommender: LoggedRecommender, user: str) -> dict[str, Any]:
     nodes = [own, *({name: node[name] for name in own} for node in near)]
     rows = {recommender.rows[node["user"]]: node["user"] for node in nodes}
     # Pairs of those drawn are few; one of them may have a hundred thousand neighbours.
-    pairs = [(one, other) for one in rows for other in rows if one < other]
+    pairs = [(one, other) for one in rows for other in sorted(rows) if one < other]
     edges = [
         {"a": rows[one], "b": rows[other], "weight": weight}
         for one, other in pairs
