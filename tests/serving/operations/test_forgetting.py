@@ -15,8 +15,12 @@ from typer.testing import CliRunner
 
 from graphbandit.cli import app
 from graphbandit.serving import EventStore, InitialState, RecommendationService, Request, Reward, UnknownName, replay_from_zero
-from graphbandit.serving.domain import proposals
+from graphbandit.serving.domain import policy_changes, proposals
+from graphbandit.serving.domain.events import Draft, EventKind, encode
+from graphbandit.serving.domain.experiment import begin_body
 from graphbandit.serving.domain.packing import digest
+from graphbandit.serving.domain.policy_changes import ProposedSwitch
+from graphbandit.serving.domain.shadow import parse_policy
 from graphbandit.serving.operations.compaction import compact
 from graphbandit.serving.operations.forgetting import forget_user, initial_without
 from graphbandit.serving.operations.importing import import_history
@@ -125,6 +129,38 @@ def test_the_state_is_that_of_a_log_in_which_they_never_were(tmp_path: Path, pol
     service.close()
     without.close()
     assert not forget_user(url, PERSON, folder / "snapshots").was_known  # again
+
+
+def test_a_shadow_and_an_experiment_forget_as_well(tmp_path: Path) -> None:
+    """What both policies learned, the clusters and the sums of the experiment are those of a log without the person."""
+    states = []
+    for person, folder in ((None, tmp_path / "without"), (PERSON, tmp_path / "with")):
+        service = opened(folder, "linucb", person)
+        state = service.recommender
+        assert state.spec is not None
+        service.change(policy_changes.begin_shadow(state, parse_policy("adaptive", state.spec)))
+        rows = {"ann": 0, PERSON: 1, "bob": 0, "eve": 1}
+        body = begin_body([cluster for name, cluster in rows.items() if person or name != PERSON], [1], 0.5, None, 0, 0.0)
+        service.change(ProposedSwitch(Draft(EventKind.EXPERIMENT_BEGUN, 1, encode(body))))
+        for step in range(12):
+            for user in ("ann", "bob", "eve", *([person] if person else [])):
+                made = service.recommend([Request(user, [ARMS[step % 5]])])
+                service.reward([Reward(made.ids[0], float(step % 3))])
+        service.close()
+        states.append(service)
+    without, service = states
+    url, snapshots = f"sqlite:///{tmp_path}/with/state.db", tmp_path / "with" / "snapshots"
+    assert forget_user(url, PERSON, snapshots).was_known
+    assert verify(url, snapshots).problems == [] and bytes_with(tmp_path / "with", PERSON) == []
+    found = RecommendationService.open(EventStore(url), snapshots)
+    mine, theirs = found.recommender, without.recommender
+    assert mine.shadow is not None and theirs.shadow is not None
+    assert mine.policy.theta.tolist() == theirs.policy.theta.tolist()
+    assert mine.shadow.theta.tolist() == theirs.shadow.theta.tolist()
+    assert mine.experiment is not None and theirs.experiment is not None
+    assert mine.experiment.pack()[1]["sums"].tolist() == theirs.experiment.pack()[1]["sums"].tolist()
+    assert fingerprint(mine) == fingerprint(replay_from_zero(found.store))
+    found.close()
 
 
 def _time_of(url: str, seq: int) -> int:
