@@ -30,7 +30,7 @@ import numpy as np
 
 from graphbandit.serving import Client, EventStore, ServiceError, replay_from_zero
 from graphbandit.serving.domain.events import EventKind, decision_id, reward_in
-from graphbandit.serving.domain.logged_recommender import digest
+from graphbandit.serving.domain.packing import digest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from serving_zoo import free_port, postgres_server
@@ -63,7 +63,7 @@ class ServiceProcess:
 
     def __init__(self, folder: Path, store: str, policy: str) -> None:
         self.port = free_port()
-        files = ["--graph", str(folder / "edges.csv"), "--arms", str(folder / "arms.csv")]
+        files = ["--create", "--graph", str(folder / "edges.csv"), "--arms", str(folder / "arms.csv")]
         files += ["--store", store, "--snapshots", str(folder / "snapshots"), "--snapshot-every", "300"]
         settings = ["--policy", policy, "--port", str(self.port), "--log-level", "error"]
         self.process = subprocess.Popen([sys.executable, "-m", "graphbandit.cli", "serve", *files, *settings])
@@ -106,7 +106,7 @@ def check_log(store_url: str, observed: Observed) -> tuple[int, str, int]:
     for page in store.read(kinds=[EventKind.REWARDED]):
         for event in page:
             reward = reward_in(event.body)
-            name = decision_id(reward.decision, reward.item)
+            name = decision_id(store.epoch_of(reward.decision), reward.decision, reward.item)
             found[name] += 1
             values[name] = reward.value
     twice = [name for name, n in found.items() if n > 1]

@@ -334,7 +334,16 @@ def main() -> None:
         server = [sys.executable, "-m", "uvicorn", "empty_app:app", "--port", str(empty), "--log-level", "warning"]
         server += ["--no-access-log"]
         files = ["--graph", str(folder / "edges.parquet"), "--arms", str(folder / "arms.parquet")]
-        command = [sys.executable, "-m", "graphbandit.cli", "serve", *files, "--store", f"sqlite:///{folder}/state.db"]
+        command = [
+            sys.executable,
+            "-m",
+            "graphbandit.cli",
+            "serve",
+            "--create",
+            *files,
+            "--store",
+            f"sqlite:///{folder}/state.db",
+        ]
         command += ["--port", str(port), "--policy", options.policy, "--rate", "0", "--log-level", "warning"]
         command += ["--snapshot-every", str(options.snapshot_every)]
         processes = [subprocess.Popen(command), subprocess.Popen(server, cwd=folder)]

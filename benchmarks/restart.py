@@ -16,7 +16,7 @@ import numpy as np
 from graphbandit import graphs
 from graphbandit.serving import EventStore, InitialState, RecommendationService, replay_from_zero
 from graphbandit.serving.domain.events import DecisionRecord, Draft, EventKind, RewardRecord, encode, reward_key
-from graphbandit.serving.domain.logged_recommender import digest
+from graphbandit.serving.domain.packing import digest
 
 DIM, N_ARMS, DEGREE = 10, 1000, 10
 

@@ -23,6 +23,40 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 PATIENCE = 60.0  # seconds; a machine may be busy
 
 
+CONTRAST = """(() => {
+  const canvas = Object.assign(document.createElement("canvas"), { width: 1, height: 1 });
+  const pen = canvas.getContext("2d", { willReadFrequently: true });
+  function rgba(text) {
+    pen.clearRect(0, 0, 1, 1);
+    pen.fillStyle = text;
+    pen.fillRect(0, 0, 1, 1);
+    return [...pen.getImageData(0, 0, 1, 1).data];
+  }
+  function luminance(text) {
+    const linear = rgba(text).map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+  }
+  function ratio(a, b) {
+    const [high, low] = [luminance(a), luminance(b)].sort((x, y) => y - x);
+    return (high + 0.05) / (low + 0.05);
+  }
+  function behind(element) {
+    const color = getComputedStyle(element).backgroundColor;
+    return rgba(color)[3] === 255 ? color : behind(element.parentElement);
+  }
+  const says = (element) => [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+  const all = [...document.querySelectorAll("body *:not(noscript)")];
+  const seen = all.filter((element) => element.checkVisibility() && says(element));
+  const ink = (element) => getComputedStyle(element)[element.ownerSVGElement ? "fill" : "color"];
+  const named = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name);
+  return {
+    texts: seen.map((element) => [element.textContent.slice(0, 30), ratio(ink(element), behind(element))]),
+    marks: ["c0", "c1", "c2", "edge", "ink"].map((name) => [name, ratio(named(name), named("card"))]),
+  };
+})()"""
+"""Contrast of every text and mark of a page with what is behind it, as an expression."""
+
+
 def executable() -> str | None:
     """Chromium on this machine; CHROMIUM in the environment says where it is if it has another
     name."""

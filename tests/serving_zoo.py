@@ -17,14 +17,14 @@ from uuid import uuid4
 
 import httpx
 import numpy as np
-import uvicorn
 from sqlalchemy import Connection, create_engine, text
 
 from graphbandit import graphs
 from graphbandit.serving import EventStore, InitialState, ServiceSettings, Unavailable
-from graphbandit.serving.domain.logged_recommender import LoggedRecommender, digest
+from graphbandit.serving.domain.logged_recommender import LoggedRecommender
+from graphbandit.serving.domain.packing import digest
 from graphbandit.serving.operations.runtime import Runtime
-from graphbandit.serving.start import build_app, server_config
+from graphbandit.serving.start import GracefulServer, build_app
 
 USERS = ("ann", "bob", "eve", "joe", "zoë")
 ARMS = ("tea", "coffee", "a/b", "50%", "ünï")
@@ -52,8 +52,8 @@ def losing_acknowledgements(store: EventStore) -> Iterator[None]:
     original = store.database.transaction
 
     @contextmanager
-    def lost(timeout: float | None = None) -> Iterator[Connection]:
-        with original(timeout) as connection:
+    def lost(limit: float = 5.0) -> Iterator[Connection]:
+        with original(limit) as connection:
             yield connection
         store.database.disconnect()
         raise Unavailable("connection lost")
@@ -82,13 +82,13 @@ class Running:
 
     def __init__(self, settings: ServiceSettings, initial: InitialState | None) -> None:
         self.settings = settings
-        self.app, guard = build_app(settings, initial, self._end)
-        self._server = uvicorn.Server(server_config(guard, settings))
+        self.app, self.guard = build_app(settings, initial, self._end)
+        self._server = GracefulServer(self.guard, settings)
         self._thread = threading.Thread(target=self._server.run)
         self._thread.start()
         tokens = settings.tokens()
         self.url = f"http://127.0.0.1:{settings.port}"
-        self.headers = {"authorization": f"Bearer {tokens[0]}"} if tokens else {}
+        self.headers = {"authorization": f"Bearer {tokens[0].secret}"} if tokens else {}
         self.http = httpx.Client(base_url=self.url, headers=self.headers, timeout=60.0)
         self._wait()
 
@@ -112,6 +112,11 @@ class Running:
                 break
             time.sleep(0.05)
         raise RuntimeError("the server did not start")
+
+    def has_ended(self, within: float = 30.0) -> bool:
+        """Whether the server ends by itself within so many seconds."""
+        self._thread.join(within)
+        return not self._thread.is_alive()
 
     def stop(self) -> None:
         """Shut down as on SIGTERM."""

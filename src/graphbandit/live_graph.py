@@ -57,6 +57,20 @@ class LiveGraph:
         fixed = self._graph.neighbours(user).tolist() if user < self._graph.n_users else []
         return sorted(other for other in {*fixed, *self._changed.get(user, {})} if self.weight(user, other) > 0)
 
+    def edges_of(self, user: int) -> list[tuple[int, float]]:
+        """The users adjacent to `user` now, in ascending order, and the weights of the edges.
+
+        >>> LiveGraph(UserGraph([[0, 2], [2, 0]])).edges_of(0)
+        [(1, 2.0)]
+        """
+        found: dict[int, float] = {}
+        if user < self._graph.n_users:  # at once: a hub may have a hundred thousand neighbours
+            adjacency = self._graph.adjacency
+            row = slice(adjacency.indptr[user], adjacency.indptr[user + 1])
+            found = dict(zip(adjacency.indices[row].tolist(), adjacency.data[row].tolist(), strict=True))
+        found |= self._changed.get(user, {})
+        return sorted((other, weight) for other, weight in found.items() if weight > 0)
+
     def degree(self, user: int) -> float:
         """D_ii = Σ_j W_ij."""
         return sum(self.weight(user, other) for other in self.neighbours(user))

@@ -7,12 +7,16 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
+from functools import partial
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 import graphbandit
-from graphbandit.compute.compiler import compiled, compiling_aside
+from graphbandit.compute.compiler import compiled, compiling_aside, without_lock
 
 SCRIPT = """
 from graphbandit import LinUCB, graphs
@@ -124,3 +128,30 @@ def test_import_leaves_the_heavy_parts_out() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.compiled
+def test_a_kernel_without_the_lock_lets_other_threads_run_python() -> None:
+    @partial(compiled, cache=False)
+    def slow(numbers: npt.NDArray[np.float64], rounds: int) -> None:
+        for _ in range(rounds):
+            for k in range(1, numbers.shape[0]):
+                numbers[k] = np.sqrt(numbers[k - 1] + 1.0)  # one after the other
+
+    aside = without_lock(slow)
+    aside(np.zeros(10), 1)  # compiles
+    spans: list[float] = []
+
+    def work() -> None:
+        start = time.perf_counter()
+        aside(np.zeros(1000), 100_000)
+        spans.append(time.perf_counter() - start)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    last, longest = time.perf_counter(), 0.0
+    while thread.is_alive():
+        now = time.perf_counter()
+        last, longest = now, max(longest, now - last)
+        time.sleep(0.001)
+    assert spans[0] > 0.05 and longest < 0.5 * spans[0]

@@ -19,6 +19,8 @@ from graphbandit.first_look.look_text import as_text, cannot_tell, headline, pro
 from graphbandit.graph_building.event_split import split_events
 from graphbandit.graph_building.event_tables import read_events
 from graphbandit.serving.operations.input_files import read_arms, read_graph
+from graphbandit.storage.columns import EVENTS
+from graphbandit.storage.tables import read_table
 
 N_USERS, N_ITEMS = 60, 40
 
@@ -53,6 +55,10 @@ def test_the_page_and_the_files_of_serve_are_written(look: FirstLook, tmp_path: 
     assert len(names) == N_ITEMS and features.shape[0] == N_ITEMS
     if look.built.helps:
         assert read_graph(tmp_path / "look" / "edges.csv").n_edges == look.built.graph.n_edges
+    history = read_table(tmp_path / "look" / "history.parquet", EVENTS)
+    assert len(history) == 3000 and set(history.codes("item")[1]) <= set(names)
+    assert sorted(history.numbers("reward")) == pytest.approx(sorted(two_tastes()["reward"]))
+    assert "--history look/history.parquet" in as_text(look, "look")
     table = json.loads((tmp_path / "look" / "look.json").read_text())
     assert table["users"] == N_USERS and table["lifts"]["at random"]["verdict"] == "more"
     assert all(sentence[:40] in as_text(look, "look").replace("\n", " ") for sentence in headline(look))

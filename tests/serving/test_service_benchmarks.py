@@ -1,5 +1,5 @@
-"""Requests made from the OpenAPI document, and kills: small versions of benchmarks/fuzz.py and
-benchmarks/kill.py."""
+"""Requests made from the OpenAPI document, kills, and attacks: small versions of benchmarks/fuzz.py,
+benchmarks/kill.py and benchmarks/attack.py."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from serving_zoo import new_database, running, small_initial_state
@@ -44,6 +45,18 @@ def test_killed_on_postgresql_nothing_acknowledged_is_lost(postgres: str) -> Non
     assert seen["kills"] == 1 and seen["acknowledged"] > 0
 
 
-@pytest.mark.parametrize("name", ["load", "kill", "fuzz", "restart"])
+def test_attacks_cost_little_memory_and_nobody_is_locked_out(tmp_path: Path) -> None:
+    attack = benchmark("attack")
+    (tmp_path / "tokens").write_text(attack.TOKEN)
+    settings: dict[str, Any] = dict(most_connections=60, most_connections_per_address=50, rate=0.0)
+    with running(tmp_path, small_initial_state(), token_file=tmp_path / "tokens", **settings) as server:
+        target = attack.Target(server.settings.port, psutil.Process(), user="ann")
+        for found in attack.ATTACKS:
+            seen = attack.watch(target, found, 1.0, 0.1)
+            # The process of the test is also the attacker's, who prepares what it sends.
+            assert seen.answers > 3 and not seen.failures and seen.worst < 5 and seen.memory < 150, seen
+
+
+@pytest.mark.parametrize("name", ["load", "kill", "fuzz", "restart", "attack", "http_servers"])
 def test_benchmarks_of_the_service_can_be_read(name: str) -> None:
     assert benchmark(name).main.__module__ == f"benchmark_{name}"

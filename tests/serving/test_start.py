@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pytest
 import uvicorn
 from typer.testing import CliRunner
@@ -67,7 +71,8 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.Monk
     runner = CliRunner()
     edges, arms = write_input_files(tmp_path)
     for arguments, message in (
-        (["--store", f"sqlite:///{tmp_path}/new.db"], "needs a graph and arms"),
+        (["--store", f"sqlite:///{tmp_path}/new.db"], "To begin a new log, say --create"),
+        (["--store", f"sqlite:///{tmp_path}/new.db", "--create"], "needs a graph and arms"),
         (["--host", "0.0.0.0"], "token_file is needed"),
         (["--store", "mysql://x"], "store must be an address"),
         (["--store", "postgresql://nobody@127.0.0.1:1/x"], "the store cannot be used now"),
@@ -83,7 +88,8 @@ def test_the_command_runs_prints_its_settings_and_refuses_a_second_writer(tmp_pa
     edges, arms = write_input_files(tmp_path)
     store, port = f"sqlite:///{tmp_path}/state.db", free_port()
     command = [sys.executable, "-m", "graphbandit.cli", "serve", "--store", store, "--policy", "linucb", "--port", str(port)]
-    process = subprocess.Popen([*command, "--graph", str(edges), "--arms", str(arms)], stderr=subprocess.PIPE, text=True)
+    files = ["--create", "--graph", str(edges), "--arms", str(arms)]
+    process = subprocess.Popen([*command, *files], stderr=subprocess.PIPE, text=True)
     with Client(f"http://127.0.0.1:{port}", patience=120.0) as client:
         client.wait()
         client.reward(client.recommend("é/e")["decision"], 1.0)
@@ -95,6 +101,114 @@ def test_the_command_runs_prints_its_settings_and_refuses_a_second_writer(tmp_pa
     first = json.loads(lines.splitlines()[0])
     assert first["message"] == "settings" and first["store"] == store and first["policy"] == "linucb"
     assert list((tmp_path / "state.db.snapshots").glob("snapshot-*2.npz"))  # written on the way out
+
+
+def post(port: int, token: str, *more: str) -> bytes:
+    lines = [
+        f"host: 127.0.0.1:{port}",
+        f"authorization: Bearer {token}",
+        "content-type: application/json",
+        "content-length: 15",
+    ]
+    return "\r\n".join(["POST /v1/recommendations HTTP/1.1", *lines, *more, "", '{"user": "ann"}']).encode()
+
+
+@pytest.fixture
+def command_with_tokens(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int, Path]]:
+    """The service as a process, its port, and its token file."""
+    edges, arms = write_input_files(tmp_path)
+    file, port = tmp_path / "tokens", free_port()
+    file.write_text("first-token-of-two\nsecond-token-of-two\n")
+    command = [
+        sys.executable,
+        "-m",
+        "graphbandit.cli",
+        "serve",
+        "--store",
+        f"sqlite:///{tmp_path}/state.db",
+        "--policy",
+        "linucb",
+    ]
+    command += ["--create", "--port", str(port), "--graph", str(edges), "--arms", str(arms), "--token-file", str(file)]
+    settings = {"GRAPHBANDIT_SHUTDOWN_NOTICE": "1.5", "GRAPHBANDIT_SHUTDOWN_DEADLINE": "5"}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | settings)
+    try:
+        with Client(f"http://127.0.0.1:{port}", "first-token-of-two", patience=120.0) as client:
+            client.wait()
+        yield process, port, file
+    finally:
+        process.kill()
+        process.wait()
+        if process.stderr is not None:
+            process.stderr.close()
+
+
+def test_sighup_replaces_tokens_and_a_wrong_file_changes_nothing(
+    command_with_tokens: tuple[subprocess.Popen[str], int, Path],
+) -> None:
+    process, port, file = command_with_tokens
+
+    def status(token: str) -> int:
+        return httpx.get(f"http://127.0.0.1:{port}/v1/stats", headers={"authorization": f"Bearer {token}"}).status_code
+
+    file.write_text("short\n")
+    process.send_signal(signal.SIGHUP)
+    time.sleep(0.5)
+    assert status("first-token-of-two") == 200
+    file.write_text("second-token-of-two\nthird-token-of-three\n")
+    process.send_signal(signal.SIGHUP)
+    end = time.monotonic() + 20
+    while status("third-token-of-three") != 200:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert status("first-token-of-two") == 401 and status("second-token-of-two") == 200
+    process.send_signal(signal.SIGTERM)
+    _, lines = process.communicate()
+    assert process.returncode == 0
+    found = [line["message"] for line in map(json.loads, lines.splitlines())]
+    assert any("stay as they are" in line for line in found) and "tokens read again" in found
+
+
+def test_sigterm_says_so_drains_and_closes(command_with_tokens: tuple[subprocess.Popen[str], int, Path]) -> None:
+    process, port, _ = command_with_tokens
+    whole = post(port, "first-token-of-two")
+
+    def connect(first: bytes) -> socket.socket:
+        link = socket.create_connection(("127.0.0.1", port), 20)
+        link.sendall(first)
+        return link
+
+    idle = connect(whole)
+    assert idle.recv(2**16).startswith(b"HTTP/1.1 200")
+    slow = [connect(whole[:-5]), connect(post(port, "first-token-of-two", "te: trailers")[:-5])]  # on both ways
+    time.sleep(0.2)
+    process.send_signal(signal.SIGTERM)
+    time.sleep(0.5)
+    assert httpx.get(f"http://127.0.0.1:{port}/ready").status_code == 503
+    idle.sendall(whole)
+    assert idle.recv(2**16).startswith(b"HTTP/1.1 200")  # not ready, but whoever comes is served
+    assert idle.recv(2**16) == b""  # then connections between two requests are closed
+    for link in slow:
+        link.sendall(whole[-5:])
+        answer = b"".join(iter(lambda link=link: link.recv(2**16), b""))  # type: ignore[misc]
+        assert answer.startswith(b"HTTP/1.1 200") and b"connection: close" in answer
+        link.close()
+    idle.close()
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+def test_a_request_that_does_not_end_does_not_hold_up_the_end(
+    command_with_tokens: tuple[subprocess.Popen[str], int, Path],
+) -> None:
+    process, port, _ = command_with_tokens
+    with socket.create_connection(("127.0.0.1", port), 20) as link:
+        link.sendall(post(port, "first-token-of-two")[:-5])
+        time.sleep(0.2)
+        start = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+        assert process.returncode == 0 and time.monotonic() - start < 30
 
 
 def test_a_demo_that_cannot_be_compiled_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,3 +265,25 @@ def test_part_files_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     left = tmp_path / ".snapshot-00000000000000000007.npz.4711.part"
     left.write_bytes(b"half")
     assert Snapshots(tmp_path, "store").read_newest(LinUCB, 9, lambda seq: None) is None and not left.exists()
+
+
+def test_a_shadow_that_cannot_be_read_is_refused_before_the_store_is_touched(tmp_path: Path) -> None:
+    edges, arms = write_input_files(tmp_path)
+    path = tmp_path / "state.db"
+    given = ["--graph", str(edges), "--arms", str(arms), "--store", f"sqlite:///{path}", "--shadow", "nothing"]
+    done = CliRunner().invoke(app, ["serve", *given])
+    assert done.exit_code == 2 and "must begin with the name of a policy" in done.output
+    assert not path.exists()
+
+
+def test_the_shadow_is_compiled_with_the_rest(tmp_path: Path) -> None:
+    warmed: list[str] = []
+    settings = ServiceSettings(store=f"sqlite:///{tmp_path}/state.db", snapshots=tmp_path, shadow="graphucb-local")
+    made, _ = build_app(settings, small_initial_state(), lambda: None, lambda initial: warmed.append(initial.policy))
+
+    async def live() -> None:
+        async with made.router.lifespan_context(made):
+            pass  # ends once the service has started
+
+    asyncio.run(live())
+    assert warmed == ["linucb", "graphucb-local"]

@@ -10,7 +10,10 @@
 | `diagnose` | `graphbandit diagnose` |
 | `start` | `graphbandit start` |
 | `evaluate` | `graphbandit evaluate` |
+| `rank_all` | `graphbandit rank-all` |
 | `serve` | `graphbandit serve` |
+| `import_events` | `graphbandit import` |
+| `store` | `graphbandit store verify`, `restore`, `replay`, `compact` and `forget-user`: tools for the log of a service |
 | `console` | what they share: errors without a traceback, Ctrl-C, the progress bar, lists of names |
 
 The library is imported inside the commands, so that `--help` answers at once.
@@ -23,16 +26,19 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from . import datasets, experiments, figures, graph
+from . import datasets, experiments, figures, graph, store
 from .diagnose import diagnose
 from .evaluate import evaluate
+from .import_events import import_events
 from .leaderboard import leaderboard
+from .rank_all import rank_all
 from .serve import serve
 from .start import start
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Bandits for many users who are joined by a graph.")
 app.add_typer(datasets.app, name="datasets")
 app.add_typer(graph.app, name="graph")
+app.add_typer(store.app, name="store")
 app.command()(start)
 app.command()(figures.demo)
 app.command()(figures.reproduce)
@@ -41,7 +47,9 @@ app.command()(experiments.tune)
 app.command()(leaderboard)
 app.command()(diagnose)
 app.command()(evaluate)
+app.command()(rank_all)
 app.command()(serve)
+app.command("import")(import_events)
 
 
 @app.callback(invoke_without_command=True)

@@ -145,14 +145,14 @@ def candidates(names: list[str], settings: list[str]) -> dict[str, ConfiguredPol
         if not takers:
             raise ValueError(f"--set {word}: none of {policy or ', '.join(names)} has a setting {key!r}.")
         for name in takers:
-            given[name][key] = _value(text)
+            given[name][key] = setting_value(text)
     try:
         return {name: ConfiguredPolicy(name, name, given[name]) for name in names}
     except ValueError as error:
         raise ValueError(str(error).replace("[[policy]]", "policy")) from None
 
 
-def _value(text: str) -> Any:
+def setting_value(text: str) -> Any:
     """The value of a setting: as JSON if it is JSON, else as a string."""
     try:
         return json.loads(text)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import platform
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from typing import Any, TypeVar
 
 import llvmlite.binding
 import numba
+import numpy
 from numba.core.caching import FunctionCache
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import AnalysisPass, register_pass
@@ -280,16 +282,29 @@ def no_garbage_collection() -> Iterator[None]:
 def entry_from_python(dispatcher: Any) -> Any:
     """A function that calls a kernel, compiled with what converts Python objects: most kernels are never called from Python."""
     if not hasattr(dispatcher, "_entry"):
-        kernel, code = dispatcher.py_func, dispatcher.py_func.__code__
-        name, parameters = f"{kernel.__name__}_from_python", ", ".join(signature(kernel).parameters)
-        scope: dict[str, Any] = {"kernel": dispatcher, "__name__": kernel.__module__}
-        exec(compile(f"def {name}({parameters}):\n    return kernel({parameters})\n", code.co_filename, "exec"), scope)
-        function = scope[name]
-        function.__code__ = function.__code__.replace(co_firstlineno=code.co_firstlineno)  # part of the name of its file
-        dispatcher._entry = numba.njit(**FLAGS, no_cfunc_wrapper=True)(function)
-        if isinstance(dispatcher._cache, KernelCache):
-            dispatcher._entry._cache = KernelCache(function)
+        dispatcher._entry = _entry(dispatcher, "from_python")
     return dispatcher._entry
+
+
+def without_lock(kernel: F) -> F:
+    """The kernel without the interpreter lock: other threads run Python meanwhile, and must leave its arrays alone.
+
+    For calls that take long. A short one would lose more by waiting for the lock afterwards.
+    """
+    return kernel if python_function(kernel) is kernel else _entry(kernel, "without_lock", nogil=True)
+
+
+def _entry(dispatcher: Any, suffix: str, **flags: bool) -> Any:
+    kernel, code = dispatcher.py_func, dispatcher.py_func.__code__
+    name, parameters = f"{kernel.__name__}_{suffix}", ", ".join(signature(kernel).parameters)
+    scope: dict[str, Any] = {"kernel": dispatcher, "__name__": kernel.__module__}
+    exec(compile(f"def {name}({parameters}):\n    return kernel({parameters})\n", code.co_filename, "exec"), scope)
+    function = scope[name]
+    function.__code__ = function.__code__.replace(co_firstlineno=code.co_firstlineno)  # part of the name of its file
+    entry = numba.njit(**FLAGS, **flags, no_cfunc_wrapper=True)(function)
+    if isinstance(dispatcher._cache, KernelCache):
+        entry._cache = KernelCache(function)
+    return entry
 
 
 @contextmanager
@@ -307,6 +322,16 @@ def compiling_aside(work: Callable[[], object]) -> Iterator[threading.Thread]:
         yield _compiler
     finally:
         _compiler = None
+
+
+def arithmetic() -> str:
+    """What the last bits of a result depend on, apart from the sources: the compiler and its version.
+
+    >>> arithmetic().split()[0] in ("compiled", "plain")
+    True
+    """
+    how = "plain" if numba.config.DISABLE_JIT else "compiled"
+    return f"{how} numba {numba.__version__} numpy {numpy.__version__} {platform.machine()}"
 
 
 def is_compiling() -> bool:

@@ -26,7 +26,7 @@ def read_decisions(source: Source, arms: Source | None = None, **reading: Unpack
     features `x0`, `x1`, … of the arms are columns of the log, or of the table `arms`, which has a
     column `item` or `arm`. Without a column `candidates`, which lists arms separated by semicolons,
     all arms were on offer. A column `decision`, if there is one, must not have the same entry
-    twice.
+    twice; it may be empty.
 
     Parameters
     ----------
@@ -45,7 +45,8 @@ def read_decisions(source: Source, arms: Source | None = None, **reading: Unpack
     table = read_table(source, DECISIONS, name="log", only=needed, **reading)
     table.check_columns("user", "item", "reward")
     if table.has("decision"):
-        table.check_distinct("decision")
+        none = np.asarray(table.data.column("decision").is_null().to_numpy(), dtype=bool)  # rewards that a service imported
+        table.without(none).check_distinct("decision")
     propensity = table.numbers("propensity", empty=True) if table.has("propensity") else np.full(len(table), np.nan)
     bad = (propensity < 0) | (propensity > 1)
     if bad.any():

@@ -30,6 +30,9 @@ def read_export(folder: str | Path) -> DecisionLog:
     if not len(rewards):
         raise ValueError(f"{rewards.name} has no rows: nothing was rewarded yet.")
     rewards.check_columns("decision", "place", "reward")
+    imported = np.asarray(rewards.data.column("decision").is_null().to_numpy(), dtype=bool)
+    if imported.any():  # they are of no decision here; `read_decisions` reads those that have propensities
+        rewards = rewards.without(imported)
     arms.check_columns("version", "features")
     for table, name in ((decisions, "decision"), (arms, "version")):
         table.check_distinct(name)

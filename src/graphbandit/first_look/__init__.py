@@ -9,7 +9,7 @@
 | `off_policy_look` | the comparison of logs with propensities |
 | `look_text` | a first look in words |
 | `look_page` | a first look as one self-contained HTML page |
-| `look_files` | the folder with the page, the edges and the arms that `serve` takes |
+| `look_files` | the folder with the page, and the edges, arms and history that `serve` takes |
 """
 
 from __future__ import annotations

@@ -55,6 +55,7 @@ class FirstLook:
     learned: str  # what AdaptiveGraphUCB says of the graph
     favourites: tuple[tuple[str, float], ...]  # items that earn the most for everybody
     arms: tuple[list[str], Floats] = field(repr=False)  # names and vectors of all items
+    history: Mapping[str, Any] = field(default_factory=dict, repr=False)  # columns of all events, as they were learned
 
     @property
     def ours(self) -> str:
@@ -160,7 +161,14 @@ def _by_rounds(table: Table, log: Events, built: BuiltGraph, items: Source | Non
         learned=_learned(ours),
         favourites=_favourites(log, ours, vectors),
         arms=(list(log.item_ids), vectors),
+        history=_history(log, split.user, split.item, raw),
     )
+
+
+def _history(log: Events, user: Ints, item: Ints, reward: Floats) -> dict[str, Any]:
+    """Columns that a service can import, in order."""
+    users, items = np.array(log.user_ids, dtype=object), np.array(log.item_ids, dtype=object)
+    return {"user": users[user].tolist(), "arm": items[item].tolist(), "reward": reward.tolist()}
 
 
 def _by_propensities(table: Table, log: Events, built: BuiltGraph, items: Source | None, show: Progress) -> FirstLook:
@@ -184,6 +192,8 @@ def _by_propensities(table: Table, log: Events, built: BuiltGraph, items: Source
         learned="",
         favourites=(),
         arms=(list(log.item_ids), vectors),
+        history=_history(log, log.user[log.order], log.item[log.order], reward[log.order])
+        | {"propensity": table.numbers("propensity", empty=True)[log.order].tolist()},
     )
 
 

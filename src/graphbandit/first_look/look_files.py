@@ -13,11 +13,13 @@ from .assessment import FirstLook
 
 
 def write_look(found: FirstLook, folder: AnyPath) -> Path:
-    """Write index.html, look.json, arms.csv and, if a graph helps, edges.csv; the path of the page."""
+    """Write index.html, look.json, arms.csv, history.parquet and, if a graph helps, edges.csv; the path
+    of the page."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     names, vectors = found.arms
     write_table(folder / "arms.csv", {"arm": names, **{f"x{k}": vectors[:, k].tolist() for k in range(vectors.shape[1])}})
+    write_table(folder / "history.parquet", {name: list(column) for name, column in found.history.items()})
     if found.built.helps:
         found.built.write(folder / "edges.csv")
     write_text(folder / "look.json", json.dumps(as_table(found), indent=2, ensure_ascii=False))

@@ -111,9 +111,9 @@ def cannot_tell(found: FirstLook) -> list[str]:
 
 
 def serve_line(found: FirstLook, folder: str) -> str:
-    """The command that serves what was looked at, without a graph if none helps."""
-    files = f"--graph {folder}/edges.csv " * found.built.helps + f"--arms {folder}/arms.csv"
-    return f"graphbandit serve {files} --store sqlite:///{folder}/state.db --epsilon 0.05"
+    """The command that serves what was looked at, trained on its events, without a graph if none helps."""
+    files = f"--graph {folder}/edges.csv " * found.built.helps + f"--arms {folder}/arms.csv --history {folder}/history.parquet"
+    return f"graphbandit serve --create {files} --store sqlite:///{folder}/state.db --epsilon 0.05"
 
 
 def as_text(found: FirstLook, folder: str) -> str:

@@ -17,7 +17,7 @@ from ..solvers.dense import Dense, component_inverse, dense_layout, fill_inverse
 from .core.graph_changes import Changes
 from .core.kernels import register
 from .core.policy import Policy, Seed
-from .core.ridge import optimistic_scores
+from .core.ridge import optimistic_scores, ridge_outline
 from .core.schedules import RADII, THEORY, Radius, practical, self_normalised
 
 
@@ -68,6 +68,12 @@ def radius(state: CoLinState, user: int) -> float:
 def score(state: CoLinState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
     """xᵀΘw_u and the width sqrt(fᵀM⁻¹f) of f = w_u ⊗ x, which is sqrt(xᵀ H_uu x)."""
     optimistic_scores(state.solver.theta[user], marginal(state.solver, user), radius(state, user), arms, mean, bonus)
+
+
+@compiled
+def outline(state: CoLinState, user: int, theta: Floats, metric: Floats, form: Floats) -> None:
+    """What the scores are made of."""
+    ridge_outline(state.solver.theta[user], marginal(state.solver, user), radius(state, user), theta, metric, form)
 
 
 @compiled
@@ -268,4 +274,4 @@ def mixing_solver(weights: sparse.csr_array, ridge: float, dim: int) -> Dense:
     return solver
 
 
-register(CoLinState, score=score, update=update)
+register(CoLinState, score=score, update=update, outline=outline)

@@ -25,6 +25,7 @@ from .core.confidence import (
     confidence,
     preset_settings,
     radius,
+    region_outline,
     region_rows,
     region_scores,
     update_region,
@@ -65,6 +66,14 @@ def score(state: GraphUCBState, user: int, arms: Floats, mean: Floats, bonus: Fl
     beta = radius(state.region, state.links, state.seen, roughness_source(state), user)
     factor = width_factor(state.region, state.links, state.seen, user)
     region_scores(state.solver.theta[user], factor, beta, arms, mean, bonus)
+
+
+@compiled
+def outline(state: GraphUCBState, user: int, theta: Floats, metric: Floats, form: Floats) -> None:
+    """What the scores are made of."""
+    beta = radius(state.region, state.links, state.seen, roughness_source(state), user)
+    factor = width_factor(state.region, state.links, state.seen, user)
+    region_outline(state.solver.theta[user], factor, beta, theta, metric, form)
 
 
 @compiled
@@ -233,4 +242,4 @@ def estimate_ridge(preset: str, region: Confidence) -> float:
     return float(region.alpha * region.laplacian_ridge + (0.0 if preset == "released" else region.ridge))
 
 
-register(GraphUCBState, score=score, update=update)
+register(GraphUCBState, score=score, update=update, outline=outline)

@@ -23,6 +23,7 @@ from .core.confidence import (
     neighbour_average,
     preset_settings,
     radius,
+    region_outline,
     region_rows,
     region_scores,
     roughness,
@@ -103,6 +104,16 @@ def score_items(state: LocalState, user: int, arms: Floats, items: Ints, mean: F
     factor = width_factor(state.region, state.links, state.seen, user)
     region_scores(theta, factor, beta, arms, mean, bonus)
     add_item_effects(state.items, items, beta, mean, bonus)
+
+
+@compiled
+def outline(state: LocalState, user: int, theta: Floats, metric: Floats, form: Floats) -> None:
+    """What the scores are made of."""
+    own = np.empty(theta.shape[0])
+    estimate(state, user, own)
+    beta = radius(state.region, state.links, state.seen, messages(state), user)
+    factor = width_factor(state.region, state.links, state.seen, user)
+    region_outline(own, factor, beta, theta, metric, form)
 
 
 @compiled
@@ -256,4 +267,4 @@ class GraphUCBLocal(Policy):
         return out
 
 
-register(LocalState, score_items=score_items, update_item=update_item)
+register(LocalState, score_items=score_items, update_item=update_item, outline=outline)

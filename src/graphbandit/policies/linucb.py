@@ -14,7 +14,7 @@ from ..graph import UserGraph
 from .core.item_effects import ItemEffects, add_item_effects, no_items, observe_item
 from .core.kernels import register
 from .core.policy import Policy, Seed
-from .core.ridge import Ridge, observe, optimistic_scores, ridge_models, ridge_rows
+from .core.ridge import Ridge, observe, optimistic_scores, ridge_models, ridge_outline, ridge_rows
 from .core.schedules import RADII, THEORY, Radius, practical, self_normalised
 
 
@@ -49,6 +49,13 @@ def score_items(state: LinUCBState, user: int, arms: Floats, items: Ints, mean: 
     beta = radius(state, row)
     optimistic_scores(state.model.theta[row], state.model.inverse[row], beta, arms, mean, bonus)
     add_item_effects(state.items, items, beta, mean, bonus)
+
+
+@compiled
+def outline(state: LinUCBState, user: int, theta: Floats, metric: Floats, form: Floats) -> None:
+    """What the scores are made of."""
+    row = 0 if state.shared else user
+    ridge_outline(state.model.theta[row], state.model.inverse[row], radius(state, row), theta, metric, form)
 
 
 @compiled
@@ -136,4 +143,4 @@ class LinUCB(Policy):
         return ridge_rows("model", self.state.model)
 
 
-register(LinUCBState, score_items=score_items, update_item=update_item)
+register(LinUCBState, score_items=score_items, update_item=update_item, outline=outline)

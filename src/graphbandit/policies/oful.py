@@ -15,7 +15,7 @@ from ..graph import UserGraph
 from ..validate import NOT_NEGATIVE
 from .core.kernels import register
 from .core.policy import Policy, Seed
-from .core.ridge import Ridge, observe, optimistic_scores, ridge_models, ridge_rows
+from .core.ridge import Ridge, observe, optimistic_scores, ridge_models, ridge_outline, ridge_rows
 from .core.schedules import self_normalised
 
 
@@ -41,6 +41,13 @@ def score(state: OFULState, user: int, arms: Floats, mean: Floats, bonus: Floats
     """xᵀθ and beta ‖x‖ in the metric V⁻¹, all as of the last switch."""
     row = 0 if state.shared else user
     optimistic_scores(state.theta[row], state.inverse[row], state.beta[row], arms, mean, bonus)
+
+
+@compiled
+def outline(state: OFULState, user: int, theta: Floats, metric: Floats, form: Floats) -> None:
+    """What the scores are made of."""
+    row = 0 if state.shared else user
+    ridge_outline(state.theta[row], state.inverse[row], state.beta[row], theta, metric, form)
 
 
 @compiled
@@ -162,4 +169,4 @@ class OFUL(Policy):
         return current | first | {"log_ratio": 0.0, "switches": 0}
 
 
-register(OFULState, score=score, update=update)
+register(OFULState, score=score, update=update, outline=outline)

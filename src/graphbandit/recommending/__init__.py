@@ -11,6 +11,8 @@
 | `user_names` | the users of a recommender and their edges before its policy is built |
 | `alike` | which users have attributes like those of a newcomer |
 | `named_policy` | `NamedPolicy`: users and arms by name, filters, decisions; the service is built on it too |
+| `offered_arms` | the arms on offer, in order, as arrays |
+| `rank_everybody` | the best items of all users, streamed to a Parquet file |
 | `unknown_users` | what to show to users whom nobody has seen |
 | `policy_choice` | which policy it is to have, checked at once |
 | `ids` | ids and filter values as text |

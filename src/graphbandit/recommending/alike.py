@@ -6,6 +6,7 @@ The numbers are chosen by measurement, as is this way before a linear map (docs/
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -29,9 +30,10 @@ class Alike:
     [0]
     """
 
-    def __init__(self, names: list[str], vectors: Floats) -> None:
+    def __init__(self, names: list[str], vectors: Floats, features: Features | None = None) -> None:
         self.names = names
         self.vectors = vectors  # of norm 1
+        self.features = features  # from attributes to vectors; None in files of older versions
         self._place = {name: row for row, name in enumerate(names)}
 
     @classmethod
@@ -41,17 +43,33 @@ class Alike:
         table.check_columns("user")
         table.check_distinct("user")
         names = table.codes("user")[1]
-        vectors = Features().fit_table(table.data.select(table.others()))
-        norm = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return cls(names, vectors / np.where(norm > 0, norm, 1.0))
+        features = Features()
+        return cls(names, _normed(features.fit_table(table.data.select(table.others()))), features)
 
     def near(self, name: str, rows: Mapping[str, int], k: int = NEIGHBOURS) -> dict[int, float]:
         """Rows and weights of the `k` known users whose attributes are most alike; none if it has no attributes."""
         place = self._place.get(name)
         if place is None:
             return {}
-        alike = self.vectors @ self.vectors[place]
-        alike[place] = -np.inf
+        return self._nearest(self.vectors[place], rows, k, place)
+
+    def near_attributes(self, attributes: Mapping[str, Any], rows: Mapping[str, int], k: int = NEIGHBOURS) -> dict[int, float]:
+        """The same for somebody who is in no table: by attributes, of which one that is missing is average."""
+        if self.features is None:
+            raise ValueError(
+                "attributes are given, but the model was saved by a version that kept no map of them; save it anew."
+            )
+        known = [encoder.column for encoder in self.features.item_encoders]
+        unknown = sorted(set(attributes) - set(known))
+        if unknown:
+            raise ValueError(f"attributes have {unknown[0]!r}, which no user has; there are {', '.join(known)}.")
+        encoded = np.hstack([encoder.encode([attributes.get(encoder.column)]) for encoder in self.features.item_encoders])
+        return self._nearest(_normed(self.features.scaled(encoded))[0], rows, k, None)
+
+    def _nearest(self, vector: Floats, rows: Mapping[str, int], k: int, own: int | None) -> dict[int, float]:
+        alike = self.vectors @ vector
+        if own is not None:
+            alike[own] = -np.inf
         found: dict[int, float] = {}
         for other in np.argsort(-alike, kind="stable"):
             row = rows.get(self.names[other])
@@ -61,6 +79,30 @@ class Alike:
                 break
         return found
 
-    def pack(self) -> tuple[list[str], Arrays]:
-        """Names and vectors, for a file."""
-        return self.names, {"alike": self.vectors}
+    def erase(self, name: str) -> bool:
+        """Forget somebody's attributes; False if there were none."""
+        place = self._place.pop(name, None)
+        if place is None:
+            return False
+        self.names, self.vectors = [*self.names[:place], *self.names[place + 1 :]], np.delete(self.vectors, place, axis=0)
+        self._place = {known: row for row, known in enumerate(self.names)}
+        return True
+
+    def pack(self) -> tuple[dict[str, Any], Arrays]:
+        """Header and arrays, for a file."""
+        header, arrays = ({}, {}) if self.features is None else self.features.pack()
+        packed: Arrays = {f"alike_features.{name}": array for name, array in arrays.items()}
+        return {"alike": self.names, "alike_features": header}, packed | {"alike": self.vectors}
+
+    @classmethod
+    def unpack(cls, header: Mapping[str, Any], arrays: Arrays) -> Alike:
+        """What `pack` returned header and arrays of."""
+        prefix = "alike_features."
+        own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        table = header.get("alike_features")
+        return cls(header["alike"], arrays["alike"], Features.unpack(table, own) if table else None)
+
+
+def _normed(vectors: Floats) -> Floats:
+    norm = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(norm > 0, norm, 1.0))

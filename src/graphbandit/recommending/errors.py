@@ -1,4 +1,4 @@
-"""Why a request is refused. Both errors name the field that is wrong."""
+"""Why a request is refused. All errors name the field that is wrong."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ class InvalidRequest(ValueError):
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
         self.field = field
+
+
+class Conflict(InvalidRequest):
+    """A request that does not fit what has happened meanwhile, or what was asked before."""
 
 
 class UnknownName(ValueError):

@@ -7,17 +7,23 @@ with the features that were shown. The library's `Recommender` and the service a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..compute.arrays import Floats, Ints
+from ..graph import UserGraph
 from ..policies import Policy
+from ..policies.core.arm_index import ArmIndex
+from ..policies.core.arm_search import Asked
+from ..policies.core.catalogue_choice import CatalogueChoice, Places, pays
 from ..policies.core.decisions import Requests
+from ..policies.core.luck import Luck
 from ..validate import NOT_KNOWN
 from .errors import InvalidRequest, UnknownName
+from .offered_arms import OfferedArms, Pool
 from .requests import AnyRequest, Filter, ResolvedRequest
 from .unknown_users import UNKNOWN_USER, UnknownUsers
 
@@ -25,6 +31,8 @@ Attributes = Mapping[str, str | list[str]]
 """What one can filter arms by: text, or a list of tags, of which one is enough."""
 CACHED_FILTERS = 1000
 """Filters whose eligible arms are cached until the arms change."""
+CACHED_ARMS = 10_000_000
+"""Eligible arms that are cached, of all filters together, about."""
 
 
 class Ranking(NamedTuple):
@@ -57,10 +65,15 @@ class NamedPolicy:
         self.arms: dict[str, int] = {}  # name: newest version
         self.versions: list[str] = []  # the arm of each version
         self.attributes: list[Attributes] = []  # of each version
+        self.catalogue = 0  # number of the last change of the arms
+        self.since: list[int] = []  # of each version: the change that offered it,
+        self.until: list[int | None] = []  # and the one that ended that; None: it is offered
         self.item_ids: dict[str, int] = {}  # name: id of the item, for deleted arms too; in order of first versions
         self._features = np.empty((0, policy.dim))
         self._version_items = np.empty(0, dtype=np.int64)  # id of each version's item, -1 where there is no version yet
-        self._eligible: dict[tuple[tuple[str, tuple[str, ...]], ...], list[int]] = {}  # filter: versions
+        self._offered = OfferedArms()
+        self._index = ArmIndex(policy.dim)
+        self._eligible: dict[tuple[tuple[str, tuple[str, ...]], ...], Pool] = {}  # filter: arms
         self.unknown_users = UnknownUsers()
 
     @property
@@ -100,40 +113,50 @@ class NamedPolicy:
 
     def edges(self, row: int) -> list[tuple[int, float]]:
         """The neighbours of a row and the weights of the edges."""
-        live = self.policy.live_graph
-        return [(other, live.weight(row, other)) for other in live.neighbours(row)]
+        return self.policy.live_graph.edges_of(row)
 
     def resolve(self, request: AnyRequest) -> ResolvedRequest:
         """Look up the names in a request: user row and eligible arm versions.
 
         A user that nobody knows has the row `UNKNOWN_USER`.
         """
-        versions = self._eligible_versions(request)
-        if not versions:
+        versions, pool = self._eligible_versions(request)
+        if len(versions) == 0:
             raise InvalidRequest("candidates", "no arm is eligible.")
         is_all = request.candidates is None and not request.where and not request.exclude
         row = self.rows.get(request.user, UNKNOWN_USER)
-        return ResolvedRequest(
-            row, versions, min(request.k, len(versions)), is_all, request.user if row == UNKNOWN_USER else None
-        )
+        by_filter = self._filter(request) if request.candidates is None and not is_all else None
+        name = request.user if row == UNKNOWN_USER else None
+        return ResolvedRequest(row, versions, min(request.k, len(versions)), is_all, name, pool=pool, filter=by_filter)
 
-    def _eligible_versions(self, request: AnyRequest) -> list[int]:
-        """The candidates, less those that the filter leaves out or the request excludes."""
+    def _filter(self, request: AnyRequest) -> dict[str, Any]:
+        """What `eligible_at` needs to find the same arms later: a log of it is shorter than one of the arms."""
+        where = {name: list(values) for name, values in (request.where or {}).items()}
+        excluded = sorted({self.arms[name] for name in request.exclude or () if name in self.arms})
+        return {"where": where, "exclude": excluded, "catalogue": self.catalogue}
+
+    def _eligible_versions(self, request: AnyRequest) -> tuple[Ints, Pool | None]:
+        """The candidates, less those that the filter leaves out or the request excludes.
+
+        Also as a pool if there is no list of candidates.
+        """
         if request.candidates is None:
-            versions = self._matching(request.where or {})
-        else:
-            try:
-                versions = list(map(self.arms.__getitem__, request.candidates))
-            except KeyError as error:
-                raise UnknownName("candidates", f"there is no arm {error.args[0]!r}.") from None
-            if len(set(versions)) != len(versions):
-                versions = list(dict.fromkeys(versions))
-            if request.where:
-                versions = [version for version in versions if _matches(self.attributes[version], request.where)]
+            pool = self.matching(request.where or {})
+            if request.exclude:
+                pool = pool.without(self._offered.births(request.exclude))
+            return pool.versions, pool
+        try:
+            versions = list(map(self.arms.__getitem__, request.candidates))
+        except KeyError as error:
+            raise UnknownName("candidates", f"there is no arm {error.args[0]!r}.") from None
+        if len(set(versions)) != len(versions):
+            versions = list(dict.fromkeys(versions))
+        if request.where:
+            versions = [version for version in versions if _matches(self.attributes[version], request.where)]
         if request.exclude:
             excluded = {self.arms.get(name) for name in request.exclude}  # an unknown arm is excluded anyway
             versions = [version for version in versions if version not in excluded]
-        return versions
+        return np.array(versions, dtype=np.int64), None
 
     def rank(self, requests: Sequence[ResolvedRequest], draws: np.random.Generator) -> list[Ranking]:
         """Rank the eligible arms of each request; one call of the policy for all users it knows."""
@@ -144,15 +167,56 @@ class NamedPolicy:
         return [self._rank_newcomer(request, draws) if request.user == UNKNOWN_USER else next(ranked) for request in requests]
 
     def _rank_known(self, requests: Sequence[ResolvedRequest], draws: np.random.Generator) -> list[Ranking]:
+        if not any(self._is_searched(request) for request in requests):
+            return self._scan(requests, draws)
+        # One after the other. All have the random numbers that a scan of all would give them.
+        ends = list(accumulate(len(request.versions) for request in requests))
+        luck, rankings = Luck(draws, ends[-1]), []
+        for request, end in zip(requests, ends, strict=True):
+            first = end - len(request.versions)
+            choice = self._search(request, luck, first, draws) if self._is_searched(request) else None
+            if choice is None:
+                rankings += self._scan([request], draws, luck.span(first, end))
+            else:
+                shown = choice.versions.tolist(), choice.mean.tolist(), choice.bonus.tolist()
+                rankings.append(Ranking(*shown, choice.propensity, choice.best))
+        return rankings
+
+    def _is_searched(self, request: ResolvedRequest) -> bool:
+        """Whether the best arms of a request are searched for, and not all of them scored."""
+        if request.pool is None or request.features is not None or not self.policy.is_outlined:
+            return False
+        return self.is_large(request.pool, request.k)
+
+    def is_large(self, pool: Pool, k: int) -> bool:
+        """Whether so many arms are searched rather than scored, if the policy has an outline."""
+        return len(pool) >= self.dim and pays(len(pool), k, len(self._index))
+
+    def _search(self, request: ResolvedRequest, luck: Luck, first: int, draws: np.random.Generator) -> CatalogueChoice | None:
+        pool = request.pool
+        assert pool is not None
+        asked = self.asked(pool)
+        places = Places(pool.versions, lambda versions: self._offered.places(pool, versions), luck, first)
+        return self.policy.decide_in_catalogue(request.user, asked, places, request.k, draws)
+
+    def asked(self, pool: Pool) -> Asked:
+        """What a search of these arms needs."""
+        blocks, mask = self._index.refresh(self.policy, self._features), pool.mask(len(self.versions))
+        return Asked(self._features, self._version_items, self.policy.item_table, blocks, mask)
+
+    def _scan(
+        self, requests: Sequence[ResolvedRequest], draws: np.random.Generator, luck: Floats | None = None
+    ) -> list[Ranking]:
+        """Score all arms of all requests."""
         users, places = np.array([request.user for request in requests]), np.array([request.k for request in requests])
-        rows = np.array(list(chain.from_iterable([request.versions for request in requests])))
+        rows = np.concatenate([request.versions for request in requests])
         start = np.array([0, *accumulate([len(request.versions) for request in requests])])
         if any(request.features is not None for request in requests):  # vectors that depend on the request's context
             table = np.concatenate([self._vectors(request) for request in requests])
             asked = Requests(users, table, np.arange(len(rows)), start, places, self._version_items[rows])
         else:
             asked = Requests(users, self._features, rows, start, places, self._version_items)
-        ranked = self.policy.decide_many(asked, draws)
+        ranked = self.policy.decide_many(asked, draws, luck)
         # The arms shown, for all requests at once: reading an array one number at a time is slow.
         end = np.cumsum(places)
         shown = np.repeat(start[:-1], places)
@@ -166,9 +230,9 @@ class NamedPolicy:
         return rankings
 
     def _rank_newcomer(self, request: ResolvedRequest, draws: np.random.Generator) -> Ranking:
-        versions = np.array(request.versions)
+        versions = request.versions
         vectors, items = self._vectors(request), self._version_items[versions]
-        scores = self.unknown_users.scores(self.policy, request.name, vectors, items)
+        scores = self.unknown_users.scores(self.policy, request.name, vectors, items, request.near)
         order, propensity = self.unknown_users.order(self.policy, scores, request.k, draws)
         shown = versions[order].tolist(), scores.mean[order].tolist(), scores.bonus[order].tolist()
         return Ranking(*shown, propensity, float(scores.mean.max()))
@@ -177,23 +241,40 @@ class NamedPolicy:
         """(m, dim) the features of the request's arms."""
         return self._features[request.versions] if request.features is None else request.features
 
-    def _matching(self, where: Filter) -> list[int]:
+    def matching(self, where: Filter) -> Pool:
+        """The arms on offer that a filter leaves."""
+        if not where:
+            return self._offered.pool()
         key = tuple((name, tuple(where[name])) for name in sorted(where))
         found = self._eligible.get(key)
         if found is None:
-            if len(self._eligible) >= CACHED_FILTERS:
+            if len(self._eligible) >= CACHED_FILTERS or sum(map(len, self._eligible.values())) > CACHED_ARMS:
                 self._eligible.clear()
-            found = [version for version in self.arms.values() if _matches(self.attributes[version], where)]
+            found = self._offered.some(version for version in self.arms.values() if _matches(self.attributes[version], where))
             self._eligible[key] = found
         return found
 
+    def places(self, pool: Pool, names: Iterable[str]) -> Ints:
+        """Where the arms of these names stand in a pool; those that are not in it are left out."""
+        return pool.places(self._offered.births(names))
+
     def ranked(self, user: int) -> list[tuple[str, float, float]]:
         """All arms with mean and bonus, as the user would be shown them now."""
-        versions = self._matching({})
-        if not versions:
+        versions = self._offered.pool().versions
+        if len(versions) == 0:
             return []
-        [ranking] = self._rank_known([ResolvedRequest(user, versions, len(versions), True)], np.random.default_rng(0))
+        draws = np.random.default_rng(0)
+        if self.policy.is_optimistic:  # `rank` chooses one place after the other, which takes long for all of them
+            mean, bonus = self.policy.scores(user, self._features[versions], items=self._version_items[versions])
+            order = np.lexsort((-draws.random(len(versions)), -(mean + bonus)))
+            names = [self.versions[version] for version in versions[order].tolist()]
+            return list(zip(names, mean[order].tolist(), bonus[order].tolist(), strict=True))
+        [ranking] = self._scan([ResolvedRequest(user, versions, len(versions), True)], draws)
         return [(self.versions[v], mean, bonus) for v, mean, bonus in zip(*ranking[:3], strict=True)]
+
+    def matching_versions(self, where: Filter) -> Ints:
+        """Every version with these attributes, whether it is offered or not."""
+        return np.array([v for v, attributes in enumerate(self.attributes) if _matches(attributes, where)], dtype=np.int64)
 
     # Changes.
 
@@ -202,7 +283,9 @@ class NamedPolicy:
     ) -> None:
         """Learn rewards of arms in the versions that were shown; `features` if these depended on the context."""
         x = self._features[versions] if features is None else features
-        self.policy.update_many(users, x, rewards, items=self._version_items[versions])
+        items = self._version_items[versions]
+        self._index.learned(items)
+        self.policy.update_many(users, x, rewards, items=items)
         self.unknown_users.learned += len(versions)
 
     def put_arm(self, name: str, features: Floats, attributes: Attributes) -> None:
@@ -216,14 +299,28 @@ class NamedPolicy:
         self._version_items[version] = self.item_ids.setdefault(name, len(self.item_ids))
         self.versions.append(name)
         self.attributes.append(dict(attributes))
+        self._arms_changed(name)
+        self.since.append(self.catalogue)
+        self.until.append(None)
         self.arms[name] = version
+        self._offered.put(name, version)
+        self._index.put(self.item_ids[name], version)
         self._eligible.clear()
 
     def delete_arm(self, name: str) -> None:
         """Stop offering an arm; nothing happens if there is none of this name."""
+        self._arms_changed(name)
         if self.arms.pop(name, None) is not None:
             self.policy.remove_item(self.item_ids[name])  # the name may return as something else
+            self._offered.remove(name)
+            self._index.remove(self.item_ids[name])
         self._eligible.clear()
+
+    def _arms_changed(self, name: str) -> None:
+        """Number a change; the version of this arm that is offered ends with it."""
+        self.catalogue += 1
+        if name in self.arms:
+            self.until[self.arms[name]] = self.catalogue
 
     def put_user(self, name: str, edges: Mapping[str, float]) -> int:
         """Add a user with its neighbours, or add neighbours of one; its row. Unknown neighbours are left out."""
@@ -238,6 +335,18 @@ class NamedPolicy:
         for other, weight in near.items():
             self.set_edge(self.rows[name], other, weight)
         return self.rows[name]
+
+    def join_many(self, names: Sequence[str]) -> None:
+        """Add all users that are new, without edges. Costs as much as all users, however few join."""
+        new = [name for name in dict.fromkeys(names) if name not in self.rows]
+        policy, first = self.policy, len(self.names)
+        n = max(policy.n_users, first + len(new))
+        if n > policy.n_users:
+            bigger = policy.graph.adjacency.copy()
+            bigger.resize((n, n))
+            policy.set_graph(UserGraph(bigger))
+        self.names += new
+        self.rows |= {name: first + k for k, name in enumerate(new)}
 
     def delete_user(self, name: str) -> None:
         """Forget a user; nothing happens if there is none of this name."""
@@ -263,12 +372,22 @@ class NamedPolicy:
         """Set the arms from what `arms_table` returned, and their features."""
         self.arms, self.versions, self.attributes = header["arms"], header["versions"], header["attributes"]
         self._features = features
+        self.catalogue = header.get("catalogue", 0)
+        self.since, self.until = header.get("since", []), header.get("until", [])
+        if len(self.since) < len(self.versions):  # a file of 0.1.0: what is not offered now never was, to later filters
+            offered = set(self.arms.values())
+            self.since = [0] * len(self.versions)
+            self.until = [None if version in offered else 0 for version in range(len(self.versions))]
         items = [self.item_ids.setdefault(name, len(self.item_ids)) for name in self.versions]
         self._version_items = np.array(items, dtype=np.int64)
+        self._offered, self._index = OfferedArms(self.arms), ArmIndex(self.dim)
+        newest = self._offered.pool().versions
+        self._index.put_many(self._version_items[newest], newest)
 
     def arms_table(self) -> dict[str, Any]:
         """The arms as plain JSON values, copied; their features are `features`."""
-        return dict(arms=self.arms.copy(), versions=self.versions.copy(), attributes=self.attributes.copy())
+        arms = dict(arms=self.arms.copy(), versions=self.versions.copy(), attributes=self.attributes.copy())
+        return arms | dict(catalogue=self.catalogue, since=self.since.copy(), until=self.until.copy())
 
 
 def _matches(attributes: Attributes, where: Filter) -> bool:

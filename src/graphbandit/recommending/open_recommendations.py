@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ..validate import LARGEST_REWARD, is_number
 from .errors import UnknownName
 
 REMEMBERED = 100_000
@@ -64,6 +65,13 @@ class OpenRecommendations:
         entry = self._entries[name]
         self._entries[name] = entry._replace(rewarded=(*entry.rewarded, place))
 
+    def erase(self, user: str) -> bool:
+        """Forget what was shown to a user; False if nothing was."""
+        theirs = [name for name, entry in self._entries.items() if entry.user == user]
+        for name in theirs:
+            del self._entries[name]
+        return bool(theirs)
+
     def as_table(self) -> dict[str, Any]:
         """Plain JSON values."""
         return dict(count=self._count, entries={name: list(entry) for name, entry in self._entries.items()})
@@ -76,3 +84,9 @@ class OpenRecommendations:
             for name, (user, versions, context, rewarded) in table["entries"].items()
         }
         return cls(table["count"], entries)
+
+
+def check_reward(reward: object) -> None:
+    """A ValueError unless a reward is a number that can be learned."""
+    if not is_number(reward) or not abs(reward) <= LARGEST_REWARD:  # type: ignore[arg-type]
+        raise ValueError(f"reward must be a finite number of at most {LARGEST_REWARD:g} in size, but it is {reward!r}.")

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, Unpack
 
 import numpy as np
 
 from ..compute.arrays import Floats, Ints
-from ..graph import UserGraph
 from ..policies import Policy
 from ..storage.columns import EDGES as EDGE_ROLES
 from ..storage.columns import EVENTS, ITEMS, USERS
 from ..storage.tables import Source, Table, columns_by_table, read_table
-from ..validate import LARGEST_REWARD, check, count, is_number
+from ..validate import check, count
 from . import recommender_file
 from .alike import EDGES, NEIGHBOURS, Alike
 from .behaviour import behaviour_vectors, unseen_items
@@ -23,8 +22,9 @@ from .errors import UnknownName
 from .features import Features
 from .ids import filter_texts, id_text, id_texts
 from .named_policy import NamedPolicy
-from .open_recommendations import OpenRecommendations
+from .open_recommendations import OpenRecommendations, check_reward
 from .policy_choice import PolicyChoice
+from .rank_everybody import Ids, RankAllOptions, rank_all
 from .requests import Request
 from .user_names import UserNames, read_users
 
@@ -201,14 +201,14 @@ class Recommender:
 
     def observe(self, user: Hashable, item: Hashable, reward: float, *, context: Mapping[str, Any] | None = None) -> None:
         """Learn that a user got an item, whoever chose it, and what it earned."""
-        _check_reward(reward)
+        check_reward(reward)
         version, vector = self._version(item), self.features.context_rows(context)
         row = self._join(id_text(user, "user"))
         self._learn(np.array([row]), np.array([version]), np.array([float(reward)]), vector)
 
     def reward(self, recommendation: Recommendation | str, reward: float, *, item: Hashable | None = None) -> None:
         """Learn what a recommendation earned: its first item, or the one that is named. Each may be rewarded once."""
-        _check_reward(reward)
+        check_reward(reward)
         name = recommendation if isinstance(recommendation, str) else recommendation.id
         shown = self._shown.find(name)
         names = [self.named.versions[version] for version in shown.versions]
@@ -266,6 +266,11 @@ class Recommender:
         items = tuple(self.catalogue.out(named.versions[version]) for version in ranking.arms)
         return Recommendation(name, user, items, tuple(ranking.mean), tuple(ranking.bonus), ranking.propensity)
 
+    def rank_all(self, k: int, path: str | os.PathLike[str], **options: Unpack[RankAllOptions]) -> int:
+        """Write the `k` best items of every user to a Parquet file; how many rows. See `rank_everybody.rank_all`."""
+        ids = Ids(self.user_names.out, self.catalogue.out, self.catalogue.filters)
+        return rank_all(self.named, k, path, ids=ids, **options)
+
     # Users, edges and items that come and go
 
     def add_friends(self, user: Hashable, friends: Mapping[Hashable, float] | Iterable[Hashable]) -> None:
@@ -282,6 +287,17 @@ class Recommender:
         name = id_text(user, "user")
         self.named.row(name)
         self.named.delete_user(name)
+
+    def erase(self, user: Hashable) -> bool:
+        """Remove a user and its name everywhere: attributes and open recommendations too; False if nobody knew it.
+        The row stays, of nobody. What others' estimates owe to the user stays learned."""
+        name, named = id_text(user, "user"), self.named
+        rows = [row for row, known in enumerate(named.names) if known == name]
+        named.delete_user(name)
+        for row in rows:
+            named.names[row] = ""
+        is_alike = self.alike is not None and self.alike.erase(name)
+        return self._shown.erase(name) or is_alike or bool(rows)
 
     def add_items(self, items: Source, *, columns: Mapping[str, str] | None = None) -> None:
         """Offer the items of a table; one that is there already is described anew."""
@@ -362,14 +378,7 @@ class Recommender:
             for name in new:
                 self._join(name)
             return
-        policy, first = named.policy, len(named.names)
-        n = max(policy.n_users, first + len(new))
-        if n > policy.n_users:
-            bigger = policy.graph.adjacency.copy()
-            bigger.resize((n, n))
-            policy.set_graph(UserGraph(bigger))
-        named.names += new
-        named.rows |= {name: first + k for k, name in enumerate(new)}
+        named.join_many(new)
 
     def _add_unknown_items(self, names: Sequence[str]) -> None:
         named = self.named
@@ -388,8 +397,3 @@ class Recommender:
 
     def _context_of(self, table: Table) -> Source | None:
         return table if self.features.context_encoders else None
-
-
-def _check_reward(reward: object) -> None:
-    if not is_number(reward) or not abs(reward) <= LARGEST_REWARD:  # type: ignore[arg-type]
-        raise ValueError(f"reward must be a finite number of at most {LARGEST_REWARD:g} in size, but it is {reward!r}.")

@@ -26,6 +26,16 @@ R = TypeVar("R", bound="Recommender")
 
 def save(recommender: Recommender, path: str | os.PathLike[str]) -> None:
     """Write a recommender."""
+    archive.write(path, KIND, *pack(recommender))
+
+
+def to_bytes(recommender: Recommender) -> bytes:
+    """The bytes that `save` writes."""
+    return archive.to_bytes(KIND, *pack(recommender))
+
+
+def pack(recommender: Recommender) -> tuple[dict[str, Any], Arrays]:
+    """Header and arrays of a file."""
     named, catalogue, names = recommender.named, recommender.catalogue, recommender.user_names
     header, arrays = catalogue.features.pack()
     policy, state = named.policy.pack()
@@ -36,14 +46,24 @@ def save(recommender: Recommender, path: str | os.PathLike[str]) -> None:
     arrays = {f"features.{name}": array for name, array in arrays.items()}
     arrays |= {f"policy.{name}": np.array(array) for name, array in state.items()} | {"vectors": named.features}
     if recommender.alike is not None:
-        header["alike"], more = recommender.alike.pack()
-        arrays |= more
-    archive.write(path, KIND, header, arrays)
+        more, vectors = recommender.alike.pack()
+        header |= more
+        arrays |= vectors
+    return header, arrays
 
 
 def load(cls: type[R], path: str | os.PathLike[str], features: Any) -> R:
     """The recommender in a file."""
-    header, arrays = archive.read(path, KIND)
+    return unpack(cls, *archive.read(path, KIND), features, path)
+
+
+def from_bytes(cls: type[R], content: bytes, name: str) -> R:
+    """The recommender in the bytes of a file; errors call them `name`."""
+    return unpack(cls, *archive.from_bytes(content, KIND, name), None, name)
+
+
+def unpack(cls: type[R], header: dict[str, Any], arrays: Arrays, features: Any, path: str | os.PathLike[str]) -> R:
+    """The recommender from header and arrays of a file."""
     policy_class = getattr(policies, header["policy_class"], None)
     if not (isinstance(policy_class, type) and issubclass(policy_class, Policy)):
         raise ArchiveError(f"{path} has a policy {header['policy_class']}, which is none of graphbandit's.")
@@ -55,7 +75,7 @@ def load(cls: type[R], path: str | os.PathLike[str], features: Any) -> R:
     recommender.catalogue.transformer = features if header["own_transformer"] else None
     named = NamedPolicy(policy_class.unpack(header["policy"], _part(arrays, "policy.")), header["names"], header["gone"])
     named.restore_arms(header, arrays["vectors"])
-    recommender.alike = Alike(header["alike"], arrays["alike"]) if "alike" in header else None
+    recommender.alike = Alike.unpack(header, arrays) if "alike" in header else None
     recommender.restore(header, named)
     return recommender
 

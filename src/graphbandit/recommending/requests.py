@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from ..compute.arrays import Floats
+from ..compute.arrays import Floats, Ints
+from .offered_arms import Pool
 
 Filter = Mapping[str, Sequence[str]]
 """Attribute: the values that make an arm eligible."""
@@ -35,6 +36,14 @@ class AnyRequest(Protocol):
     def k(self) -> int:
         """How many arms to show."""
 
+    @property
+    def context(self) -> Mapping[str, Any] | None:
+        """What the request says beyond its user, such as the hour."""
+
+    @property
+    def attributes(self) -> Mapping[str, Any] | None:
+        """What is known of a user that nobody knows."""
+
 
 class Request(NamedTuple):
     """A request in plain Python."""
@@ -44,17 +53,23 @@ class Request(NamedTuple):
     where: Filter | None = None
     k: int = 1
     exclude: Sequence[str] | None = None
+    context: Mapping[str, Any] | None = None
+    attributes: Mapping[str, Any] | None = None
 
 
 class ResolvedRequest(NamedTuple):
     """A request whose names have been looked up: user row and eligible arm versions."""
 
     user: int  # row; -1 for a user that nobody knows
-    versions: list[int]
+    versions: Ints
     k: int  # at most the number of versions
     is_all: bool  # whether the versions are simply all arms
     name: str | None = None  # of a user that nobody knows
     features: Floats | None = None  # (versions, dim), if they depend on the context of the request
+    pool: Pool | None = None  # the versions, unless they are a list of candidates
+    filter: dict[str, Any] | None = None  # what chose the versions, if neither all arms nor a list of candidates did
+    context: dict[str, Any] | None = None  # of the request, as the log keeps it
+    near: Mapping[int, float] | None = None  # rows and weights of users alike to one that nobody knows, by its attributes
 
 
 class AnyReward(Protocol):

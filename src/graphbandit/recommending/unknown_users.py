@@ -47,11 +47,14 @@ class UnknownUsers:
         self.near: Callable[[str], Mapping[int, float]] | None = None
         """Rows and weights of the users most alike to a newcomer, by its name; None if there are no attributes."""
 
-    def scores(self, policy: Policy, name: str | None, arms: Floats, items: Ints) -> Scores:
-        """Mean and bonus of every row of `arms`."""
+    def scores(
+        self, policy: Policy, name: str | None, arms: Floats, items: Ints, near: Mapping[int, float] | None = None
+    ) -> Scores:
+        """Mean and bonus of every row of `arms`; `near` are users alike, if they are known already."""
         policy = policy.policy if isinstance(policy, Stochastic) else policy
         average = self.average(policy)
-        near = {} if self.near is None or name is None else self.near(name)
+        if near is None:
+            near = {} if self.near is None or name is None else self.near(name)
         theta = _moved(policy, average.theta, near) if near else average.theta
         # Cautious, as decisions for known users are: else a newcomer gets whatever item was shown least.
         effects = policy.effects_of(items, cautious=True)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from ..recommending.requests import Request, Reward
     from .domain.initial_state import InitialState
     from .operations.client import Client, ServiceError
-    from .operations.recommendation_service import RecommendationService, replay_from_zero
+    from .operations.log_replay import replay_from_zero
+    from .operations.recommendation_service import RecommendationService
     from .operations.settings import ServiceSettings
     from .start import serve
     from .store.database import Occupied, Unavailable
@@ -51,7 +52,8 @@ _MODULES = {
     "domain.initial_state": ("InitialState",),
     ".recommending.requests": ("Request", "Reward"),
     "operations.client": ("Client", "ServiceError"),
-    "operations.recommendation_service": ("RecommendationService", "replay_from_zero"),
+    "operations.log_replay": ("replay_from_zero",),
+    "operations.recommendation_service": ("RecommendationService",),
     "operations.settings": ("ServiceSettings",),
     "start": ("serve",),
     "store.database": ("Occupied", "Unavailable"),

@@ -131,6 +131,39 @@ def order_of(column: Any) -> Ints | None:
     """The rows in order of time, the earlier row first if two are equal; None if a time cannot be
     understood.
     """
+    found = _times(column)
+    if found is None:
+        return None
+    values = found[0]
+    if (values[1:] >= values[:-1]).all():
+        return np.arange(len(values), dtype=np.int64)
+    return np.argsort(values, kind="stable").astype(np.int64)
+
+
+def micros_of(column: Any) -> Ints | None:
+    """Times in microseconds since 1970: dates, and numbers of the size of seconds, milli- or microseconds
+    of the years 1973 to 2286; None for anything else.
+
+    >>> import pyarrow as pa
+    >>> micros_of(pa.chunked_array([["2026-11-16"]])).tolist(), micros_of(pa.chunked_array([[1.8e9]])).tolist()
+    ([1794787200000000], [1800000000000000])
+    >>> micros_of(pa.chunked_array([[1, 2, 3]])) is None
+    True
+    """
+    found = _times(column)
+    if found is None or not len(found[0]):
+        return None
+    values, is_date = found
+    if is_date:
+        return np.asarray(values, dtype=np.int64)
+    for low, factor in ((1e8, 1e6), (1e11, 1e3), (1e14, 1.0)):
+        if low <= values.min() and values.max() < 100 * low:
+            return np.asarray(np.round(values * factor), dtype=np.int64)
+    return None
+
+
+def _times(column: Any) -> tuple[Any, bool] | None:
+    """Times as numbers, and whether they are dates, in microseconds; None if one cannot be understood."""
     import pyarrow as pa
     from pyarrow import compute
 
@@ -150,16 +183,14 @@ def order_of(column: Any) -> Ints | None:
     elif types.is_nested(kind) or types.is_binary(kind):
         return None
     if types.is_timestamp(column.type):
-        values = column.cast(pa.int64()).to_numpy()
+        values, is_date = instants(column), True
     elif types.is_date(column.type):
-        values = column.cast(pa.timestamp("ms")).cast(pa.int64()).to_numpy()
+        values, is_date = instants(column.cast(pa.timestamp("ms"))), True
     else:
-        values = column.to_numpy()
+        values, is_date = column.to_numpy(), False
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         return None
-    if (values[1:] >= values[:-1]).all():
-        return np.arange(len(values), dtype=np.int64)
-    return np.argsort(values, kind="stable").astype(np.int64)
+    return values, is_date
 
 
 def plain(column: Any) -> Any:

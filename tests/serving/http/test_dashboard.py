@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import pytest
 
-from chromium import Browser, Tab, chromium, executable
+from chromium import CONTRAST, Browser, Tab, chromium, executable
 from graphbandit.serving.http import dashboard
 from serving_zoo import Running, running, small_initial_state
 
@@ -234,39 +234,6 @@ def test_screen_readers_find_names_landmarks_and_tables(lively: Running, tab: Ta
     assert levels[0] == 1 and all(after <= before + 1 for before, after in pairwise(levels))
     drawn = tab.run("document.querySelectorAll('figure details tbody tr').length")
     assert drawn > 0 and tab.run("document.querySelectorAll('table:not(:has(caption))').length") == 0
-
-
-CONTRAST = """(() => {
-  const canvas = Object.assign(document.createElement("canvas"), { width: 1, height: 1 });
-  const pen = canvas.getContext("2d", { willReadFrequently: true });
-  function rgba(text) {
-    pen.clearRect(0, 0, 1, 1);
-    pen.fillStyle = text;
-    pen.fillRect(0, 0, 1, 1);
-    return [...pen.getImageData(0, 0, 1, 1).data];
-  }
-  function luminance(text) {
-    const linear = rgba(text).map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
-  }
-  function ratio(a, b) {
-    const [high, low] = [luminance(a), luminance(b)].sort((x, y) => y - x);
-    return (high + 0.05) / (low + 0.05);
-  }
-  function behind(element) {
-    const color = getComputedStyle(element).backgroundColor;
-    return rgba(color)[3] === 255 ? color : behind(element.parentElement);
-  }
-  const says = (element) => [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
-  const all = [...document.querySelectorAll("body *:not(noscript)")];
-  const seen = all.filter((element) => element.checkVisibility() && says(element));
-  const ink = (element) => getComputedStyle(element)[element.ownerSVGElement ? "fill" : "color"];
-  const named = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name);
-  return {
-    texts: seen.map((element) => [element.textContent.slice(0, 30), ratio(ink(element), behind(element))]),
-    marks: ["c0", "c1", "c2", "edge", "ink"].map((name) => [name, ratio(named(name), named("card"))]),
-  };
-})()"""
 
 
 @needs_chromium

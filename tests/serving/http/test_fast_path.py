@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphbandit.serving.http.fast_path import LARGEST_FAST_BODY, FastPathProtocol, parse_head
+from graphbandit.serving.http.fast_path import FastPathProtocol
+from graphbandit.serving.http.request_heads import LARGEST_FAST_BODY, parse_head
 from serving_zoo import USERS, Running, running, small_initial_state
 
 TOKEN = "a-token-that-is-long-enough-0123456789"

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import httpx
 import pytest
 
-from graphbandit.serving.http.guard import TokenBucket, decode_path, route_name
+from graphbandit.serving.http.guard import LONGEST_HOST, TokenBucket, decode_path, is_local, route_name
+from graphbandit.serving.http.request_heads import LARGEST_FAST_HEAD, parse_head
+from graphbandit.serving.start import reload_tokens
 from serving_zoo import Running, running, small_initial_state
 
 JSON = {"content-type": "application/json"}
@@ -15,7 +18,7 @@ JSON = {"content-type": "application/json"}
 def test_a_token_is_needed_and_compared(tmp_path: Path) -> None:
     (tmp_path / "tokens").write_text("first-token-of-two\nsecond-token-of-two\n")
     with running(tmp_path, small_initial_state(), token_file=tmp_path / "tokens") as server:
-        for path in ("/v1/stats", "/metrics", "/docs", "/openapi.json", "/v1/users/ann"):
+        for path in ("/v1/stats", "/metrics", "/v1/users/ann", "/v1/export/arms.parquet"):
             for header in ("", "Bearer", "Bearer wrong", "Basic first-token-of-two", "Bearer first-token-of-tw", "Bearer \xe9"):
                 answer = server.http.get(path, headers=[(b"authorization", header.encode("latin-1"))])
                 assert answer.status_code == 401 and answer.headers["www-authenticate"] == "Bearer", (path, header)
@@ -35,6 +38,76 @@ def test_a_rate_is_kept_for_each_token(tmp_path: Path) -> None:
         other = server.http.get("/v1/stats", headers={"authorization": "Bearer second-token-of-two"})
         assert other.status_code == 200
         assert server.http.get("/health").status_code == 200
+
+
+def test_a_token_that_may_only_read_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "tokens").write_text("a-token-that-may-write\nread a-token-that-may-read\n")
+    with running(tmp_path, small_initial_state(), token_file=tmp_path / "tokens") as server:
+        reader = {"authorization": "Bearer a-token-that-may-read"}
+        for path in ("/v1/stats", "/metrics", "/v1/users/ann/explanation", "/v1/export/arms.parquet"):
+            assert server.http.get(path, headers=reader).status_code == 200, path
+        changes = [("POST", "/v1/recommendations"), ("POST", "/v1/rewards"), ("POST", "/v1/recommendations/batch")]
+        for method, path in [*changes, ("PUT", "/v1/users/tom"), ("DELETE", "/v1/users/ann")]:
+            for more in ({}, {"te": "trailers"}):  # on both ways
+                answer = server.http.request(method, path, headers=reader | more, json={"user": "ann"})
+                assert answer.status_code == 403 and "may only read" in answer.text, (method, path)
+        assert server.http.post("/v1/recommendations", json={"user": "ann"}).status_code == 200
+        assert server.http.get("/v1/users/tom").status_code == 404
+
+
+def test_refused_tokens_are_counted_and_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "tokens").write_text("first-token-of-two")
+    with running(tmp_path, small_initial_state(), token_file=tmp_path / "tokens") as server:
+        for token in ("Bearer wrong-token-0123456", "Bearer other-wrong-token", ""):
+            headers = {"authorization": token} if token else {}
+            client = httpx.Client(base_url=server.url, headers=headers)
+            assert [client.get("/v1/stats").status_code for _ in range(5)] == [401] * 5
+            client.close()
+        metrics = server.http.get("/metrics").text
+    assert 'graphbandit_refused_total{reason="wrong_token"} 10.0' in metrics
+    assert 'graphbandit_refused_total{reason="no_token"} 5.0' in metrics
+    assert caplog.text.count("requests came with wrong tokens") == 1 and "0123456" not in caplog.text
+
+
+def test_tokens_are_read_again_and_keep_their_rate(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "tokens"
+    file.write_text("first-token-of-two\nsecond-token-of-two\n")
+    with running(tmp_path, small_initial_state(), token_file=file, rate=2.0) as server:
+
+        def status(token: str) -> int:
+            return server.http.get("/v1/stats", headers={"authorization": f"Bearer {token}"}).status_code
+
+        while status("first-token-of-two") == 200:
+            pass
+        for wrong in ("", "short\n", "read short\n", "read first-token-of-two\nfirst-token-of-two\n", "\xff"):
+            file.write_bytes(wrong.encode("latin-1"))
+            reload_tokens(server.guard, server.settings)
+            assert "stay as they are" in caplog.text
+            caplog.clear()
+            assert status("second-token-of-two") in (200, 429)  # still in force
+        file.write_text("first-token-of-two\nread third-token-instead\n")
+        with caplog.at_level("INFO", "graphbandit.serving"):
+            reload_tokens(server.guard, server.settings)
+        assert "tokens read again" in caplog.text
+        assert status("first-token-of-two") == 429  # what it has used is not forgotten
+        assert status("second-token-of-two") == 401 and status("third-token-instead") == 200
+
+
+def test_caches_keep_no_long_keys(shared: Running) -> None:
+    is_local.cache_clear()
+    parse_head.cache_clear()
+    route_name.cache_clear()
+    kept: list[object] = []
+    for number in range(3):
+        long = "x" * 12_000 + str(number)  # these differ only where no key reaches
+        assert shared.http.get("/v1/stats", headers={"host": long}).status_code == 421
+        assert shared.http.get(f"/v1/users/{long}").status_code == 422
+        kept.append(parse_head.cache_info().currsize)
+        assert shared.http.post("/v1/recommendations", json={"user": "ann"}, headers={"x": long}).status_code == 200
+        kept.append(parse_head.cache_info().currsize)
+    assert len(set(kept)) == 1 and LARGEST_FAST_HEAD <= 2**12
+    assert route_name.cache_info().currsize <= 3 and is_local.cache_info().currsize <= 2
+    assert not is_local(b"localhost" + b"." * LONGEST_HOST)
 
 
 def test_large_bodies_are_refused_whether_they_say_so_or_not(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_a_key_makes_a_retry_safe(shared: Running) -> None:
     assert recommend(shared, k=2, idempotency_key="once") == first
     assert recommend(shared, k=2, idempotency_key="twice")["decision"] != first["decision"]
     other = shared.http.post("/v1/recommendations", json={"user": "bob", "idempotency_key": "once"})
-    assert other.status_code == 422 and other.json()["detail"][0]["loc"] == ["idempotency_key"]
+    assert other.status_code == 409 and other.json()["detail"][0]["loc"] == ["idempotency_key"]
 
 
 def test_rewards_count_once_and_unknown_ones_are_named(shared: Running) -> None:
@@ -244,3 +244,20 @@ def test_a_client_that_hangs_up_does_no_harm(shared: Running) -> None:
         with socket.create_connection(("127.0.0.1", shared.settings.port)) as link:
             link.sendall(sent)
     assert recommend(shared)["user"] == "ann"
+
+
+def test_a_repeated_key_is_answered_after_a_deletion_and_another_body_is_409(tmp_path: Path) -> None:
+    with running(tmp_path, small_initial_state()) as server:
+        body = {"user": "ann", "candidates": ["tea"], "idempotency_key": "k"}
+        first = recommend(server, **body)
+        several = {"requests": [{"user": "ann", "candidates": ["tea"]}, {"user": "bob"}], "idempotency_key": "b"}
+        batch = server.http.post("/v1/recommendations/batch", json=several).json()
+        server.http.delete("/v1/arms/tea").raise_for_status()
+        assert recommend(server, **body) == first
+        assert server.http.post("/v1/recommendations/batch", json=several).json() == batch
+        server.http.delete("/v1/users/ann").raise_for_status()
+        assert recommend(server, **body) == first
+        for other in (body | {"k": 2}, body | {"candidates": ["coffee"]}, body | {"user": "bob"}):
+            answer = server.http.post("/v1/recommendations", json=other)
+            assert answer.status_code == 409 and "for another request" in answer.text
+        assert server.http.post("/v1/recommendations", json=body | {"idempotency_key": "new"}).status_code == 404

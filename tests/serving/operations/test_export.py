@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote
 
@@ -11,6 +16,8 @@ from pyarrow import parquet
 
 from graphbandit.diagnose import read_log
 from graphbandit.evaluation import read_export
+from graphbandit.serving import RecommendationService
+from graphbandit.serving.operations import export
 from graphbandit.serving.store import event_store
 from serving_zoo import ARMS, recommend, reward, running, small_initial_state
 
@@ -75,3 +82,68 @@ def test_the_export_tells_which_arms_there_were(tmp_path: Path, monkeypatch: pyt
     assert offers == [five, five, *(names for *_, names in steps)]
     assert [log.arms[version].tolist() for version in log.offer(6)] == [now[arm] for arm in offers[6]]
     assert 5 in log.offer(2) and 6 not in log.offer(2) and 6 in log.offer(4) and 5 not in log.offer(4)
+
+
+def test_there_is_one_export_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, finish = threading.Event(), threading.Event()
+    original = export.decisions
+
+    def slow(service: RecommendationService) -> Iterator[bytes]:
+        begun.set()
+        finish.wait(30)
+        yield from original(service)
+
+    monkeypatch.setattr(export, "decisions", slow)
+    with running(tmp_path, small_initial_state()) as server, ThreadPoolExecutor(1) as other:
+        recommend(server)
+        first = other.submit(server.http.get, "/v1/export/decisions.parquet")
+        assert begun.wait(30)
+        for name in ("decisions", "rewards", "arms"):
+            answer = server.http.get(f"/v1/export/{name}.parquet")
+            assert answer.status_code == 503 and answer.headers["retry-after"] == "10" and "one at a time" in answer.text
+        recommend(server)  # others are served
+        finish.set()
+        assert first.result(30).status_code == 200
+        assert server.http.get("/v1/export/rewards.parquet").status_code == 200
+
+
+def test_an_export_that_nobody_reads_any_more_lets_others_in(tmp_path: Path) -> None:
+    with running(tmp_path, small_initial_state()) as server:
+        for _ in range(3):
+            recommend(server)
+        for _ in range(3):
+            with server.http.stream("GET", "/v1/export/decisions.parquet") as answer:
+                assert answer.status_code in (200, 503)  # and go away without reading
+        for _ in range(100):
+            if server.http.get("/v1/export/decisions.parquet").status_code == 200:
+                break
+            time.sleep(0.05)
+        assert server.http.get("/v1/export/decisions.parquet").status_code == 200
+
+
+def test_an_export_rests_while_the_service_is_busy() -> None:
+    """On a busy service most of the time is rest; on an idle one nearly none."""
+
+    def pieces() -> Iterator[bytes]:
+        for _ in range(10):
+            time.sleep(0.005)
+            yield b"x"
+
+    async def spent(requests_a_second: float) -> float:
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        found = [piece async for piece in export.paced(pieces(), lambda: int((loop.time() - start) * requests_a_second))]
+        assert len(found) == 10
+        return loop.time() - start
+
+    idle, busy = asyncio.run(spent(0.0)), asyncio.run(spent(5000.0))
+    assert busy > 0.3 and busy > 2 * idle
+
+
+def test_groups_of_rows_are_large_though_pieces_are_small(tmp_path: Path) -> None:
+    with running(tmp_path, small_initial_state()) as server:
+        for _ in range(3):
+            server.http.post("/v1/recommendations/batch", json={"requests": [{"user": "ann"}] * 1000})
+        content = server.http.get("/v1/export/decisions.parquet").content
+    file = parquet.ParquetFile(io.BytesIO(content))
+    assert file.metadata.num_rows == 3000 > export.ROWS and file.metadata.num_row_groups == 1

@@ -22,10 +22,23 @@ from graphbandit.serving import (
     UnknownName,
     replay_from_zero,
 )
-from graphbandit.serving.domain import proposals
-from graphbandit.serving.domain.events import DecisionRecord, EventKind, decision_id, decisions_in, reward_in
+from graphbandit.serving.domain import policy_changes, proposals
+from graphbandit.serving.domain.events import (
+    DecisionRecord,
+    Draft,
+    EventKind,
+    decision_id,
+    decisions_in,
+    encode,
+    reward_in,
+)
+from graphbandit.serving.domain.experiment import begin_body
 from graphbandit.serving.domain.logged_recommender import LoggedRecommender
+from graphbandit.serving.domain.policy_changes import ProposedSwitch
 from graphbandit.serving.domain.proposals import DecisionSummary, Proposal, RequestBatch
+from graphbandit.serving.domain.retraction import retracted_rewards
+from graphbandit.serving.domain.shadow import parse_policy
+from graphbandit.serving.operations.log_replay import log_source
 from graphbandit.serving.operations.recommendation_service import Logged
 from serving_zoo import ARMS, USERS, fingerprint, losing_acknowledgements, small_initial_state
 
@@ -42,12 +55,15 @@ steps = st.one_of(
     st.tuples(st.just("batch"), st.lists(users, min_size=2, max_size=4)),
     st.tuples(st.just("reward"), st.integers(0, 50), st.integers(0, 2), numbers),
     st.tuples(st.just("reward"), st.integers(0, 50), st.integers(0, 2), numbers),  # twice as often
+    st.tuples(st.just("retract"), st.integers(0, 50), st.integers(0, 2)),
     st.tuples(st.just("put_user"), users, st.dictionaries(users, st.floats(0.1, 3), max_size=3)),
     st.tuples(st.just("delete_user"), users),
     st.tuples(st.just("put_edge"), users, users, st.floats(0.1, 3)),
     st.tuples(st.just("delete_edge"), users, users),
     st.tuples(st.just("put_arm"), arms, st.lists(numbers, min_size=2, max_size=2)),
     st.tuples(st.just("delete_arm"), arms),
+    st.tuples(st.just("shadow"), st.sampled_from(["linucb:ridge=0.3", "graphucb-local", "oracle-not-there"])),
+    st.tuples(st.sampled_from(["promote", "roll_back", "end_shadow", "experiment", "end_experiment"])),
     st.tuples(st.sampled_from(["snapshot", "restart", "kill", "lost"])),
 )
 
@@ -120,6 +136,36 @@ class History:
             assert not logged.is_new or kept.value == value
             assert self.rewarded.setdefault((name, kept.place), kept.value) == kept.value
 
+    def shadow(self, text: str) -> None:
+        state = self.service.recommender
+        assert state.spec is not None
+        if text != "oracle-not-there":
+            self.commit(policy_changes.begin_shadow(state, parse_policy(text, state.spec)))
+
+    def promote(self) -> None:
+        self.commit(policy_changes.promote(self.service.recommender))
+
+    def roll_back(self) -> None:
+        for proposal in policy_changes.roll_back(self.service.recommender):
+            self.commit(proposal)
+
+    def end_shadow(self) -> None:
+        self.commit(policy_changes.end_shadow(self.service.recommender))
+
+    def experiment(self) -> None:
+        rows = range(len(self.service.recommender.names))
+        body = begin_body([row // 2 for row in rows], [1], 0.5, 0.1, 0, 0.0)
+        self.commit(ProposedSwitch(Draft(EventKind.EXPERIMENT_BEGUN, 1, encode(body))))
+
+    def end_experiment(self) -> None:
+        self.commit(policy_changes.end_experiment(self.service.recommender))
+
+    def retract(self, which: int, place: int) -> None:
+        if self.decisions:
+            name, decision = self.decisions[which % len(self.decisions)]
+            shown = decision.arms[place % len(decision.arms)]
+            self.commit(self.service.propose_retraction(name, self.service.recommender.versions[shown]))
+
     def snapshot(self) -> None:
         self.service.snapshot()
 
@@ -153,14 +199,18 @@ def test_state_is_what_the_log_says(policy: str, script: list[tuple[Any, ...]]) 
         assert fingerprint(replay_from_zero(service.store)) == expected
         log = [event for page in service.store.read() for event in page]
         one_by_one = LoggedRecommender.new(service.store.initial_state())
+        one_by_one.reads_from(log_source(service.store))
+        one_by_one.without = retracted_rewards(service.store.retractions())
         for event in log:
             one_by_one.apply([event])
         assert fingerprint(one_by_one) == expected
         kept = [reward_in(event.body) for event in log if event.kind == EventKind.REWARDED]
-        found = {(decision_id(reward.decision, reward.item), reward.place): reward.value for reward in kept}
+        epoch_of = service.store.epoch_of
+        names = [decision_id(epoch_of(reward.decision), reward.decision, reward.item) for reward in kept]
+        found = {(name, reward.place): reward.value for name, reward in zip(names, kept, strict=True)}
         assert len(found) == len(kept)  # none twice
         assert history.rewarded.items() <= found.items()  # every acknowledged one, with its value
-        assert service.recommender.rewards == len(kept)
+        assert service.recommender.rewards == len(kept) - len(one_by_one.without)
         made = [len(decisions_in(event.body)) for event in log if event.kind == EventKind.DECIDED]
         assert service.recommender.decisions == sum(made)
         service.close()

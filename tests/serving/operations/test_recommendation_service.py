@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from graphbandit.recommending.errors import Conflict
 from graphbandit.serving import (
     EventStore,
     InvalidRequest,
@@ -18,6 +19,7 @@ from graphbandit.serving import (
 from graphbandit.serving.domain import logged_recommender as recommender_module
 from graphbandit.serving.domain import proposals
 from graphbandit.serving.domain.events import decision_id
+from graphbandit.serving.store import snapshots as snapshots_module
 from serving_zoo import fingerprint, small_initial_state
 
 
@@ -36,7 +38,7 @@ def test_each_change_that_a_policy_cannot_take_in_has_its_reason(tmp_path: Path,
     monkeypatch.setattr(state.policy, "add_edge", refuse)
     results = service.commit([proposals.put_edge(state, "ann", "eve", 1.0), proposals.put_edge(state, "ann", "joe", 1.0)])
     assert [str(result) for result in results] == ["no edge between 0 and 2.", "no edge between 0 and 3."]
-    assert list(state.refused.values()) == ["no edge between 0 and 2.", "no edge between 0 and 3."]
+    assert [str(reason) for reason in state.refused.values()] == ["no edge between 0 and 2.", "no edge between 0 and 3."]
     monkeypatch.setattr(recommender_module, "KEPT_REFUSALS", 1)
     with pytest.raises(InvalidRequest, match="no edge between 1 and 3") as caught:
         service.change(proposals.put_edge(state, "bob", "joe", 1.0))
@@ -47,19 +49,70 @@ def test_each_change_that_a_policy_cannot_take_in_has_its_reason(tmp_path: Path,
 def test_recommendations_and_rewards_are_logged_applied_and_counted(tmp_path: Path) -> None:
     service = opened(tmp_path)
     first = service.recommend([Request("ann", k=2), Request("bob", ["tea", "50%"])], "key")
-    assert first.ids == ["1.0", "1.1"] and first.is_new and service.recommender.decisions == 2
-    again = service.recommend([Request("ann"), Request("bob")], "key")
+    epoch = service.store.epoch
+    assert first.ids == [f"{epoch}.1.0", f"{epoch}.1.1"] and first.is_new and service.recommender.decisions == 2
+    again = service.recommend([Request("ann", k=2), Request("bob", ["tea", "50%"])], "key")
     assert again == first._replace(is_new=False) and service.recommender.decisions == service.stats.decisions == 2
-    with pytest.raises(InvalidRequest, match="for other users"):
+    with pytest.raises(InvalidRequest, match="for another request"):
         service.recommend([Request("eve")], "key")
     with pytest.raises(UnknownName, match="no arm 'nothing'"):
         service.recommend([Request("ann"), Request("bob", ["nothing"])])
-    rewards = [Reward("1.0", 1.0), Reward("1.1", 0.5), Reward("1.0", 2.0)]
+    one, two = first.ids
+    rewards = [Reward(one, 1.0), Reward(two, 0.5), Reward(one, 2.0)]
     assert service.reward(rewards) == (2, 1) and service.reward(rewards[:1]) == (0, 1)
     with pytest.raises(UnknownName, match="there is no decision"):
-        service.reward([Reward("1.0", 1.0, service.recommender.versions[first.decisions[0].arms[1]]), Reward("9.0", 1.0)])
+        service.reward(
+            [Reward(one, 1.0, service.recommender.versions[first.decisions[0].arms[1]]), Reward(f"{epoch}.9.0", 1.0)]
+        )
     assert service.recommender.rewards == service.stats.rewards == 2 and service.stats.duplicates == 2
     assert service.change(proposals.put_user(service.recommender, "new", {"ann": 1.0})).seq == service.recommender.seq == 4
+    service.close()
+
+
+def test_a_repeated_key_gets_the_first_answer_whatever_was_deleted_since(store_url: str, tmp_path: Path) -> None:
+    service = RecommendationService.open(EventStore(store_url), tmp_path / "snapshots", small_initial_state())
+    asked = [Request("ann", ["tea"]), Request("bob", ["tea", "50%"])]
+    first = service.recommend(asked, "key")
+    assert service.reward([Reward(first.ids[0], 1.0)]) == (1, 0)
+    service.change(proposals.delete_arm(service.recommender, "tea"))
+    service.change(proposals.delete_user(service.recommender, "ann"))
+    for _ in range(2):
+        assert service.recommend(asked, "key") == first._replace(is_new=False)
+        assert service.reward([Reward(first.ids[0], 1.0), Reward(first.ids[0], 1.0, "tea")]) == (0, 2)
+        for other in ([Request("ann", ["tea"])], [*asked[:1], Request("bob", ["50%", "tea"])], [Request("eve")]):
+            with pytest.raises(Conflict, match="for another request"):
+                service.recommend(other, "key")
+        with pytest.raises(UnknownName, match="no arm 'tea'"):
+            service.recommend(asked, "new key")
+        service.close()
+        service = RecommendationService.open(EventStore(store_url), tmp_path / "snapshots")
+    service.close()
+
+
+def test_an_edge_that_races_the_deletion_of_a_user_is_refused(tmp_path: Path) -> None:
+    service = opened(tmp_path)
+    state = service.recommender
+    made = [proposals.delete_user(state, "bob"), proposals.put_edge(state, "ann", "bob", 1.0)]
+    first, second = service.commit(made)
+    assert isinstance(second, Conflict) and second.field == "b" and "was deleted before" in str(second)
+    assert not isinstance(first, InvalidRequest) and service.follows_log
+    assert fingerprint(replay_from_zero(service.store)) == fingerprint(state)
+    service.close()
+
+
+def test_a_snapshot_of_other_arithmetic_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = opened(tmp_path)
+    service.reward([Reward(service.recommend([Request("ann")]).ids[0], 1.0)])
+    service.close()
+    service = opened(tmp_path)
+    assert service.saved == 2
+    service.close()
+    monkeypatch.setattr(snapshots_module, "ARITHMETIC", 2)
+    service = opened(tmp_path)
+    assert service.saved == 0 and service.recommender.rewards == 1
+    assert "other arithmetic" in " ".join(str(getattr(record, "reason", "")) for record in caplog.records)
     service.close()
 
 
@@ -104,14 +157,14 @@ def test_a_snapshot_of_another_log_is_not_used(tmp_path: Path) -> None:
 def test_decisions_that_left_memory_are_read_from_the_store(store_url: str, tmp_path: Path) -> None:
     store, folder = EventStore(store_url), tmp_path / "snapshots"
     service = RecommendationService.open(store, folder, small_initial_state())
-    seq = service.recommend([Request("ann"), Request("bob")]).seq
+    logged = service.recommend([Request("ann"), Request("bob")])
     service.close()
     service = RecommendationService.open(EventStore(store_url), folder)
-    name = decision_id(seq, 1)
+    name = logged.ids[1]
     assert service.recent_decision(name) is None
     found = service.stored_decision(name)
     assert found is not None and service.recommender.rows["bob"] == found.user
-    for unknown in (decision_id(seq, 2), "1.x", "9.0"):
+    for unknown in (decision_id(logged.epoch, logged.seq, 2), "1.x", f"{service.store.epoch}.9.0"):
         assert service.stored_decision(unknown) is None
         with pytest.raises(UnknownName, match="there is no decision"):
             service.reward([Reward(unknown, 1.0)])

@@ -15,6 +15,7 @@ import pytest
 from graphbandit.serving import EventStore, replay_from_zero
 from graphbandit.serving.domain.events import Event, EventKind
 from graphbandit.serving.domain.logged_recommender import LoggedRecommender
+from graphbandit.serving.operations.runtime import UnsoundState
 from graphbandit.serving.store import database, group_commit
 from graphbandit.storage.archive import Arrays
 from serving_zoo import fingerprint, recommend, reward, running, small_initial_state
@@ -72,22 +73,29 @@ def test_a_state_that_does_not_follow_the_log_is_not_kept(tmp_path: Path, monkey
         monkeypatch.setattr(LoggedRecommender, "apply", fail)
         told = {"decision": found["decision"], "value": 1.0}
         assert server.http.post("/v1/rewards", json=told).status_code == 503
+        assert server.has_ended()  # so that whoever supervises it starts it again
         monkeypatch.setattr(LoggedRecommender, "apply", apply)
-        assert server.http.post("/v1/recommendations", json={"user": "ann"}).status_code == 503
     with running(tmp_path) as again:
         assert again.runtime.service.recommender.rewards == 1
         assert again.http.post("/v1/rewards", json=told).json() == {"accepted": 0, "duplicates": 1}
 
 
-def test_trouble_with_the_store_is_503_and_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trouble_with_the_store_is_503_and_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(database, "LOCK_TIMEOUT", 0.05)
     with running(tmp_path, small_initial_state()) as server:
         name = recommend(server)["decision"]
         other = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         status, answer = reward(server, decision=name, value=1.0)
-        assert status == 503 and "locked" in answer["detail"][0]["msg"]
-        assert server.http.get("/ready").status_code == 503 and "locked" in server.http.get("/v1/stats").json()["trouble"]
+        assert status == 503 and "cannot be used now" in answer["detail"][0]["msg"]
+        assert "locked" in caplog.records[-1].__dict__["reason"]
+        for path in ("/ready", "/ready", "/v1/stats"):
+            found = server.http.get(path)
+            assert "cannot be used now" in found.text and "locked" not in found.text and str(tmp_path) not in found.text
+            assert found.status_code == (200 if path == "/v1/stats" else 503)
+        assert sum(record.getMessage() == "the store cannot be used" for record in caplog.records) == 1
         assert server.http.post("/v1/recommendations", json={"user": "ann"}).headers["retry-after"] == "1"
         other.execute("ROLLBACK")
         other.close()
@@ -100,10 +108,9 @@ def test_trouble_with_the_store_is_503_and_passes(tmp_path: Path, monkeypatch: p
 def test_a_state_that_does_not_follow_the_log_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running(tmp_path, small_initial_state()) as server:
         monkeypatch.setattr(server.runtime.service.recommender, "apply", lambda events: 1 / 0)
-        for _ in range(2):
-            answer = server.http.post("/v1/recommendations", json={"user": "ann"})
-            assert answer.status_code == 503 and "restarted" in answer.text
-        assert server.http.get("/ready").status_code == 503
+        answer = server.http.post("/v1/recommendations", json={"user": "ann"})
+        assert answer.status_code == 503 and "restarted" in answer.text
+        assert server.has_ended() and isinstance(server.runtime.failed, UnsoundState)
     with running(tmp_path) as server:
         assert server.http.get("/v1/state").json()["event"] == 1  # the log has what was written
 

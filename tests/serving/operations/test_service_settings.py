@@ -8,6 +8,7 @@ import pytest
 
 from graphbandit.serving import ServiceSettings
 from graphbandit.serving.operations import settings as library
+from graphbandit.serving.operations.tokens import Token
 
 
 def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> None:
@@ -56,7 +57,9 @@ def test_tokens_are_long_enough_and_never_shown(tmp_path: Path) -> None:
             ServiceSettings(token_file=file).tokens()
     file.write_text("a-token-that-is-long\n\n another-one-that-is-too \n")
     found = ServiceSettings(token_file=file, host="0.0.0.0", store="postgresql://me:secret@db/x")
-    assert found.tokens() == ["a-token-that-is-long", "another-one-that-is-too"]
+    assert found.tokens() == [Token("a-token-that-is-long"), Token("another-one-that-is-too")]
+    file.write_text("a-token-that-is-long\nread  another-one-that-is-too\na-token-that-is-long\n")
+    assert found.tokens() == [Token("a-token-that-is-long"), Token("another-one-that-is-too", may_write=False)]
     assert "a-token" not in str(found.public()) and "secret" not in str(found.public())
 
 

@@ -62,7 +62,7 @@ def test_answer_times_are_kept_by_second_and_minute(monkeypatch: pytest.MonkeyPa
     assert table["minutes"]["latency_p99_ms"] == pytest.approx([200, 20], rel=0.2)
     text = stats.prometheus().decode()
     for bound, count in (("0.001", 0), ("0.002", 2), ("0.02", 3), ("0.1", 3), ("0.5", 4), ("+Inf", 4)):
-        assert f'graphbandit_request_seconds_bucket{{le="{bound}"}} {count}.0' in text
+        assert f'graphbandit_request_seconds_bucket{{le="{bound}",route="/v1/rewards"}} {count}.0' in text
     assert set(stats.table("minutes")) & {"seconds", "minutes"} == {"minutes"}
 
 

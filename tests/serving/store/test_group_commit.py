@@ -19,8 +19,11 @@ def test_what_has_waited_is_applied_even_if_more_comes_all_the_time() -> None:
         def apply(self, new: Sequence[Event]) -> None:
             applied.extend(event.seq for event in new)
 
+        def abandon(self) -> None:
+            raise NotImplementedError
+
     class Log:
-        def append(self, drafts: Sequence[Draft]) -> Appended:
+        def append(self, drafts: Sequence[Draft], beat: bool = False) -> Appended:
             raise NotImplementedError  # groups are delivered below
 
     async def scene() -> None:

@@ -29,7 +29,7 @@ from .evidence import (
 )
 from .graph_models import Neighbourhood, Shown, average_neighbours, discount, empty_neighbourhood, learn
 from .hierarchy import observe_hierarchy, replace_user
-from .mixture import AdaptiveState, FadingState, Predictions, predict_all, sample_items, score_items
+from .mixture import AdaptiveState, FadingState, Predictions, outline, predict_all, sample_items, score_items
 from .trials import count_trial, second_turn, share_without, turn_of
 
 LEVELS = (0.5, 0.9, 0.99)
@@ -257,4 +257,4 @@ def remove_from_common(state: AdaptiveState, user: int) -> None:
 forget.register(AdaptiveState, forget_nothing)
 forget.register(FadingState, discount_user)
 for kind in (AdaptiveState, FadingState):
-    register(kind, score_items=score_items, update_item=update_item, sample_items=sample_items)
+    register(kind, score_items=score_items, update_item=update_item, sample_items=sample_items, outline=outline)

@@ -268,6 +268,16 @@ def score_items(state: AdaptiveState, user: int, arms: Floats, items: Ints, mean
 
 
 @compiled
+def outline(state: AdaptiveState, user: int, theta: Floats, metric: Floats, form: Floats) -> None:
+    """What these scores are made of, if there are at least as many arms as features."""
+    weight = np.empty_like(state.evidence.squares)
+    noise, with_items = deciding_weights(state, user, weight)
+    mix_models(state, user, weight, Moments(theta, metric))
+    rounds = effective_rounds(state.seen.visits[user], state.keep) / theta.shape[0] if state.growing_bonus else 0.0
+    form[0], form[1], form[2], form[3], form[4] = state.exploration, noise, rounds, GROWTH, 1.0 if with_items else 0.0
+
+
+@compiled
 def sample_items(state: AdaptiveState, user: int, arms: Floats, items: Ints, normals: Floats, values: Floats) -> None:
     """mean + bonus, or the values under one draw of the user's vector; the effects of items are not drawn."""
     if not state.thompson:

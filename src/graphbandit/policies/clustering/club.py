@@ -25,6 +25,7 @@ from .clusters import (
     log_ratio,
     move_users,
     observe_in_cluster,
+    outline_by_cluster,
     score_by_cluster,
     theoretical_radius,
 )
@@ -210,4 +211,4 @@ class CLUB(Policy):
 
 
 theoretical_radius.register(CLUBState, theory_radius)
-register(CLUBState, score=score_by_cluster, update=update)
+register(CLUBState, score=score_by_cluster, update=update, outline=outline_by_cluster)

@@ -20,7 +20,7 @@ from ...compute.growable import growable_zeros
 from ...compute.linalg import cholesky, follow_gram, invert_positive, log_determinant, multiply, solve_cholesky
 from ...compute.observations import Observations, no_observations, record
 from ..core.policy import Policy
-from ..core.ridge import optimistic_scores
+from ..core.ridge import optimistic_scores, ridge_outline
 from ..core.schedules import THEORY, practical
 
 
@@ -107,6 +107,13 @@ def score_by_cluster(state: Any, user: int, arms: Floats, mean: Floats, bonus: F
     """LinUCB with the pooled data of the user's cluster."""
     c = state.models.cluster[user]
     optimistic_scores(state.models.centre[c], state.models.inverse[c], cluster_radius(state, c), arms, mean, bonus)
+
+
+@compiled
+def outline_by_cluster(state: Any, user: int, theta: Floats, metric: Floats, form: Floats) -> None:
+    """What these scores are made of."""
+    c = state.models.cluster[user]
+    ridge_outline(state.models.centre[c], state.models.inverse[c], cluster_radius(state, c), theta, metric, form)
 
 
 # Learning and moving

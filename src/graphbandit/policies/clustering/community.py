@@ -26,6 +26,7 @@ from .clusters import (
     cluster_vectors,
     log_ratio,
     observe_in_cluster,
+    outline_by_cluster,
     score_by_cluster,
     solve_cluster,
     theoretical_radius,
@@ -204,7 +205,7 @@ class CommunityUCB(Policy):
 def communities(theta: Floats, neighbours: int, kernel: float, resolution: float, rng: np.random.Generator) -> Ints:
     """(m,) the community of each row of `theta`.
 
-    Found by Louvain's method in the nearest-neighbour graph with Gaussian weights.
+    FoundArms by Louvain's method in the nearest-neighbour graph with Gaussian weights.
     """
     labels, draw = np.arange(len(theta)), int(rng.integers(2**32))
     if len(theta) < 2:
@@ -242,4 +243,4 @@ def matching_slots(labels: Ints, cluster: Ints, slots: int) -> Ints:
 
 
 theoretical_radius.register(CommunityState, theory_radius)
-register(CommunityState, score=score_by_cluster, update=update)
+register(CommunityState, score=score_by_cluster, update=update, outline=outline_by_cluster)

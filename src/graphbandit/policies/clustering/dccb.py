@@ -15,7 +15,7 @@ from ...graph import UserGraph
 from ...validate import NOT_NEGATIVE_OR_INFINITE, count, optional
 from ..core.kernels import register
 from ..core.policy import Policy, Seed
-from ..core.ridge import optimistic_scores
+from ..core.ridge import optimistic_scores, ridge_outline
 from ..core.schedules import RADII, THEORY, Radius, practical
 from .gossip import Network, gossip, has_no_lag, network, observe
 
@@ -56,6 +56,12 @@ def bonus_factor(state: DCCBState, agent: int) -> float:
 def score(state: DCCBState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
     """LinUCB with m A~ and m b~: averages times the number of agents are sums."""
     optimistic_scores(state.theta[user], state.inverse[user], bonus_factor(state, user), arms, mean, bonus)
+
+
+@compiled
+def outline(state: DCCBState, user: int, theta: Floats, metric: Floats, form: Floats) -> None:
+    """What the scores are made of."""
+    ridge_outline(state.theta[user], state.inverse[user], bonus_factor(state, user), theta, metric, form)
 
 
 @compiled
@@ -269,4 +275,4 @@ class DCB(Policy):
         self.state = self.build_state(**state_parts(self, inf, clustered=False))
 
 
-register(DCCBState, score=score, update=update)
+register(DCCBState, score=score, update=update, outline=outline)

@@ -14,7 +14,7 @@ from ...graph import UserGraph
 from ...validate import Range, count, one_of
 from ..core.kernels import register
 from ..core.policy import Policy, Seed
-from ..core.ridge import optimistic_scores
+from ..core.ridge import optimistic_scores, ridge_outline
 from ..core.schedules import RADII, practical
 from .clusters import (
     ClusterModels,
@@ -60,6 +60,13 @@ def score(state: DynUCBState, user: int, arms: Floats, mean: Floats, bonus: Floa
     """LinUCB with the pooled data of the user's cluster."""
     c = home(state, user)
     optimistic_scores(state.models.centre[c], state.models.inverse[c], radius(state), arms, mean, bonus)
+
+
+@compiled
+def outline(state: DynUCBState, user: int, theta: Floats, metric: Floats, form: Floats) -> None:
+    """What the scores are made of."""
+    c = home(state, user)
+    ridge_outline(state.models.centre[c], state.models.inverse[c], radius(state), theta, metric, form)
 
 
 @compiled
@@ -241,4 +248,4 @@ class DynUCB(Policy):
         return labels  # type: ignore[no-any-return]
 
 
-register(DynUCBState, score=score, update=update)
+register(DynUCBState, score=score, update=update, outline=outline)

@@ -25,6 +25,7 @@ from .clusters import (
     cluster_vectors,
     move_user,
     observe_in_cluster,
+    outline_by_cluster,
     rebuild_clusters,
     score_by_cluster,
     solve_cluster,
@@ -295,4 +296,4 @@ class SCLUB(Policy):
 
 
 theoretical_radius.register(SCLUBState, theory_radius)
-register(SCLUBState, score=score_by_cluster, update=update)
+register(SCLUBState, score=score_by_cluster, update=update, outline=outline_by_cluster)

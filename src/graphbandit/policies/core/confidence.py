@@ -188,3 +188,17 @@ def region_scores(theta: Floats, factor: Floats, beta: float, arms: Floats, mean
     for a in range(arms.shape[0]):
         mean[a] = dot(arms[a], theta)
         bonus[a] = beta * lower_norm(factor, arms[a])
+
+
+@compiled
+def region_outline(theta: Floats, factor: Floats, beta: float, to: Floats, metric: Floats, form: Floats) -> None:
+    """Write what `region_scores` are made of, for `kernels.outline`."""
+    dim = theta.shape[0]
+    for i in range(dim):
+        to[i] = theta[i]
+        for j in range(dim):
+            total = 0.0
+            for k in range(max(i, j), dim):  # the factor is lower triangular
+                total += factor[k, i] * factor[k, j]
+            metric[i, j] = total
+    form[0], form[1], form[2], form[3], form[4] = beta, 1.0, 0.0, 0.0, 1.0

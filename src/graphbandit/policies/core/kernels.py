@@ -10,6 +10,9 @@ A policy is
 A policy that tells items apart has `score_items`, `update_item` and, if it samples, `sample_items` in their place. They are
 also given the ids of the items: `items` has one for each arm, -1 if it is not known, or is empty if none is known.
 
+A policy whose scores are linear in the features but for a quadratic bonus may say so by `outline`: large catalogues are then
+searched without scoring all arms (`arm_search`).
+
 `register` connects the functions with the type of the state. The generic kernels below then work on any registered state, from
 Python and from compiled code. Kernels never draw random numbers: the caller hands them over.
 """
@@ -22,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from ...compute.arrays import Floats, Ints
-from ...compute.compiler import call_by_name, compiled
+from ...compute.compiler import call_by_name, compiled, without_lock
 from ...compute.dispatch import generic
 from ...compute.second_process import compile_beside
 from ...validate import LARGEST_FEATURE, LARGEST_REWARD
@@ -59,6 +62,14 @@ def sample(state: Any, user: int, arms: Floats, normals: Floats, values: Floats)
 @generic
 def sample_items(state: Any, user: int, arms: Floats, items: Ints, normals: Floats, values: Floats) -> None:
     """Write the values that the policy maximises, given the items of the arms."""
+
+
+@generic
+def outline(state: Any, user: int, theta: Floats, metric: Floats, form: Floats) -> None:
+    """Write θ, M and five numbers that say what the scores of a user are, see `arm_search`.
+
+    The numbers are the scale of the bonus, σ², R, g, and 1 if the effects of items count.
+    """
 
 
 @compiled
@@ -110,7 +121,10 @@ GENERIC = {
     "update_item": update_item,
     "sample": sample,
     "sample_items": sample_items,
+    "outline": outline,
 }
+OUTLINED: set[type] = set()
+"""Types of states that have an outline."""
 
 
 def register(
@@ -122,6 +136,7 @@ def register(
     score_items: Kernel = score_any_items,
     update_item: Kernel = update_any_item,
     sample_items: Kernel | None = None,
+    outline: Kernel | None = None,
 ) -> None:
     """Say which compiled functions belong to this type of state: one form of each is enough; without samples, none."""
     kernels: dict[str, Kernel] = {"score": score, "score_items": score_items, "update": update, "update_item": update_item}
@@ -132,6 +147,10 @@ def register(
     for name, kernel in {**kernels, "sample": sample, "sample_items": sample_items}.items():
         GENERIC[name].register(state, kernel)
         call_by_name(kernel)  # the kernels of a policy from outside the package change without those of the package
+    if outline is not None:
+        OUTLINED.add(state)
+        GENERIC["outline"].register(state, outline)
+        call_by_name(outline)
 
 
 def updates(state: Any, *others: Any) -> tuple[Any, ...]:
@@ -242,6 +261,10 @@ def best_first(values: Floats, luck: Floats, places: int, order: Ints) -> float:
         values[best] = -np.inf
     return chance
 
+
+LONG_SCAN = 20_000  # arms: some milliseconds
+rank_many_aside = without_lock(rank_many)
+"""`rank_many` for so many arms that other threads should go on meanwhile."""
 
 for decisions in (decide, rank_many):
     compile_beside(decisions, updates)

@@ -30,6 +30,9 @@ from ...validate import (
     is_number,
 )
 from . import hyperparameters, kernels, policy_file
+from .arm_catalogue import ArmCatalogue
+from .arm_search import Asked
+from .catalogue_choice import CatalogueChoice, Places, best_leaders, find_leaders
 from .decisions import Choice, Rankings, Requests, Scores
 from .hyperparameters import COMMON_RANGES
 from .item_effects import ItemEffects, ItemIntervals, effect_intervals, n_rows, no_items, reset_item, with_room
@@ -38,6 +41,7 @@ from .propensity import PROPENSITY_DRAWS, other_normals, rank_each
 
 Seed = int | np.random.Generator | np.random.SeedSequence | None
 NO_NORMALS = np.empty(0)
+NO_ITEM_EFFECTS = no_items()
 
 
 class Policy(LiveUsers):
@@ -121,14 +125,21 @@ class Policy(LiveUsers):
         return np.asarray((draws * chances + 1.0 / len(features)) / (draws + 1))
 
     def rank(self, user: int, arms: npt.ArrayLike, k: int, *, items: npt.ArrayLike | None = None) -> Ints:
-        """The `k` best rows of `arms` for `user`, best first; ties in random order."""
+        """The `k` best rows of `arms` for `user`, best first; ties in random order.
+
+        An `ArmCatalogue` of many arms is searched, and not all of them scored (docs/catalogues.md).
+        """
+        if isinstance(arms, ArmCatalogue):
+            return arms.rank(self, self.check_user(user), k)
         user, features = self.check_user(user), check_features(arms, self.dim)
         ids = check_items(items, len(features))
         check_places(k, len(features))
         values = np.empty(len(features))
         kernels.sample_items(self.state, user, features, ids, self.draw_normals(), values)
         dealt = self.rng.permutation(len(features))
-        return dealt[np.argsort(-values[dealt], kind="stable")][:k]
+        worst = float(np.partition(-values, k - 1)[k - 1])
+        dealt = dealt[~(-values[dealt] > worst)]  # to sort all of many arms would take longest
+        return np.asarray(dealt[np.argsort(-values[dealt], kind="stable")][:k])
 
     def scores(self, user: int, arms: npt.ArrayLike, *, items: npt.ArrayLike | None = None) -> Scores:
         """Estimate and exploration bonus of every row of `arms`; changes nothing."""
@@ -138,7 +149,7 @@ class Policy(LiveUsers):
         kernels.score_items(self.state, user, features, ids, scores.mean, scores.bonus)
         return scores
 
-    def decide_many(self, requests: Requests, rng: np.random.Generator) -> Rankings:
+    def decide_many(self, requests: Requests, rng: np.random.Generator, luck: Floats | None = None) -> Rankings:
         """`rank` for many users, with scores and propensities, in one compiled call. For services: nothing is checked.
 
         Randomness comes from `rng`, so that nothing in the policy changes: a policy that is rebuilt from a log of rewards
@@ -151,13 +162,29 @@ class Policy(LiveUsers):
         [0.5]
         """
         offered = len(requests.rows)
-        luck = rng.random(offered)
+        luck = rng.random(offered) if luck is None else luck
         ranked = Rankings(np.zeros(offered, np.int64), np.empty(offered), np.empty(offered), np.empty(len(requests.users)))
         if self.is_optimistic:
-            kernels.rank_many(self.state, requests, luck, ranked)
+            rank_many = kernels.rank_many if offered < kernels.LONG_SCAN else kernels.rank_many_aside
+            rank_many(self.state, requests, luck, ranked)
         else:
             rank_each(self, requests, rng, luck, ranked)
         return ranked
+
+    def decide_in_catalogue(
+        self, user: int, asked: Asked, places: Places, k: int, rng: np.random.Generator
+    ) -> CatalogueChoice | None:
+        """`decide_many` for one user and many arms, without scoring all of them: the same choice, to the bit.
+
+        Only if `is_outlined`. None if so many arms tie that `decide_many` is the better way; `rng` has not moved then.
+        """
+        leaders = find_leaders(self, user, asked, len(places.versions), k)
+        if leaders is None:
+            return None
+        first = best_leaders(leaders, k, places)
+        return CatalogueChoice(
+            leaders.versions[first], leaders.mean[first], leaders.bonus[first], 1.0 / leaders.ties, leaders.best
+        )
 
     # Learning
 
@@ -280,6 +307,16 @@ class Policy(LiveUsers):
         return isinstance(table, ItemEffects) and table.enabled
 
     @property
+    def item_table(self) -> ItemEffects:
+        """What has been learned of items; an empty table if nothing is."""
+        return self.state.items if self.learns_items else NO_ITEM_EFFECTS
+
+    @property
+    def is_outlined(self) -> bool:
+        """Whether `arm_search` can find its best arms."""
+        return self.is_optimistic and type(self.state) in kernels.OUTLINED
+
+    @property
     def item_room(self) -> int:
         """Items with ids below this can be learned from; there is no bound if the policy learns no effects."""
         return n_rows(self.state.items) if self.learns_items else sys.maxsize
@@ -303,6 +340,11 @@ class Policy(LiveUsers):
     def is_sampling(self) -> bool:
         """Whether many decisions have to be drawn to know the probability of a choice."""
         return self.n_normals > 0
+
+    @property
+    def draws_values(self) -> bool:
+        """Whether the values to maximise are drawn, as in Thompson sampling, beside any decisions at random."""
+        return not self.is_optimistic
 
     @property
     def decides_by_kernels(self) -> bool:

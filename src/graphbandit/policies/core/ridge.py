@@ -69,3 +69,13 @@ def optimistic_scores(theta: Floats, inverse: Floats, beta: float, arms: Floats,
     for a in range(arms.shape[0]):
         mean[a] = dot(arms[a], theta)
         bonus[a] = beta * sqrt(max(0.0, quadratic_form(inverse, arms[a])))
+
+
+@compiled
+def ridge_outline(theta: Floats, inverse: Floats, beta: float, to: Floats, metric: Floats, form: Floats) -> None:
+    """Write what `optimistic_scores` are made of, for `kernels.outline`; effects of items count if the policy has them."""
+    for i in range(theta.shape[0]):
+        to[i] = theta[i]
+        for j in range(theta.shape[0]):
+            metric[i, j] = inverse[i, j]
+    form[0], form[1], form[2], form[3], form[4] = beta, 1.0, 0.0, 0.0, 1.0

@@ -20,7 +20,7 @@ from ...solvers.dense import Dense, component_inverse, dense, dense_after_change
 from ...validate import POSITIVE
 from ..core.kernels import register
 from ..core.policy import Policy
-from ..core.ridge import optimistic_scores
+from ..core.ridge import optimistic_scores, ridge_outline
 from ..core.schedules import RADII, THEORY, practical, self_normalised
 
 RANGES = Policy.ranges | {"scale": POSITIVE}
@@ -70,6 +70,13 @@ def score(state: GobLinState, user: int, arms: Floats, mean: Floats, bonus: Floa
     """xᵀθ_i and beta sqrt(xᵀ (Σ⁻¹)_ii x) with Σ = A + K ⊗ I."""
     node = state.node[user]
     optimistic_scores(state.solver.theta[node], marginal(state.solver, node), radius(state, node), arms, mean, bonus)
+
+
+@compiled
+def outline(state: GobLinState, user: int, theta: Floats, metric: Floats, form: Floats) -> None:
+    """What the scores are made of."""
+    node = state.node[user]
+    ridge_outline(state.solver.theta[node], marginal(state.solver, node), radius(state, node), theta, metric, form)
 
 
 @compiled
@@ -127,4 +134,4 @@ def user_radius(policy: Policy, user: int) -> float:
     return float(radius(policy.state, policy.state.node[policy.check_user(user)]))
 
 
-register(GobLinState, score=score, update=update)
+register(GobLinState, score=score, update=update, outline=outline)

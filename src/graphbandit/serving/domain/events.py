@@ -8,8 +8,9 @@ so that a late reward is learned with the features that were shown.
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Sequence
 from enum import IntEnum
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
@@ -26,6 +27,19 @@ class EventKind(IntEnum):
     EDGE_DELETED = 6
     ARM_PUT = 7
     ARM_DELETED = 8
+    IMPORTED = 9
+    RETRACTED = 10
+    SHADOW_BEGUN = 11
+    SHADOW_ENDED = 12
+    PROMOTED = 13
+    ROLLED_BACK = 14
+    EXPERIMENT_BEGUN = 15
+    EXPERIMENT_ENDED = 16
+    FORGOTTEN = 17
+
+
+CONTROL = "control"
+"""The policy of a decision that the shadow made, in an experiment."""
 
 
 class Draft(NamedTuple):
@@ -50,6 +64,7 @@ class Event(NamedTuple):
     user: int | None = None
     items: int = 1
     previous: int | None = None  # the user's event before this one: a linked list, so that a history needs no index
+    chain: str | None = None  # what `chain_of` returns: a hash of this event and of all before it
 
 
 class DecisionRecord(NamedTuple):
@@ -57,13 +72,16 @@ class DecisionRecord(NamedTuple):
     and its item in the list."""
 
     user: int
-    candidates: list[int] | None  # versions; None if all arms were candidates
+    candidates: list[int] | None  # versions; None if all arms were candidates, or those that `filter` left
     arms: list[int]  # versions that were shown, best first
     mean: list[float]
     bonus: list[float]
     propensity: float  # probability that the first arm came first
     best: float  # the largest mean among the candidates
     newcomer: str | None = None  # the user's name, if nobody knew it; `user` is then -1
+    context: dict[str, Any] | None = None  # of the request, if vectors depend on it
+    filter: dict[str, Any] | None = None  # {"where", "exclude": versions, "catalogue"}, which chose among all arms
+    policy: str | None = None  # CONTROL, if the shadow decided, for the holdout of an experiment
 
 
 class RewardRecord(NamedTuple):
@@ -77,6 +95,7 @@ class RewardRecord(NamedTuple):
     user: int
     version: int
     newcomer: str | None = None  # the user's name, if nobody knew it when the arm was shown: it joins with this
+    context: dict[str, Any] | None = None  # that of the decision
 
 
 def encode(body: object) -> str:
@@ -85,13 +104,29 @@ def encode(body: object) -> str:
 
 
 def encode_record(record: DecisionRecord | RewardRecord) -> tuple[object, ...]:
-    """A record without its last field where that is None: the same bytes as before there were newcomers."""
-    return tuple(record[:-1]) if record.newcomer is None else tuple(record)
+    """A record without those of its last fields that are None: the same bytes as before there were such fields."""
+    end = len(record)
+    while record[end - 1] is None:
+        end -= 1
+    return tuple(record[:end])
+
+
+def encode_decisions(decisions: Sequence[DecisionRecord], fingerprint: str | None = None) -> str:
+    """The body of DECIDED. The fingerprint of the request, if it had an idempotency key, comes last."""
+    records = [encode(encode_record(decision)) for decision in decisions]  # one by one: all other threads wait meanwhile
+    return f"[{','.join(records if fingerprint is None else [*records, encode(fingerprint)])}]"
 
 
 def decisions_in(body: str) -> list[DecisionRecord]:
-    """The body of DECIDED."""
-    return [DecisionRecord(*entry) for entry in from_json(body)]
+    """The decisions in the body of DECIDED."""
+    return [DecisionRecord(*entry) for entry in from_json(body) if not isinstance(entry, str)]
+
+
+def fingerprint_in(body: str) -> str | None:
+    """The fingerprint of the request in the body of DECIDED, if it had an idempotency key; version
+    0.1 wrote none."""
+    *_, last = from_json(body)
+    return last if isinstance(last, str) else None
 
 
 def reward_in(body: str) -> RewardRecord:
@@ -105,28 +140,66 @@ def table_in(body: str) -> dict[str, Any]:
     return table
 
 
-def event_digest(event: Event) -> str:
-    """A hash of an event. Its time is in it, so that the events of two timelines differ even where they say the same."""
-    parts = (event.seq, int(event.kind), event.at, event.body, event.key)
-    return hashlib.sha256(to_json(parts)).hexdigest()
+def chain_of(previous: str, event: Event) -> str:
+    """A hash of an event and of the chain of the event before it, so of the whole log up to here.
 
+    The chain before the first event is "". The time is part of it, so that two timelines of a log
+    differ even where their events say the same.
 
-def decision_id(seq: int, item: int) -> str:
-    """The id of a decision in the API.
-
-    >>> decision_id(17, 0), parse_decision_id("17.0"), parse_decision_id("17.x")
-    ('17.0', (17, 0), None)
+    >>> first = Event(1, EventKind.ARM_DELETED, 0, '{"arm":"tea"}')
+    >>> chain_of("", first)
+    '33058f094fdf37fa6ff57f3171b52f37'
+    >>> chain_of("", first) == chain_of("", first._replace(at=1))
+    False
     """
-    return f"{seq}.{item}"
+    return link(previous, *event[:7])
 
 
-def parse_decision_id(text: str) -> tuple[int, int] | None:
-    """Number of the event and item in its list; None if no decision can have this id."""
-    seq, dot, index = text.partition(".")
-    if not dot or not (seq.isascii() and seq.isdecimal() and index.isascii() and index.isdecimal()):
+def link(previous: str, seq: int, kind: int, at: int, body: str, key: str | None, user: int | None, items: int) -> str:
+    """`chain_of`, from the parts of an event. The length of the key keeps key and body apart."""
+    length = -1 if key is None else len(key)
+    text = f"{previous}|{seq}|{int(kind)}|{at}|{user}|{items}|{length}|{key or ''}{body}"
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+class DamagedLog(ValueError):
+    """An event is missing, or is not what was written."""
+
+
+def check_chain(events: Sequence[Event], seq: int, chain: str) -> None:
+    """Raise `DamagedLog` unless these are the events after event `seq`, whose chain is given."""
+    for event in events:
+        seq += 1
+        if event.seq != seq:
+            raise DamagedLog(f"event {seq} is missing from the log: {event.seq} comes in its place; see docs/durability.md.")
+        chain = chain_of(chain, event)
+        if event.chain != chain:
+            raise DamagedLog(f"event {seq} of the log is damaged: its checksum does not fit; see docs/durability.md.")
+
+
+def decision_id(epoch: str, seq: int, item: int) -> str:
+    """The id of a decision in the API: the epoch of its event, the event's number, and the item.
+
+    A log that goes back to an older copy goes on in another epoch, so that no id is used twice.
+
+    >>> decision_id("k3xq7a", 17, 0), parse_decision_id("k3xq7a.17.0"), parse_decision_id("k3xq7a.17.x")
+    ('k3xq7a.17.0', ('k3xq7a', 17, 0), None)
+
+    Logs of version 0.1 began without epochs.
+
+    >>> decision_id("", 17, 0), parse_decision_id("17.0")
+    ('17.0', ('', 17, 0))
+    """
+    return f"{epoch}.{seq}.{item}" if epoch else f"{seq}.{item}"
+
+
+def parse_decision_id(text: str) -> tuple[str, int, int] | None:
+    """Epoch, number of the event and item in its list; None if no decision can have this id."""
+    *epoch, seq, item = text.split(".", 3) if "." in text else ("", "", "")
+    if len(epoch) > 1 or not (seq.isascii() and seq.isdecimal() and item.isascii() and item.isdecimal()):
         return None
-    pair = int(seq[:20]), int(index[:20])
-    return pair if pair[0] < 2**63 and decision_id(*pair) == text else None
+    parts = "".join(epoch), int(seq[:20]), int(item[:20])
+    return parts if parts[1] < 2**63 and decision_id(*parts) == text else None
 
 
 def reward_key(seq: int, item: int, place: int) -> str:

@@ -3,18 +3,21 @@ uncertain."""
 
 from __future__ import annotations
 
+from heapq import nsmallest
 from typing import Any
 
 import numpy as np
 
-from ...compute.arrays import Floats
+from ...compute.arrays import Floats, Ints
 from ...policies import AdaptiveGraphUCB, Policy, Stochastic
 from ...policies.adaptive.evidence import EVERYONE
 from ...policies.adaptive.graph_report import model_weights
+from ...policies.core.decisions import Requests
 from .logged_recommender import LoggedRecommender
 
 MOST_NEIGHBOURS = 50
 MOST_ARMS = 10
+MOST_UNCERTAIN = 5
 
 
 def explanation(recommender: LoggedRecommender, user: str) -> dict[str, Any]:
@@ -22,7 +25,7 @@ def explanation(recommender: LoggedRecommender, user: str) -> dict[str, Any]:
     row = recommender.row(user)
     policy = learning_policy(recommender.policy)
     table: dict[str, Any] = {"user": user, "own": {"rewards": learned_rewards(policy, row)}}
-    table["arms"] = best_arms(recommender, row)
+    table["arms"], uncertain = arm_tables(recommender, row)
     table["neighbours"] = neighbours(recommender, row)
     if isinstance(policy, AdaptiveGraphUCB):
         theta, covariance = policy.moments(row)
@@ -32,11 +35,10 @@ def explanation(recommender: LoggedRecommender, user: str) -> dict[str, Any]:
         table["uncertain"] = {
             "overall": float(np.sqrt(np.mean(spread**2))),
             "features": [{"feature": int(k), "sd": float(spread[k])} for k in np.argsort(-spread, kind="stable")[:5]],
-            "arms": most_uncertain(table["arms"]),
+            "arms": uncertain,
         }
     else:
-        table["uncertain"] = {"arms": most_uncertain(table["arms"])}
-    table["arms"] = table["arms"][:MOST_ARMS]
+        table["uncertain"] = {"arms": uncertain}
     return table
 
 
@@ -55,14 +57,21 @@ def learned_rewards(policy: Policy, row: int) -> int | None:
     return int(visits[row]) if len(visits) >= policy.n_users else None
 
 
-def best_arms(recommender: LoggedRecommender, row: int) -> list[dict[str, Any]]:
-    """All arms, in the order in which the user would be shown them now."""
-    return [{"arm": arm, "mean": mean, "bonus": bonus} for arm, mean, bonus in recommender.ranked(row)]
+def arm_tables(recommender: LoggedRecommender, row: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The first arms, in the order in which the user would be shown them now, and those with the largest bonus."""
+    versions = np.fromiter(recommender.arms.values(), dtype=np.int64)
+    if not len(versions):
+        return [], []
+    ends, places = np.array([0, len(versions)]), np.array([min(MOST_ARMS, len(versions))])
+    asked = Requests(np.array([row]), recommender.features, versions, ends, places, recommender.version_items)
+    ranked = recommender.policy.decide_many(asked, np.random.default_rng(0))
+    uncertain = np.argsort(-ranked.bonus, kind="stable")[:MOST_UNCERTAIN]
 
+    def table(chosen: Ints) -> list[dict[str, Any]]:
+        scores = versions[chosen].tolist(), ranked.mean[chosen].tolist(), ranked.bonus[chosen].tolist()
+        return [{"arm": recommender.versions[v], "mean": mean, "bonus": bonus} for v, mean, bonus in zip(*scores, strict=True)]
 
-def most_uncertain(arms: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The arms with the largest bonus."""
-    return sorted(arms, key=lambda arm: -arm["bonus"])[:5]
+    return table(ranked.order[: places[0]]), table(uncertain)
 
 
 def shares(policy: AdaptiveGraphUCB, row: int, theta: Floats) -> dict[str, float]:
@@ -108,7 +117,7 @@ def neighbours(recommender: LoggedRecommender, row: int) -> list[dict[str, Any]]
             "rewards": learned_rewards(policy, other),
             "uncertainty": uncertainty(policy, other),
         }
-        for other, weight in sorted(near, key=lambda edge: (-edge[1], edge[0]))[:MOST_NEIGHBOURS]
+        for other, weight in nsmallest(MOST_NEIGHBOURS, near, key=lambda edge: (-edge[1], edge[0]))
     ]
 
 
@@ -120,11 +129,12 @@ def neighbourhood(recommender: LoggedRecommender, user: str) -> dict[str, Any]:
     own: dict[str, Any] = dict(user=user, rewards=learned_rewards(policy, row), uncertainty=uncertainty(policy, row))
     nodes = [own, *({name: node[name] for name in own} for node in near)]
     rows = {recommender.rows[node["user"]]: node["user"] for node in nodes}
+    # Pairs of those drawn are few; one of them may have a hundred thousand neighbours.
+    pairs = [(one, other) for one in rows for other in sorted(rows) if one < other]
     edges = [
-        {"a": name, "b": rows[other], "weight": weight}
-        for one, name in rows.items()
-        for other, weight in recommender.edges(one)
-        if other in rows and one < other
+        {"a": rows[one], "b": rows[other], "weight": weight}
+        for one, other in pairs
+        if (weight := recommender.weight(one, other)) > 0
     ]
     return {"user": user, "nodes": nodes, "edges": edges}
 
@@ -141,6 +151,7 @@ def summary(recommender: LoggedRecommender) -> dict[str, Any]:
         "total_decisions": recommender.decisions,
         "total_rewards": recommender.rewards,
         "example": next(iter(recommender.rows), None),  # an id to look at, for someone who knows none
+        "shadow": None if recommender.shadow_spec is None else recommender.shadow_spec.text,
         "evidence": None,
     }
     if isinstance(policy, AdaptiveGraphUCB):

@@ -17,6 +17,7 @@ from ...policies import POLICIES, Policy, Stochastic
 from ...recommending.named_policy import Attributes
 from ...storage import archive
 from ...validate import LARGEST_FEATURE, check, one_of
+from .model import ServiceModel
 
 DEFAULTS = "0.2.0"
 """The version whose defaults hold for settings that an initial state does not have."""
@@ -38,6 +39,7 @@ class InitialState:
     params: Mapping[str, Any] = field(default_factory=dict)
     epsilon: float = 0.0
     seed: int = 0
+    model: ServiceModel | None = None  # a saved Recommender; all else is then what it says
 
     def __post_init__(self) -> None:
         check("policy", self.policy, one_of(POLICIES))
@@ -60,6 +62,8 @@ class InitialState:
     @property
     def users(self) -> list[str]:
         """The ids of the graph's users, as strings."""
+        if self.model is not None:
+            return self.model.load().names
         return [] if self.graph is None else [str(name) for name in self.graph.ids or range(self.graph.n_users)]
 
     @property
@@ -70,17 +74,24 @@ class InitialState:
     @property
     def policy_class(self) -> type[Policy]:
         """The class of the policy that `make_policy` returns."""
+        if self.model is not None:
+            return type(self.model.load().policy)
         return Stochastic if self.epsilon else POLICIES[self.policy]
 
     def make_policy(self) -> Policy:
         """The policy before the first event. It knows users by row; the recommender knows their
         names."""
+        if self.model is not None:
+            return self.model.load().policy
         inner: Any = POLICIES[self.policy]
         policy: Policy = inner(UserGraph(self.adjacency), self.dim, seed=self.seed, **self.params)
         return Stochastic(policy, epsilon=self.epsilon, seed=self.seed) if self.epsilon else policy
 
     def to_bytes(self) -> bytes:
         """The archive that the store keeps."""
+        if self.model is not None:
+            content = np.frombuffer(self.model.content, dtype=np.uint8)
+            return archive.to_bytes(ARCHIVE_KIND, dict(defaults=DEFAULTS), {"model": content})
         header = dict(policy=self.policy, params=dict(self.params), epsilon=self.epsilon, seed=self.seed, defaults=DEFAULTS)
         header |= dict(users=self.users, arms=list(self.arms), attributes=[dict(entry) for entry in self.attributes])
         matrix = self.adjacency
@@ -88,9 +99,30 @@ class InitialState:
         return archive.to_bytes(ARCHIVE_KIND, header, arrays)
 
     @classmethod
+    def from_model(cls, content: bytes) -> InitialState:
+        """Go on from a `Recommender`, given as the bytes of its file: its users, items, features and policy with
+        all that it has learned."""
+        model = ServiceModel(content)
+        named = model.load()
+        inner = named.policy.policy if isinstance(named.policy, Stochastic) else named.policy
+        name = next((name for name, kind in POLICIES.items() if kind is type(inner)), type(inner).__name__)
+        return cls(
+            UserGraph(named.policy.graph.adjacency),
+            list(named.arms),
+            named.features[list(named.arms.values())],
+            [named.attributes[version] for version in named.arms.values()],
+            policy=name,
+            params={key: value for key, value in inner.params.items() if np.ndim(value) == 0},
+            epsilon=float(named.policy.params["epsilon"]) if isinstance(named.policy, Stochastic) else 0.0,
+            model=model,
+        )
+
+    @classmethod
     def from_bytes(cls, content: bytes) -> InitialState:
         """Read what `to_bytes` wrote."""
         header, arrays = archive.from_bytes(content, ARCHIVE_KIND, "the initial state of the log")
+        if "model" in arrays:
+            return cls.from_model(arrays["model"].tobytes())
         n = max(1, len(header["users"]))
         matrix = sparse.csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(n, n))
         fields = {name: header[name] for name in ("arms", "attributes", "policy", "params", "epsilon", "seed")}

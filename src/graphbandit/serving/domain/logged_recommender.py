@@ -6,30 +6,41 @@ bit for bit. Deciding changes nothing: a decision takes effect as an event, like
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
-from ...compute.arrays import Ints
+from ...compute.arrays import Floats, Ints
 from ...policies import Policy
 from ...policies.core import kernels
-from ...policies.core.decisions import Requests
-from ...recommending.named_policy import NamedPolicy
+from ...policies.core.catalogue_choice import find_leaders
+from ...policies.core.decisions import Rankings, Requests
+from ...recommending.alike import NEIGHBOURS
+from ...recommending.errors import Conflict, InvalidRequest
+from ...recommending.named_policy import Ranking
 from ...recommending.requests import AnyRequest, ResolvedRequest
 from ...storage import archive
-from .events import DecisionRecord, Event, EventKind, RewardRecord, event_digest, reward_in, table_in
+from .arm_dates import arm_dates
+from .events import CONTROL, DecisionRecord, Event, EventKind, RewardRecord, decisions_in, reward_in, table_in
+from .experiment import HoldoutExperiment
+from .imported import imported_in, kept_rows
 from .initial_state import InitialState
+from .model import ServiceModel, joining_edges, resolve_context
+from .packing import json_bytes
+from .policy_changes import POLICY_KINDS, apply_policy_event
+from .retraction import retracted_by
+from .shadow import LogSource, PolicySpec, ShadowedPolicy, class_in_force
 
+MANY_ARMS = 1000  # from which on a few decisions are a long scan
 KEPT_REFUSALS = 1000
 """Events whose refusal is kept, for the request that waits for its answer."""
 
 
-class LoggedRecommender(NamedPolicy):
+class LoggedRecommender(ShadowedPolicy):
     """The state of the service.
 
     >>> from graphbandit import graphs
@@ -44,18 +55,34 @@ class LoggedRecommender(NamedPolicy):
     def __init__(self, policy: Policy, names: list[str], gone: Iterable[int] = ()) -> None:
         super().__init__(policy, names, gone)
         self.seq = 0  # of the last event
-        self._newest: Event | str | None = None  # the last event, or its digest
+        self.tail = ""  # the chain of the last event, by which a snapshot knows its timeline
         self.decisions = 0
         self.rewards = 0
         self._latest = np.zeros(len(names), dtype=np.int64)
-        self.refused: dict[int, str] = {}  # the last events that the policy refused, and why
+        self.are_dated = True  # whether it is known when arms came and went
+        self.without: set[int] = set()  # events of rewards that were retracted, known before a replay gets to them
+        self.stale = False  # whether a reward was retracted after it was learned: the state must be replayed
+        self.model: ServiceModel | None = None  # that the log began from
+        self.refused: dict[int, InvalidRequest] = {}  # the last events that had no effect, and why
+        self.experiment: HoldoutExperiment | None = None
+        self.last_experiment: dict[str, Any] | None = None  # what the one before came to
 
     @classmethod
-    def new(cls, initial: InitialState) -> Self:
-        """The state before the first event."""
+    def new(cls, initial: InitialState, afresh: bool = False) -> Self:
+        """The state before the first event; `afresh`: with a policy that knows nothing of what a model had learned."""
+        if initial.model is not None:
+            named = initial.model.load()
+            policy = replace(initial, model=None).make_policy() if afresh else named.policy
+            recommender = cls(policy, named.names, named.gone)
+            recommender.spec = PolicySpec.of(initial)
+            recommender.restore_arms(named.arms_table(), named.features)
+            recommender.use_model(initial.model)
+            return recommender
         recommender = cls(initial.make_policy(), initial.users)
+        recommender.spec = PolicySpec.of(initial)
         for name, features, attributes in zip(initial.arms, initial.features, initial.attributes, strict=True):
             recommender.put_arm(name, features, attributes)
+        recommender.catalogue, recommender.since = 0, [0] * len(recommender.versions)
         return recommender
 
     @property
@@ -63,16 +90,29 @@ class LoggedRecommender(NamedPolicy):
         """For each row, the number of its user's newest event; 0 if there is none."""
         return self._latest[: len(self.names)]
 
-    @property
-    def tail(self) -> str | None:
-        """The digest of the last event, by which a snapshot knows the timeline that it belongs to."""
-        return event_digest(self._newest) if isinstance(self._newest, Event) else self._newest
+    def use_model(self, model: ServiceModel | None) -> None:
+        """Let the model that the log began from describe contexts and newcomers."""
+        self.model = model
+        if model is not None and model.alike is not None:
+            self.unknown_users.near = lambda name: model.near(name, None, self.rows, NEIGHBOURS)
 
     # Reading: nothing below changes the state.
 
     def user_of(self, record: DecisionRecord | RewardRecord) -> str:
         """The name of the user that a record is about."""
         return self.names[record.user] if record.newcomer is None else record.newcomer
+
+    def resolve(self, request: AnyRequest) -> ResolvedRequest:
+        """Look up the names in a request, and put its context into the vectors of the arms."""
+        found = super().resolve(request)
+        if not request.context and not request.attributes:
+            return found
+        return resolve_context(self, self.model, request, found)
+
+    def shown(self, versions: Sequence[int], contexts: Sequence[Mapping[str, Any] | None]) -> Floats:
+        """(rows, dim) the vectors of versions as they were shown, each in its context."""
+        plain = self.features[np.array(versions, dtype=np.int64)]
+        return plain if self.model is None else self.model.vectors(plain, contexts)
 
     def decide(self, requests: Sequence[AnyRequest], draws: np.random.Generator) -> list[DecisionRecord]:
         """Rank the eligible arms for each user. A decision takes effect once it has been applied as
@@ -81,10 +121,31 @@ class LoggedRecommender(NamedPolicy):
 
     def decide_resolved(self, requests: Sequence[ResolvedRequest], draws: np.random.Generator) -> list[DecisionRecord]:
         """The decision about each request, with one call of the policy for all."""
+        if self.experiment is None:
+            return [_record(request, ranking) for request, ranking in zip(requests, self.rank(requests, draws), strict=True)]
+        held = [request for request in requests if self.experiment.holds_out(request.user)]
+        by_control = self.rank_by_shadow(held)
+        if by_control is None:  # nobody is held out, or the control failed: everybody gets the policy in force
+            return [_record(request, ranking) for request, ranking in zip(requests, self.rank(requests, draws), strict=True)]
+        others = [request for request in requests if not self.experiment.holds_out(request.user)]
+        control, treatment = iter(by_control), iter(self.rank(others, draws) if others else ())
         return [
-            DecisionRecord(request.user, None if request.is_all else request.versions, *ranking, request.name)
-            for request, ranking in zip(requests, self.rank(requests, draws), strict=True)
+            _record(request, next(control), CONTROL)
+            if self.experiment.holds_out(request.user)
+            else _record(request, next(treatment))
+            for request in requests
         ]
+
+    def shadow_decisions(
+        self, requests: Sequence[ResolvedRequest], decisions: Sequence[DecisionRecord]
+    ) -> list[Ranking | None] | None:
+        """What the shadow would have shown for each decision of the policy in force; None if it cannot say."""
+        asked = [request for request, decision in zip(requests, decisions, strict=True) if decision.policy is None]
+        found = self.rank_by_shadow(asked)
+        if found is None:
+            return None
+        rankings = iter(found)
+        return [next(rankings) if decision.policy is None else None for decision in decisions]
 
     def warm_up(self) -> None:
         """Compile the kernels for deciding and learning by calling them on empty input, so that no
@@ -92,10 +153,25 @@ class LoggedRecommender(NamedPolicy):
         nothing = np.zeros(1, dtype=np.int64)
         requests = Requests(nothing[:0], self._features, nothing[:0], nothing, nothing[:0], self._version_items)
         self.policy.decide_many(requests, np.random.default_rng(0))
+        if len(self.arms) >= MANY_ARMS and self.policy.is_optimistic:
+            none = np.empty(0)
+            kernels.rank_many_aside(self.policy.state, requests, none, Rankings(nothing[:0], none, none, none))
+        pool = self.matching({})
+        if self.names and self.policy.is_outlined and self.is_large(pool, 1):  # builds the index of the catalogue, too
+            find_leaders(self.policy, 0, self.asked(pool), len(pool), 1)
         moments = getattr(self.policy, "moments", None)
         if moments is not None and self.names:
             moments(0)  # explanations need it
         kernels.learn_many(self.policy.state, nothing[:0], np.empty((0, self.dim)), nothing[:0], np.empty(0))
+        if self.shadow is not None:
+            self.shadow.decide_many(requests, np.random.default_rng(0))
+            kernels.learn_many(self.shadow.state, nothing[:0], np.empty((0, self.dim)), nothing[:0], np.empty(0))
+
+    def reads_from(self, source: LogSource) -> None:
+        """Say where the log is, which a shadow learns when it begins."""
+        self.source = source
+        if self.spec is None:  # a snapshot of a log that never had a shadow does not say
+            self.spec = PolicySpec.of(source.initial())
 
     # Applying events: the only way to change the state.
 
@@ -107,7 +183,7 @@ class LoggedRecommender(NamedPolicy):
             if event.seq <= self.seq:
                 raise ValueError(f"events must come in order, but {event.seq} follows {self.seq}.")
             self.seq = event.seq
-            self._newest = event
+            self.tail = event.chain or ""
             if event.user is not None:
                 self._latest[event.user] = event.seq
             if event.kind == EventKind.REWARDED:
@@ -115,18 +191,36 @@ class LoggedRecommender(NamedPolicy):
                 if reward.newcomer is not None and reward.newcomer not in self.rows:
                     self._learn(rewards)
                     rewards = []
-                    if not self._try_change(event.seq, EventKind.USER_PUT, {"user": reward.newcomer, "edges": {}}):
+                    edges = joining_edges(self, self.model, reward.newcomer, reward.context)
+                    joins = partial(self._change, EventKind.USER_PUT, {"user": reward.newcomer, "edges": edges})
+                    if not self._try_change(event.seq, joins):
                         self.rewards += 1
                         continue
                 if reward.newcomer is not None:
                     reward = reward._replace(user=self.rows[reward.newcomer])
-                rewards.append(reward)
+                if event.seq not in self.without:
+                    rewards.append(reward)
+                    if self.experiment is not None:
+                        self.experiment.rewarded(reward.user, reward.decision, reward.value)
             elif event.kind == EventKind.DECIDED:
                 self.decisions += event.items
+                if self.experiment is not None:
+                    for decision in decisions_in(event.body):
+                        self.experiment.decided(decision.user, event.at)
+            elif event.kind == EventKind.FORGOTTEN:
+                continue
+            elif event.kind == EventKind.RETRACTED:
+                self._retract(retracted_by(event.body).reward)
+            elif event.kind == EventKind.IMPORTED:
+                self._learn(rewards)
+                rewards = []
+                self._import(event)
             else:
                 self._learn(rewards)
                 rewards = []
-                self._try_change(event.seq, event.kind, table_in(event.body))
+                is_about_policies = event.kind in POLICY_KINDS
+                change = partial(apply_policy_event, self, event) if is_about_policies else None
+                self._try_change(event.seq, change or partial(self._change, event.kind, table_in(event.body)))
         self._learn(rewards)
 
     def _learn(self, rewards: list[RewardRecord]) -> None:
@@ -134,20 +228,55 @@ class LoggedRecommender(NamedPolicy):
         learned = [reward for reward in rewards if reward.user not in self.gone]
         if learned:
             values = [reward.value for reward in learned]
-            self.learn([reward.user for reward in learned], [reward.version for reward in learned], values)
+            versions = [reward.version for reward in learned]
+            in_context = any(reward.context for reward in learned)
+            features = self.shown(versions, [reward.context for reward in learned]) if in_context else None
+            self.learn([reward.user for reward in learned], versions, values, features)
 
-    def _try_change(self, seq: int, kind: EventKind, body: dict[str, Any]) -> bool:
-        """Change users, edges or arms; False if the policy refuses, which is kept, and is unchanged."""
+    def _retract(self, reward: int) -> None:
+        if reward not in self.without:
+            self.without.add(reward)
+            self.stale = True
+
+    def _import(self, event: Event) -> None:
+        """Let users join, and learn rewards that were not earned by decisions of this log."""
+        body = imported_in(event.body)
+        if body.join:
+            self._join_many(event.seq, body.join)
+        kept = kept_rows(body, self.gone)
+        self.rewards += len(body.users)
+        if len(kept):
+            users, versions = np.array(body.users)[kept], np.array(body.versions)[kept]
+            features = None
+            if body.context is not None and self.model is not None:
+                features = self.model.imported(self.features[np.array(body.versions)], body.context)[kept]
+            self.learn(users, versions, np.array(body.values)[kept], features)
+
+    def _join_many(self, seq: int, names: Sequence[str]) -> None:
         try:
-            self._change(kind, body)
+            self.join_many(names)
         except ValueError as error:
-            self.refused[seq] = str(error)
-            if len(self.refused) > KEPT_REFUSALS:
-                del self.refused[min(self.refused)]
+            self._refuse(seq, error)
+        if len(self.names) > len(self._latest):
+            self._latest = np.concatenate([self._latest, np.zeros(len(self.names), dtype=np.int64)])
+
+    def _refuse(self, seq: int, error: ValueError) -> None:
+        self.refused[seq] = error if isinstance(error, InvalidRequest) else InvalidRequest("policy", str(error))
+        if len(self.refused) > KEPT_REFUSALS:
+            del self.refused[min(self.refused)]
+
+    def _try_change(self, seq: int, change: Callable[[], None]) -> bool:
+        """Change users, edges, arms or policies; False if that is refused, which is kept, and nothing is changed."""
+        try:
+            change()
+        except ValueError as error:
+            self._refuse(seq, error)
             return False
         return True
 
     def _change(self, kind: EventKind, body: dict[str, Any]) -> None:
+        if kind in (EventKind.ARM_PUT, EventKind.ARM_DELETED):
+            self.catalogue = self.seq - 1  # changes of the arms have the numbers of their events
         match kind:
             case EventKind.ARM_PUT:
                 self.put_arm(body["arm"], np.array(body["features"], dtype=np.float64), body["attributes"])
@@ -163,6 +292,50 @@ class LoggedRecommender(NamedPolicy):
                 a, b = self.rows.get(body["a"]), self.rows.get(body["b"])
                 if a is not None and b is not None:
                     self.set_edge(a, b, body.get("weight", 0.0))
+                elif kind == EventKind.EDGE_PUT:
+                    field = "a" if a is None else "b"
+                    raise Conflict(field, f"user {body[field]!r} was deleted before the edge could be put.")
+
+    def date_arms(self, changes: Sequence[Event]) -> None:
+        """Learn from the events that put and deleted arms when each version was offered, which
+        snapshots of 0.1.0 do not tell. Nothing happens if some of these events are missing."""
+        since, until, newest = arm_dates(self.versions, changes)
+        if newest == self.arms:
+            self.since, self.until, self.are_dated = since, until, True
+            self.catalogue = changes[-1].seq if changes else 0
+
+    def put_user(self, name: str, edges: Mapping[str, float]) -> int:
+        """Add a user, or neighbours of one; an experiment draws who joins."""
+        row = super().put_user(name, edges)
+        if self.experiment is not None:
+            self.experiment.joined(row, name, self.seq, dict(self.edges(row)))
+        return row
+
+    def join_many(self, names: Sequence[str]) -> None:
+        """Add all users that are new, without edges; an experiment draws them."""
+        first = len(self.names)
+        super().join_many(names)
+        if self.experiment is not None:
+            for row in range(first, len(self.names)):
+                self.experiment.joined(row, self.names[row], self.seq, {})
+
+    def lose_shadow(self, reason: str) -> None:
+        """Give up a shadow that could not follow, and the experiment that needs it."""
+        if self.experiment is not None:
+            self.end_experiment(None, f"the shadow could not follow: {reason}")
+        super().lose_shadow(reason)
+
+    def end_experiment(self, at: int | None, reason: str) -> None:
+        """End the experiment, and keep what it came to; `at` is in microseconds."""
+        assert self.experiment is not None
+        ended = {"ended": None if at is None else at / 1e6, "reason": reason}
+        self.last_experiment, self.experiment = self.experiment_table() | ended, None
+
+    def experiment_table(self) -> dict[str, Any]:
+        """The running experiment as JSON values."""
+        assert self.experiment is not None
+        names = [spec.text if spec is not None else "" for spec in (self.spec, self.shadow_spec)]
+        return self.experiment.table(*names)
 
     # Snapshots.
 
@@ -172,33 +345,45 @@ class LoggedRecommender(NamedPolicy):
         policy, arrays = self.policy.pack()
         header: dict[str, Any] = dict(policy=policy, gone=sorted(self.gone)) | self.arms_table()
         header |= dict(seq=self.seq, tail=self.tail, decisions=self.decisions, rewards=self.rewards)
+        header |= ({"without": sorted(self.without)} if self.without else {}) | ({"stale": True} if self.stale else {})
         packed: archive.Arrays = {f"policy.{name}": np.array(array) for name, array in arrays.items()}
-        packed |= {"names": _json_bytes(self.names), "features": self.features.copy(), "latest": self.latest.copy()}
-        return header, packed
+        packed |= {"names": json_bytes(self.names), "features": self.features.copy(), "latest": self.latest.copy()}
+        table, shadow = self.pack_policies()
+        if self.last_experiment is not None:
+            header["last_experiment"] = self.last_experiment
+        if self.experiment is not None:
+            header["experiment"], sums = self.experiment.pack()
+            packed |= {f"experiment.{name}": array for name, array in sums.items()}
+        return header | table, packed | shadow
 
     @classmethod
     def unpack(cls, policy_class: type[Policy], header: dict[str, Any], arrays: archive.Arrays) -> Self:
         """The recommender that `pack` returned header and arrays of."""
         inner = {name.removeprefix("policy."): array for name, array in arrays.items() if name.startswith("policy.")}
-        recommender = cls(policy_class.unpack(header["policy"], inner), from_json(arrays["names"].tobytes()), header["gone"])
+        policy = class_in_force(header, policy_class).unpack(header["policy"], inner)
+        recommender = cls(policy, from_json(arrays["names"].tobytes()), header["gone"])
         recommender.restore_arms(header, arrays["features"])
         recommender._latest = arrays["latest"]
         recommender.seq, recommender.decisions, recommender.rewards = header["seq"], header["decisions"], header["rewards"]
-        recommender._newest = header["tail"]
+        recommender.tail = header["tail"]
+        recommender.are_dated = "since" in header
+        if not recommender.are_dated:  # a snapshot of 0.1.0; `date_arms` may follow
+            recommender.catalogue = recommender.seq
+        recommender.unpack_policies(header, arrays)
+        recommender.last_experiment = header.get("last_experiment")
+        if "experiment" in header:
+            sums = {name: arrays[f"experiment.{name}"] for name in ("sums", "rows", "holdout")}
+            recommender.experiment = HoldoutExperiment.unpack(header["experiment"], sums)
+        recommender.without, recommender.stale = set(header.get("without", ())), header.get("stale", False)
         return recommender
 
 
-def digest(header: dict[str, Any], arrays: archive.Arrays) -> str:
-    """A hash of what `pack` returned; equal hashes mean equal states."""
-    whole = hashlib.sha256(json.dumps(header, sort_keys=True, default=lambda value: value.tolist()).encode())
-    for name in sorted(arrays):
-        whole.update(f"{name}{arrays[name].dtype.str}{arrays[name].shape}".encode())
-        whole.update(np.ascontiguousarray(arrays[name]).data if arrays[name].size else b"")
-    return whole.hexdigest()
+def _record(request: ResolvedRequest, ranking: Ranking, policy: str | None = None) -> DecisionRecord:
+    return DecisionRecord(request.user, _listed(request), *ranking, request.name, request.context, request.filter, policy)
 
 
-def _json_bytes(names: list[str]) -> npt.NDArray[np.uint8]:
-    """JSON as bytes, encoded in pieces: all other threads wait while one call encodes, and there
-    may be a million names."""
-    pieces = [to_json(names[start : start + 10_000])[1:-1] for start in range(0, len(names), 10_000)]
-    return np.frombuffer(b"[" + b",".join(pieces) + b"]", dtype=np.uint8)
+def _listed(request: ResolvedRequest) -> list[int] | None:
+    """The versions that a record has to list, since nothing shorter says which they were."""
+    if request.is_all or request.filter is not None:
+        return None
+    return [int(version) for version in request.versions.tolist()]

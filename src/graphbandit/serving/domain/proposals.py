@@ -7,13 +7,16 @@ Every function raises `UnknownName` or `InvalidRequest` if the request cannot be
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic_core import to_json
 
 from ...recommending.errors import InvalidRequest, UnknownName
+from ...recommending.named_policy import Ranking
 from ...recommending.requests import AnyRequest, AnyReward, ResolvedRequest
 from ...recommending.unknown_users import UNKNOWN_USER
 from .events import (
@@ -22,12 +25,21 @@ from .events import (
     EventKind,
     RewardRecord,
     encode,
+    encode_decisions,
     encode_record,
     parse_decision_id,
     request_key,
     reward_key,
 )
 from .logged_recommender import LoggedRecommender
+from .model import BEGUN_PLAIN
+from .policy_changes import ProposedSwitch
+
+ASKED = ("user", "candidates", "where", "exclude", "k", "context", "attributes")
+"""Fields of a request that make it another one."""
+
+SAMPLES = 100
+"""What an arm costs a policy that samples, to whom a propensity is a thousand draws, in arms of one that does not."""
 
 
 class ProposedDecisions(NamedTuple):
@@ -35,6 +47,8 @@ class ProposedDecisions(NamedTuple):
 
     draft: Draft
     decisions: Sequence[DecisionRecord]
+    fingerprint: str | None = None  # of the request, if it has an idempotency key
+    shadows: Sequence[Ranking | None] = ()  # what the shadow would have shown, if there is one
 
 
 class ProposedReward(NamedTuple):
@@ -51,7 +65,7 @@ class ProposedChange(NamedTuple):
     draft: Draft
 
 
-Proposal = ProposedDecisions | ProposedReward | ProposedChange
+Proposal = ProposedDecisions | ProposedReward | ProposedChange | ProposedSwitch
 
 
 class RequestBatch(NamedTuple):
@@ -67,11 +81,13 @@ class DecisionSummary(NamedTuple):
     user: int | str  # row; the name of a user that nobody knew
     best: float
     arms: tuple[int, ...]  # versions
+    context: dict[str, Any] | None = None
 
     @classmethod
     def of(cls, decision: DecisionRecord) -> DecisionSummary:
         """The summary of a whole decision."""
-        return cls(decision.user if decision.newcomer is None else decision.newcomer, decision.best, tuple(decision.arms))
+        user = decision.user if decision.newcomer is None else decision.newcomer
+        return cls(user, decision.best, tuple(decision.arms), decision.context)
 
 
 def propose_decisions(
@@ -81,12 +97,33 @@ def propose_decisions(
     its error in the list."""
     resolved = [_resolve(recommender, batch) for batch in batches]
     requests = list(chain.from_iterable(group for group in resolved if not isinstance(group, ValueError)))
-    decisions = iter(recommender.decide_resolved(requests, draws) if requests else ())
+    made = recommender.decide_resolved(requests, draws) if requests else []
+    decisions, shadows = iter(made), iter(recommender.shadow_decisions(requests, made) or ())
     now = _now()
     return [
-        group if isinstance(group, ValueError) else _decided(list(islice(decisions, len(group))), batch.idempotency_key, now)
+        group
+        if isinstance(group, ValueError)
+        else decided(list(islice(decisions, len(group))), batch, now)._replace(shadows=list(islice(shadows, len(group))))
         for group, batch in zip(resolved, batches, strict=True)
     ]
+
+
+def work_of(recommender: LoggedRecommender, requests: Sequence[AnyRequest]) -> int:
+    """How many arms are weighed for these requests: decisions × arms. Filters look at all arms, and a
+    policy that samples weighs each many times."""
+    n_arms = len(recommender.arms)
+    work = sum([n_arms if request.candidates is None else len(request.candidates) for request in requests])
+    return work * SAMPLES if recommender.policy.is_sampling else work
+
+
+def decide_some(
+    recommender: LoggedRecommender, requests: Sequence[AnyRequest], draws: np.random.Generator
+) -> list[DecisionRecord | ValueError]:
+    """Decide about each request, or say why it is refused; with one call of the policy."""
+    resolved = [_resolve(recommender, RequestBatch([request])) for request in requests]
+    found = [one for group in resolved if not isinstance(group, ValueError) for one in group]
+    decisions = iter(recommender.decide_resolved(found, draws) if found else ())
+    return [group if isinstance(group, ValueError) else next(decisions) for group in resolved]
 
 
 def _resolve(recommender: LoggedRecommender, batch: RequestBatch) -> list[ResolvedRequest] | ValueError:
@@ -96,33 +133,49 @@ def _resolve(recommender: LoggedRecommender, batch: RequestBatch) -> list[Resolv
         return error
 
 
-def _decided(decisions: list[DecisionRecord], key: str | None, now: int) -> ProposedDecisions:
+def decided(decisions: list[DecisionRecord], batch: RequestBatch, now: int | None = None) -> ProposedDecisions:
+    """The event of decisions that were asked for together."""
+    key = None if batch.idempotency_key is None else request_key(batch.idempotency_key)
+    said = None if key is None else fingerprint(batch.requests)
     user = decisions[0].user if len(decisions) == 1 and decisions[0].newcomer is None else None
-    unique, body = None if key is None else request_key(key), encode([encode_record(decision) for decision in decisions])
-    return ProposedDecisions(Draft(EventKind.DECIDED, now, body, unique, user, len(decisions)), decisions)
+    body, now = encode_decisions(decisions, said), _now() if now is None else now
+    return ProposedDecisions(Draft(EventKind.DECIDED, now, body, key, user, len(decisions)), decisions, said)
+
+
+def fingerprint(requests: Sequence[AnyRequest]) -> str:
+    """A hash of what was asked for, so that a key that comes again with another request is noticed."""
+    asked = [[getattr(request, name, None) for name in ASKED] for request in requests]
+    return blake2b(to_json(asked), digest_size=8).hexdigest()
 
 
 def propose_reward(recommender: LoggedRecommender, reward: AnyReward, decision: DecisionSummary | None) -> ProposedReward:
     """A reward of a decision; None if there is no decision with this id."""
     name = parse_decision_id(reward.decision)
-    if name is None or decision is None:
-        raise UnknownName("decision", f"there is no decision {reward.decision!r}.")
-    place = 0
-    if reward.arm is not None:
-        names = [recommender.versions[version] for version in decision.arms]
-        if reward.arm not in names:
-            raise UnknownName("arm", f"decision {reward.decision} did not show {reward.arm!r}.")
-        place = names.index(reward.arm)
+    place = rewarded_place(recommender, reward.decision, reward.arm, decision)
+    assert name is not None and decision is not None
     user, newcomer = (decision.user, None) if isinstance(decision.user, int) else (UNKNOWN_USER, decision.user)
     if newcomer is not None:  # who may have joined meanwhile, or joins with this reward
         if newcomer not in recommender.rows:
             _check_with_policy(recommender.policy.user_rows)
         else:
             user, newcomer = recommender.rows[newcomer], None
-    record = RewardRecord(*name, place, float(reward.value), user, decision.arms[place], newcomer)
-    body, key = encode(encode_record(record)), reward_key(*name, place)
+    _, seq, item = name
+    record = RewardRecord(seq, item, place, float(reward.value), user, decision.arms[place], newcomer, decision.context)
+    body, key = encode(encode_record(record)), reward_key(seq, item, place)
     draft = Draft(EventKind.REWARDED, _now(), body, key, None if newcomer is not None else user)
     return ProposedReward(draft, record.value, decision.best)
+
+
+def rewarded_place(recommender: LoggedRecommender, name: str, arm: str | None, decision: DecisionSummary | None) -> int:
+    """The place of an arm, the first if it is None, among those that a decision has shown."""
+    if decision is None or parse_decision_id(name) is None:
+        raise UnknownName("decision", f"there is no decision {name!r}.")
+    if arm is None:
+        return 0
+    names = [recommender.versions[version] for version in decision.arms]
+    if arm not in names:
+        raise UnknownName("arm", f"decision {name} did not show {arm!r}.")
+    return names.index(arm)
 
 
 def put_user(recommender: LoggedRecommender, user: str, edges: dict[str, float]) -> ProposedChange:
@@ -159,12 +212,30 @@ def delete_edge(recommender: LoggedRecommender, a: str, b: str) -> ProposedChang
     return _change(EventKind.EDGE_DELETED, a=a, b=b)
 
 
-def put_arm(recommender: LoggedRecommender, arm: str, features: Sequence[float], attributes: dict[str, str]) -> ProposedChange:
+def put_arm(
+    recommender: LoggedRecommender,
+    arm: str,
+    features: Sequence[float] | None,
+    attributes: Mapping[str, str],
+    columns: Mapping[str, Any] | None = None,
+) -> ProposedChange:
     """Add an arm, or a new version of an existing arm; earlier decisions keep the version that they
-    showed."""
+    showed.
+
+    An arm is given as `features` and `attributes` or, if the service began from a model, as the
+    `columns` of its table of items. The log keeps the vector, so that a replay needs no map."""
+    if columns is not None:
+        if features is not None or attributes:
+            raise InvalidRequest("columns", "columns are given, so features and attributes must not be.")
+        if recommender.model is None:
+            raise InvalidRequest("columns", f"columns are given, but {BEGUN_PLAIN}.")
+        vector, described = recommender.model.arm(arm, columns)
+        return _change(EventKind.ARM_PUT, arm=arm, features=vector.tolist(), attributes=dict(described))
+    if features is None:
+        raise InvalidRequest("features", f"features are missing: {recommender.dim} numbers are needed.")
     if len(features) != recommender.dim:
         raise InvalidRequest("features", f"features must be {recommender.dim} numbers, but there are {len(features)}.")
-    return _change(EventKind.ARM_PUT, arm=arm, features=list(features), attributes=attributes)
+    return _change(EventKind.ARM_PUT, arm=arm, features=list(features), attributes=dict(attributes))
 
 
 def delete_arm(recommender: LoggedRecommender, arm: str) -> ProposedChange:

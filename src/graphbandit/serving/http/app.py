@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, suppress
 from typing import Annotated, Any, Literal
 
-from fastapi import FastAPI, Query, Request, Response
+from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 from pydantic_core import to_json
 
 from ... import __version__
 from ...recommending.errors import InvalidRequest, UnknownName
-from ..domain import explain, logged_recommender, proposals
+from ..domain import explain, packing, proposals
 from ..domain.history import history
+from ..domain.logged_recommender import LoggedRecommender
 from ..domain.proposals import ProposedChange
 from ..operations import export
+from ..operations.recommendation_service import RecommendationService
 from ..operations.runtime import Runtime
+from ..operations.settings import MOST_WORK
+from ..operations.traces import Traces
+from ..store.database import Unavailable
 from .batching import Batcher
 from .dashboard import add_page
+from .experiment_routes import add_policies, experiment_gauges
+from .reference_page import add_reference
 from .responses import EXPECTED, Handler, HttpResponse, error_response, handler
 from .schemas import (
     ArmBody,
@@ -29,8 +36,10 @@ from .schemas import (
     ChangeAnswer,
     DecisionAnswer,
     EdgeBody,
+    Id,
     PathId,
     Problems,
+    RetractionAnswer,
     RewardAnswer,
     Rewards,
     SingleRequest,
@@ -39,7 +48,9 @@ from .schemas import (
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": Problems, "description": "No token, or a wrong one."},
+    403: {"model": Problems, "description": "The token may only read."},
     404: {"model": Problems, "description": "A user, arm, edge or decision that does not exist."},
+    409: {"model": Problems, "description": "The request does not fit what has happened meanwhile, or an earlier one."},
     413: {"model": Problems, "description": "The body is too large."},
     415: {"model": Problems, "description": "The body is not JSON."},
     422: {"model": Problems, "description": "Something is wrong with a field, which is named."},
@@ -48,14 +59,20 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 }
 
 
-def create_app(runtime: Callable[[], Runtime], on_failure: Callable[[], None] = lambda: None) -> FastAPI:
-    """The application; `runtime` is called once the event loop runs."""
+def create_app(
+    runtime: Callable[[], Runtime],
+    on_failure: Callable[[], None] = lambda: None,
+    most_work: int = MOST_WORK,
+    traces: Traces | None = None,
+) -> FastAPI:
+    """The application; `runtime` is called once the event loop runs. `most_work`: decisions × arms of one request."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.runtime = runtime()
         starting = asyncio.create_task(app.state.runtime.run(on_failure))
         yield
+        app.state.runtime.leave()
         await asyncio.gather(starting, return_exceptions=True)
         await app.state.runtime.stop()
 
@@ -65,14 +82,18 @@ def create_app(runtime: Callable[[], Runtime], on_failure: Callable[[], None] = 
         summary="Recommendations to users who are joined by a graph.",
         lifespan=lifespan,
         separate_input_output_schemas=False,
+        docs_url=None,  # the framework's own page loads scripts of others
+        redoc_url=None,
     )
     add_errors(app)
-    add_decisions(app)
+    add_decisions(app, Batcher(lambda: app.state.runtime, most_work, traces))
     add_changes(app)
     add_views(app)
+    add_policies(app)
     add_health(app)
     add_export(app)
     add_page(app)
+    add_reference(app)
     return app
 
 
@@ -101,9 +122,9 @@ def fast_handlers(app: FastAPI) -> dict[str, Handler]:
     return {path: app.state.handlers[path] for path in FAST_PATHS}
 
 
-def add_decisions(app: FastAPI) -> None:
+def add_decisions(app: FastAPI, batcher: Batcher) -> None:
     """Recommendation and reward endpoints. Their handlers also serve the fast path."""
-    batcher = Batcher(lambda: app.state.runtime)
+    app.state.batcher = batcher
     app.state.handlers = {
         "/v1/recommendations": handler(SingleRequest, batcher.recommend),
         "/v1/recommendations/batch": handler(BatchRequest, batcher.recommend_batch),
@@ -150,8 +171,8 @@ class HandlerRoute(APIRoute):
 def add_changes(app: FastAPI) -> None:
     """Endpoints that change users, edges and arms while the service runs."""
 
-    def state() -> logged_recommender.LoggedRecommender:
-        found: logged_recommender.LoggedRecommender = app.state.runtime.service.recommender
+    def state() -> LoggedRecommender:
+        found: LoggedRecommender = app.state.runtime.service.recommender
         return found
 
     async def change(proposal: ProposedChange) -> ChangeAnswer:
@@ -160,6 +181,17 @@ def add_changes(app: FastAPI) -> None:
         if isinstance(result, InvalidRequest):
             raise result
         return ChangeAnswer(event=result.seq)
+
+    @app.delete("/v1/rewards/{decision}", responses=ERRORS)
+    async def retract(decision: PathId, arm: Id | None = None) -> RetractionAnswer:
+        """Take back the reward of a decision, of its first arm or of the one that is named. The state is replayed
+        without it in the background."""
+        runtime: Runtime = app.state.runtime
+        proposal = await asyncio.to_thread(runtime.service.propose_retraction, decision, arm)
+        [result] = await runtime.commit([proposal])
+        if isinstance(result, InvalidRequest):
+            raise result
+        return RetractionAnswer(event=result.seq, in_force=not runtime.service.recommender.stale)
 
     @app.put("/v1/users/{user}", responses=ERRORS)
     async def put_user(user: PathId, body: UserBody | None = None) -> ChangeAnswer:
@@ -185,7 +217,7 @@ def add_changes(app: FastAPI) -> None:
     async def put_arm(arm: PathId, body: ArmBody) -> ChangeAnswer:
         """Add an arm, or replace its features and attributes. Rewards of earlier decisions are
         learned with what was shown."""
-        return await change(proposals.put_arm(state(), arm, body.features, body.attributes))
+        return await change(proposals.put_arm(state(), arm, body.features, body.attributes, body.columns))
 
     @app.delete("/v1/arms/{arm}", responses=ERRORS)
     async def delete_arm(arm: PathId) -> ChangeAnswer:
@@ -194,17 +226,22 @@ def add_changes(app: FastAPI) -> None:
 
 
 def add_views(app: FastAPI) -> None:
-    """Endpoints that read the state."""
+    """Endpoints that read the state. What may take long is made in a thread."""
+
+    async def view(read: Callable[[LoggedRecommender], dict[str, Any]]) -> dict[str, Any]:
+        runtime: Runtime = app.state.runtime
+        state = runtime.service.recommender
+        return await runtime.beside(lambda: read(state))
 
     @app.get("/v1/users/{user}", responses=ERRORS)
     async def get_user(user: PathId) -> dict[str, Any]:
         """A user, its neighbours, and how uncertain they are."""
-        return explain.neighbourhood(app.state.runtime.service.recommender, user)
+        return await view(lambda state: explain.neighbourhood(state, user))
 
     @app.get("/v1/users/{user}/explanation", responses=ERRORS)
     async def get_explanation(user: PathId) -> dict[str, Any]:
         """A user's own data, its neighbours' share of the estimate, and what is uncertain."""
-        return explain.explanation(app.state.runtime.service.recommender, user)
+        return await view(lambda state: explain.explanation(state, user))
 
     @app.get("/v1/users/{user}/history", responses=ERRORS)
     async def get_history(user: PathId, limit: Annotated[int, Query(ge=1, le=1000)] = 50) -> dict[str, Any]:
@@ -213,7 +250,7 @@ def add_views(app: FastAPI) -> None:
         service = app.state.runtime.service
         newest = int(service.recommender.latest[service.recommender.row(user)])
         events = await asyncio.to_thread(service.store.history, newest, limit)
-        return {"user": user, "events": history(service.recommender, events)}
+        return {"user": user, "events": history(service.recommender, events, service.store.epoch_of)}
 
     @app.get("/v1/arms/{arm}", responses=ERRORS)
     async def get_arm(arm: PathId) -> dict[str, Any]:
@@ -241,8 +278,9 @@ def add_views(app: FastAPI) -> None:
         most so many.
         """
         runtime: Runtime = app.state.runtime
-        table = runtime.stats.table(series, points) | explain.summary(runtime.service.recommender)
-        return Response(to_json(table | {"trouble": runtime.trouble}), media_type="application/json")
+        summary = await view(explain.summary)
+        table = runtime.stats.table(series, points) | summary | {"trouble": runtime.trouble}
+        return Response(to_json(table), media_type="application/json")
 
     @app.get("/v1/state", responses=ERRORS)
     async def state() -> dict[str, Any]:
@@ -250,7 +288,7 @@ def add_views(app: FastAPI) -> None:
         reproduce."""
         runtime: Runtime = app.state.runtime
         header, arrays = await runtime.copy_state(runtime.service)
-        return {"event": header["seq"], "sha256": await asyncio.to_thread(logged_recommender.digest, header, arrays)}
+        return {"event": header["seq"], "sha256": await asyncio.to_thread(packing.digest, header, arrays)}
 
 
 def add_export(app: FastAPI) -> None:
@@ -258,25 +296,45 @@ def add_export(app: FastAPI) -> None:
     parquet = "application/vnd.apache.parquet"
     content: dict[int | str, dict[str, Any]] = {200: {"content": {parquet: {}}, "description": "A Parquet file."}}
     settings: dict[str, Any] = dict(response_class=Response, responses=ERRORS | content)
+    exporting = asyncio.Lock()
+
+    def refuse_a_second() -> None:
+        if exporting.locked():
+            raise HTTPException(503, "another export is under way; there is one at a time.", {"retry-after": "10"})
+
+    def streamed(pieces: Callable[[RecommendationService], Iterator[bytes]]) -> Response:
+        refuse_a_second()
+        runtime: Runtime = app.state.runtime
+        service = runtime.service
+
+        async def content() -> AsyncIterator[bytes]:
+            async with exporting:
+                async for piece in export.paced(pieces(service), runtime.stats.answered):
+                    yield piece
+
+        return StreamingResponse(content(), media_type=parquet)
 
     @app.get("/v1/export/decisions.parquet", **settings)
     async def decisions() -> Response:
         """Every decision: user, arms, scores, propensity, candidates."""
-        return StreamingResponse(export.decisions(app.state.runtime.service), media_type=parquet)
+        return streamed(export.decisions)
 
     @app.get("/v1/export/rewards.parquet", **settings)
     async def rewards() -> Response:
         """Every reward, with the features of what was shown: a log that `graphbandit diagnose`
         reads."""
-        return StreamingResponse(export.rewards(app.state.runtime.service), media_type=parquet)
+        return streamed(export.rewards)
 
     @app.get("/v1/export/arms.parquet", **settings)
     async def arms() -> Response:
         """Every version of every arm, by which decisions name their candidates, and the time in
         which it was offered."""
-        service = app.state.runtime.service
-        columns = export.arm_columns(service.recommender)
-        content = await asyncio.to_thread(export.arm_table, service.store, columns, service.recommender.seq)
+        refuse_a_second()
+        runtime: Runtime = app.state.runtime
+        service = runtime.service
+        async with exporting:
+            columns, seq = await runtime.beside(lambda: (export.arm_columns(service.recommender), service.recommender.seq))
+            content = await asyncio.to_thread(export.arm_table, service.store, columns, seq)
         return Response(content, media_type=parquet)
 
 
@@ -298,8 +356,9 @@ def add_health(app: FastAPI) -> None:
     async def metrics() -> Response:
         """Counters for Prometheus."""
         runtime: Runtime = app.state.runtime
-        if runtime.trouble is None:
-            state = runtime.service.recommender
-            runtime.stats.gauges |= {"users": len(state.rows), "arms": len(state.arms), "events": state.seq}
-        runtime.stats.gauges["ready"] = float(runtime.trouble is None)
+        with suppress(Unavailable):
+            await runtime.check()
+        gauges = await runtime.gauges() | {"heavy_work": app.state.batcher.heavy.work}
+        gauges = {name: n for name, n in gauges.items() if not name.startswith("experiment_")}
+        runtime.stats.gauges = gauges | (experiment_gauges(runtime.service.recommender) if runtime.trouble is None else {})
         return Response(runtime.stats.prometheus(), media_type="text/plain; version=0.0.4")

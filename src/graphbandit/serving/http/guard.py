@@ -9,19 +9,33 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
+from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..domain.limits import ENCODED_SLASH
 from ..operations.settings import is_loopback
 from ..operations.stats import Stats
+from ..operations.tokens import Token
+from ..operations.traces import Traces
+from .connection_limits import Connections
 from .responses import Handler, HttpResponse, problem
 
 logger = logging.getLogger("graphbandit.serving")
-PUBLIC_PATHS = {"/", "/health", "/ready", "/favicon.ico"}
+PUBLIC_PATHS = {"/", "/health", "/ready", "/favicon.ico", "/docs", "/redoc", "/openapi.json"}
 """Paths without data, which need no token. Those below /assets/ need none either."""
-COUNTED_ROUTES = {"recommendations", "rewards", "users", "edges", "arms", "stats", "state", "export"}
+READING = ("GET", "HEAD")
+KNOWN = "graphbandit.known"
+"""Entry of the scope of a request that showed a token, or needed none: its connection is no stranger's."""
+LONGEST_HOST = 260  # characters; no name is longer
+LONGEST_ROUTE = 64
+COUNTED_ROUTES = {"recommendations", "rewards", "users", "edges", "arms", "stats", "state", "export"} | {
+    "policy",
+    "shadow",
+    "experiment",
+}
 
 
 class TokenBucket:
@@ -41,6 +55,13 @@ class TokenBucket:
         return (1.0 - self.level) / self.rate
 
 
+class Access(NamedTuple):
+    """What a token allows."""
+
+    may_write: bool
+    bucket: TokenBucket | None
+
+
 class Guard:
     """The outermost ASGI application; the fast path uses its checks as well.
 
@@ -48,6 +69,8 @@ class Guard:
     ----------
     fast_handlers
         Path: the handler of a POST request to it, for the fast path.
+    connections
+        The connections of the server, and their limits.
     tokens
         Each of them gives access to the API; without tokens everybody has access.
     rate
@@ -56,6 +79,8 @@ class Guard:
         In bytes.
     only_local
         Accept loopback Host headers only (DNS-rebinding protection).
+    traces
+        Makes spans of requests; None for no traces.
     """
 
     def __init__(
@@ -64,20 +89,54 @@ class Guard:
         stats: Stats,
         fast_handlers: Mapping[str, Handler],
         *,
-        tokens: Sequence[str] = (),
+        connections: Connections,
+        tokens: Sequence[Token] = (),
         rate: float = 0.0,
         largest_body: int = 2**23,
         only_local: bool = False,
+        traces: Traces | None = None,
     ) -> None:
         self.app, self.stats, self.fast_handlers = app, stats, fast_handlers
-        self.largest_body, self.only_local = largest_body, only_local
+        self.largest_body, self.only_local, self.traces = largest_body, only_local, traces
+        self.connections = connections
+        self.is_stopping = False  # whether the service is about to end, and not ready
+        self._rate = rate
+        self._anybody = Access(True, TokenBucket(rate) if rate else None)
+        self._access: dict[bytes, Access] = {}
+        self.set_tokens(tokens)
+
+    def set_tokens(self, tokens: Sequence[Token]) -> None:
+        """Replace the tokens. Those that stay keep what they have used of their rate."""
         # Digests have one length, so that the time of a comparison does not reveal the length of a
         # token.
-        self._tokens = [sha256(token.encode()).digest() for token in tokens]
-        self._buckets = [TokenBucket(rate) for _ in tokens or [""]] if rate else []
+        digests = [sha256(token.secret.encode()).digest() for token in tokens]
+        buckets = [self._access[name].bucket if name in self._access else None for name in digests]
+        self._access = {
+            name: Access(token.may_write, bucket or (TokenBucket(self._rate) if self._rate else None))
+            for name, token, bucket in zip(digests, tokens, buckets, strict=True)
+        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        if self.traces is None or scope["type"] != "http":
+            await self._answer(scope, receive, send)
+            return
+        span = self.traces.begin(scope["method"], route_name(scope["path"]), dict(scope["headers"]))
+        status = 500
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            with self.traces.within(span):
+                await self._answer(scope, receive, watched)
+        finally:
+            self.traces.end(span, status)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -96,7 +155,9 @@ class Guard:
                 refusal: HttpResponse | None = problem(422, "path", "the path must be UTF-8.", "refused")
             else:
                 scope["path"] = path
-                refusal = self.refusal(path, headers)
+                refusal = self.refusal(scope["method"], path, headers)
+                if refusal is None and not is_public(path):
+                    scope[KNOWN] = True
             if refusal is None and b"transfer-encoding" in headers:
                 body = await self._body(receive)
                 if body is None:
@@ -108,41 +169,57 @@ class Guard:
             else:
                 status = refusal.status
                 await send_response(send, refusal)
+        except ClientDisconnect:  # in the middle of its body: nobody waits for an answer
+            status = 499
         finally:
             self.record(scope["path"], scope["method"], status, start)
 
     def record(self, path: str, method: str, status: int, start: float) -> None:
         """Count and log a request that arrived at `start` and has been answered."""
-        seconds, route = time.perf_counter() - start, route_name(path)
+        seconds, route = time.perf_counter() - start, route_name(path[:LONGEST_ROUTE])
         self.stats.count_request(route, status, seconds)
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug("request", extra={"route": route, "method": method, "status": status, "seconds": seconds})
 
-    def refusal(self, path: str, headers: Mapping[bytes, bytes]) -> HttpResponse | None:
+    def refusal(self, method: str, path: str, headers: Mapping[bytes, bytes]) -> HttpResponse | None:
         """The response to a request that is refused; None if it is not."""
-        if self.only_local and not is_local(headers.get(b"host", b"")):
+        if self.only_local and not is_local(headers.get(b"host", b"")[:LONGEST_HOST]):
             return problem(421, "host", "this service answers requests to 127.0.0.1 or localhost only.", "refused")
-        if path not in PUBLIC_PATHS and not path.startswith("/assets/"):
-            caller = self._caller(headers.get(b"authorization", b"")) if self._tokens else 0
+        if path == "/ready" and self.is_stopping:
+            return problem(503, "service", "the service is stopping.", "unavailable", {"retry-after": "1"})
+        if not is_public(path):
+            caller = self._caller(headers.get(b"authorization", b"")) if self._access else self._anybody
             if caller is None:
-                return problem(401, "authorization", "a bearer token is needed.", "refused", {"www-authenticate": "Bearer"})
-            if self._buckets and (wait := self._buckets[caller].take()):
+                return self._unknown(headers)
+            if caller.bucket is not None and (wait := caller.bucket.take()):
                 return problem(429, "authorization", "too many requests.", "refused", {"retry-after": str(int(wait) + 1)})
+            if method not in READING and not caller.may_write:
+                self.connections.log.note("read_only", "a token that may only read was sent with a change")
+                return problem(403, "authorization", "this token may only read: send one that may write.", "refused")
         length = headers.get(b"content-length", b"")
         if length and (not length.isdigit() or int(length[:20]) > self.largest_body):
             return self._too_large()
         return None
+
+    def _unknown(self, headers: Mapping[bytes, bytes]) -> HttpResponse:
+        """The response to a request without a token that is in force. Wrong ones are counted apart from
+        missing ones: somebody may be guessing, or use one that was taken out of the file."""
+        if b"authorization" in headers:
+            self.connections.log.note("wrong_token", "requests came with wrong tokens")
+        else:
+            self.stats.refused["no_token"] += 1
+        return problem(401, "authorization", "a bearer token is needed.", "refused", {"www-authenticate": "Bearer"})
 
     def _too_large(self) -> HttpResponse:
         return problem(
             413, "body", f"the body must not be larger than {self.largest_body} bytes.", "refused", {"connection": "close"}
         )
 
-    def _caller(self, authorization: bytes) -> int | None:
-        """The position of the token in the list. All tokens are compared, each in constant time."""
+    def _caller(self, authorization: bytes) -> Access | None:
+        """What the token of a request allows. All tokens are compared, each in constant time."""
         scheme, _, token = authorization.partition(b" ")
         digest = sha256(token.strip()).digest()
-        found = [number for number, known in enumerate(self._tokens) if hmac.compare_digest(known, digest)]
+        found = [access for known, access in self._access.items() if hmac.compare_digest(known, digest)]
         return found[0] if found and scheme.lower() == b"bearer" else None
 
     async def _body(self, receive: Receive) -> bytes | None:
@@ -159,6 +236,15 @@ class Guard:
             if size > self.largest_body:
                 return None
         return b"".join(parts)
+
+
+def is_public(path: str) -> bool:
+    """Whether a path needs no token.
+
+    >>> is_public("/health"), is_public("/assets/page.css"), is_public("/v1/stats")
+    (True, True, False)
+    """
+    return path in PUBLIC_PATHS or path.startswith("/assets/")
 
 
 def body_again(body: bytes, receive: Receive) -> Receive:
@@ -202,7 +288,7 @@ def is_local(host: bytes) -> bool:
 @lru_cache(1000)
 def route_name(path: str) -> str:
     """The name under which a request is counted. There are few of them, whatever paths clients
-    invent."""
+    invent. The beginning of a path is enough, so that none of them fills the cache."""
     parts = path.split("/")
     if path in PUBLIC_PATHS or path == "/metrics":
         return path

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 
-from ...recommending.errors import InvalidRequest, UnknownName
+from ...recommending.errors import Conflict, InvalidRequest, UnknownName
 from ..store.database import Unavailable
 from ..store.group_commit import Callback
 from .schemas import TAGS
@@ -63,6 +63,8 @@ def error_response(error: Exception) -> HttpResponse:
             return _validation_problems(error)
         case UnknownName():
             return problem(404, error.field, str(error), "unknown")
+        case Conflict():
+            return problem(409, error.field, str(error), "conflict")
         case InvalidRequest():
             return problem(422, error.field, str(error), "value_error")
         case Unavailable():

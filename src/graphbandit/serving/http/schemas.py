@@ -16,6 +16,7 @@ MOST_REWARDS = 1000
 MOST_PLACES = 100
 MOST_FEATURES = 1000
 MOST_ATTRIBUTES = 50
+LONGEST_CELL = 1000
 PRINTABLE = "^[^\\u0000-\\u001f\\u007f\\ue000]*$"
 """Neither control characters nor ENCODED_SLASH."""
 
@@ -28,6 +29,12 @@ Value = Annotated[float, Field(ge=-LARGEST_REWARD, le=LARGEST_REWARD, allow_inf_
 Feature = Annotated[float, Field(ge=-LARGEST_FEATURE, le=LARGEST_FEATURE, allow_inf_nan=False)]
 Weight = Annotated[float, Field(ge=SMALLEST_WEIGHT, le=LARGEST_WEIGHT, allow_inf_nan=False)]
 Text = Annotated[str, StringConstraints(max_length=LONGEST_ID, pattern=PRINTABLE)]
+
+
+Plain = Annotated[str, StringConstraints(max_length=LONGEST_CELL)] | float | bool | None
+Cell = Plain | Annotated[list[Plain], Field(max_length=MOST_FEATURES)]
+Columns = Annotated[dict[Text, Cell], Field(max_length=MOST_ATTRIBUTES)]
+"""Values of columns, as a row of a table has them."""
 
 
 class Schema(BaseModel):
@@ -49,6 +56,10 @@ class RecommendationRequest(Schema):
     exclude: Annotated[list[Name], Field(max_length=MOST_EXCLUDED)] | None = Field(
         None, description="Arms that must not be shown, for example those that the user has seen."
     )
+    context: Columns | None = Field(
+        None, description="What the request says beyond its user, if the service began from a model.", examples=[{"hour": 20}]
+    )
+    attributes: Columns | None = Field(None, description="What is known of a user that nobody knows; as above.")
     k: int = Field(1, ge=1, le=MOST_PLACES, description="How many arms, best first; fewer if there are not so many.")
 
 
@@ -131,10 +142,11 @@ class EdgeBody(Schema):
 
 
 class ArmBody(Schema):
-    """Features and attributes of an arm."""
+    """Features and attributes of an arm; or its columns, if the service began from a model."""
 
-    features: Annotated[list[Feature], Field(min_length=1, max_length=MOST_FEATURES)]
+    features: Annotated[list[Feature], Field(min_length=1, max_length=MOST_FEATURES)] | None = None
     attributes: Annotated[dict[Text, Text], Field(max_length=MOST_ATTRIBUTES)] = Field(default_factory=dict)
+    columns: Columns | None = Field(None, description="A row of the table of items, without the item itself.")
 
 
 class Problem(Schema):
@@ -155,3 +167,10 @@ class ChangeAnswer(Schema):
     """A change that is on disk and in force."""
 
     event: int = Field(description="Its number in the log.")
+
+
+class RetractionAnswer(Schema):
+    """A retraction that is on disk."""
+
+    event: int = Field(description="Its number in the log.")
+    in_force: bool = Field(description="Whether the state is already that of a log without the reward; it is replayed.")

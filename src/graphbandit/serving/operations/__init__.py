@@ -3,13 +3,25 @@
 | module | what is in it |
 |---|---|
 | `settings` | all settings, from flags, the environment and a TOML file |
+| `tokens` | bearer tokens from a file, and which of them may only read |
 | `input_files` | graphs and arms from CSV and Parquet files |
-| `recommendation_service` | the service without HTTP: decide, log, apply, count; replay of the log |
+| `importing` | rewards of a table into the log, once |
+| `recommendation_service` | the service without HTTP: decide, log, apply, count |
+| `log_replay` | from the log to the state |
+| `rebuilding` | the state after a retraction, replayed beside the running service |
+| `compaction` | old events from the database into the archive |
+| `forgetting` | a person is erased from log, archive and snapshots |
+| `new_beginning` | the same events under another policy, in a store of their own |
 | `runtime` | the service inside an event loop: background start, group commit, snapshots |
+| `shadow_stats` | what the shadow would have done; looks at the guardrail of an experiment |
+| `metrics` | histograms for Prometheus |
+| `group_watcher` | counts and traces groups of events, and the delay of the event loop |
+| `traces` | OpenTelemetry, if it is on |
 | `stats` | counters, time series and latencies, for the page and for Prometheus |
 | `json_logs` | logging as JSON lines |
 | `warmup` | compiles what later requests need |
 | `export` | the log as Parquet |
+| `store_tools` | checks and restores a store: `graphbandit store verify`, `restore` |
 | `client` | a client for Python programs |
 | `demo_population` | simulated users for `graphbandit serve --demo` |
 """

@@ -64,13 +64,17 @@ class Client:
         *,
         where: Mapping[str, Sequence[str]] | None = None,
         k: int = 1,
+        context: Mapping[str, Any] | None = None,
+        attributes: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Choose arms for a user: a dict with decision, user, arms and propensity."""
-        return self.call("POST", "/v1/recommendations", _request(user, candidates, where, k) | _key())
+        """Choose arms for a user: a dict with decision, user, arms and propensity. `context` of the request and
+        `attributes` of a user that nobody knows are for a service that began from a model."""
+        said = {name: dict(value) for name, value in (("context", context), ("attributes", attributes)) if value is not None}
+        return self.call("POST", "/v1/recommendations", _request(user, candidates, where, k) | said | _key())
 
     def recommend_many(self, requests: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Choose arms for many users; a request has `user` and, optionally, `candidates`, `where`
-        and `k`."""
+        """Choose arms for many users; a request has `user` and, optionally, `candidates`, `where`,
+        `k`, `context` and `attributes`."""
         answer = self.call("POST", "/v1/recommendations/batch", {"requests": list(requests)} | _key())
         return list(answer["decisions"])
 
@@ -81,6 +85,10 @@ class Client:
     def reward_many(self, rewards: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Many rewards, each with `decision`, `value` and, if you like, `arm`."""
         return self.call("POST", "/v1/rewards", {"rewards": list(rewards)})
+
+    def retract(self, decision: str, arm: str | None = None) -> dict[str, Any]:
+        """Take back the reward of a decision; the state is replayed without it in the background."""
+        return self.call("DELETE", _path("rewards", decision) + ("" if arm is None else f"?arm={quote(arm, safe='')}"))
 
     def put_user(self, user: str, edges: Mapping[str, float] | None = None) -> None:
         """Add a user, or neighbours of an existing user."""
@@ -94,6 +102,10 @@ class Client:
         """Add an arm, or replace its features and attributes."""
         self.call("PUT", _path("arms", arm), {"features": list(features), "attributes": dict(attributes or {})})
 
+    def put_item(self, arm: str, columns: Mapping[str, Any]) -> None:
+        """Add an arm, or describe it anew, by a row of the table of items: for a service that began from a model."""
+        self.call("PUT", _path("arms", arm), {"columns": dict(columns)})
+
     def delete(self, kind: str, *names: str) -> None:
         """Delete ("users", name), ("edges", a, b) or ("arms", name). After a retry it is no error
         if it is gone already."""
@@ -102,6 +114,38 @@ class Client:
     def explanation(self, user: str) -> dict[str, Any]:
         """Why a user is shown what it is shown."""
         return self.call("GET", _path("users", user) + "/explanation")
+
+    def policy(self) -> dict[str, Any]:
+        """Which policy is in force, its shadow, and how that came about."""
+        return self.call("GET", "/v1/policy")
+
+    def shadow(self) -> dict[str, Any]:
+        """What the shadow would have shown, beside what was shown."""
+        return self.call("GET", "/v1/shadow")
+
+    def promote(self, policy: str | None = None) -> dict[str, Any]:
+        """Put the shadow in force; refused unless it is `policy`, if that is given. The request names the policy, so that
+        a retry cannot undo it."""
+        return self.call("POST", "/v1/policy/promote", {"policy": policy or self.shadow()["shadow"]})
+
+    def roll_back(self) -> dict[str, Any]:
+        """Undo the last promotion."""
+        return self.call("POST", "/v1/policy/rollback", {"policy": self.shadow()["shadow"]})
+
+    def experiment(self) -> dict[str, Any]:
+        """The running experiment and the last one."""
+        return self.call("GET", "/v1/experiment")
+
+    def begin_experiment(
+        self, share: float, *, guardrail: float | None = None, largest_cluster: int | None = None
+    ) -> dict[str, Any]:
+        """Hold out a share of the users, in whole clusters; they get the shadow's decisions."""
+        chosen = {"share": share, "guardrail": guardrail, "largest_cluster": largest_cluster}
+        return self.call("POST", "/v1/experiment", {name: value for name, value in chosen.items() if value is not None})
+
+    def end_experiment(self) -> dict[str, Any]:
+        """End the experiment."""
+        return self.call("DELETE", "/v1/experiment")
 
     def stats(self) -> dict[str, Any]:
         """Statistics since the start of the service."""

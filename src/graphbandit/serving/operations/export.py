@@ -1,18 +1,35 @@
-"""The log as Parquet, streamed: each page of events is converted and sent before the next one is
+"""The log as Parquet, streamed: a few hundred events are converted and sent before the next ones are
 read."""
 
 from __future__ import annotations
 
+import asyncio
 import io
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice, repeat
+from typing import Any, NamedTuple
 
-from ..domain.events import Event, EventKind, decision_id, decisions_in, reward_in, table_in
+from ..domain.events import DecisionRecord, Event, EventKind, decision_id, decisions_in, encode, reward_in, table_in
+from ..domain.imported import imported_in
 from ..domain.logged_recommender import LoggedRecommender
+from ..domain.offers import LoggedOffers
 from ..store.event_store import EventStore
 from .recommendation_service import RecommendationService
 
 Columns = dict[str, list[Any]]
+ROWS = 250  # that are converted at once: some milliseconds
+CELLS = 2_000_000  # candidates that are converted at once, at most
+ROW_GROUP = 40  # pieces
+LONGEST_REST = 9.0  # times as long as the work before it
+BUSY = 100.0  # requests a second with which it rests as long as it works
+
+
+class LoggedDecision(NamedTuple):
+    """A decision and where it is in the log."""
+
+    event: Event
+    item: int
+    decision: DecisionRecord
 
 
 class Chunks(io.RawIOBase):
@@ -54,45 +71,79 @@ def decision_schema() -> Any:
             ("bonus", numbers),
             ("version", pa.int64()),  # row of arms.parquet with the features of `arm`
             ("candidates", pa.list_(pa.int64())),  # rows of arms.parquet; null if all arms were candidates
+            ("context", pa.string()),  # JSON; null if there was none
         ]
     )
 
 
-def decision_columns(state: LoggedRecommender, events: Sequence[Event]) -> Columns:
-    """One row for each decision."""
-    columns: Columns = {name: [] for name in decision_schema().names}
+def decisions_of(events: Iterable[Event]) -> Iterator[LoggedDecision]:
+    """The decisions in these events, one after the other."""
     for event in events:
-        for index, decision in enumerate(decisions_in(event.body)):
-            arms = [state.versions[version] for version in decision.arms]
-            row = (decision_id(event.seq, index), event.at, state.user_of(decision), arms[0], decision.propensity)
-            row = (*row, arms, decision.mean, decision.bonus, decision.arms[0], decision.candidates)  # type: ignore[assignment]
-            for column, value in zip(columns.values(), row, strict=True):
-                column.append(value)
+        for item, decision in enumerate(decisions_in(event.body)):
+            yield LoggedDecision(event, item, decision)
+
+
+def decision_columns(service: RecommendationService, offers: LoggedOffers, decisions: Iterable[LoggedDecision]) -> Columns:
+    """One row for each decision."""
+    state, epoch_of = service.recommender, service.store.epoch_of
+    columns: Columns = {name: [] for name in decision_schema().names}
+    for event, item, decision in decisions:
+        if not decision.arms:  # it was erased
+            continue
+        arms = [state.versions[version] for version in decision.arms]
+        name = decision_id(epoch_of(event.seq), event.seq, item)
+        row = (name, event.at, state.user_of(decision), arms[0], decision.propensity)
+        row = (*row, arms, decision.mean, decision.bonus, decision.arms[0], offers.of(decision))  # type: ignore[assignment]
+        row = (*row, None if decision.context is None else encode(decision.context))  # type: ignore[assignment]
+        for column, value in zip(columns.values(), row, strict=True):
+            column.append(value)
     return columns
 
 
 def reward_schema(dim: int) -> Any:
-    """Columns of rewards.parquet, which `graphbandit diagnose` can read as a log."""
+    """Columns of rewards.parquet, which `graphbandit diagnose` can read as a log, and `evaluate` where
+    it has propensities."""
     import pyarrow as pa
 
     fields = [("decision", pa.string()), ("time", pa.timestamp("us", tz="UTC")), ("user", pa.string()), ("arm", pa.string())]
     fields += [("place", pa.int64()), ("version", pa.int64()), ("reward", pa.float64())]
+    # An imported reward has no decision of this log, but perhaps the propensity that its table gave.
+    fields += [("source", pa.string()), ("propensity", pa.float64())]
     return pa.schema(fields + [(f"x{k}", pa.float64()) for k in range(dim)])
 
 
-def reward_columns(state: LoggedRecommender, events: Sequence[Event]) -> Columns:
+def reward_columns(service: RecommendationService, events: Sequence[Event]) -> Columns:
     """One row for each reward, with the features of what was shown."""
-    rewards = [reward_in(event.body) for event in events]
-    columns: Columns = {
-        "decision": [decision_id(reward.decision, reward.item) for reward in rewards],
-        "time": [event.at for event in events],
-        "user": [state.user_of(reward) for reward in rewards],
-        "arm": [state.versions[reward.version] for reward in rewards],
-        "place": [reward.place for reward in rewards],
-        "version": [reward.version for reward in rewards],
-        "reward": [reward.value for reward in rewards],
-    }
-    features = state.features[[reward.version for reward in rewards]]
+    state, epoch_of = service.recommender, service.store.epoch_of
+    rows: list[tuple[Any, ...]] = []
+    row: tuple[Any, ...]
+    versions: list[int] = []
+    contexts: list[dict[str, Any] | None] = []
+    for event in events:
+        if event.seq in state.without:
+            continue
+        if event.kind == EventKind.IMPORTED:
+            body = imported_in(event.body)
+            times, chances = body.times or repeat(event.at), body.propensities or repeat(None)
+            for user, version, value, at, chance in zip(body.users, body.versions, body.values, times, chances, strict=False):
+                row = (None, at, state.names[user], state.versions[version], None, version, value, "import", chance)
+                rows.append(row)
+                versions.append(version)
+            columns_of = body.context or {}
+            contexts += [
+                {name: cells[k] for name, cells in columns_of.items()} if columns_of else None for k in range(len(body.users))
+            ]
+        else:
+            reward = reward_in(event.body)
+            arm = state.versions[reward.version]
+            name = decision_id(epoch_of(reward.decision), reward.decision, reward.item)
+            row = (name, event.at, state.user_of(reward), arm, reward.place, reward.version, reward.value, "decision", None)
+            rows.append(row)
+            versions.append(reward.version)
+            contexts.append(reward.context)
+    names = ("decision", "time", "user", "arm", "place", "version", "reward", "source", "propensity")
+    columns: Columns = {name: [row[k] for row in rows] for k, name in enumerate(names)}
+    features = state.shown(versions, contexts)
     return columns | {f"x{k}": features[:, k].tolist() for k in range(state.dim)}
 
 
@@ -104,8 +155,13 @@ def arm_columns(state: LoggedRecommender) -> Columns:
         "arm": list(state.versions),
         "offered": [version in newest for version in range(len(state.versions))],
         "features": state.features.tolist(),
-        "attributes": [list(entry.items()) for entry in state.attributes],
+        "attributes": [[(name, _text(value)) for name, value in entry.items()] for entry in state.attributes],
     }
+
+
+def _text(value: str | list[str]) -> str:
+    """An attribute as text; tags are joined."""
+    return value if isinstance(value, str) else "|".join(value)
 
 
 def arm_spans(arms: Sequence[str], changes: Sequence[Event]) -> Columns:
@@ -148,29 +204,62 @@ def arm_table(store: EventStore, columns: Columns, seq: int) -> bytes:
     return sink.getvalue()
 
 
-def stream(
-    service: RecommendationService,
-    kind: EventKind,
-    schema: Any,
-    columns: Callable[[LoggedRecommender, Sequence[Event]], Columns],
-) -> Iterator[bytes]:
-    """The events of one kind up to now, as the pieces of a Parquet file."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    sink = Chunks()
-    with parquet.ParquetWriter(pa.PythonFile(sink, mode="w"), schema) as writer:
-        for page in service.store.read(until=service.recommender.seq, kinds=[kind]):
-            writer.write_table(pa.table(columns(service.recommender, page), schema=schema))
-            yield sink.take()
-    yield sink.take()
-
-
 def decisions(service: RecommendationService) -> Iterator[bytes]:
-    """decisions.parquet."""
-    return stream(service, EventKind.DECIDED, decision_schema(), decision_columns)
+    """decisions.parquet, in pieces; those that are empty are opportunities to pause."""
+    state, offers = service.recommender, LoggedOffers(service.recommender)
+    rows = max(1, min(ROWS, CELLS // max(1, len(state.versions))))
+    made = chain.from_iterable(decisions_of(page) for page in _pages(service, [EventKind.DECIDED]))
+    pieces = iter(lambda: list(islice(made, rows)), [])
+    return _parquet(decision_schema(), (decision_columns(service, offers, piece) for piece in pieces), rows)
 
 
 def rewards(service: RecommendationService) -> Iterator[bytes]:
-    """rewards.parquet."""
-    return stream(service, EventKind.REWARDED, reward_schema(service.recommender.dim), reward_columns)
+    """rewards.parquet, in pieces; those that are empty are opportunities to pause."""
+    state, pages = service.recommender, _pages(service, [EventKind.REWARDED, EventKind.IMPORTED])
+    return _parquet(reward_schema(state.dim), (reward_columns(service, page) for page in pages), ROWS)
+
+
+def _pages(service: RecommendationService, kinds: Sequence[EventKind]) -> Iterator[list[Event]]:
+    """The events of some kinds up to now."""
+    return service.store.read(until=service.recommender.seq, kinds=kinds, size=ROWS)
+
+
+def _parquet(schema: Any, pieces: Iterator[Columns], rows: int) -> Iterator[bytes]:
+    """The pieces of a Parquet file whose groups of rows are as large as `ROW_GROUP` pieces."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    sink, group = Chunks(), []
+    with parquet.ParquetWriter(pa.PythonFile(sink, mode="w"), schema) as writer:
+        for columns in pieces:
+            group.append(pa.table(columns, schema=schema))
+            if len(group) == ROW_GROUP:
+                writer.write_table(pa.concat_tables(group), row_group_size=rows * ROW_GROUP)
+                group = []
+            yield sink.take()
+        if group:
+            writer.write_table(pa.concat_tables(group), row_group_size=rows * ROW_GROUP)
+    yield sink.take()
+
+
+async def paced(pieces: Iterator[bytes], answered: Callable[[], int]) -> AsyncIterator[bytes]:
+    """The pieces, made in a thread, with pauses that leave the interpreter to requests.
+
+    Converting a piece is Python, which takes turns with the event loop. So after each piece it rests,
+    the longer the more requests were answered meanwhile: not at all on an idle service, `LONGEST_REST`
+    times as long as it has worked on a busy one. A low priority of the thread would not help: the loop
+    waits for the lock that it holds. `answered` is the number of requests so far.
+    """
+    loop = asyncio.get_running_loop()
+    before, then = answered(), loop.time()
+    while True:
+        start = loop.time()
+        piece = await asyncio.to_thread(next, pieces, None)
+        if piece is None:
+            return
+        if piece:
+            yield piece
+        count, now = answered(), loop.time()
+        rate = (count - before) / max(now - then, 1e-3)
+        before, then = count, now
+        await asyncio.sleep((now - start) * min(LONGEST_REST, rate / BUSY))

@@ -20,7 +20,7 @@ from ..domain.limits import ENCODED_SLASH, LARGEST_WEIGHT, LONGEST_ID, SMALLEST_
 def read_graph(source: Source, **reading: Unpack[Reading]) -> UserGraph:
     """A graph from the columns user, friend and, optionally, weight. Ids are strings."""
     graph = read_edges(source, **reading)
-    _check_ids([str(name) for name in graph.ids or ()], lambda _: str(source), "user")
+    check_ids([str(name) for name in graph.ids or ()], lambda _: str(source), "user")
     odd = graph.adjacency.data[(graph.adjacency.data < SMALLEST_WEIGHT) | (graph.adjacency.data > LARGEST_WEIGHT)]
     if len(odd):
         raise ValueError(
@@ -37,7 +37,7 @@ def read_arms(source: Source, **reading: Unpack[Reading]) -> tuple[list[str], Fl
     if not len(table):
         raise ValueError(f"{table.name} has no arms.")
     names = [name or "" for name in table.texts("item")]
-    _check_ids(names, table.where, table.title("item"))
+    check_ids(names, table.where, table.title("item"))
     features = table.features()
     others = [name for name in table.others() if name not in feature_columns(table.head)]
     columns = [[cell or "" for cell in table.texts(name)] for name in others]
@@ -45,7 +45,7 @@ def read_arms(source: Source, **reading: Unpack[Reading]) -> tuple[list[str], Fl
     return names, features, [dict(zip(others, row, strict=True)) for row in rows]
 
 
-def _check_ids(names: Sequence[str], where: Callable[[int], str], column: str) -> None:
+def check_ids(names: Sequence[str], where: Callable[[int], str], column: str) -> None:
     """Raise a ValueError that names the first id that the service does not take."""
     import pyarrow as pa
     from pyarrow import compute

@@ -16,26 +16,51 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...recommending.errors import InvalidRequest
+from ...recommending.errors import Conflict, InvalidRequest, UnknownName
 from ...recommending.requests import AnyRequest, AnyReward
+from ...validate import LARGEST_REWARD
 from ..domain import proposals
-from ..domain.events import DecisionRecord, Event, EventKind, decision_id, decisions_in, parse_decision_id
+from ..domain.events import (
+    DecisionRecord,
+    Draft,
+    Event,
+    EventKind,
+    decision_id,
+    decisions_in,
+    encode,
+    fingerprint_in,
+    parse_decision_id,
+    request_key,
+    reward_key,
+    table_in,
+)
 from ..domain.initial_state import InitialState
 from ..domain.logged_recommender import LoggedRecommender
-from ..domain.proposals import DecisionSummary, Proposal, ProposedDecisions, ProposedReward, RequestBatch
+from ..domain.policy_changes import ProposedSwitch
+from ..domain.proposals import DecisionSummary, Proposal, ProposedDecisions, ProposedReward, RequestBatch, fingerprint
+from ..domain.retraction import Retraction, retraction_key
 from ..store.event_store import EventStore, Receipt
 from ..store.snapshots import Snapshots
+from .log_replay import log_source, replay, restart_point
+from .shadow_stats import ExperimentWatch, ShadowStats
 from .stats import Stats
 
 logger = logging.getLogger("graphbandit.serving")
 REMEMBERED_DECISIONS = 50_000
 """Decisions that are kept in memory for their rewards; older ones are read from the store."""
+
+
+StoredDecisions = Mapping[tuple[int, int], DecisionRecord]
+"""Event and item: the decision."""
+GIVEN_UP = (
+    "If it was made before an older copy of the log was restored, it was given up together with what came after the copy."
+)
 
 
 class Logged(NamedTuple):
@@ -44,11 +69,12 @@ class Logged(NamedTuple):
     seq: int  # number of the event
     is_new: bool  # False: a duplicate, of an earlier event
     decisions: Sequence[DecisionRecord] = ()  # those of the earlier event, if it is a duplicate
+    epoch: str = ""  # of the event
 
     @property
     def ids(self) -> list[str]:
         """The ids of the decisions."""
-        return [decision_id(self.seq, item) for item in range(len(self.decisions))]
+        return [decision_id(self.epoch, self.seq, item) for item in range(len(self.decisions))]
 
 
 class RewardCounts(NamedTuple):
@@ -77,11 +103,17 @@ class RecommendationService:
         # A copy: the store's array follows what is written, the recommender's what is applied.
         store.newest_by_user = recommender.latest.copy()
         self._draws = np.random.default_rng([seed, store.last])
-        # Event and item: user, best mean, versions. Tuples of numbers and names, which the garbage
+        self._draws_aside = np.random.default_rng([seed, store.last, 1])  # of a thread beside the event loop
+        # Event and item: user, best mean, context as JSON, versions. Tuples of numbers and names, which the garbage
         # collector does not track; and not a plain dict, which looks for its first entry among all those that
         # were deleted.
-        self._recent: OrderedDict[tuple[int, int], tuple[float | str, ...]] = OrderedDict()
+        self._recent: OrderedDict[tuple[int, int], tuple[Any, ...]] = OrderedDict()
+        self._read: OrderedDict[tuple[int, int], tuple[Any, ...]] = OrderedDict()  # the same, from the store
+        recommender.reads_from(log_source(store))
+        recommender.shadow_draws = np.random.default_rng([seed, store.last, 2])  # of its own: it must not move the other's
+        self.shadow_stats, self.watch = ShadowStats(), ExperimentWatch()
         self.saved = recommender.seq  # last event of the newest snapshot
+        self.reward_range = (-LARGEST_REWARD, LARGEST_REWARD)  # rewards outside are refused
         self.follows_log = True  # False once an event could not be applied
 
     @classmethod
@@ -93,23 +125,34 @@ class RecommendationService:
     def restore(
         cls, store: EventStore, folder: Path, initial: InitialState, stats: Stats | None = None
     ) -> RecommendationService:
-        """Start from the last snapshot, replay the rest of the log, and compile."""
+        """Start from the last snapshot, replay the rest of the log, and compile. If that fails, the
+        store is left."""
+        try:
+            return cls._restore(store, folder, initial, stats)
+        except BaseException:
+            store.close()
+            raise
+
+    @classmethod
+    def _restore(cls, store: EventStore, folder: Path, initial: InitialState, stats: Stats | None) -> RecommendationService:
         start = time.perf_counter()
-        snapshots = Snapshots(folder, store.name)
-        recommender = snapshots.read_newest(initial.policy_class, store.last, store.find)
-        found = 0 if recommender is None else recommender.seq
-        recommender = replay(store, recommender or LoggedRecommender.new(initial))
+        snapshots = Snapshots(folder, store.name, store.epoch_of)
+        recommender = restart_point(store, snapshots, initial)
+        found = recommender.seq
+        recommender = replay(store, recommender)
         recommender.warm_up()
         facts = dict(events=recommender.seq, snapshot=found, replayed=recommender.seq - found)
         logger.info("state restored", extra={**facts, "seconds": round(time.perf_counter() - start, 3)})
         service = cls(store, recommender, snapshots, initial.seed, stats)
         service.saved = found
+        if found:
+            service.stats.count_snapshot(True, snapshots.newest_at())
         return service
 
     def close(self) -> None:
         """Write a snapshot, if there are new events, and leave the store."""
         try:
-            if self.follows_log and self.recommender.seq > self.saved:
+            if self.follows_log and self.recommender.seq > self.saved and not self.recommender.stale:
                 self.snapshot()
         except OSError as error:  # a full disk, for example; only the log has to be kept
             logger.error("no snapshot could be written", extra={"reason": str(error)})
@@ -127,9 +170,10 @@ class RecommendationService:
 
     def recommend(self, requests: Sequence[AnyRequest], idempotency_key: str | None = None) -> Logged:
         """Choose arms for users. The decisions are on disk when this returns."""
-        [proposal] = self.propose([RequestBatch(requests, idempotency_key)])
+        batch = RequestBatch(requests, idempotency_key)
+        [proposal] = self.propose([batch])
         if isinstance(proposal, ValueError):
-            raise proposal
+            return self.repeated(batch, proposal)
         return self._commit_one(proposal)
 
     def reward(self, rewards: Sequence[AnyReward]) -> RewardCounts:
@@ -138,15 +182,31 @@ class RecommendationService:
         logged = self.commit(self.propose_rewards(rewards, summaries))
         return RewardCounts.of([entry for entry in logged if isinstance(entry, Logged)])
 
-    def change(self, proposal: proposals.ProposedChange) -> Logged:
-        """Change users, edges or arms; see `domain.proposals`."""
+    def retract(self, decision: str, arm: str | None = None) -> Logged:
+        """Take back the reward of a decision, of its first arm or of the one that is named, and replay the
+        state."""
+        return self._commit_one(self.propose_retraction(decision, arm))
+
+    def replace_state(self, fresh: LoggedRecommender) -> None:
+        """Go on with another state of the same log."""
+        fresh.shadow_draws = self.recommender.shadow_draws
+        self.recommender = fresh
+
+    def change(self, proposal: proposals.ProposedChange | ProposedSwitch) -> Logged:
+        """Change users, edges, arms or policies; see `domain.proposals` and `domain.policy_changes`."""
         return self._commit_one(proposal)
 
     def commit(self, made: Sequence[Proposal]) -> list[Logged | InvalidRequest]:
         """Log, apply and count; the result of each proposal, or why it is refused."""
         appended = self.store.append([proposal.draft for proposal in made])
         self.apply(appended.new)
-        return self.complete(made, appended.receipts)
+        if self.recommender.stale:
+            self.replace_state(replay(self.store, self.restart_point()))
+        results = self.complete(made, appended.receipts)
+        due = self.watch.due(self.recommender)
+        if due:
+            self.apply(self.store.append([proposal.draft for proposal in due]).new)
+        return results
 
     def _commit_one(self, proposal: Proposal) -> Logged:
         [result] = self.commit([proposal])
@@ -160,26 +220,90 @@ class RecommendationService:
         """Decisions about each batch, or why it is refused."""
         return proposals.propose_decisions(self.recommender, batches, self._draws)
 
+    def decide_some(self, requests: Sequence[AnyRequest]) -> list[DecisionRecord | ValueError]:
+        """A decision about each request, or why it is refused. May be called from another thread while
+        the state does not change (`Runtime.beside`)."""
+        return proposals.decide_some(self.recommender, requests, self._draws_aside)
+
     def propose_rewards(
         self, rewards: Sequence[AnyReward], decisions: Sequence[DecisionSummary | None]
     ) -> list[ProposedReward]:
         """Rewards of these decisions; raises if one of them is refused."""
+        low, high = self.reward_range
+        for reward in rewards:
+            if not low <= reward.value <= high:
+                raise InvalidRequest("value", f"value must lie between {low:g} and {high:g}, but it is {reward.value:g}.")
         pairs = zip(rewards, decisions, strict=True)
         return [proposals.propose_reward(self.recommender, reward, decision) for reward, decision in pairs]
 
-    def recent_decision(self, name: str) -> DecisionSummary | None:
-        """The decision with this id, if it is still in memory."""
-        pair = parse_decision_id(name)
-        found = None if pair is None else self._recent.get(pair)
-        return None if found is None else DecisionSummary(found[0], found[1], found[2:])  # type: ignore[arg-type]
+    def propose_retraction(self, decision: str, arm: str | None = None) -> proposals.ProposedChange:
+        """The retraction of a reward; may be called from any thread."""
+        summary = self.stored_decision(decision)
+        _, seq, item = parse_decision_id(decision) or ("", 0, 0)
+        place = proposals.rewarded_place(self.recommender, decision, arm, summary)
+        key = reward_key(seq, item, place)
+        found = self.store.with_keys([key]).get(key)
+        if found is None:
+            raise UnknownName("decision", f"decision {decision} has no reward to be taken back.")
+        body = Retraction(found.seq, seq, item, place).encoded()
+        return proposals.ProposedChange(
+            Draft(EventKind.RETRACTED, time.time_ns() // 1000, body, retraction_key(seq, item, place), found.user)
+        )
+
+    def restart_point(self) -> LoggedRecommender:
+        """A snapshot to replay from, or the state before the first event; may be called from any thread."""
+        return restart_point(self.store, self.snapshots, self.store.initial_state())
+
+    def recent_decision(self, name: str, read: StoredDecisions | None = None) -> DecisionSummary | None:
+        """The decision with this id, if it is still in memory or among those that were `read`; raises if
+        it belongs to a timeline of the log that was given up, or was archived."""
+        parts = parse_decision_id(name)
+        if parts is None:
+            return None
+        epoch, pair = parts[0], parts[1:]
+        if epoch != self.store.epoch_of(pair[0]):
+            raise UnknownName("decision", f"there is no decision {name!r} in this log. {GIVEN_UP}")
+        found = self._recent.get(pair) or self._read.get(pair)
+        if found is not None:
+            return _summary(found)
+        if pair[0] <= self.store.archive.last:
+            raise UnknownName("decision", f"decision {name} was archived, and its rewards have expired.")
+        return None if read is None or pair not in read else DecisionSummary.of(read[pair])
 
     def stored_decision(self, name: str) -> DecisionSummary | None:
-        """The decision with this id, from the store; may be called from any thread."""
-        pair = parse_decision_id(name)
-        found = None if pair is None else self.store.find(pair[0])
-        if pair is None or found is None or found.kind != EventKind.DECIDED or pair[1] >= found.items:
-            return None
-        return DecisionSummary.of(decisions_in(found.body)[pair[1]])
+        """The decision with this id, from memory or from the store; may be called from any thread."""
+        return self.recent_decision(name) or self.recent_decision(name, self.stored_decisions([name]))
+
+    def stored_decisions(self, names: Iterable[str]) -> StoredDecisions:
+        """The decisions with these ids, and those that were made together with them, from the store;
+        may be called from any thread. One query for all: each alone would cost more than its reward."""
+        wanted = [parts[1] for parts in map(parse_decision_id, names) if parts is not None]
+        made = [event for event in self.store.find_many(wanted).values() if event.kind == EventKind.DECIDED]
+        found = {(event.seq, item): one for event in made for item, one in enumerate(decisions_in(event.body))}
+        return {pair: one for pair, one in found.items() if one.arms}  # one without was erased
+
+    def keep_read(self, decisions: StoredDecisions) -> None:
+        """Keep decisions that were read from the store for a while: often there are more rewards of them."""
+        for pair, decision in decisions.items():
+            self._read[pair] = _remembered(decision)
+        while len(self._read) > REMEMBERED_DECISIONS:
+            self._read.popitem(last=False)
+
+    def repeated(self, batch: RequestBatch, error: ValueError) -> Logged:
+        """The decisions of an earlier request with the same idempotency key; raises `error` if there
+        is none. May be called from any thread.
+
+        A request that was refused may be a repetition: an arm that it names has been deleted since.
+        A new key is the usual case, so that keys are looked up only now."""
+        if batch.idempotency_key is None:
+            raise error
+        event = self.store.find_key(request_key(batch.idempotency_key))
+        if event is None:
+            raise error
+        found = _first_attempt(event, self.store.epoch_of(event.seq), fingerprint(batch.requests), None)
+        if isinstance(found, InvalidRequest):
+            raise found
+        return found
 
     # Apply.
 
@@ -193,6 +317,11 @@ class RecommendationService:
         except Exception:
             self.follows_log = False
             raise
+        self.stats.count_events(new)
+
+    def abandon(self) -> None:
+        """Neither use nor save the state any more: the log is not the one that it follows."""
+        self.follows_log = False
 
     # Count.
 
@@ -202,21 +331,24 @@ class RecommendationService:
         n_decisions, n_duplicates = 0, 0
         rewards: list[tuple[float, float]] = []
         for proposal, (event, is_new) in zip(made, receipts, strict=True):
-            result: Logged | InvalidRequest = Logged(event.seq, is_new)
+            epoch = self.store.epoch if is_new else self.store.epoch_of(event.seq)
+            result: Logged | InvalidRequest = Logged(event.seq, is_new, epoch=epoch)
             if isinstance(proposal, ProposedDecisions):
                 if is_new:
                     n_decisions += event.items
                     self._remember(event.seq, proposal.decisions)
-                    result = Logged(event.seq, is_new, proposal.decisions)
+                    self.shadow_stats.decided(self.recommender, event.seq, proposal.decisions, proposal.shadows)
+                    result = Logged(event.seq, is_new, proposal.decisions, epoch)
                 else:
-                    result = _first_attempt(proposal, event)
+                    result = _first_attempt(event, epoch, proposal.fingerprint, proposal.decisions)
             elif isinstance(proposal, ProposedReward):
                 if is_new:
                     rewards.append((proposal.value, proposal.best))
+                    self.shadow_stats.rewarded(event.key, proposal.value)
                 else:
                     n_duplicates += 1
             elif event.seq in self.recommender.refused:
-                result = InvalidRequest("policy", self.recommender.refused[event.seq])
+                result = self.recommender.refused[event.seq]
             results.append(result)
         self.stats.count_decisions(n_decisions)
         self.stats.count_rewards(rewards, n_duplicates)
@@ -224,27 +356,36 @@ class RecommendationService:
 
     def _remember(self, seq: int, decisions: Sequence[DecisionRecord]) -> None:
         for item, decision in enumerate(decisions):
-            user = decision.user if decision.newcomer is None else decision.newcomer
-            self._recent[seq, item] = (user, decision.best, *decision.arms)
+            self._recent[seq, item] = _remembered(decision)
         while len(self._recent) > REMEMBERED_DECISIONS:
             self._recent.popitem(last=False)
 
 
-def _first_attempt(proposal: ProposedDecisions, event: Event) -> Logged | InvalidRequest:
-    """The decisions that were logged first with this idempotency key."""
+def _remembered(decision: DecisionRecord) -> tuple[Any, ...]:
+    user = decision.user if decision.newcomer is None else decision.newcomer
+    return (user, decision.best, None if decision.context is None else encode(decision.context), *decision.arms)
+
+
+def _summary(found: tuple[Any, ...]) -> DecisionSummary:
+    user, best, context, *arms = found
+    return DecisionSummary(user, best, tuple(arms), None if context is None else table_in(context))
+
+
+def _first_attempt(
+    event: Event, epoch: str, asked: str | None, decisions: Sequence[DecisionRecord] | None
+) -> Logged | InvalidRequest:
+    """The decisions that were logged first with an idempotency key, if the same was asked for.
+    `decisions`: what would be decided now, to compare with logs that have no fingerprints."""
     first = decisions_in(event.body) if event.kind == EventKind.DECIDED else []
-    if [(one.user, one.newcomer) for one in first] != [(one.user, one.newcomer) for one in proposal.decisions]:
-        return InvalidRequest("idempotency_key", "idempotency_key was used before, for other users.")
-    return Logged(event.seq, False, first)
+    known = fingerprint_in(event.body) if first else None
+    if known is not None:
+        is_same = known == asked
+    else:
+        is_same = decisions is None or [_who(one) for one in first] == [_who(one) for one in decisions]
+    if not first or not is_same:
+        return Conflict("idempotency_key", "idempotency_key was used before, for another request.")
+    return Logged(event.seq, False, first, epoch)
 
 
-def replay(store: EventStore, recommender: LoggedRecommender) -> LoggedRecommender:
-    """Bring a recommender up to the end of the log."""
-    for page in store.read(recommender.seq):
-        recommender.apply(page)
-    return recommender
-
-
-def replay_from_zero(store: EventStore) -> LoggedRecommender:
-    """The state that the log alone leads to, without snapshots; the store must be open."""
-    return replay(store, LoggedRecommender.new(store.initial_state()))
+def _who(decision: DecisionRecord) -> tuple[int, str | None]:
+    return decision.user, decision.newcomer

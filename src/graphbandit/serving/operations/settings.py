@@ -13,17 +13,31 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from ...validate import NOT_NEGATIVE, SHARE, Range, check_all, count, one_of
+from ...validate import LARGEST_REWARD, NOT_NEGATIVE, POSITIVE, SHARE, Range, check_all, count, one_of
+from .tokens import Token, read_tokens
 
 PREFIX = "GRAPHBANDIT_"
 OTHER_VARIABLES = ("GRAPHBANDIT_DATA",)  # of the package, but not of the service
-SHORTEST_TOKEN = 16
+MOST_WORK = 10_000_000  # about a second
 RANGES = {
     "epsilon": SHARE,
     "seed": count(0),
     "port": Range("an integer between 1 and 65535", lambda port: count().holds(port) and port <= 65535),
     "rate": NOT_NEGATIVE,
+    "most_work": count(),
+    "stranger_rate": NOT_NEGATIVE,
     "largest_body": count(),
+    "largest_head": count(256),
+    "most_headers": count(),
+    "largest_backlog": count(0),
+    "most_connections": count(),
+    "most_connections_per_address": count(),
+    "head_deadline": POSITIVE,
+    "body_deadline": POSITIVE,
+    "keep_alive": POSITIVE,
+    "unread_deadline": POSITIVE,
+    "shutdown_notice": NOT_NEGATIVE,
+    "shutdown_deadline": POSITIVE,
     "snapshot_every": count(),
     "log_level": one_of(("debug", "info", "warning", "error")),
 }
@@ -36,37 +50,56 @@ class ServiceSettings:
 
     graph: Path | None = None
     arms: Path | None = None
+    model: Path | None = None  # a saved Recommender, in place of graph, arms and policy
     columns: str = ""  # which column of these files is which, as in user=uid,item=sku
     skip_bad: bool = False  # leave out rows of these files that cannot be read
+    history: Path | None = None  # table of rewards from before, imported once
     store: str = "sqlite:///state.db"
+    create: bool = False  # begin a new log if the store has none
+    standby: bool = False  # wait until no other process writes to the store, and take over
     policy: str = "adaptive"
     params: Mapping[str, Any] = field(default_factory=dict)  # of the policy; a table [params] in TOML
+    shadow: str = ""  # a second policy beside the first, as in adaptive:half_life=200; none ends it
     epsilon: float = 0.0  # share of decisions that are uniform, so that the log can be evaluated
     seed: int = 0
     host: str = "127.0.0.1"
     port: int = 8000
     token_file: Path | None = None
     rate: float = 10_000.0  # requests a second for each token; 0 for no limit
+    stranger_rate: float = 200.0  # requests a second for each address on connections that have shown no token; 0 for no limit
     largest_body: int = 8 * 2**20
+    most_work: int = MOST_WORK  # decisions × arms of one request
+    largest_head: int = 16 * 2**10  # bytes of request line and headers
+    most_headers: int = 100
+    largest_backlog: int = 64 * 2**10  # bytes that wait behind a request of the same connection
+    most_connections: int = 2000
+    most_connections_per_address: int = 500
+    head_deadline: float = 10.0  # seconds, as all that follow
+    body_deadline: float = 60.0
+    keep_alive: float = 75.0  # until the next request
+    unread_deadline: float = 30.0  # until the client reads its answers
+    shutdown_notice: float = 0.0  # after SIGTERM: not ready, but requests are answered
+    shutdown_deadline: float = 10.0  # after that: for requests that have begun
     snapshots: Path | None = None  # folder; by default beside a SQLite file, else graphbandit-snapshots
     snapshot_every: int = 100_000  # events
     log_level: str = "info"
+    reward_low: float = -LARGEST_REWARD  # rewards outside are refused
+    reward_high: float = LARGEST_REWARD
+    traces: bool = False  # OpenTelemetry, as the OTEL_* variables say
 
     def __post_init__(self) -> None:
         check_all(vars(self), RANGES)
+        if not -LARGEST_REWARD <= self.reward_low < self.reward_high <= LARGEST_REWARD:
+            raise ValueError(
+                f"reward_low must be below reward_high, and both within {LARGEST_REWARD:g} of 0, "
+                f"but they are {self.reward_low:g} and {self.reward_high:g}."
+            )
         if not is_loopback(self.host) and self.token_file is None:
             raise ValueError(f"host {self.host} can be reached from outside, so a token_file is needed; see docs/service.md.")
 
-    def tokens(self) -> list[str]:
-        """The tokens of the file, one a line."""
-        if self.token_file is None:
-            return []
-        tokens = [line.strip() for line in self.token_file.read_text().splitlines() if line.strip()]
-        if not tokens:
-            raise ValueError(f"token_file {self.token_file} holds no token; write one on a line of its own.")
-        if any(len(token) < SHORTEST_TOKEN or not token.isascii() for token in tokens):
-            raise ValueError(f"token_file {self.token_file}: a token must have {SHORTEST_TOKEN} or more ASCII characters.")
-        return tokens
+    def tokens(self) -> list[Token]:
+        """The tokens of the file, as it is now."""
+        return [] if self.token_file is None else read_tokens(self.token_file)
 
     def public(self) -> dict[str, Any]:
         """All settings by name, without passwords and tokens."""

@@ -5,20 +5,20 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from ...compute.arrays import Floats, Ints
+from ..domain.events import Event, EventKind
+from .metrics import BUCKETS, GAUGES, Histogram, family
 
-BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
-"""Upper bounds of the latency histogram for Prometheus, in seconds."""
 BOUNDS = sorted({*BUCKETS, *np.geomspace(5e-5, 60.0, 78).tolist()})
 """Upper bounds of our own histogram: each at most a fifth above the one before, and those of
 Prometheus among them."""
@@ -125,6 +125,7 @@ class Stats(Collector):
     def __init__(self) -> None:
         self.started = time.time()
         self.requests: Counter[tuple[str, int]] = Counter()  # (route, status)
+        self.refused: Counter[str] = Counter()  # why: tokens, connections
         self.decisions = self.rewards = self.duplicates = 0
         self.total = self.shortfall = 0.0
         self.seconds, self.minutes = TimeSeries(1, 600), TimeSeries(60, 1440)
@@ -132,11 +133,15 @@ class Stats(Collector):
         self._timed = 0
         self._second = int(self.started)  # counted apart from the series, since this is done for every request
         self._times = [0] * (len(BOUNDS) + 1)
-        self._answers = np.zeros(len(BOUNDS) + 1, dtype=np.int64)  # histogram of all other seconds
-        self._spent = 0.0
+        self.routes: defaultdict[str, Histogram] = defaultdict(Histogram)  # latency of each
+        self.commits, self.loop_delay = Histogram(), Histogram()
+        self.events: Counter[EventKind] = Counter()
+        self.snapshots = self.failed_snapshots = 0
+        self.snapshot_at: float | None = None  # when the newest snapshot was written
         self.gauges: dict[str, float] = {}
         self._registry = CollectorRegistry()
         self._registry.register(self)
+        ProcessCollector(registry=self._registry)  # memory, processor time, open files
 
     def count_request(self, route: str, status: int, seconds: float) -> None:
         """Count a request that has been answered."""
@@ -147,15 +152,30 @@ class Stats(Collector):
         self._latencies[self._timed % RECENT_LATENCIES] = seconds
         self._timed += 1
         self._times[bisect_left(BOUNDS, seconds)] += 1
-        self._spent += seconds
+        self.routes[route].add(seconds)
 
     def _next_second(self, second: int) -> None:
         """Add what was counted to the series, and go on with this second."""
         counts = np.array(self._times, dtype=np.int32)
         for series in (self.seconds, self.minutes):
             series.add_latencies(self._second, counts)
-        self._answers += counts
         self._second, self._times = second, [0] * len(counts)
+
+    def answered(self) -> int:
+        """How many requests have been answered."""
+        return self._timed
+
+    def count_events(self, events: Sequence[Event]) -> None:
+        """Count events that have been applied."""
+        self.events.update([event.kind for event in events])
+
+    def count_snapshot(self, written: bool, at: float | None = None) -> None:
+        """Count a snapshot that was written, now or at another time, or that could not be."""
+        if written:
+            self.snapshots += at is None
+            self.snapshot_at = time.time() if at is None else at
+        else:
+            self.failed_snapshots += 1
 
     def count_decisions(self, n: int) -> None:
         """Count decisions that are new in the log."""
@@ -214,19 +234,33 @@ class Stats(Collector):
         for (route, status), n in self.requests.items():
             requests.add_metric([route, str(status)], n)
         yield requests
+        refused = CounterMetricFamily(
+            "graphbandit_refused", "Tokens and connections refused, connections closed.", labels=["reason"]
+        )
+        for reason, n in self.refused.items():
+            refused.add_metric([reason], n)
+        yield refused
         for name, n, text in (
             ("decisions", self.decisions, "Decisions in the log since the start."),
             ("rewards", self.rewards, "Rewards learned since the start."),
             ("duplicate_rewards", self.duplicates, "Rewards that the log had already."),
+            ("snapshots", self.snapshots, "Snapshots written since the start."),
+            ("snapshot_failures", self.failed_snapshots, "Snapshots that could not be written."),
         ):
             yield CounterMetricFamily(f"graphbandit_{name}", text, value=n)
         yield GaugeMetricFamily("graphbandit_reward_sum", "Sum of the rewards learned since the start.", value=self.total)
-        for name, value in self.gauges.items():
-            yield GaugeMetricFamily(f"graphbandit_{name}", name.replace("_", " ").capitalize() + ".", value=value)
-        self._next_second(int(time.time()))
-        counts = np.cumsum(self._answers)[[*(BOUNDS.index(bound) for bound in BUCKETS), -1]].tolist()
-        pairs = [(str(bound), n) for bound, n in zip((*BUCKETS, "+Inf"), counts, strict=True)]
-        yield HistogramMetricFamily("graphbandit_request_seconds", "Latency of requests.", buckets=pairs, sum_value=self._spent)
+        ages = {} if self.snapshot_at is None else {"snapshot_age_seconds": max(0.0, time.time() - self.snapshot_at)}
+        for name, value in (self.gauges | ages).items():
+            yield GaugeMetricFamily(f"graphbandit_{name}", GAUGES[name], value=value)
+        kinds = CounterMetricFamily("graphbandit_logged_events", "Events written and applied, by kind.", labels=["kind"])
+        for kind, n in self.events.items():
+            kinds.add_metric([kind.name.lower()], n)
+        yield kinds
+        yield family("graphbandit_request_seconds", "Latency of requests by route.", self.routes, "route")
+        yield family("graphbandit_commit_seconds", "Time to write a group of events durably.", {"": self.commits})
+        yield family(
+            "graphbandit_loop_delay_seconds", "How late the event loop was, ten times a second.", {"": self.loop_delay}
+        )
 
     def prometheus(self) -> bytes:
         """The metrics in the text format of Prometheus."""

@@ -20,6 +20,7 @@ import numpy as np
 from ... import graphs
 from ...compute.compiler import COMPILER
 from ...policies import Policy
+from ...policies.core.arm_catalogue import ArmCatalogue
 from ...policies.core.decisions import Requests
 from ...solvers import DENSE_ROWS, fits_dense
 from ..domain.initial_state import InitialState
@@ -33,7 +34,7 @@ def warm_up(initial: InitialState) -> None:
     many = DENSE_ROWS // initial.dim + 2
     for n in (3, many) if fits_dense(initial.graph or graphs.empty(1), initial.dim) else (many,):
         path = graphs.from_edges([(user, user + 1) for user in range(n - 1)], n_users=n)
-        _exercise(replace(initial, graph=path).make_policy(), n)
+        _exercise(replace(initial, graph=path, model=None).make_policy(), n)
     logger.info("warm-up finished", extra={"seconds": round(time.perf_counter() - start, 3)})
 
 
@@ -52,6 +53,8 @@ def warm_up_in_background(initial: InitialState) -> None:
 def _exercise(policy: Policy, n: int) -> None:
     one, arm = np.ones(1, dtype=np.int64), np.ones((1, policy.dim))
     policy.decide_many(Requests(0 * one, arm, 0 * one, np.arange(2), one, 0 * one), np.random.default_rng(0))
+    if policy.is_outlined:  # a small catalogue may become a large one
+        ArmCatalogue(arm).best(policy, 0, 1)
     policy.update_many([0], arm, [1.0], items=[0])
     moments = getattr(policy, "moments", None)
     if moments is not None:

@@ -6,22 +6,42 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, func, select
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DisconnectionError, IntegrityError, NoSuchModuleError, SQLAlchemyError
+
+from .watchdog import Watchdog
+from .write_ahead_log import lost_transactions
 
 LOCK_TIMEOUT = 2.0  # seconds to wait for a locked SQLite file, and for the writer's lock after a lost connection
+PING_TIMEOUT = 2.0  # seconds to find out whether a connection that waited is still good
+CONNECT_TIMEOUT = 3  # seconds; both together are no more than ANSWER_TIMEOUT
+ANSWER_TIMEOUT = 5.0
+"""Seconds in which PostgreSQL has to connect, and to answer a short query or a group of events."""
+PAGE_TIMEOUT = 60.0  # seconds for a page of the log
+KEEPALIVE = dict(keepalives=1, keepalives_idle=5, keepalives_interval=2, keepalives_count=3, tcp_user_timeout=10_000)
+SERVER_SETTINGS = dict(statement_timeout=60_000, tcp_keepalives_idle=5, tcp_keepalives_interval=2, tcp_keepalives_count=3)
+"""The server notices as soon as we do that a connection is dead, and gives up the lock that it held."""
 ADVISORY_LOCK = 7_306_627_741_153  # any number that other programs do not use
 
 
+STORE_TROUBLE = "the store cannot be used now; the log of the service says why."
+
+
 class Unavailable(Exception):
-    """The database cannot be used now; the message says why. Either nothing was written, or that is
-    not known."""
+    """The database cannot be used now. Either nothing was written, or that is not known.
+
+    The message is for everybody. `detail` is what the database said, which may hold the names of
+    users, hosts and files, so it is for the log only."""
+
+    def __init__(self, message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.detail = detail
 
 
 class KeyTaken(Unavailable):
@@ -38,23 +58,27 @@ class Database:
     def __init__(self, url: str) -> None:
         self.url = parse_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self._watchdog = Watchdog()
         self._writers = make_engine(self.url, "BEGIN IMMEDIATE")
         self._readers = make_engine(self.url, "BEGIN")
+        if not self.is_sqlite:
+            event.listen(self._readers, "checkout", self._ping)
         self._connection: Connection | None = None  # the writer's
+        self.connections = 0  # how many the writer has had
         self._lock_file: IO[bytes] | None = None
 
     def __repr__(self) -> str:
         return self.url.render_as_string(hide_password=True)
 
-    def lock(self, timeout: float) -> None:
+    def lock(self, timeout: float, go_on: Callable[[], None] = lambda: None) -> None:
         """Become the only writer. In SQLite this locks a file beside the database; the system
         releases it when the process ends, however it ends. In PostgreSQL the writer's connection
-        holds the lock."""
+        holds the lock. `go_on` is called while it waits, and may raise."""
         if not self.is_sqlite or self._lock_file is not None:
             return
         path = Path(f"{self.url.database}.lock")
         self._lock_file = path.open("wb")
-        for _ in _attempts(timeout):
+        for _ in _attempts(timeout, go_on):
             try:
                 fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return
@@ -65,25 +89,76 @@ class Database:
         raise self._occupied()
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """A connection for queries, from any thread."""
-        with translated_errors(), self._readers.connect() as connection:
+    def reading(self, limit: float = ANSWER_TIMEOUT) -> Iterator[Connection]:
+        """A connection for queries that take at most `limit` seconds, from any thread."""
+        with translated_errors(), self._readers.connect() as connection, self._limited(connection, limit):
             yield connection
 
     @contextmanager
-    def transaction(self, timeout: float | None = None) -> Iterator[Connection]:
-        """A transaction of the writer. After an error other than `KeyTaken` the next one makes a
-        new connection."""
+    def transaction(self, limit: float = ANSWER_TIMEOUT) -> Iterator[Connection]:
+        """A transaction of the writer that takes at most `limit` seconds. After an error other than
+        `KeyTaken` the next one makes a new connection."""
         with translated_errors():
             try:
-                connection = self._writer_connection(LOCK_TIMEOUT if timeout is None else timeout)
-                with connection.begin():
+                connection = self._connection or self.connect()
+                with self._limited(connection, limit), connection.begin():
+                    if limit > PAGE_TIMEOUT and not self.is_sqlite:
+                        connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
                     yield connection
             except IntegrityError as error:
-                raise KeyTaken(_unavailable(error)) from error
+                raise KeyTaken(STORE_TROUBLE, _reason(error)) from error
             except BaseException:
                 self.disconnect()
                 raise
+
+    def size(self) -> int:
+        """Bytes on disk: of SQLite the file and its write-ahead log, of PostgreSQL the whole database."""
+        if not self.is_sqlite:
+            with self.reading() as connection:
+                return int(connection.execute(select(func.pg_database_size(func.current_database()))).scalar_one())
+        paths = [Path(f"{self.url.database}{suffix}") for suffix in ("", "-wal")]
+        return sum(path.stat().st_size for path in paths if path.exists())
+
+    def lost_transactions(self) -> int:
+        """Transactions in the write-ahead log of SQLite that it will not read; 0 while another process
+        writes. To be called before a connection is made, which removes what is left of them."""
+        if not self.is_sqlite:
+            return 0
+        was_locked = self._lock_file is not None
+        try:
+            self.lock(0.0)
+        except Occupied:
+            return 0
+        lost = lost_transactions(Path(str(self.url.database)))
+        if not was_locked:
+            self._unlock()
+        return lost
+
+    def damage(self) -> list[str]:
+        """What the database itself finds wrong with its file, as sentences; PostgreSQL has tools of its own."""
+        if not self.is_sqlite:
+            return []
+        with self.reading() as connection:
+            found = connection.exec_driver_sql("PRAGMA integrity_check(5)").scalars().all()
+        return [] if found == ["ok"] else [f"the database is corrupt: {line}." for line in found]
+
+    def shrink(self) -> None:
+        """Give deleted rows' space back, and overwrite it: nothing of them stays in the files of SQLite. The
+        caller must be the writer."""
+        self.disconnect()
+        with translated_errors(), self._readers.connect() as connection:
+            driver = connection.connection.driver_connection
+            assert driver is not None
+            if self.is_sqlite:
+                driver.execute("PRAGMA secure_delete=ON")
+                driver.execute("VACUUM")
+                driver.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            else:
+                driver.rollback()
+                driver.autocommit = True
+                for table in ("graphbandit_events", "graphbandit_beginning"):
+                    driver.execute(f"VACUUM FULL {table}")
+                driver.autocommit = False
 
     def disconnect(self) -> None:
         """Drop the writer's connection."""
@@ -95,35 +170,57 @@ class Database:
     def close(self) -> None:
         """Drop all connections and the lock."""
         self.disconnect()
+        self._watchdog.stop()
         self._writers.dispose()
         self._readers.dispose()
+        self._unlock()
+
+    def _unlock(self) -> None:
         if self._lock_file is not None:
             self._lock_file.close()
             self._lock_file = None
 
-    def _writer_connection(self, timeout: float) -> Connection:
-        """The writer's connection; in PostgreSQL with an advisory lock, which ends with the
-        connection."""
-        if self._connection is not None:
-            return self._connection
+    def connect(self, timeout: float | None = None, go_on: Callable[[], None] = lambda: None) -> Connection:
+        """Make the writer's connection; in PostgreSQL with an advisory lock, which ends with the
+        connection. Waits so many seconds for the lock, and calls `go_on` meanwhile."""
         connection = self._writers.connect()
         try:
             if not self.is_sqlite:
-                self._lock_postgresql(connection, timeout)
+                self._lock_postgresql(connection, LOCK_TIMEOUT if timeout is None else timeout, go_on)
         except BaseException:
             connection.invalidate()
             connection.close()
             raise
         self._connection = connection
+        self.connections += 1
         return connection
 
-    def _lock_postgresql(self, connection: Connection, timeout: float) -> None:
-        for _ in _attempts(timeout):
-            held = connection.execute(select(func.pg_try_advisory_lock(ADVISORY_LOCK))).scalar_one()
-            connection.commit()
+    def _lock_postgresql(self, connection: Connection, timeout: float, go_on: Callable[[], None]) -> None:
+        for _ in _attempts(timeout, go_on):
+            with self._limited(connection, ANSWER_TIMEOUT):
+                held = connection.execute(select(func.pg_try_advisory_lock(ADVISORY_LOCK))).scalar_one()
+                connection.commit()
             if held:
                 return
         raise self._occupied()
+
+    @contextmanager
+    def _limited(self, connection: Connection, seconds: float) -> Iterator[None]:
+        """Give what happens inside so many seconds, if the database is a server that may hang."""
+        if self.is_sqlite:
+            yield
+            return
+        with self._watchdog.limit(connection.connection.driver_connection, seconds):
+            yield
+
+    def _ping(self, connection: Any, _: Any, __: Any) -> None:
+        """Ask whether a connection that waited in the pool is still good, and not for ever."""
+        with self._watchdog.limit(connection, PING_TIMEOUT):
+            try:
+                connection.execute("SELECT 1")
+                connection.rollback()
+            except Exception as error:
+                raise DisconnectionError from error  # the pool makes a new one
 
     def _occupied(self) -> Occupied:
         return Occupied(f"another process writes to {self!r}; a store has one writer.")
@@ -152,7 +249,12 @@ def make_engine(url: URL, begin: str) -> Engine:
     """An engine. In SQLite a commit is on disk (synchronous=FULL), and readers do not wait for the
     writer (write-ahead log)."""
     if url.get_backend_name() != "sqlite":
-        return create_engine(url, pool_size=2, pool_pre_ping=True, connect_args={"connect_timeout": 5})
+        said = " ".join(f"-c {name}={value}" for name, value in SERVER_SETTINGS.items())
+        options = f"{url.query.get('options', '')} {said}".strip()
+        arguments = dict(connect_timeout=CONNECT_TIMEOUT, options=options) | KEEPALIVE
+        return create_engine(
+            url, pool_size=2, connect_args={**arguments, **{name: url.query[name] for name in KEEPALIVE if name in url.query}}
+        )
     engine = create_engine(url, pool_size=2, connect_args={"timeout": LOCK_TIMEOUT, "check_same_thread": False})
 
     @event.listens_for(engine, "connect")
@@ -174,19 +276,20 @@ def translated_errors() -> Iterator[None]:
     try:
         yield
     except (SQLAlchemyError, OSError) as error:
-        raise Unavailable(_unavailable(error)) from error
+        raise Unavailable(STORE_TROUBLE, _reason(error)) from error
 
 
-def _unavailable(error: Exception) -> str:
-    """The reason in one line."""
+def _reason(error: Exception) -> str:
+    """What the database said, in one line."""
     cause = getattr(error, "orig", None) or error
-    return f"the store cannot be used now: {' '.join(str(cause).split())[:300]}"
+    return " ".join(str(cause).split())[:300]
 
 
-def _attempts(timeout: float) -> Iterator[None]:
+def _attempts(timeout: float, go_on: Callable[[], None]) -> Iterator[None]:
     """Yield ten times a second until the time is over, and at least once."""
     end = time.monotonic() + timeout
     while True:
+        go_on()
         yield
         if time.monotonic() > end:
             return

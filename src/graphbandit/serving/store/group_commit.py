@@ -5,20 +5,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import NamedTuple, Protocol, TypeVar
 
 from ..domain.events import Draft, Event, EventKind
-from .database import Occupied, Unavailable
-from .event_store import Appended, Receipt
+from .database import STORE_TROUBLE, Occupied, Unavailable
+from .event_store import Appended, LogChanged, Receipt
 
 logger = logging.getLogger("graphbandit.serving")
 LONGEST_QUEUE = 20_000
 """Drafts that may wait. More are refused (back-pressure), so that memory and delay stay bounded
 when the disk is slow."""
+LONG_ATTEMPT = 1.0  # seconds: who waited behind a failed group for so long is refused with it
+SAME_TROUBLE = 60.0  # seconds in which the same trouble is not logged again
 ACKNOWLEDGED_ONCE_DURABLE = (EventKind.DECIDED, EventKind.REWARDED)
 """Kinds acknowledged once durable, before they are applied."""
 DIVERGED = "the state does not follow the log; the service has to be restarted"
@@ -31,7 +35,7 @@ Callback = Callable[[Result | Exception], None]
 class Appender(Protocol):
     """What the writer thread needs of the event store."""
 
-    def append(self, drafts: Sequence[Draft]) -> Appended:
+    def append(self, drafts: Sequence[Draft], beat: bool = False) -> Appended:
         """See `EventStore.append`."""
 
 
@@ -45,12 +49,17 @@ class Applier(Protocol):
     def apply(self, new: Sequence[Event]) -> None:
         """Apply the next events of the log."""
 
+    def abandon(self) -> None:
+        """Make `follows_log` False."""
+
 
 class Submission(NamedTuple):
     """Drafts that are written in one transaction, and the callback for their receipts."""
 
     drafts: Sequence[Draft]
     done: Callback[list[Receipt]]
+    beat: bool = False  # whether something is to be written even without drafts
+    spans: Sequence[object] = ()  # of the requests that wait, if they are traced
 
 
 class Group(NamedTuple):
@@ -58,6 +67,18 @@ class Group(NamedTuple):
 
     submissions: list[Submission]
     appended: Appended
+    begun: int = 0  # when it was written, in nanoseconds since 1970
+    ended: int = 0
+
+
+class Watcher(Protocol):
+    """Is told of groups, in the event loop."""
+
+    def written(self, group: Group) -> None:
+        """A group is on disk."""
+
+    def applied(self, group: Group, begun: int, ended: int) -> None:
+        """A group has been applied between these two moments."""
 
 
 class GroupCommit:
@@ -70,11 +91,26 @@ class GroupCommit:
     ----------
     on_applied
         Called after each group that has been applied.
+    on_unsound
+        Called with the reason once the state and the log no longer belong together.
+    watcher
+        For statistics and traces.
     """
 
-    def __init__(self, log: Appender, state: Applier, on_applied: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        log: Appender,
+        state: Applier,
+        on_applied: Callable[[], None] = lambda: None,
+        on_unsound: Callable[[str], None] = lambda reason: None,
+        watcher: Watcher | None = None,
+    ) -> None:
         self.trouble: str | None = None  # why the last group could not be written or applied
-        self._log, self._state, self._on_applied = log, state, on_applied
+        self._log, self._state, self._on_applied, self._on_unsound = log, state, on_applied, on_unsound
+        self._watcher = watcher
+        self._is_said = False  # whether the present trouble was logged
+        self._logged = ("", -math.inf)  # the trouble that was logged last, and when
+        self._attempts = 0  # submissions that are being written
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[Submission | None] = SimpleQueue()
         self._waiting = 0  # drafts
@@ -82,14 +118,26 @@ class GroupCommit:
         self._thread = threading.Thread(target=self._run, name="graphbandit-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, drafts: Sequence[Draft], done: Callback[list[Receipt]]) -> None:
-        """Write the drafts in one transaction with everything else that waits."""
+    @property
+    def waiting(self) -> int:
+        """How many drafts wait to be written."""
+        return self._waiting
+
+    def submit(
+        self, drafts: Sequence[Draft], done: Callback[list[Receipt]], beat: bool = False, spans: Sequence[object] = ()
+    ) -> None:
+        """Write the drafts in one transaction with everything else that waits; `beat` as in
+        `EventStore.append`. While there is trouble one submission at a time is tried, and others
+        are refused at once."""
         if not self._state.follows_log:
             raise Unavailable(DIVERGED)
+        if self.trouble is not None and self._attempts:
+            raise Unavailable(self.trouble)
         if self._waiting + len(drafts) > LONGEST_QUEUE:
             raise Unavailable("the store does not keep up: too many events wait to be written")
         self._waiting += len(drafts)
-        self._queue.put(Submission(drafts, done))
+        self._attempts += 1
+        self._queue.put(Submission(drafts, done, beat, spans))
 
     def hold(self) -> None:
         """Apply nothing until `release`, so that another thread can copy the state. Decisions and
@@ -129,23 +177,43 @@ class GroupCommit:
                 return
 
     def _write(self, submissions: list[Submission]) -> None:
+        start, begun = time.monotonic(), time.time_ns()
         try:
-            appended = self._log.append([draft for submission in submissions for draft in submission.drafts])
+            drafts = [draft for submission in submissions for draft in submission.drafts]
+            appended = self._log.append(drafts, any(submission.beat for submission in submissions))
+        except LogChanged as error:
+            self._loop.call_soon_threadsafe(self._abandon, submissions, str(error))
         except (Unavailable, Occupied) as error:
-            self._loop.call_soon_threadsafe(self._fail, submissions, str(error))
+            if time.monotonic() - start > LONG_ATTEMPT:
+                self._take_all(submissions)
+            detail = error.detail if isinstance(error, Unavailable) else str(error)
+            self._loop.call_soon_threadsafe(self._fail, submissions, STORE_TROUBLE, detail)
         except Exception as error:  # a defect must not end the thread
             logger.exception("writing failed")
-            self._loop.call_soon_threadsafe(self._fail, submissions, f"writing failed: {type(error).__name__}")
+            self._loop.call_soon_threadsafe(self._fail, submissions, STORE_TROUBLE, type(error).__name__)
         else:
-            self._loop.call_soon_threadsafe(self.deliver, Group(submissions, appended))
+            self._loop.call_soon_threadsafe(self.deliver, Group(submissions, appended, begun, time.time_ns()))
+
+    def _take_all(self, submissions: list[Submission]) -> None:
+        """Add what has come meanwhile to a group that failed: it has waited long enough."""
+        try:
+            while (more := self._queue.get_nowait()) is not None:
+                submissions.append(more)
+            self._queue.put(None)
+        except Empty:
+            pass
 
     def deliver(self, group: Group) -> None:
         """Apply and acknowledge a group that has been written; called by the thread through the
         event loop."""
         if self.trouble is not None and self._state.follows_log:
-            logger.info("the store can be used again")
-            self.trouble = None
+            if self._is_said:
+                logger.info("the store can be used again")
+            self._is_said, self.trouble = False, None
+        self._attempts -= len(group.submissions)
         self._waiting -= len(group.appended.receipts)
+        if self._watcher is not None:
+            self._watcher.written(group)
         if self._held is None:
             self._apply(group)
         elif all(event.kind in ACKNOWLEDGED_ONCE_DURABLE for event in group.appended.new):
@@ -155,25 +223,41 @@ class GroupCommit:
             self._held.append(group)
 
     def _apply(self, group: Group) -> None:
+        begun = time.time_ns()
         try:
             self._state.apply(group.appended.new)
         except Exception:  # a defect: the log is right, the state is not
             logger.critical(DIVERGED, exc_info=True)
-            self._refuse(group.submissions, DIVERGED)
+            self._refuse(group.submissions, DIVERGED, "")
+            self._on_unsound(DIVERGED)
         else:
+            if self._watcher is not None:
+                self._watcher.applied(group, begun, time.time_ns())
             _acknowledge(group)
             self._on_applied()
 
-    def _fail(self, submissions: list[Submission], reason: str) -> None:
-        self._waiting -= sum(len(submission.drafts) for submission in submissions)
-        self._refuse(submissions, reason)
+    def _abandon(self, submissions: list[Submission], reason: str) -> None:
+        """The log is not the one that the state follows. The process has to end."""
+        logger.critical(DIVERGED, extra={"reason": reason})
+        self._state.abandon()
+        self._fail(submissions, DIVERGED, reason)
+        self._on_unsound(reason)
 
-    def _refuse(self, submissions: list[Submission], reason: str) -> None:
-        if self.trouble is None:
-            logger.error("the store cannot be used", extra={"reason": reason})
+    def _fail(self, submissions: list[Submission], reason: str, detail: str) -> None:
+        self._attempts -= len(submissions)
+        self._waiting -= sum(len(submission.drafts) for submission in submissions)
+        self._refuse(submissions, reason, detail)
+
+    def _refuse(self, submissions: list[Submission], reason: str, detail: str) -> None:
+        """Refuse what could not be written or applied. Trouble is logged when it begins; if it comes
+        and goes, once a minute."""
+        now = time.monotonic()
+        if not self._is_said and (self._logged[0] != detail or now - self._logged[1] > SAME_TROUBLE):
+            logger.error("the store cannot be used", extra={"reason": detail or reason})
+            self._is_said, self._logged = True, (detail, now)
         self.trouble = reason
         for submission in submissions:
-            _call(submission.done, Unavailable(reason))
+            _call(submission.done, Unavailable(reason, detail))
 
 
 def _acknowledge(group: Group) -> None:

@@ -25,6 +25,8 @@ from sqlalchemy import (
     update,
 )
 
+from ..domain.events import link
+
 metadata = MetaData()
 # SQLite stores a table in the order of its primary key only if the type is called INTEGER.
 Number = BigInteger().with_variant(Integer, "sqlite")
@@ -41,6 +43,7 @@ events = Table(
     Column("who", Number, nullable=True, key="user"),
     Column("items", Integer, nullable=False, server_default="1"),
     Column("previous", Number, nullable=True),
+    Column("chain", String, nullable=True),
     Index("graphbandit_events_key", "key", unique=True),
 )
 """Columns have the names and the order of the fields of `Event`."""
@@ -50,6 +53,30 @@ initial_states = Table(
     Column("number", Integer, primary_key=True, autoincrement=False),  # always 1
     Column("store", String, nullable=False),  # a random name, by which snapshots know their store
     Column("content", LargeBinary, nullable=False),
+)
+epochs = Table(
+    "graphbandit_epochs",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("epoch", String, nullable=False),
+    Column("first", BigInteger, nullable=False),  # number of its first event
+)
+heartbeat = Table(
+    "graphbandit_heartbeat",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),  # always 1
+    Column("at", BigInteger, nullable=False),
+    Column("filling", String, nullable=False),  # so that a write needs space
+)
+
+
+archived = Table(
+    "graphbandit_archive",
+    metadata,
+    Column("first", Number, primary_key=True, autoincrement=False),  # number of the first event of a file
+    Column("last", BigInteger, nullable=False),
+    Column("chain", String, nullable=False),  # of the last event
+    Column("file", String, nullable=False),
 )
 
 
@@ -93,9 +120,47 @@ def count_items(connection: Connection) -> None:
     connection.execute(text(counted))
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (create_tables, link_events, count_items)
+def chain_events(connection: Connection) -> None:
+    """Version 4: an event has the hash of itself and all before it; epochs, in which ids of
+    decisions are unique; and a row that is written to see whether writing is possible."""
+    connection.execute(text("ALTER TABLE graphbandit_events ADD COLUMN chain VARCHAR"))
+    columns = "SELECT seq, kind, at, body, key, who, items FROM graphbandit_events"
+    page = text(f"{columns} WHERE seq > :after ORDER BY seq LIMIT 10000")
+    chain, after = "", 0
+    while rows := connection.execute(page, {"after": after}).all():
+        linked = []
+        for row in rows:
+            chain = link(chain, *row)
+            linked.append({"number": row.seq, "chain": chain})
+        connection.execute(text("UPDATE graphbandit_events SET chain = :chain WHERE seq = :number"), linked)
+        after = rows[-1].seq
+    new = MetaData()
+    epochs.to_metadata(new)
+    heartbeat.to_metadata(new)
+    new.create_all(connection)
+
+
+def archive_events(connection: Connection) -> None:
+    """Version 5: files that hold the events before those of the table."""
+    new = MetaData()
+    archived.to_metadata(new)
+    new.create_all(connection)
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (create_tables, link_events, count_items, chain_events, archive_events)
 """Migration number i + 1 leads from version i to i + 1. Never edit one that was released:
 append."""
+
+
+def require_newest(connection: Connection) -> None:
+    """Raise ValueError unless the tables have the newest version."""
+    found = inspect(connection).has_table(versions.name)
+    current = connection.execute(select(func.max(versions.c.version))).scalar() if found else None
+    if current != len(MIGRATIONS):
+        said = "no tables" if current is None else f"version {current} of the tables"
+        raise ValueError(
+            f"the store has {said}, but this package works with version {len(MIGRATIONS)}; `serve` migrates older ones."
+        )
 
 
 class TooNew(ValueError):

@@ -6,49 +6,82 @@ Losing them costs only time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from ...compute.compiler import arithmetic
 from ...policies import Policy
 from ...storage import archive
-from ..domain.events import Event, event_digest
+from ..domain.events import Event
 from ..domain.logged_recommender import LoggedRecommender
+from .database import sqlite_path
 
 logger = logging.getLogger("graphbandit.serving")
 KEPT_SNAPSHOTS = 2
+ARITHMETIC = 1
+"""To be raised with every release that computes another state, be it by a bit, from the same log."""
 FindEvent = Callable[[int], Event | None]
 """The event of the log with this number."""
+
+
+def snapshot_folder(store: str, chosen: Path | None) -> Path:
+    """The folder of a store's snapshots: `chosen`, or beside a SQLite file, else graphbandit-snapshots."""
+    path = sqlite_path(store)
+    if chosen is not None or path is None:
+        return chosen or Path("graphbandit-snapshots")
+    return path.with_name(f"{path.name}.snapshots")
+
+
+def present_arithmetic() -> str:
+    """What a state depends on, apart from the log."""
+    return f"{ARITHMETIC} {arithmetic()}"
+
+
+def other_arithmetic(header: dict[str, Any]) -> str | None:
+    """Why a replay would not lead to this snapshot, bit for bit; None if it would."""
+    present = present_arithmetic()
+    found = header.get("arithmetic", present)  # 0.1.0 wrote none, and computed as ARITHMETIC 1 does
+    return None if found == present else f"it was computed by other arithmetic ({found}, not {present})"
 
 
 class Snapshots:
     """The snapshots of one store, in one folder."""
 
-    def __init__(self, folder: Path, store: str) -> None:
+    def __init__(self, folder: Path, store: str, epoch_of: Callable[[int], str] = lambda seq: "") -> None:
         self.folder = folder
         self.store = store  # its random name
+        self._epoch_of = epoch_of  # the epoch of an event
 
     def write(self, header: dict[str, Any], arrays: archive.Arrays) -> Path:
         """Write what `LoggedRecommender.pack` returned, and delete all but the newest snapshots."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"snapshot-{header['seq']:020d}.npz"
-        archive.write(path, "snapshot", {"store": self.store, **header}, arrays, throttled=True)
-        ahead = [other for other in self._paths() if other.name > path.name]  # of a timeline that was given up
-        for old in (*ahead, *[other for other in self._paths() if other.name <= path.name][KEPT_SNAPSHOTS:]):
+        archive.write(
+            path, "snapshot", {"store": self.store, "arithmetic": present_arithmetic(), **header}, arrays, throttled=True
+        )
+        ahead = [other for other in self.paths() if other.name > path.name]  # of a timeline that was given up
+        for old in (*ahead, *[other for other in self.paths() if other.name <= path.name][KEPT_SNAPSHOTS:]):
             old.unlink(missing_ok=True)
         return path
 
-    def read_newest(self, policy_class: type[Policy], last: int, find: FindEvent) -> LoggedRecommender | None:
+    def read_newest(
+        self, policy_class: type[Policy], last: int, find: FindEvent, retracted: Collection[int] = ()
+    ) -> LoggedRecommender | None:
         """The newest snapshot that is undamaged, of this log, and not ahead of event `last`; None if
         there is none.
 
         A log that has gone back, as a restored copy does, and grown again has other events under the
-        same numbers. So the last event of a snapshot must be the one that `find` finds in the log.
+        same numbers. So the chain of its last event must be that of the event which `find` finds in the log.
+        Nor may it have learned one of the rewards that were `retracted`, given by their numbers.
         """
         for part in self.folder.glob(".snapshot-*.part"):  # of a process that was killed while it wrote
             part.unlink(missing_ok=True)
         for path, header, arrays in self._readable():
-            reason = self._mismatch(header, last, find)
+            reason = self.mismatch(header, last, find) or other_arithmetic(header)
+            kept = set(header.get("without", ()))
+            if reason is None and any(seq <= header["seq"] and seq not in kept for seq in retracted):
+                reason = "a reward that it has learned was retracted"
             if reason is None:
                 try:
                     return LoggedRecommender.unpack(policy_class, header, arrays)
@@ -57,8 +90,8 @@ class Snapshots:
             _log_ignored(path, reason)
         return None
 
-    def _mismatch(self, header: dict[str, Any], last: int, find: FindEvent) -> str | None:
-        """Why a snapshot is not of this log; None if it is, and its header then has the digest of the last event."""
+    def mismatch(self, header: dict[str, Any], last: int, find: FindEvent) -> str | None:
+        """Why a snapshot is not of this log; None if it is."""
         if header.get("store") != self.store:
             return "it belongs to another log"
         if header["seq"] > last:
@@ -66,16 +99,32 @@ class Snapshots:
             logger.error("acknowledged events are missing: a snapshot is ahead of the log", extra=facts)
             return "it is ahead of the log"
         event = find(header["seq"]) if header["seq"] else None
-        digest = None if event is None else event_digest(event)
-        if header.setdefault("tail", digest) != digest:  # 0.1.0 wrote none
+        chain = "" if event is None else event.chain
+        if "tail" not in header and not self._epoch_of(header["seq"]):  # of 0.1.0, and so is the event
+            header["tail"] = chain
+        if header.get("tail") != chain:
             return "it belongs to a timeline of this log that was given up"
         return None
 
-    def _paths(self) -> list[Path]:
+    def newest_at(self) -> float | None:
+        """When the newest snapshot was written, in seconds since 1970; None if there is none."""
+        return max((path.stat().st_mtime for path in self.paths()), default=None)
+
+    def remove_mismatched(self, last: int, find: FindEvent) -> list[str]:
+        """Remove snapshots that cannot be read or are not of this log, which ends at event `last`;
+        their names."""
+        fitting = {path for path, header, _ in self._readable() if self.mismatch(header, last, find) is None}
+        removed = [path for path in self.paths() if path not in fitting]
+        for path in removed:
+            path.unlink(missing_ok=True)
+        return [path.name for path in removed]
+
+    def paths(self) -> list[Path]:
+        """The files of snapshots, newest first."""
         return sorted(self.folder.glob("snapshot-*.npz"), reverse=True)
 
     def _readable(self) -> Iterator[tuple[Path, dict[str, Any], archive.Arrays]]:
-        for path in self._paths():
+        for path in self.paths():
             try:
                 yield path, *archive.read(path, "snapshot")
             except (archive.ArchiveError, OSError) as error:

@@ -16,12 +16,16 @@ export class Problem extends Error {
   }
 }
 
-export async function get(path) {
+export const get = (path) => send("GET", path);
+
+export async function send(method, path, content = null) {
   const secret = token.get();
   const headers = secret ? { authorization: `Bearer ${secret}` } : {};
+  const sent = content === null ? {} : { body: JSON.stringify(content) };
+  if (content !== null) headers["content-type"] = "application/json";
   let answer;
   try {
-    answer = await fetch(path, { headers, cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
+    answer = await fetch(path, { method, headers, ...sent, cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
   } catch {
     throw new Problem(0, "there was no answer.");
   }

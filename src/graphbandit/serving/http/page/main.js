@@ -4,6 +4,7 @@ import { LineChart } from "./charts.js";
 import { clock, duration, el, find, number, plural, renew, say, stopped, whole } from "./dom.js";
 import { showEvidence, userLink } from "./evidence.js";
 import { startExplorer } from "./explorer.js";
+import { refreshTrials } from "./trials.js";
 
 const EVERY = 2000, POINTS = 75; // milliseconds between requests, points of a curve
 let newest = null, seen = 0, refused = false;
@@ -37,6 +38,7 @@ async function refresh() {
   refused = false;
   show(newest);
   if (first) follow();
+  await refreshTrials(newest).catch(() => null); // the next round tells what is wrong
   return true;
 }
 

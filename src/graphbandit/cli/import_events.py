@@ -1,0 +1,57 @@
+"""`graphbandit import`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .console import EDGES, Columns, Quiet, SkipBad, guarded, progress_bar
+
+
+def import_events(
+    events: Annotated[
+        Path, typer.Argument(metavar="EVENTS", help="A table: user, item (or arm), reward and perhaps time and propensity.")
+    ],
+    store: Annotated[str, typer.Option(metavar="URL", help="sqlite:///state.db or postgresql://user@host/name.")],
+    graph: Annotated[Path | None, typer.Option(metavar="EDGES", help=f"{EDGES} For a new store.", show_default=False)] = None,
+    arms: Annotated[
+        Path | None,
+        typer.Option(metavar="ARMS", help="A table: item, x0, x1, …, attributes. For a new store.", show_default=False),
+    ] = None,
+    policy: Annotated[str | None, typer.Option(help="Policy of a new store; adaptive by default.", show_default=False)] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Share of uniform decisions of a new store.", show_default=False)
+    ] = None,
+    snapshots: Annotated[Path | None, typer.Option(help="Folder for snapshots.", show_default=False)] = None,
+    columns: Columns = None,
+    skip_bad: SkipBad = False,
+    quiet: Quiet = False,
+) -> None:
+    """Rewards from before, into the log of the service, which must not be running. Run again after
+    an interruption, it goes on; nothing counts twice."""
+    flags = dict(graph=graph, arms=arms, store=store, policy=policy, epsilon=epsilon, snapshots=snapshots, columns=columns)
+    flags |= dict(skip_bad=skip_bad or None, history=events)
+    with guarded(lambda: "what was imported is in the log; run it again to go on"):
+        try:
+            from ..serving.operations import settings as service_settings
+            from ..serving.start import import_into_store
+            from ..serving.store.database import Unavailable
+        except ImportError as error:
+            raise ValueError(f"the store needs {error.name}: pip install 'graphbandit[serve]'.") from None
+        said: list[str] = []
+        try:
+            with progress_bar("importing", quiet) as show:
+                settings = service_settings.load(flags)
+                done = import_into_store(settings, lambda share: show(round(100 * share), 100, events.name), said.append)
+        except Unavailable as error:
+            raise ValueError(str(error)) from None
+        for sentence in dict.fromkeys(said):
+            typer.echo(sentence, err=True)
+        if done.was_there:
+            typer.echo(f"{events} is in the log already: nothing was imported.")
+        else:
+            typer.echo(
+                f"{done.rewards:,} rewards were imported; {done.users:,} users joined; {done.skipped:,} rows were skipped."
+            )

@@ -1,0 +1,186 @@
+"""`graphbandit store …`: tools for the log of a service."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .console import Quiet, guarded, progress_bar
+
+app = typer.Typer(no_args_is_help=True, help="Check and mend the store of a service.")
+
+StoreUrl = Annotated[str, typer.Option("--store", metavar="URL", help="sqlite:///state.db or postgresql://user@host/name.")]
+SnapshotFolder = Annotated[
+    Path | None,
+    typer.Option("--snapshots", help="Folder of the snapshots; by default beside a SQLite file.", show_default=False),
+]
+
+ArchiveFolder = Annotated[
+    Path | None,
+    typer.Option("--archive", help="Folder of archived events; by default beside a SQLite file.", show_default=False),
+]
+
+
+@app.callback()
+def main() -> None:
+    """Check and mend the store of a service."""
+
+
+@contextmanager
+def store_errors() -> Iterator[None]:
+    """Print errors without a traceback, those of a database included."""
+    with guarded():
+        try:
+            from ..serving.store.database import Unavailable
+        except ImportError as error:
+            raise ValueError(f"the store needs {error.name}: pip install 'graphbandit[serve]'.") from None
+        try:
+            yield
+        except Unavailable as error:
+            raise ValueError(f"{error} {error.detail}".strip()) from None
+
+
+@app.command()
+def verify(store: StoreUrl = "sqlite:///state.db", snapshots: SnapshotFolder = None, quiet: Quiet = False) -> None:
+    """Check a whole store: gaps, checksums, keys, links, and every snapshot against a replay.
+
+    The exit code is 1 if anything is wrong. A service may be using the store.
+    """
+    with store_errors():
+        from ..serving.operations import store_tools
+        from ..serving.store.snapshots import snapshot_folder
+
+        with progress_bar("verifying", quiet) as show:
+            found = store_tools.verify(
+                store, snapshot_folder(store, snapshots), lambda done, total: show(done, total, "events")
+            )
+        for sentence in (*found.facts, *found.problems):
+            typer.echo(sentence)
+        typer.echo(f"{len(found.problems)} problems were found." if found.problems else "all is well.")
+        if found.problems:
+            raise typer.Exit(1)
+
+
+@app.command()
+def restore(
+    copy: Annotated[Path, typer.Argument(metavar="COPY", help="A copy of the store, as SQLite's backup makes it.")],
+    store: StoreUrl = "sqlite:///state.db",
+    snapshots: SnapshotFolder = None,
+) -> None:
+    """Put a copy in place of a store, after checking it. What was there is kept aside.
+
+    The service must not run. Rewards of decisions that the copy does not have are refused later.
+    """
+    with store_errors():
+        from ..serving.operations import store_tools
+        from ..serving.store.snapshots import snapshot_folder
+
+        for sentence in store_tools.restore(copy, store, snapshot_folder(store, snapshots)):
+            typer.echo(sentence)
+
+
+@app.command()
+def compact(
+    before: Annotated[
+        str | None, typer.Option(metavar="DATE", help="Archive events before this day, as in 2026-01-31.", show_default=False)
+    ] = None,
+    keep_days: Annotated[
+        float | None, typer.Option(min=0, help="Or: keep the events of so many days.", show_default=False)
+    ] = None,
+    store: StoreUrl = "sqlite:///state.db",
+    archive: ArchiveFolder = None,
+    quiet: Quiet = False,
+) -> None:
+    """Move old events into Parquet files, which the log then begins with. Their keys expire, and rewards of their
+    decisions are refused. The service must be stopped."""
+    with store_errors():
+        from ..serving.operations import compaction
+
+        moment = _moment(before, keep_days)
+        with progress_bar("archiving", quiet) as show:
+            done = compaction.compact(store, moment, archive, lambda count, total: show(count, total, "events"))
+        sizes = [f"{size / 1e6:,.1f} MB" for size in (done.before, done.after, done.archive)]
+        typer.echo(f"{done.events:,} events were archived.")
+        typer.echo(f"The database had {sizes[0]} and has {sizes[1]}; the archive has {sizes[2]}.")
+
+
+def _moment(before: str | None, keep_days: float | None) -> int:
+    """Microseconds since 1970 of one of two options."""
+    if (before is None) == (keep_days is None):
+        raise ValueError("say either --before or --keep-days.")
+    if keep_days is not None:
+        return time.time_ns() // 1000 - round(keep_days * 86_400e6)
+    try:
+        moment = datetime.fromisoformat(before or "")
+    except ValueError:
+        raise ValueError(f"--before must be a date such as 2026-01-31, but it is {before!r}.") from None
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1e6)
+
+
+@app.command("forget-user")
+def forget_user(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Id of the user.")],
+    store: StoreUrl = "sqlite:///state.db",
+    snapshots: SnapshotFolder = None,
+    archive: ArchiveFolder = None,
+    quiet: Quiet = False,
+) -> None:
+    """Erase a person from log, archive and snapshots: the state is that of a log in which they never were. The
+    service must be stopped. Backups are not reached."""
+    with store_errors():
+        from ..serving.operations import forgetting
+        from ..serving.store.snapshots import snapshot_folder
+
+        with progress_bar("erasing", quiet) as show:
+            folder = snapshot_folder(store, snapshots)
+            done = forgetting.forget_user(store, name, folder, archive, lambda count, total: show(count, total, "events"))
+        if not done.was_known:
+            typer.echo(f"nobody is called {name!r} in this log; what earlier runs may have left was removed.")
+        else:
+            typer.echo(f"{name!r} is forgotten: {done.events:,} events spoke of them.")
+
+
+@app.command()
+def replay(
+    to: Annotated[str, typer.Option("--to", metavar="URL", help="Address of the new store, which must be empty.")],
+    policy: Annotated[str | None, typer.Option(help="Another policy; the same by default.", show_default=False)] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the policy, as in half_life=200; may be repeated."),
+    ] = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Share of decisions that are uniform; as it was by default.", show_default=False)
+    ] = None,
+    store: StoreUrl = "sqlite:///state.db",
+    snapshots: SnapshotFolder = None,
+    archive: ArchiveFolder = None,
+    quiet: Quiet = False,
+) -> None:
+    """Make a new store with the same events under another policy, which learns them. Decisions stay as they were
+    made, and their ids are valid. A service may be using the old store."""
+    from .evaluate import setting_value
+
+    with store_errors():
+        from ..serving.operations.new_beginning import replay_into
+        from ..serving.store.snapshots import snapshot_folder
+
+        chosen: dict[str, Any] = {}
+        for word in settings or []:
+            name, equals, text = word.partition("=")
+            if not equals or not name:
+                raise ValueError(f"--set {word}: it must be NAME=VALUE.")
+            chosen[name] = setting_value(text)
+        given = dict(policy=policy, epsilon=epsilon, params=chosen or None)
+        new = {name: value for name, value in given.items() if value is not None}
+        with progress_bar("replaying", quiet) as show:
+            folder = snapshot_folder(to, snapshots)
+            done = replay_into(store, to, folder, new, archive=archive, show=lambda count, total: show(count, total, "events"))
+        typer.echo(f"{done.events:,} events: {done.decisions:,} decisions as they were made, {done.rewards:,} rewards learned.")
+        if done.refused:
+            typer.echo(f"the policy refuses {done.refused:,} changes of users or edges, as it would have when they came.")

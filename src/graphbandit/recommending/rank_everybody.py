@@ -1,0 +1,217 @@
+"""The best items of every user, streamed to a Parquet file: for the mail of the night.
+
+Users are ranked in chunks, by threads: a chunk is one call of compiled code, which needs no interpreter lock. What is in
+memory is the policy, the catalogue and a few chunks, however many users there are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple, TypedDict, Unpack
+
+import numpy as np
+
+from ..compute.arrays import Ints
+from ..policies.core import kernels
+from ..policies.core.arm_search import Asked, Top, search_many_aside
+from ..policies.core.catalogue_choice import empty_found
+from ..validate import check, count
+from .ids import filter_texts, id_text, id_texts
+from .named_policy import NamedPolicy
+from .offered_arms import Pool
+
+CHUNK = 200
+"""Users that are ranked by one call."""
+ROWS = 100_000
+"""Rows of the table that are written together, about."""
+
+
+class Ids(NamedTuple):
+    """From names to ids as they came, and what a table of items has."""
+
+    user: Callable[[str], Hashable] = str
+    item: Callable[[str], Hashable] = str
+    filters: Iterable[str] | None = None  # columns that one can filter by; None: all attributes
+
+
+PLAIN_IDS = Ids()
+
+
+class RankAllOptions(TypedDict, total=False):
+    """Options of `rank_all`."""
+
+    users: Iterable[Hashable] | None
+    where: Mapping[str, Any] | None
+    exclude: Mapping[Any, Iterable[Hashable]] | None
+    workers: int | None
+    progress: Callable[[float], None] | None
+
+
+def rank_all(
+    named: NamedPolicy,
+    k: int,
+    path: str | os.PathLike[str],
+    *,
+    ids: Ids = PLAIN_IDS,
+    **options: Unpack[RankAllOptions],
+) -> int:
+    """Write the `k` best items of every user to a Parquet file, and return how many rows it has.
+
+    Columns are user, rank (from 1), item, mean and bonus. Items are ordered by mean + bonus, as when one user after the other
+    is recommended to, without exploration at random: of a policy that draws, by the mean. Of equal items the one that came
+    first is first. Nothing counts as shown.
+
+    Parameters
+    ----------
+    named : NamedPolicy
+    k : int
+        Items for each user, fewer if not so many are eligible.
+    path : path of the file
+    ids : Ids, optional
+        How names become ids; `Recommender.rank_all` knows it.
+    users : ids, optional
+        Whom to rank for, all by default.
+    where : mapping of columns to a value or a list of values, optional
+        Only items that have one of these values.
+    exclude : mapping of users to items, optional
+        What not to show to whom: what they have seen.
+    workers : int, optional
+        Threads, one for each processor by default.
+    progress : function of the share that is done, optional
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import graphbandit as gb
+    >>> items = {"item": ["tea", "cola", "milk"], "kind": ["hot", "cold", "cold"]}
+    >>> recommender = gb.Recommender({"user": ["ann"], "friend": ["bob"]}, items, policy="linucb", params={"exploration": 0.1})
+    >>> recommender.fit({"user": ["ann", "bob"], "item": ["tea", "cola"], "reward": [1, 0]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     recommender.rank_all(1, folder + "/top.parquet")
+    2
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    check("k", k, count())
+    unknown = sorted(set(options) - set(RankAllOptions.__annotations__))
+    if unknown:
+        raise TypeError(f"rank_all has no option {unknown[0]!r}; it has {', '.join(RankAllOptions.__annotations__)}.")
+    wanted = options.get("users")
+    names = list(named.rows) if wanted is None else [id_text(user, "users") for user in wanted]
+    rows = np.array([named.row(name, "users") for name in names], dtype=np.int64)
+    where = filter_texts(options.get("where"), named_filters(named) if ids.filters is None else ids.filters)
+    pool = named.matching(where or {})
+    if len(pool) == 0:
+        raise ValueError("where leaves no item, so that nothing can be ranked.")
+    left_out = {
+        named.row(id_text(user, "exclude"), "exclude"): id_texts(items, "exclude") or []
+        for user, items in (options.get("exclude") or {}).items()
+    }
+    user_ids, item_ids = pa.array([ids.user(name) for name in names]), pa.array([ids.item(name) for name in named.versions])
+    schema = pa.schema(
+        [
+            ("user", user_ids.type),
+            ("rank", pa.int32()),
+            ("item", item_ids.type),
+            ("mean", pa.float64()),
+            ("bonus", pa.float64()),
+        ]
+    )
+    written, waiting, progress = 0, [], options.get("progress")
+    with parquet.ParquetWriter(path, schema) as writer:
+        for first, top in _ranked(named, rows, min(k, len(pool)), pool, left_out, options.get("workers")):
+            filled = top.version >= 0
+            user, rank = np.nonzero(filled)
+            columns = [user_ids.take(pa.array(first + user)), pa.array((rank + 1).astype(np.int32))]
+            columns += [item_ids.take(pa.array(top.version[filled])), pa.array(top.mean[filled]), pa.array(top.bonus[filled])]
+            waiting.append(pa.record_batch(columns, schema=schema))
+            written += len(user)
+            if sum(map(len, waiting)) >= ROWS:
+                writer.write_table(pa.Table.from_batches(waiting))
+                waiting = []
+            if progress is not None:
+                progress((first + len(top.version)) / len(rows))
+        writer.write_table(pa.Table.from_batches(waiting, schema))
+    return written
+
+
+def named_filters(named: NamedPolicy) -> set[str]:
+    """The attributes that some arm has."""
+    return {name for attributes in named.attributes for name in attributes}
+
+
+def _ranked(
+    named: NamedPolicy, rows: Ints, k: int, pool: Pool, left_out: Mapping[int, list[str]], workers: int | None
+) -> Iterator[tuple[int, Top]]:
+    """The best arms of all users, chunk by chunk and in order."""
+    ranker = _Ranker(named, k, pool, left_out)
+    many = workers or os.cpu_count() or 1
+    with ThreadPoolExecutor(many, "graphbandit-rank") as threads:
+        running: deque[tuple[int, Future[Top]]] = deque()
+        for first in range(0, len(rows), CHUNK):
+            running.append((first, threads.submit(ranker.rank, rows[first : first + CHUNK])))
+            if len(running) > 2 * many:
+                begin, future = running.popleft()
+                yield begin, future.result()
+        for begin, future in running:
+            yield begin, future.result()
+
+
+class _Ranker:
+    """Ranks chunks of users, in any thread; nothing may change meanwhile."""
+
+    def __init__(self, named: NamedPolicy, k: int, pool: Pool, left_out: Mapping[int, list[str]]) -> None:
+        self.named, self.k, self.pool = named, k, pool
+        self.left_out = {row: named.places(pool, names) for row, names in left_out.items()}
+        self.order = np.full(len(named.versions), len(pool))
+        self.order[pool.versions] = np.arange(len(pool))
+        self.asked: Asked | None = None
+        if named.policy.is_outlined and named.is_large(pool, k):
+            self.asked = named.asked(pool)
+
+    def rank(self, users: Ints) -> Top:
+        """The best arms of some users."""
+        shape = (len(users), self.k)
+        top = Top(np.full(shape, -1), np.zeros(shape), np.zeros(shape))
+        if self.asked is not None:
+            found = empty_found(len(self.pool), self.k)
+            alike = np.array([user not in self.left_out for user in users.tolist()])
+            if alike.all():
+                search_many_aside(self.named.policy.state, users, self.asked, self.order, found, top)
+            else:
+                for i, user in enumerate(users.tolist()):
+                    own = slice(i, i + 1)
+                    one = Top(top.version[own], top.mean[own], top.bonus[own])
+                    search_many_aside(self.named.policy.state, users[i : i + 1], self._asked_by(user), self.order, found, one)
+        for i in np.flatnonzero(top.version[:, 0] < 0).tolist():
+            self._scan(int(users[i]), Top(top.version[i], top.mean[i], top.bonus[i]))
+        return top
+
+    def _asked_by(self, user: int) -> Asked:
+        """The search of a user who is not to be shown everything."""
+        assert self.asked is not None
+        out = self.left_out.get(user)
+        if out is None:
+            return self.asked
+        mask = np.zeros(len(self.named.versions), np.uint8)
+        mask[self.pool.versions] = 1
+        mask[self.pool.versions[out]] = 0
+        return self.asked._replace(mask=mask)
+
+    def _scan(self, user: int, top: Top) -> None:
+        """Score all arms of a user."""
+        versions, policy = self.pool.versions, self.named.policy
+        if user in self.left_out:
+            versions = np.delete(versions, self.left_out[user])
+        mean, bonus = np.empty(len(versions)), np.empty(len(versions))
+        items = self.named.version_items[versions]
+        kernels.score_items(policy.state, user, self.named.features[versions], items, mean, bonus)
+        value = mean if policy.draws_values else mean + bonus
+        order = np.lexsort((np.arange(len(versions)), -value))[: self.k]
+        n = len(order)
+        top.version[:n], top.mean[:n], top.bonus[:n] = versions[order], mean[order], bonus[order]
+        top.version[n:] = -1

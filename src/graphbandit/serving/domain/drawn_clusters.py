@@ -1,0 +1,108 @@
+"""Clusters of users for an experiment: label propagation with a bound on the size, the same for the
+same graph and seed.
+
+Neighbours share what is learned, so an experiment draws whole clusters. Few edges should leave a
+cluster, since what crosses them leaks; and there should be many clusters, since they are what is
+counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from math import floor
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from ...compute.arrays import Ints
+
+SWEEPS = 12
+LARGEST_CLUSTER = 200
+"""Users of a cluster, unless asked otherwise: beyond this, more clusters are worth more than fewer edges between them."""
+CLUSTERS_WANTED = 15
+"""Clusters that the smaller arm should have at least."""
+
+
+def size_bound(n_users: int, share: float) -> int:
+    """Most users of a cluster, so that the smaller arm has enough clusters.
+
+    >>> size_bound(300, 0.2), size_bound(1_000_000, 0.2), size_bound(10, 0.5)
+    (4, 200, 1)
+    """
+    smaller = min(share, 1.0 - share)
+    return max(1, min(LARGEST_CLUSTER, floor(n_users * smaller / CLUSTERS_WANTED)))
+
+
+def user_clusters(adjacency: sparse.csr_array, largest: int, seed: int) -> Ints:
+    """(n,) the cluster of every user, numbered from 0 in the order of their first users.
+
+    Every user begins alone. In each sweep users go, in random order, to the cluster that most of
+    their edges' weight leads to, if there is room.
+
+    Examples
+    --------
+    >>> from graphbandit import graphs
+    >>> graph = graphs.from_edges([(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5), (2, 3)])
+    >>> user_clusters(graph.adjacency, 3, seed=0).tolist()
+    [0, 0, 0, 1, 1, 1]
+    """
+    n = adjacency.shape[0]
+    near = [a.tolist() for a in np.split(adjacency.indices, adjacency.indptr[1:-1])]
+    weights = [a.tolist() for a in np.split(adjacency.data, adjacency.indptr[1:-1])]
+    cluster, size = list(range(n)), [1] * n
+    order, active = np.random.default_rng(seed).permutation(n).tolist(), [True] * n
+    for _ in range(SWEEPS if largest > 1 else 0):
+        moved = 0
+        for user in order:
+            if not active[user]:
+                continue
+            active[user] = False
+            mine = cluster[user]
+            pull: dict[int, float] = {}
+            for other, weight in zip(near[user], weights[user], strict=True):
+                label = cluster[other]
+                if label == mine or size[label] < largest:
+                    pull[label] = pull.get(label, 0.0) + weight
+                else:
+                    active[user] = True  # there may be room later
+            if not pull:
+                continue
+            best = max(pull, key=lambda label: (pull[label], size[label], -label))
+            if best != mine and pull[best] > pull.get(mine, 0.0):
+                cluster[user] = best
+                size[mine] -= 1
+                size[best] += 1
+                moved += 1
+                for other in near[user]:
+                    active[other] = True
+        if not moved:
+            break
+    _, first, found = np.unique(cluster, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[found]
+
+
+def drawn_clusters(n_clusters: int, share: float, seed: int) -> list[int]:
+    """The clusters of the holdout: a share of all, drawn at random.
+
+    >>> drawn_clusters(10, 0.2, seed=0)
+    [1, 9]
+    """
+    drawn = np.random.default_rng([seed, 1]).permutation(n_clusters)[: round(share * n_clusters)]
+    return sorted(drawn.tolist())
+
+
+def is_drawn(name: str, share: float, seed: int) -> bool:
+    """Whether a user who joins later, and knows nobody, is in the holdout: by a hash of its name."""
+    digest = hashlib.blake2b(f"{seed}:{name}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") < share * 2.0**64
+
+
+def cut_share(adjacency: sparse.csr_array, is_holdout: npt.NDArray[np.bool_]) -> float:
+    """The share of all edge weight that joins somebody of the holdout with somebody else; 0 without edges."""
+    edges = adjacency.tocoo()
+    total = float(edges.data.sum())
+    across = float(edges.data[is_holdout[edges.row] != is_holdout[edges.col]].sum())
+    return across / total if total else 0.0

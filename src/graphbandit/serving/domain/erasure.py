@@ -1,0 +1,160 @@
+"""Erasing a person from events: the log becomes one in which they never were.
+
+Events keep their numbers, so that the ids of all other decisions stay valid. An event about nobody
+else becomes an empty place (FORGOTTEN), and an entry of a batch an empty entry. Rows of users are
+renumbered as if the person had never joined: whoever joined later moves up.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Any
+
+from .events import (
+    DecisionRecord,
+    Event,
+    EventKind,
+    chain_of,
+    decisions_in,
+    encode,
+    encode_decisions,
+    encode_record,
+    fingerprint_in,
+    reward_in,
+    table_in,
+)
+from .imported import imported_in
+from .retraction import retracted_by
+
+EMPTY_DECISION = DecisionRecord(-1, None, [], [], [], 0.0, 0.0, "")
+"""An entry of a batch that was erased; it shows nothing."""
+
+
+class Eraser:
+    """Rewrites the events of a log in order.
+
+    Parameters
+    ----------
+    name : str
+        Of the person.
+    rows : sequence of int
+        Rows that the person has had; several, if it was deleted and came back.
+    fixed : int
+        Rows before this one are those of a model, and stay: the person's becomes nobody's.
+    """
+
+    def __init__(self, name: str, rows: Sequence[int], fixed: int = 0) -> None:
+        self.name, self.rows = name, set(rows)
+        self._vanishing = sorted(row for row in rows if row >= fixed)
+        self.changed = 0  # events that spoke of the person
+        self.first: int | None = None  # number of the first event that is not as it was
+        self._chain, self._at = "", 0
+        self._rewards: set[int] = set()  # events of rewards that were erased
+
+    def rewritten(self, event: Event) -> Event:
+        """The event without the person, with a new chain if it, or one before it, has changed."""
+        found = self._without(event)
+        if found[:7] != event[:7] and self.first is None:
+            self.first = event.seq
+        found = event if self.first is None else found._replace(chain=chain_of(self._chain, found))
+        self._chain, self._at = found.chain or "", found.at
+        return found
+
+    def moved(self, row: int) -> int:
+        """The new number of a row; -1 stays what it is."""
+        return row - bisect_left(self._vanishing, row)
+
+    def _is_theirs(self, row: int, newcomer: str | None) -> bool:
+        return newcomer == self.name or (newcomer is None and row in self.rows)
+
+    def _without(self, event: Event) -> Event:
+        found = self._body(event)
+        if found is None:
+            self.changed += 1
+            return Event(event.seq, EventKind.FORGOTTEN, self._at, "{}", items=0)
+        return found._replace(user=None if found.user is None else self.moved(found.user))
+
+    def _body(self, event: Event) -> Event | None:
+        """The event with another body; None if there is nothing left of it."""
+        match event.kind:
+            case EventKind.DECIDED:
+                return self._decided(event)
+            case EventKind.REWARDED:
+                reward = reward_in(event.body)
+                if self._is_theirs(reward.user, reward.newcomer):
+                    self._rewards.add(event.seq)
+                    return None
+                return event._replace(body=encode(encode_record(reward._replace(user=self.moved(reward.user)))))
+            case EventKind.RETRACTED:
+                return None if retracted_by(event.body).reward in self._rewards else event
+            case EventKind.IMPORTED:
+                return self._imported(event)
+            case EventKind.USER_PUT | EventKind.USER_DELETED | EventKind.EDGE_PUT | EventKind.EDGE_DELETED:
+                return self._changed_users(event)
+            case EventKind.ARM_PUT | EventKind.ARM_DELETED | EventKind.FORGOTTEN:
+                return event
+        return self._other(event)
+
+    def _decided(self, event: Event) -> Event | None:
+        decisions = decisions_in(event.body)
+        kept = [not self._is_theirs(one.user, one.newcomer) for one in decisions]
+        left = sum(bool(one.arms) for one, is_kept in zip(decisions, kept, strict=True) if is_kept)
+        if not left:
+            return None
+        records = [
+            one._replace(user=self.moved(one.user)) if is_kept else EMPTY_DECISION
+            for one, is_kept in zip(decisions, kept, strict=True)
+        ]
+        key, fingerprint = event.key, fingerprint_in(event.body)
+        if not all(kept):
+            self.changed += 1
+            key = None if key is not None and self.name in key else key
+            fingerprint = None  # a hash of a request that named them
+        return event._replace(body=encode_decisions(records, fingerprint), items=left, key=key)
+
+    def _imported(self, event: Event) -> Event:
+        body = imported_in(event.body)
+        kept = [k for k, row in enumerate(body.users) if row not in self.rows]
+        self.changed += len(kept) < len(body.users) or self.name in body.join
+
+        def left(column: Sequence[Any]) -> list[Any]:
+            return [column[k] for k in kept]
+
+        rest = body._replace(
+            join=[name for name in body.join if name != self.name] or (),
+            users=[self.moved(row) for row in left(body.users)] or (),
+            versions=left(body.versions) or (),
+            values=left(body.values) or (),
+            times=None if body.times is None else left(body.times),
+            propensities=None if body.propensities is None else left(body.propensities),
+            context=None if body.context is None else {name: left(column) for name, column in body.context.items()},
+        )
+        return event._replace(body=rest.encoded())
+
+    def _changed_users(self, event: Event) -> Event | None:
+        body = table_in(event.body)
+        if self.name in (body.get("user"), body.get("a"), body.get("b")):
+            return None
+        if self.name in body.get("edges", {}):
+            self.changed += 1
+            del body["edges"][self.name]
+            return event._replace(body=encode(body))
+        return event
+
+    def _other(self, event: Event) -> Event:
+        """An event of another kind may know users by row, in `clusters`, but by name it must not."""
+        body = table_in(event.body)
+        if _names(body, self.name):
+            raise ValueError(f"event {event.seq} names {self.name!r} in a way that cannot be erased; nothing was changed.")
+        if isinstance(body.get("clusters"), list):
+            body["clusters"] = [cluster for row, cluster in enumerate(body["clusters"]) if row not in self._vanishing]
+            return event._replace(body=encode(body))
+        return event
+
+
+def _names(value: object, name: str) -> bool:
+    """Whether a text is anywhere in JSON."""
+    if isinstance(value, dict):
+        return name in value or any(_names(entry, name) for entry in value.values())
+    return any(_names(entry, name) for entry in value) if isinstance(value, list) else value == name

@@ -1,0 +1,198 @@
+"""`HoldoutExperiment`: which users get the control policy, and what both arms have earned so far.
+
+The policy in force is the *treatment*, shown to most; its shadow is the *control*, shown to the
+holdout. Whole clusters of users are drawn, and stay where they are. A decision counts for the arm
+that its user was drawn for (intention to treat) if it came after the experiment began and after the
+user joined; so does its reward, whenever it comes. All of this is part of the state: it follows from
+the events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from ...compute.arrays import Floats
+from ...storage import archive
+from . import anytime_interval
+from .anytime_interval import ClusterSums, Difference
+from .drawn_clusters import is_drawn
+
+ALPHA = 0.05
+"""Probability that the interval ever misses the difference."""
+FIRST_MARK, MARK_STEP, MARK_GROWTH = 50, 50, 1.04
+"""Decisions at the first point of the curve, and how far apart points are: few hundred for any length."""
+FACTS = ("begun", "at", "share", "guardrail", "alpha", "seed", "cut", "n_decisions", "next_mark", "scale", "track", "users")
+COLUMNS = ("time", "decisions", "estimate", "low", "high")
+
+
+class HoldoutExperiment:
+    """A running experiment.
+
+    >>> body = {"share": 0.5, "guardrail": None, "seed": 0, "cut": 0.0, "clusters": [0, 0, 1], "holdout": [1]}
+    >>> experiment = HoldoutExperiment(7, 0, body)
+    >>> [experiment.holds_out(row) for row in range(3)]
+    [False, False, True]
+    >>> experiment.decided(2, at=0)
+    >>> experiment.rewarded(2, decision=8, value=1.0)
+    >>> experiment.sums(of_holdout=True).rewards.tolist()
+    [1.0]
+    """
+
+    def __init__(self, begun: int, at: int, body: Mapping[str, Any]) -> None:
+        self.begun, self.at = begun, at  # number and time of the event that began it
+        self.share: float = body["share"]
+        self.guardrail: float | None = body["guardrail"]  # by how much the treatment may be worse
+        self.alpha: float = body.get("alpha", ALPHA)
+        self.seed: int = body["seed"]
+        self.cut: float = body["cut"]
+        drawn = set(body["holdout"])
+        self.clusters: list[int] = list(body["clusters"])  # of each row
+        self.since = [begun] * len(self.clusters)  # decisions of the row count from this event on
+        self.is_holdout = [cluster in drawn for cluster in range(max(self.clusters, default=-1) + 1)]
+        self.decisions = [0.0] * len(self.is_holdout)
+        self.rewards = [0.0] * len(self.is_holdout)
+        self.non_zero = [0.0] * len(self.is_holdout)
+        self.users = [0, 0]  # drawn for treatment and control, those who have left since included
+        for cluster in self.clusters:
+            self.users[self.is_holdout[cluster]] += 1
+        self.n_decisions = 0
+        self.next_mark = FIRST_MARK
+        self.scale: float | None = None  # ρ of the interval, set at the first one
+        self.track: list[list[float | None]] = []  # points of the curve: see COLUMNS
+
+    def holds_out(self, row: int) -> bool:
+        """Whether a user gets the control."""
+        return 0 <= row < len(self.clusters) and self.is_holdout[self.clusters[row]]
+
+    def joined(self, row: int, name: str, seq: int, near: Mapping[int, float]) -> None:
+        """Give a new row the cluster of its strongest neighbour; without one, a cluster of its own, drawn by a hash."""
+        if row != len(self.clusters):
+            return  # it is there already
+        known = {other: weight for other, weight in near.items() if other < row}
+        if known:
+            cluster = self.clusters[max(known, key=lambda other: (known[other], -other))]
+        else:
+            cluster = len(self.is_holdout)
+            self.is_holdout.append(is_drawn(name, self.share, self.seed))
+            for sums in (self.decisions, self.rewards, self.non_zero):
+                sums.append(0.0)
+        self.clusters.append(cluster)
+        self.since.append(seq)
+        self.users[self.is_holdout[cluster]] += 1
+
+    def decided(self, row: int, at: int) -> None:
+        """Count a decision; at certain numbers of them, add a point to the curve."""
+        if not 0 <= row < len(self.clusters):
+            return
+        self.decisions[self.clusters[row]] += 1.0
+        self.n_decisions += 1
+        if self.n_decisions >= self.next_mark:
+            self.next_mark = max(self.n_decisions + MARK_STEP, int(MARK_GROWTH * self.n_decisions))
+            found = self.difference()
+            if found.variance is not None and self.scale is None:
+                self.scale = anytime_interval.scale_for(found.variance, self.alpha)
+                found = self.difference()
+            self.track.append([at / 1e6, self.n_decisions, found.estimate, found.low, found.high])
+
+    def rewarded(self, row: int, decision: int, value: float) -> None:
+        """Count the reward of a decision, if that counted; the opposite of a value takes it back."""
+        if 0 <= row < len(self.clusters) and decision > self.since[row]:
+            cluster = self.clusters[row]
+            self.rewards[cluster] += value
+            self.non_zero[cluster] += value != 0.0
+
+    def sums(self, of_holdout: bool) -> ClusterSums:
+        """What the clusters of an arm have done so far."""
+        chosen = np.array(self.is_holdout, dtype=bool) == of_holdout
+        return ClusterSums(*(np.array(sums)[chosen] for sums in (self.decisions, self.rewards, self.non_zero)))
+
+    def difference(self) -> Difference:
+        """Mean reward per decision of the treatment less that of the control."""
+        return anytime_interval.difference(self.sums(False), self.sums(True), self.scale, self.alpha)
+
+    def is_breached(self, found: Difference) -> bool:
+        """Whether the interval says that the treatment is worse than the control by more than the guardrail allows."""
+        return self.guardrail is not None and found.high is not None and found.high < -self.guardrail
+
+    def table(self, treatment: str, control: str) -> dict[str, Any]:
+        """Everything as JSON values; the policies are named by the caller."""
+        found = self.difference()
+        return {
+            "event": self.begun,
+            "time": self.at / 1e6,
+            "share": self.share,
+            "alpha": self.alpha,
+            "guardrail": self.guardrail,
+            "is_breached": self.is_breached(found),
+            "cut": self.cut,
+            "treatment": {"policy": treatment, "users": self.users[0]} | _arm_table(self.sums(False)),
+            "control": {"policy": control, "users": self.users[1]} | _arm_table(self.sums(True)),
+            "difference": {"estimate": found.estimate, "low": found.low, "high": found.high},
+            "verdict": verdict(found),
+            "sentence": self.sentence(found),
+            "track": {name: [point[k] for point in self.track] for k, name in enumerate(COLUMNS)},
+        }
+
+    def sentence(self, found: Difference) -> str:
+        """What the interval says, in words."""
+        if found.low is None or found.high is None:
+            return (
+                "There is no interval yet: each arm needs decisions in "
+                f"{anytime_interval.FEWEST_CLUSTERS} clusters, {anytime_interval.FEWEST_DECISIONS} decisions, and "
+                f"{anytime_interval.FEWEST_REWARDED} rewards that are not 0."
+            )
+        span = f"by {min(abs(found.low), abs(found.high)):.3g} to {max(abs(found.low), abs(found.high)):.3g} a decision"
+        if found.low > 0:
+            return f"The treatment earns more than the control, {span}."
+        if found.high < 0:
+            return f"The treatment earns less than the control, {span}."
+        return f"No difference can be seen: it lies between {found.low:.3g} and {found.high:.3g} a decision."
+
+    # Snapshots.
+
+    def pack(self) -> tuple[dict[str, Any], archive.Arrays]:
+        """Header and arrays of a snapshot."""
+        header = {name: getattr(self, name) for name in FACTS}
+        header |= {"track": [list(point) for point in self.track], "users": list(self.users)}
+        sums: Floats = np.array([self.decisions, self.rewards, self.non_zero]).reshape(3, -1)
+        rows = np.array([self.clusters, self.since], dtype=np.int64).reshape(2, -1)
+        return header, {"sums": sums, "rows": rows, "holdout": np.array(self.is_holdout, dtype=bool)}
+
+    @classmethod
+    def unpack(cls, header: Mapping[str, Any], arrays: archive.Arrays) -> Self:
+        """The experiment that `pack` returned header and arrays of."""
+        experiment = cls(0, 0, {**header, "clusters": [], "holdout": []})
+        for name in FACTS:
+            setattr(experiment, name, header[name])
+        experiment.clusters, experiment.since = (row.tolist() for row in arrays["rows"])
+        experiment.is_holdout = arrays["holdout"].tolist()
+        experiment.decisions, experiment.rewards, experiment.non_zero = (row.tolist() for row in arrays["sums"])
+        return experiment
+
+
+def verdict(found: Difference) -> str:
+    """`better`, `worse`, `undecided`, or `too early` without an interval; of the treatment."""
+    if found.low is None or found.high is None:
+        return "too early"
+    return "better" if found.low > 0 else "worse" if found.high < 0 else "undecided"
+
+
+def _arm_table(sums: ClusterSums) -> dict[str, Any]:
+    decisions = float(sums.decisions.sum())
+    return {
+        "clusters": len(sums.decisions),
+        "active_clusters": int((sums.decisions > 0).sum()),
+        "decisions": int(decisions),
+        "mean": float(sums.rewards.sum()) / decisions if decisions else None,
+    }
+
+
+def begin_body(
+    clusters: Sequence[int], holdout: Sequence[int], share: float, guardrail: float | None, seed: int, cut: float
+) -> dict[str, Any]:
+    """The body of EXPERIMENT_BEGUN. Clusters and draw are in it, so that a replay does not depend on how they were found."""
+    drawn = dict(clusters=list(clusters), holdout=list(holdout))
+    return dict(share=share, guardrail=guardrail, alpha=ALPHA, seed=seed, cut=cut) | drawn

@@ -1,0 +1,144 @@
+"""`ServiceModel`: the saved `Recommender` that a service was begun from.
+
+It turns the context of a request, the attributes of a user that nobody knows and the columns of an
+arm into vectors, as the Recommender does. It never changes: what is learned is in the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...compute.arrays import Floats
+from ...recommending.alike import EDGES, NEIGHBOURS
+from ...recommending.errors import InvalidRequest
+from ...recommending.named_policy import Attributes, NamedPolicy
+from ...recommending.requests import AnyRequest, ResolvedRequest
+from ...validate import LARGEST_FEATURE
+
+if TYPE_CHECKING:
+    from ...recommending.recommender import Recommender
+
+ATTRIBUTES = "@attributes"
+"""The entry of a logged context that holds the attributes of a user that nobody knew."""
+BEGUN_PLAIN = "this service was begun from plain vectors; one begun with --model takes it"
+
+
+class ServiceModel:
+    """A saved recommender, as bytes and in use."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        found = self._recommender()
+        self.catalogue, self.alike = found.catalogue, found.alike
+
+    def _recommender(self) -> Recommender:
+        from ...recommending.recommender import Recommender
+        from ...recommending.recommender_file import from_bytes
+
+        return from_bytes(Recommender, self.content, "the model")
+
+    def load(self) -> NamedPolicy:
+        """Users, arms and policy with all that it had learned: new objects at every call."""
+        return self._recommender().named
+
+    def without(self, name: str) -> ServiceModel:
+        """The model without a person: their row is that of somebody who was deleted, without a name; the same
+        object if it does not know them. What others' estimates owe to the person stays learned."""
+        from ...recommending import recommender_file
+
+        found = self._recommender()
+        if not found.erase(name):
+            return self
+        return ServiceModel(recommender_file.to_bytes(found))
+
+    def vectors(self, plain: Floats, contexts: Sequence[Mapping[str, Any] | None]) -> Floats:
+        """(rows, dim) vectors in the average context, with a context put into each row that has one."""
+        found = plain.copy()
+        for row, context in enumerate(contexts):
+            said = {name: value for name, value in (context or {}).items() if name != ATTRIBUTES}
+            if said:
+                found[row] = self.whole(plain[row : row + 1], self.context_vector(said))[0]
+        return found
+
+    def imported(self, plain: Floats, columns: Mapping[str, Sequence[Any]]) -> Floats:
+        """(rows, dim) the same for columns of context."""
+        import pyarrow as pa
+
+        return self.whole(plain, self.catalogue.features.context_rows(pa.table(dict(columns)), len(plain)))
+
+    def whole(self, plain: Floats, context: Floats) -> Floats:
+        """(rows, dim) vectors with a context in them."""
+        return self.catalogue.whole(plain, context)
+
+    @property
+    def context_columns(self) -> list[str]:
+        """What a request may say."""
+        return [encoder.column for encoder in self.catalogue.features.context_encoders]
+
+    def context_vector(self, context: Mapping[str, Any]) -> Floats:
+        """(1, width) a context; raises `InvalidRequest`."""
+        if not self.context_columns:
+            raise InvalidRequest("context", "context is given, but the model was fitted to events without context columns.")
+        try:
+            found = self.catalogue.features.context_rows(dict(context))
+        except (ValueError, TypeError) as error:
+            raise InvalidRequest("context", str(error)) from None
+        if not (np.abs(found) <= LARGEST_FEATURE).all():
+            raise InvalidRequest("context", f"context must give features of at most {LARGEST_FEATURE:g} in size.")
+        return found
+
+    def near(self, name: str, attributes: Mapping[str, Any] | None, rows: Mapping[str, int], k: int) -> dict[int, float]:
+        """Rows and weights of the users most alike to one that nobody knows; raises `InvalidRequest`."""
+        if self.alike is None:
+            if attributes:
+                raise InvalidRequest("attributes", "attributes are given, but the model was made without a table of users.")
+            return {}
+        if not attributes:
+            return self.alike.near(name, rows, k)
+        try:
+            return self.alike.near_attributes(attributes, rows, k)
+        except (ValueError, TypeError) as error:
+            raise InvalidRequest("attributes", str(error)) from None
+
+    def arm(self, name: str, columns: Mapping[str, Any]) -> tuple[Floats, Attributes]:
+        """Vector and attributes of an arm, from the columns of the table of items; raises `InvalidRequest`."""
+        if self.catalogue.transformer is not None or "item" in columns:
+            raise InvalidRequest("columns", "columns must be those of the table of items, without the item itself.")
+        try:
+            table, vectors = self.catalogue.vectors({"item": [name], **{key: [value] for key, value in columns.items()}}, None)
+            return vectors[0], self.catalogue.attributes(table)[0]
+        except (ValueError, TypeError) as error:
+            raise InvalidRequest("columns", str(error)) from None
+
+
+def resolve_context(
+    named: NamedPolicy, model: ServiceModel | None, request: AnyRequest, found: ResolvedRequest
+) -> ResolvedRequest:
+    """A resolved request with its context, and with the users alike to one that nobody knows."""
+    context, attributes = request.context, request.attributes if found.name is not None else None
+    if model is None:
+        if request.context:
+            raise InvalidRequest("context", f"context is given, but {BEGUN_PLAIN}.")
+        if request.attributes:
+            raise InvalidRequest("attributes", f"attributes are given, but {BEGUN_PLAIN}.")
+        return found
+    said: dict[str, Any] = dict(context or {})
+    if said:
+        found = found._replace(features=model.whole(named.features[found.versions], model.context_vector(said)))
+    if attributes and found.name is not None:
+        found = found._replace(near=model.near(found.name, attributes, named.rows, NEIGHBOURS))
+        said[ATTRIBUTES] = dict(attributes)
+    return found._replace(context=said or None)
+
+
+def joining_edges(
+    named: NamedPolicy, model: ServiceModel | None, name: str, context: Mapping[str, Any] | None
+) -> dict[str, float]:
+    """Whom a newcomer is joined with at its first reward: the users most alike, if the model knows attributes."""
+    if model is None:
+        return {}
+    found = model.near(name, (context or {}).get(ATTRIBUTES), named.rows, EDGES)
+    return {named.names[row]: weight for row, weight in found.items()}

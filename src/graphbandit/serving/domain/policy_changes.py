@@ -1,0 +1,186 @@
+"""Which policy is in force: shadows, promotion, rollback and experiments, from the request to the
+event and from the event to the state.
+
+| event | what it does |
+|---|---|
+| SHADOW_BEGUN | a second policy learns the whole log so far, and follows from here on |
+| SHADOW_ENDED | it is given up |
+| PROMOTED | the policy in force and its shadow change places |
+| ROLLED_BACK | they change places again: what was in force before is in force |
+| EXPERIMENT_BEGUN | a share of the users, in whole clusters, gets the shadow's decisions |
+| EXPERIMENT_ENDED | everybody gets the decisions of the policy in force |
+
+A proposal raises `InvalidRequest` if there is nothing to do. Since another event may come between a
+proposal and its own, applying checks again.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ...recommending.errors import InvalidRequest
+from .anytime_interval import FEWEST_CLUSTERS
+from .drawn_clusters import cut_share, drawn_clusters, size_bound, user_clusters
+from .events import Draft, Event, EventKind, encode, table_in
+from .experiment import HoldoutExperiment, begin_body
+from .shadow import PolicySpec
+
+if TYPE_CHECKING:
+    from .logged_recommender import LoggedRecommender
+
+POLICY_KINDS = frozenset(EventKind(number) for number in range(11, 17))
+"""Events that say which policy decides. No policy learns from them."""
+NO_SHADOW = "there is no shadow to promote: start the service with --shadow, for example --shadow adaptive:half_life=200."
+EXPERIMENT_RUNS = "an experiment runs, which compares the two policies: end it first, with DELETE /v1/experiment."
+
+
+class ProposedSwitch(NamedTuple):
+    """A change of the policies that is not in the log yet."""
+
+    draft: Draft
+
+
+# From a request to the event.
+
+
+def begin_shadow(recommender: LoggedRecommender, spec: PolicySpec) -> ProposedSwitch:
+    """Let a second policy follow."""
+    if recommender.experiment is not None:
+        raise InvalidRequest("shadow", EXPERIMENT_RUNS)
+    return _change(EventKind.SHADOW_BEGUN, spec.body())
+
+
+def end_shadow(recommender: LoggedRecommender) -> ProposedSwitch:
+    """Give up the shadow."""
+    if recommender.shadow is None:
+        raise InvalidRequest("shadow", "there is no shadow to end.")
+    if recommender.experiment is not None:
+        raise InvalidRequest("shadow", EXPERIMENT_RUNS)
+    return _change(EventKind.SHADOW_ENDED, {})
+
+
+def promote(recommender: LoggedRecommender) -> ProposedSwitch:
+    """Let the shadow decide for everybody; the policy in force becomes the shadow."""
+    if recommender.shadow is None:
+        raise InvalidRequest("policy", NO_SHADOW)
+    if recommender.experiment is not None:
+        raise InvalidRequest("policy", EXPERIMENT_RUNS)
+    return _change(EventKind.PROMOTED, {"switch": recommender.switches})
+
+
+def roll_back(recommender: LoggedRecommender) -> list[ProposedSwitch]:
+    """Undo the last promotion; a running experiment ends with it."""
+    if not recommender.can_go_back:
+        raise InvalidRequest("policy", "there is nothing to go back to: no policy was promoted, or its former one is gone.")
+    return _back(recommender, "asked for")
+
+
+def guardrail_drafts(recommender: LoggedRecommender) -> list[ProposedSwitch]:
+    """End the experiment and put the control in force, if the guardrail says so; else nothing."""
+    experiment = recommender.experiment
+    if experiment is None or not experiment.is_breached(experiment.difference()):
+        return []
+    return _back(recommender, "guardrail")
+
+
+def _back(recommender: LoggedRecommender, reason: str) -> list[ProposedSwitch]:
+    ended = [] if recommender.experiment is None else [_ended(recommender.experiment, reason)]
+    return [*ended, _change(EventKind.ROLLED_BACK, {"switch": recommender.switches, "reason": reason})]
+
+
+def begin_experiment(
+    recommender: LoggedRecommender, share: float, guardrail: float | None = None, largest_cluster: int | None = None
+) -> ProposedSwitch:
+    """Draw clusters of users for a holdout that gets the shadow's decisions. Looks at every edge, so it takes a while."""
+    if recommender.shadow is None:
+        raise InvalidRequest("share", "an experiment needs a shadow as the control: start the service with --shadow.")
+    if recommender.experiment is not None:
+        raise InvalidRequest("share", "an experiment runs already: end it first, with DELETE /v1/experiment.")
+    seed = secrets.randbits(32)
+    adjacency = recommender.policy.graph.adjacency[: len(recommender.names), : len(recommender.names)]
+    bound = size_bound(len(recommender.rows), share) if largest_cluster is None else largest_cluster
+    clusters = user_clusters(adjacency, bound, seed)
+    n_clusters = int(clusters.max(initial=-1)) + 1
+    holdout = drawn_clusters(n_clusters, share, seed)
+    if min(len(holdout), n_clusters - len(holdout)) < FEWEST_CLUSTERS:
+        raise InvalidRequest(
+            "share",
+            f"an experiment needs {FEWEST_CLUSTERS} clusters of users in each arm, but a share of {share:g} of the "
+            f"{n_clusters} clusters here leaves one with fewer: take a share nearer to 0.5, or smaller clusters.",
+        )
+    cut = cut_share(adjacency, np.isin(clusters, holdout))
+    return _change(EventKind.EXPERIMENT_BEGUN, begin_body(clusters.tolist(), holdout, share, guardrail, seed, cut))
+
+
+def end_experiment(recommender: LoggedRecommender) -> ProposedSwitch:
+    """Let the policy in force decide for everybody again."""
+    if recommender.experiment is None:
+        raise InvalidRequest("experiment", "no experiment runs.")
+    return _ended(recommender.experiment, "asked for")
+
+
+def _ended(experiment: HoldoutExperiment, reason: str) -> ProposedSwitch:
+    return _change(EventKind.EXPERIMENT_ENDED, {"experiment": experiment.begun, "reason": reason})
+
+
+def _change(kind: EventKind, body: dict[str, Any]) -> ProposedSwitch:
+    return ProposedSwitch(Draft(kind, time.time_ns() // 1000, encode(body)))
+
+
+# From the event to the state.
+
+
+def apply_policy_event(recommender: LoggedRecommender, event: Event) -> None:
+    """Change which policy decides; raises a ValueError if the event no longer fits the state."""
+    body = table_in(event.body)
+    match event.kind:
+        case EventKind.SHADOW_BEGUN:
+            _refuse_if(recommender.experiment is not None, EXPERIMENT_RUNS)
+            spec = PolicySpec(body["policy"], body["params"], body["epsilon"], body["seed"])
+            _refuse_if(recommender.source is None, "the log before the shadow cannot be read.")
+            assert recommender.source is not None
+            try:
+                fresh = type(recommender).new(spec.initial_state(recommender.source.initial()), afresh=True)
+            except TypeError as error:  # a setting that the policy does not have
+                raise ValueError(f"shadow {spec.text} cannot be made: {error}.") from None
+            fresh.without = set(recommender.without)
+            recommender.begin_shadow(fresh, spec, event.seq, POLICY_KINDS)
+            recommender.note_change(event, "a shadow began")
+        case EventKind.SHADOW_ENDED:
+            _refuse_if(recommender.shadow is None, "there is no shadow to end.")
+            _refuse_if(recommender.experiment is not None, EXPERIMENT_RUNS)
+            recommender.end_shadow()
+            recommender.note_change(event, "the shadow ended")
+        case EventKind.PROMOTED:
+            _refuse_if(recommender.shadow is None, NO_SHADOW)
+            _refuse_if(recommender.experiment is not None, EXPERIMENT_RUNS)
+            _switch(recommender, event, body, "promoted", None)
+        case EventKind.ROLLED_BACK:
+            _refuse_if(recommender.shadow is None, "there is nothing to go back to.")
+            _switch(recommender, event, body, "rolled back", body.get("reason"))
+        case EventKind.EXPERIMENT_BEGUN:
+            _refuse_if(recommender.shadow is None, "an experiment needs a shadow as the control.")
+            _refuse_if(recommender.experiment is not None, "an experiment runs already.")
+            experiment = HoldoutExperiment(event.seq, event.at, body)
+            for row in range(len(experiment.clusters), len(recommender.names)):  # they joined since the draw
+                experiment.joined(row, recommender.names[row], event.seq, dict(recommender.edges(row)))
+            recommender.experiment = experiment
+        case EventKind.EXPERIMENT_ENDED:
+            running = recommender.experiment
+            _refuse_if(running is None or running.begun != body["experiment"], "no such experiment runs.")
+            recommender.end_experiment(event.at, body["reason"])
+
+
+def _switch(recommender: LoggedRecommender, event: Event, body: dict[str, Any], what: str, reason: str | None) -> None:
+    _refuse_if(body["switch"] != recommender.switches, "the policies have changed places meanwhile.")
+    recommender.switch(is_promotion=what == "promoted")
+    recommender.note_change(event, what, reason)
+
+
+def _refuse_if(is_wrong: bool, reason: str) -> None:
+    if is_wrong:
+        raise ValueError(reason)

@@ -1,0 +1,289 @@
+"""`ShadowedPolicy`: a second policy that follows the same users, edges, arms and rewards as the one
+in force, and decides beside it.
+
+The shadow never affects what is shown, unless an experiment gives it a share of the users. If it
+cannot follow, it is given up, and the policy in force goes on.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ...compute.arrays import Floats, Ints
+from ...policies import POLICIES, Policy, Stochastic
+from ...recommending.named_policy import NamedPolicy, Ranking
+from ...recommending.requests import ResolvedRequest
+from ...recommending.unknown_users import UnknownUsers
+from ...storage import archive
+from .events import Event
+from .initial_state import DEFAULTS, InitialState
+
+logger = logging.getLogger("graphbandit.serving")
+KEPT_CHANGES = 100
+"""Changes of the policy in force that `policy_history` keeps."""
+
+
+class PolicySpec(NamedTuple):
+    """What a policy is made from.
+
+    >>> PolicySpec("adaptive", {"half_life": 200}).text
+    'adaptive:half_life=200'
+    """
+
+    policy: str
+    params: Mapping[str, Any] = {}
+    epsilon: float = 0.0
+    seed: int = 0
+
+    @property
+    def text(self) -> str:
+        """As `--shadow` takes it, without the seed."""
+        settings = dict(self.params) | ({"epsilon": self.epsilon} if self.epsilon else {})
+        values = ",".join(
+            f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in settings.items()
+        )
+        return f"{self.policy}:{values}" if values else self.policy
+
+    @property
+    def policy_class(self) -> type[Policy]:
+        """The class of the policy."""
+        return Stochastic if self.epsilon else POLICIES[self.policy]
+
+    @classmethod
+    def of(cls, initial: InitialState) -> PolicySpec:
+        """The policy that a log was begun with."""
+        return cls(initial.policy, dict(initial.params), initial.epsilon, initial.seed)
+
+    def initial_state(self, initial: InitialState) -> InitialState:
+        """The same beginning, with this policy."""
+        return replace(initial, policy=self.policy, params=self.params, epsilon=self.epsilon, seed=self.seed)
+
+    def body(self) -> dict[str, Any]:
+        """The body of SHADOW_BEGUN."""
+        return self._asdict() | {"params": dict(self.params), "defaults": DEFAULTS}
+
+
+def parse_policy(text: str, usual: PolicySpec) -> PolicySpec:
+    """A policy from `name:setting=value,…`; epsilon and seed are those of `usual` unless they are given.
+
+    >>> parse_policy("adaptive:half_life=200,solver=local", PolicySpec("linucb", {}, 0.1, 3))
+    PolicySpec(policy='adaptive', params={'half_life': 200, 'solver': 'local'}, epsilon=0.1, seed=3)
+    """
+    name, _, rest = text.strip().partition(":")
+    if name not in POLICIES:
+        raise ValueError(f"shadow {text!r} must begin with the name of a policy, one of {', '.join(POLICIES)}.")
+    settings: dict[str, Any] = {}
+    for part in filter(None, rest.split(",")):
+        setting, equals, value = part.partition("=")
+        if not equals or not setting.strip():
+            raise ValueError(f"shadow {text!r} must be like adaptive:half_life=200,exploration=0.5, but {part!r} has no value.")
+        try:
+            settings[setting.strip()] = json.loads(value)
+        except ValueError:
+            settings[setting.strip()] = value.strip()
+    return PolicySpec(name, settings, settings.pop("epsilon", usual.epsilon), settings.pop("seed", usual.seed))
+
+
+class LogSource(NamedTuple):
+    """Where a shadow learns what happened before it began."""
+
+    initial: Callable[[], InitialState]
+    read: Callable[[int], Iterable[Sequence[Event]]]  # the log up to an event, in pages
+
+
+class FollowsEvents(Protocol):
+    """A state that follows events."""
+
+    def apply(self, events: Sequence[Event]) -> None:
+        """Apply the next events."""
+
+
+class ShadowedPolicy(NamedPolicy):
+    """A `NamedPolicy` with a second policy, or without."""
+
+    def __init__(self, policy: Policy, names: list[str], gone: Iterable[int] = ()) -> None:
+        super().__init__(policy, names, gone)
+        self.spec: PolicySpec | None = None  # of the policy in force; None: that of the log's beginning
+        self.shadow: Policy | None = None
+        self.shadow_spec: PolicySpec | None = None
+        self.can_go_back = False  # whether the shadow was in force before
+        self.switches = 0  # how often the two changed places
+        self.policy_history: list[dict[str, Any]] = []
+        # Not part of the state:
+        self.source: LogSource | None = None
+        self.shadow_draws = np.random.default_rng(0)
+        self._shadow_unknown = UnknownUsers()
+
+    @property
+    def specs(self) -> list[PolicySpec]:
+        """What the policy in force and the shadow, if there is one, are made from."""
+        return [spec for spec in (self.spec, self.shadow_spec) if spec is not None]
+
+    # Deciding.
+
+    def shadow_view(self) -> NamedPolicy | None:
+        """The same users and arms around the shadow, to decide with; valid until the next event."""
+        if self.shadow is None:
+            return None
+        view: NamedPolicy = copy.copy(self)
+        view.policy, view.unknown_users = self.shadow, self._shadow_unknown
+        return view
+
+    def rank_by_shadow(self, requests: Sequence[ResolvedRequest]) -> list[Ranking] | None:
+        """What the shadow would show, by random numbers of its own; None if there is none, or if it fails."""
+        view = self.shadow_view()
+        if view is None or not requests:
+            return None
+        try:
+            return view.rank(requests, self.shadow_draws)
+        except Exception:  # whatever it is, the policy in force decides
+            logger.exception("the shadow could not decide")
+            return None
+
+    # Following.
+
+    def learn(
+        self, users: npt.ArrayLike, versions: Sequence[int] | Ints, rewards: npt.ArrayLike, features: Floats | None = None
+    ) -> None:
+        """Learn rewards, in both policies."""
+        super().learn(users, versions, rewards, features)
+        x = self.features[versions] if features is None else features
+        self._follow(lambda shadow: shadow.update_many(users, x, rewards, items=self.version_items[versions]))
+        self._shadow_unknown.learned += len(versions)
+
+    def put_user(self, name: str, edges: Mapping[str, float]) -> int:
+        """Add a user, or neighbours of one, in both policies."""
+        is_grown = name not in self.rows and len(self.names) == self.policy.n_users
+        near = {self.rows[other]: weight for other, weight in edges.items() if other in self.rows and other != name}
+        row = super().put_user(name, edges)
+        if is_grown:  # else the edges came one by one
+            self._follow(lambda shadow: shadow.add_user(near))
+        return row
+
+    def join_many(self, names: Sequence[str]) -> None:
+        """Add all users that are new, without edges, in both policies."""
+        before = self.policy.n_users
+        super().join_many(names)
+        if self.policy.n_users > before:
+            self._follow(lambda shadow: shadow.set_graph(self.policy.graph))
+
+    def delete_user(self, name: str) -> None:
+        """Forget a user, in both policies."""
+        row = self.rows.get(name)
+        super().delete_user(name)
+        if row is not None:
+            self._follow(lambda shadow: shadow.remove_user(row))
+
+    def set_edge(self, a: int, b: int, weight: float) -> None:
+        """Join two rows, change the weight of their edge, or part them, in both policies."""
+        super().set_edge(a, b, weight)
+        view = self.shadow_view()
+        if view is not None:
+            self._follow(lambda _: NamedPolicy.set_edge(view, a, b, weight))
+
+    def delete_arm(self, name: str) -> None:
+        """Stop offering an arm, in both policies."""
+        is_known = name in self.arms
+        super().delete_arm(name)
+        if is_known:
+            self._follow(lambda shadow: shadow.remove_item(self.item_ids[name]))
+
+    def _follow(self, change: Callable[[Policy], object]) -> None:
+        if self.shadow is None:
+            return
+        try:
+            change(self.shadow)
+        except Exception as error:
+            facts = {"shadow": self.shadow_spec.text if self.shadow_spec else None, "reason": str(error)}
+            logger.error("the shadow could not follow the log, and was given up", extra=facts)
+            self.lose_shadow(str(error))
+
+    def lose_shadow(self, reason: str) -> None:
+        """Give up the shadow, which could not follow."""
+        self.end_shadow()
+
+    # Changes of the two policies.
+
+    def begin_shadow(self, fresh: FollowsEvents, spec: PolicySpec, until: int, skipped: Iterable[int]) -> Policy:
+        """Let a fresh state with the other policy learn the log before event `until`; its policy becomes the shadow.
+
+        Raises a ValueError if that policy does not take what the one in force took, users for example.
+        """
+        if self.source is None:
+            raise RuntimeError("a shadow begins, but nobody said where the log is")
+        left_out = set(skipped)
+        for page in self.source.read(until - 1):
+            fresh.apply([event for event in page if event.kind not in left_out])
+        assert isinstance(fresh, ShadowedPolicy)
+        mine, other = self.policy.graph.adjacency, fresh.policy.graph.adjacency
+        is_same = fresh.names == self.names and fresh.gone == self.gone
+        if not is_same or mine.shape != other.shape or (mine != other).nnz:
+            raise ValueError(f"shadow {spec.text} cannot follow this log: it refused changes that the policy in force took.")
+        self.shadow, self.shadow_spec, self.can_go_back = fresh.policy, spec, False
+        self._shadow_unknown = fresh.unknown_users
+        return fresh.policy
+
+    def end_shadow(self) -> None:
+        """Go on without a shadow."""
+        self.shadow = self.shadow_spec = None
+        self.can_go_back = False
+        self._shadow_unknown = UnknownUsers()
+
+    def switch(self, is_promotion: bool) -> None:
+        """Let the policy in force and its shadow change places."""
+        if self.shadow is None:
+            raise ValueError("there is no shadow to change places with.")
+        self.policy, self.shadow = self.shadow, self.policy
+        self.spec, self.shadow_spec = self.shadow_spec, self.spec
+        self.unknown_users, self._shadow_unknown = self._shadow_unknown, self.unknown_users
+        self.switches += 1
+        self.can_go_back = is_promotion
+
+    def note_change(self, event: Event, what: str, reason: str | None = None) -> None:
+        """Remember a change of the policies for the history."""
+        entry = {"event": event.seq, "time": event.at / 1e6, "what": what, "reason": reason}
+        shadow = None if self.shadow_spec is None else self.shadow_spec.text
+        in_force = None if self.spec is None else self.spec.text
+        self.policy_history.append(entry | {"in_force": in_force, "shadow": shadow})
+        del self.policy_history[:-KEPT_CHANGES]
+
+    # Snapshots.
+
+    def pack_policies(self) -> tuple[dict[str, Any], archive.Arrays]:
+        """Header and arrays of the shadow; both are empty in a log that never had one."""
+        if not self.policy_history:
+            return {}, {}
+        specs = [
+            None if spec is None else [spec.policy, dict(spec.params), *spec[2:]] for spec in (self.spec, self.shadow_spec)
+        ]
+        table: dict[str, Any] = dict(specs=specs, switches=self.switches, can_go_back=self.can_go_back)
+        table["history"] = [dict(entry) for entry in self.policy_history]
+        if self.shadow is None:
+            return {"policies": table}, {}
+        table["shadow"], arrays = self.shadow.pack()
+        return {"policies": table}, {f"shadow.{name}": np.array(array) for name, array in arrays.items()}
+
+    def unpack_policies(self, header: Mapping[str, Any], arrays: archive.Arrays) -> None:
+        """Restore what `pack_policies` returned."""
+        table = header.get("policies")
+        if table is None:
+            return
+        self.spec, self.shadow_spec = (None if spec is None else PolicySpec(*spec) for spec in table["specs"])
+        self.switches, self.can_go_back, self.policy_history = table["switches"], table["can_go_back"], table["history"]
+        if self.shadow_spec is not None:
+            inner = {name.removeprefix("shadow."): array for name, array in arrays.items() if name.startswith("shadow.")}
+            self.shadow = self.shadow_spec.policy_class.unpack(table["shadow"], inner)
+
+
+def class_in_force(header: Mapping[str, Any], usual: type[Policy]) -> type[Policy]:
+    """The class of the policy of a snapshot: that of the log's beginning, unless another was promoted."""
+    spec = header.get("policies", {}).get("specs", [None])[0]
+    return usual if spec is None else PolicySpec(*spec).policy_class

@@ -1,0 +1,90 @@
+"""`compact`: old events leave the database for Parquet files, and their keys expire.
+
+Every part is first written aside and renamed, then its events are deleted in the transaction that
+makes it count. Killed at any point, the log is whole: what is in the file and in the table counts
+once, and the next run goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from sqlalchemy import delete, func, insert, select
+
+from ...storage.archive import ArchiveError
+from ..domain.events import Event, check_chain
+from ..store.event_archive import EventArchive, Part, archive_folder, remove_strays, write_part
+from ..store.event_store import EventStore
+from ..store.schema import archived, events
+
+PART = 1_000_000
+"""Events of one file."""
+
+
+class Compacted(NamedTuple):
+    """What a compaction did."""
+
+    events: int  # that were archived
+    before: int  # bytes of the database
+    after: int
+    archive: int  # bytes of the archive
+
+
+def compact(
+    url: str, before: int, archive: Path | None = None, show: Callable[[int, int], None] = lambda done, total: None
+) -> Compacted:
+    """Move the events before a time into the archive, all but the newest event; no service may be running.
+
+    Parameters
+    ----------
+    url : str
+        Address of the store.
+    before : int
+        Microseconds since 1970.
+    archive : Path, optional
+        Folder of the archive, by default beside a SQLite file, else graphbandit-archive.
+    show
+        Called with the number of events that were archived, and of all that will be.
+    """
+    folder = archive_folder(url, archive)
+    store = EventStore(url, folder)
+    store.open()
+    try:
+        size = store.database.size()
+        remove_strays(folder, store.archive.parts)
+        begin = store.archive.last
+        with store.database.reading(3600.0) as connection:
+            kept = connection.execute(select(func.min(events.c.seq)).where(events.c.at >= before)).scalar()
+        end = min(store.last if kept is None else kept, store.last) - 1
+        while store.archive.last < end:
+            _archive_part(store, folder, min(end, store.archive.last + PART))
+            show(store.archive.last - begin, end - begin)
+        store.database.shrink()
+        held = sum((folder / part.file).stat().st_size for part in store.archive.parts)
+        return Compacted(max(0, end - begin), size, store.database.size(), held)
+    finally:
+        store.close()
+
+
+def _archive_part(store: EventStore, folder: Path, end: int) -> None:
+    first = store.archive.last + 1
+    name = f"events-{first}-{end}.parquet"
+    last, chain = write_part(folder, name, _checked(store, end))
+    found = EventArchive(folder, [Part(first, end, chain, name)]).find(end)
+    if last != end or found is None or found.chain != chain:
+        raise ArchiveError(f"{folder / name} does not hold what was written to it; nothing was deleted.")
+    with store.database.transaction(float("inf")) as connection:
+        connection.execute(insert(archived).values(first=first, last=end, chain=chain, file=name))
+        connection.execute(delete(events).where(events.c.seq <= end))
+        store.archive = EventArchive.load(connection, folder)
+
+
+def _checked(store: EventStore, end: int) -> Iterator[list[Event]]:
+    """The events to be archived, after a check that they are what was written."""
+    seq, chain = store.archive.last, store.archive.tail
+    for page in store.read(seq, end):
+        check_chain(page, seq, chain)
+        seq, chain = page[-1].seq, page[-1].chain or ""
+        yield page

@@ -1,0 +1,199 @@
+"""History in: rewards of a table become events of the log, marked as imported.
+
+A table is known by the digest of its bytes, and each of its parts has a key. So an import that was
+interrupted goes on where it stopped when it is run again, and nothing counts twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Unpack
+
+import numpy as np
+
+from ...compute.arrays import Flags, Floats, Ints
+from ...storage import cells
+from ...storage.columns import EVENTS
+from ...storage.tables import Reading, Table, read_table, skipped_rows
+from ..domain.events import Draft, EventKind
+from ..domain.imported import ImportedRewards, import_key
+from ..domain.proposals import ProposedChange
+from .input_files import check_ids
+from .recommendation_service import RecommendationService
+
+ROWS = 1000
+"""Rewards of one event."""
+TOGETHER = 50
+"""Events that are written in one transaction."""
+JOINING = 50_000
+"""Users who join with one event: joining costs as much as there are users, however few join."""
+Progress = Callable[[float], None]
+
+
+class Imported(NamedTuple):
+    """What became of a table."""
+
+    rewards: int  # that are new in the log
+    users: int  # who joined
+    skipped: int  # rows that could not be read
+    was_there: bool  # whether all of it had been imported before
+
+
+class _History(NamedTuple):
+    """The columns of a table in order of time."""
+
+    user: Ints
+    names: list[str]
+    arm: list[str]  # of each code
+    item: Ints
+    reward: Floats
+    time: Ints | None
+    propensity: Floats | None
+    kept: Flags  # False where a row is skipped
+    context: dict[str, list[Any]]  # columns of the context, if the model has such
+
+
+def import_history(
+    service: RecommendationService, path: Path, *, on_import: Progress | None = None, **reading: Unpack[Reading]
+) -> Imported:
+    """Learn the rewards of a table, as events of the log; users whom nobody knows join, without edges.
+
+    Parameters
+    ----------
+    service : RecommendationService
+        Of the store; nobody else may use it meanwhile.
+    path : path of a table
+        User, item (or arm), reward and, optionally, time and propensity. Learned in order of time.
+    on_import : function of a share from 0 to 1, optional
+    reading
+        As in `read_table`. With `skip_bad`, rows whose arm is not known are left out as well.
+    """
+    digest = file_digest(path)
+    if service.store.with_keys([import_key(digest)], EventKind.IMPORTED):
+        return Imported(0, 0, 0, True)
+    table = read_table(path, EVENTS, **reading)
+    table.check_columns("user", "item", "reward")
+    history, skipped = _checked(service, table, bool(reading.get("skip_bad")), reading.get("say"))
+    before = len(service.recommender.rows), service.recommender.rewards
+    drafts: list[Draft] = []
+    for draft, share in _parts(service, digest, history):
+        drafts.append(draft)
+        if draft.body.startswith('{"join"') or len(drafts) == TOGETHER:
+            _write(service, drafts)
+            drafts = []
+            if on_import is not None:
+                on_import(share)
+    end = ImportedRewards(file=path.name, rows=int(history.kept.sum()))
+    _write(service, [*drafts, _draft(end, import_key(digest))])
+    after = len(service.recommender.rows), service.recommender.rewards
+    return Imported(after[1] - before[1], after[0] - before[0], skipped, False)
+
+
+def file_digest(path: Path) -> str:
+    """A digest of the bytes of a file, or of all files of a folder."""
+    digest = hashlib.blake2b(digest_size=12)
+    for file in sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]:
+        with file.open("rb") as content:
+            while piece := content.read(2**20):
+                digest.update(piece)
+    return digest.hexdigest()
+
+
+def _checked(
+    service: RecommendationService, table: Table, skip_bad: bool, say: Callable[[str], None] | None
+) -> tuple[_History, int]:
+    """The columns, checked as a whole before anything is written, and the number of rows that were skipped."""
+    order = table.order()
+    user, names = table.codes("user")
+    check_ids(names, lambda code: table.where(int((user == code).argmax())), table.title("user"))
+    item, arms = table.codes("item")
+    reward = table.numbers("reward")
+    low, high = service.reward_range
+    unknown = np.array([arm not in service.recommender.arms for arm in arms], dtype=bool)[item]
+    outside = ~((reward >= low) & (reward <= high))
+    propensity = table.numbers("propensity", empty=True) if table.has("propensity") else None
+    odd = np.zeros(len(table), dtype=bool)
+    if propensity is not None:
+        odd = ~np.isnan(propensity) & ~((propensity > 0) & (propensity <= 1))
+    bad = unknown | outside | odd
+    if bad.any():
+        row = int(bad.argmax())
+        why = f"there is no arm {arms[item[row]]!r}"
+        if not unknown[row]:
+            why = f"reward must lie between {low:g} and {high:g}, but it is {reward[row]:g}"
+        if not unknown[row] and not outside[row] and propensity is not None:
+            why = f"propensity must be above 0 and at most 1, but it is {propensity[row]:g}"
+        if not skip_bad:
+            raise ValueError(f"{table.where(row)}: {why}; --skip-bad leaves such rows out.")
+        if say is not None:
+            say(skipped_rows(table.name, int(bad.sum()), f"the first is {table.place(row)}: {why}"))
+    if (~bad).any() and len(set(names) - service.recommender.rows.keys()):
+        service.recommender.policy.user_rows()  # raises, if this policy takes no new users
+    moments = cells.micros_of(table.data.column("time")) if table.has("time") else None
+    history = _History(
+        user[order],
+        names,
+        arms,
+        item[order],
+        reward[order],
+        None if moments is None else moments[order],
+        None if propensity is None else propensity[order],
+        ~bad[order],
+        _context(service, table, order),
+    )
+    return history, table.skipped + int(bad.sum())
+
+
+def _context(service: RecommendationService, table: Table, order: Ints) -> dict[str, list[Any]]:
+    model = service.recommender.model
+    names = [] if model is None else [name for name in model.context_columns if table.has(name)]
+    return {name: table.data.column(name).take(order).to_pylist() for name in names}
+
+
+def _parts(service: RecommendationService, digest: str, history: _History) -> Iterator[tuple[Draft, float]]:
+    """The events that are not in the log yet, and the share that is done after each."""
+    recommender, total = service.recommender, len(history.user)
+    present = np.zeros(len(history.names), dtype=bool)
+    present[history.user[history.kept]] = True
+    known = _known_keys(service, digest, len(history.names), total)
+    for start in range(0, len(history.names), JOINING):
+        key = import_key(digest, f"u{start}")
+        part = range(start, min(len(history.names), start + JOINING))
+        new = [history.names[code] for code in part if present[code] and history.names[code] not in recommender.rows]
+        if new and key not in known:
+            yield _draft(ImportedRewards(join=new), key), 0.0
+    rows = np.array([recommender.rows.get(name, -1) for name in history.names], dtype=np.int64)
+    versions = np.array([recommender.arms.get(arm, -1) for arm in history.arm], dtype=np.int64)
+    for start in range(0, total, ROWS):
+        key = import_key(digest, str(start))
+        kept = start + np.flatnonzero(history.kept[start : start + ROWS])
+        if key in known or not len(kept):
+            continue
+        propensity = None if history.propensity is None else history.propensity[kept].tolist()
+        body = ImportedRewards(
+            users=rows[history.user[kept]].tolist(),
+            versions=versions[history.item[kept]].tolist(),
+            values=history.reward[kept].tolist(),
+            times=None if history.time is None else history.time[kept].tolist(),
+            propensities=None if propensity is None else [None if value != value else value for value in propensity],
+            context={name: [column[row] for row in kept] for name, column in history.context.items()} or None,
+        )
+        yield _draft(body, key), min(1.0, (start + ROWS) / total)
+
+
+def _known_keys(service: RecommendationService, digest: str, n_names: int, n_rows: int) -> set[str]:
+    """The keys of the parts that an earlier, interrupted import has written."""
+    keys = [import_key(digest, f"u{start}") for start in range(0, n_names, JOINING)]
+    keys += [import_key(digest, str(start)) for start in range(0, n_rows, ROWS)]
+    return set(service.store.with_keys(keys, EventKind.IMPORTED))
+
+
+def _draft(body: ImportedRewards, key: str) -> Draft:
+    return Draft(EventKind.IMPORTED, time.time_ns() // 1000, body.encoded(), key)
+
+
+def _write(service: RecommendationService, drafts: list[Draft]) -> None:
+    service.commit([ProposedChange(draft) for draft in drafts])

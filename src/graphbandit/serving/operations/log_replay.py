@@ -1,0 +1,64 @@
+"""From the log to the state: a snapshot or the beginning, and a replay of what came after."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..domain.events import EventKind, check_chain
+from ..domain.initial_state import InitialState
+from ..domain.logged_recommender import LoggedRecommender
+from ..domain.retraction import retracted_rewards
+from ..domain.shadow import LogSource
+from ..store.event_store import EventStore
+from ..store.snapshots import Snapshots
+
+
+def log_source(store: EventStore) -> LogSource:
+    """Where a shadow learns what happened before it began."""
+    return LogSource(store.initial_state, lambda until: store.read(0, until))
+
+
+def restart_point(store: EventStore, snapshots: Snapshots, initial: InitialState) -> LoggedRecommender:
+    """The newest snapshot that the log as it is now leads to, or the state before the first event."""
+    retracted = retracted_rewards(store.retractions())
+    found = snapshots.read_newest(initial.policy_class, store.last, store.find, retracted)
+    recommender = LoggedRecommender.new(initial) if found is None else found
+    if not recommender.are_dated:
+        kinds = [EventKind.ARM_PUT, EventKind.ARM_DELETED]
+        recommender.date_arms([event for page in store.read(until=recommender.seq, kinds=kinds) for event in page])
+    recommender.use_model(initial.model)
+    return recommender
+
+
+def needs_rebuilding(store: EventStore, recommender: LoggedRecommender, until: int | None = None) -> bool:
+    """Whether the log takes back a reward that the recommender has learned."""
+    retracted = retracted_rewards(store.retractions(until))
+    return any(seq <= recommender.seq for seq in retracted - recommender.without)
+
+
+def replay_pages(store: EventStore, recommender: LoggedRecommender, until: int | None = None) -> Iterator[int]:
+    """Bring a recommender up to the end of the log, or to event `until`, with a pause after every page; yields
+    the numbers of the last events of the pages. Raises `DamagedLog` if the chain does not fit."""
+    recommender.reads_from(log_source(store))
+    recommender.without |= retracted_rewards(store.retractions(until))
+    for page in store.read(recommender.seq, until):
+        store.go_on()
+        check_chain(page, recommender.seq, recommender.tail)
+        recommender.apply(page)
+        yield recommender.seq
+
+
+def replay(store: EventStore, recommender: LoggedRecommender, until: int | None = None) -> LoggedRecommender:
+    """Bring a recommender up to the end of the log, or to event `until`; raises `DamagedLog` if its chain does not fit.
+
+    If a reward that it has learned was retracted, another one is made, from the beginning of the log."""
+    if needs_rebuilding(store, recommender, until):
+        recommender = LoggedRecommender.new(store.initial_state())
+    for _ in replay_pages(store, recommender, until):
+        pass
+    return recommender
+
+
+def replay_from_zero(store: EventStore) -> LoggedRecommender:
+    """The state that the log alone leads to, without snapshots; the store must be open."""
+    return replay(store, LoggedRecommender.new(store.initial_state()))

@@ -1,0 +1,52 @@
+"""Rebuilding the state after a retraction, beside the service, which goes on answering meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from ..domain.logged_recommender import LoggedRecommender
+from ..store.group_commit import GroupCommit
+from .log_replay import needs_rebuilding, replay_pages
+from .recommendation_service import RecommendationService
+
+logger = logging.getLogger("graphbandit.serving")
+
+
+async def rebuild(
+    service: RecommendationService, group_commit: GroupCommit, copying: asyncio.Lock, is_wanted: Callable[[], bool]
+) -> None:
+    """Replay the log without the rewards that were retracted, and put the result in place of the state."""
+    start = time.perf_counter()
+    while is_wanted() and service.recommender.stale and service.follows_log:
+        fresh = await asyncio.to_thread(_replayed, service, is_wanted)
+        if fresh is None:
+            return
+        async with copying:
+            group_commit.hold()
+            try:
+                if await asyncio.to_thread(_caught_up, service, fresh):
+                    service.replace_state(fresh)
+            finally:
+                await group_commit.release()
+    logger.info("state rebuilt", extra={"events": service.recommender.seq, "seconds": round(time.perf_counter() - start, 3)})
+
+
+def _replayed(service: RecommendationService, is_wanted: Callable[[], bool]) -> LoggedRecommender | None:
+    """The state of the whole log; None if the service stops."""
+    fresh = service.restart_point()
+    for _ in replay_pages(service.store, fresh):
+        if not is_wanted():
+            return None
+    return fresh
+
+
+def _caught_up(service: RecommendationService, fresh: LoggedRecommender) -> bool:
+    """Apply what came meanwhile, while nothing is applied to the state; False if a retraction is among it."""
+    if needs_rebuilding(service.store, fresh, service.recommender.seq):
+        return False
+    for _ in replay_pages(service.store, fresh, service.recommender.seq):
+        pass
+    return fresh.seq == service.recommender.seq and not fresh.stale

@@ -1,0 +1,110 @@
+"""OpenTelemetry traces: a span for every request, and in it `decide`, `commit` and `apply`.
+
+Nothing of OpenTelemetry is imported unless the setting `traces` is on. Spans name routes and sizes, never
+users, tokens or rewards.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.metadata import entry_points
+from typing import Any
+
+from ... import __version__
+
+HEADERS = (b"traceparent", b"tracestate")
+"""Of W3C: the trace that a request is part of."""
+MISSING = "traces needs the OpenTelemetry SDK: pip install 'graphbandit[otel]'."
+
+
+class Traces:
+    """Makes spans.
+
+    Parameters
+    ----------
+    provider
+        OpenTelemetry's tracer provider.
+    is_own
+        Whether to end it with the service.
+    """
+
+    def __init__(self, provider: Any, is_own: bool = True) -> None:
+        from opentelemetry import context, trace
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        self._provider, self._trace, self._context, self._is_own = provider, trace, context, is_own
+        self._tracer = provider.get_tracer("graphbandit", __version__)
+        self._propagator = TraceContextTextMapPropagator()
+
+    @classmethod
+    def from_environment(cls) -> Traces:
+        """Traces as the standard OTEL_* variables say: exporter, sampler, name of the service."""
+        try:
+            from opentelemetry import trace
+            from opentelemetry.sdk.resources import Resource
+            from opentelemetry.sdk.trace import TracerProvider
+            from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        except ImportError:
+            raise ValueError(MISSING) from None
+        known = trace.get_tracer_provider()
+        if isinstance(known, TracerProvider):  # a program around the service has set one up
+            return cls(known, is_own=False)
+        os.environ.setdefault("OTEL_SERVICE_NAME", "graphbandit")
+        name = os.environ.get("OTEL_TRACES_EXPORTER", "otlp").strip()
+        provider = TracerProvider(resource=Resource.create())
+        if name != "none":
+            provider.add_span_processor(BatchSpanProcessor(_exporter(name)))
+        return cls(provider)
+
+    def begin(self, method: str, route: str, headers: Mapping[bytes, bytes]) -> Any:
+        """The span of a request; it continues the trace that its headers name."""
+        carrier = {name.decode(): headers[name].decode("latin-1") for name in HEADERS if name in headers}
+        facts = {"http.request.method": method, "http.route": route}
+        return self._tracer.start_span(
+            f"{method} {route}",
+            self._propagator.extract(carrier) if carrier else self._context.Context(),
+            kind=self._trace.SpanKind.SERVER,
+            attributes=facts,
+        )
+
+    def end(self, span: Any, status: int) -> None:
+        """End the span of a request with the status of its response."""
+        span.set_attribute("http.response.status_code", status)
+        if status >= 500:
+            span.set_status(self._trace.StatusCode.ERROR)
+        span.end()
+
+    @contextmanager
+    def within(self, span: Any) -> Iterator[None]:
+        """Let what is called here find the span as the `current` one."""
+        with self._trace.use_span(span, record_exception=False, set_status_on_exception=False):
+            yield
+
+    def current(self) -> tuple[object, ...]:
+        """The span of the request that is handled now, if there is one that is recorded."""
+        span = self._trace.get_current_span()
+        return (span,) if span.is_recording() else ()
+
+    def add(self, name: str, parents: Sequence[Any], begun: int, ended: int, facts: Mapping[str, int]) -> None:
+        """Add a step to the span of each request that took part in it; times in nanoseconds since 1970."""
+        for parent in parents:
+            inside = self._trace.set_span_in_context(parent, self._context.Context())
+            self._tracer.start_span(name, inside, attributes=facts, start_time=begun).end(ended)
+
+    def close(self) -> None:
+        """Export what waits."""
+        if self._is_own:
+            self._provider.shutdown()
+
+
+def _exporter(name: str) -> Any:
+    """The exporter of this name, as packages announce it: `console` is in the SDK, `otlp` in a package of its own."""
+    found = [entry for entry in entry_points(group="opentelemetry_traces_exporter") if entry.name == name]
+    if not found:
+        raise ValueError(
+            f"OTEL_TRACES_EXPORTER is {name!r}, and no package has this exporter; try console or none, or "
+            "pip install opentelemetry-exporter-otlp."
+        )
+    return found[0].load()()

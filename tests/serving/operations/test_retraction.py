@@ -1,0 +1,144 @@
+"""A retracted reward never was: the state is that of the log without it, bit for bit, for every policy."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphbandit.serving import (
+    Client,
+    EventStore,
+    RecommendationService,
+    Request,
+    Reward,
+    ServiceError,
+    UnknownName,
+    replay_from_zero,
+)
+from graphbandit.serving.operations.store_tools import verify
+from serving_zoo import USERS, fingerprint, recommend, reward, running, small_initial_state
+
+POLICIES: dict[str, dict[str, Any]] = {
+    "linucb": {},
+    "graphucb-local": {"item_effects": True},
+    "adaptive": {"half_life": 20.0},
+    "club": {},
+}
+
+
+def opened(folder: Path, policy: str) -> RecommendationService:
+    folder.mkdir(exist_ok=True)
+    initial = small_initial_state(policy, params=POLICIES[policy])
+    return RecommendationService.open(EventStore(f"sqlite:///{folder}/state.db"), folder / "snapshots", initial)
+
+
+def use(service: RecommendationService, without: int = -1) -> list[str]:
+    """Thirty decisions, all about the same arm, and their rewards but one; their ids."""
+    rng, ids = np.random.default_rng(0), list[str]()
+    names = [*USERS, "new"] if service.store.initial_state().policy != "club" else USERS  # which takes no new users
+    for step in range(30):
+        user, value = str(rng.choice(names)), float(rng.standard_normal())
+        logged = service.recommend([Request(user, ["tea" if step % 2 else "50%", "coffee"], k=2)])
+        ids += logged.ids
+        if step != without:
+            service.reward([Reward(logged.ids[0], value, "coffee")])
+    return ids
+
+
+def learned(service: RecommendationService) -> dict[str, Any]:
+    return service.recommender.policy.pack()[1]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_state_is_that_of_the_log_in_which_the_reward_never_was(tmp_path: Path, policy: str) -> None:
+    never, service = opened(tmp_path / "never", policy), opened(tmp_path / "was", policy)
+    use(never, without=11)
+    ids = use(service)
+    before = learned(service)
+    assert any(not np.array_equal(before[name], array, equal_nan=True) for name, array in learned(never).items())
+    assert service.retract(ids[11], "coffee").is_new
+    for name, array in learned(never).items():
+        assert np.array_equal(learned(service)[name], array, equal_nan=True), name
+    assert service.recommender.rewards == never.recommender.rewards == 29
+    assert fingerprint(service.recommender) == fingerprint(replay_from_zero(service.store))
+    assert not service.retract(ids[11], "coffee").is_new  # twice is once
+    service.close()
+    never.close()
+
+
+def test_no_snapshot_that_learned_a_retracted_reward_is_used(tmp_path: Path) -> None:
+    service = opened(tmp_path, "linucb")
+    ids = use(service)
+    service.snapshot()
+    service.apply(service.store.append([service.propose_retraction(ids[3], "coffee").draft]).new)
+    assert service.recommender.stale
+    service.close()  # before the state was replayed
+    service = RecommendationService.open(EventStore(f"sqlite:///{tmp_path}/state.db"), tmp_path / "snapshots")
+    assert not service.recommender.stale and service.recommender.rewards == 29
+    assert fingerprint(service.recommender) == fingerprint(replay_from_zero(service.store))
+    service.snapshot()
+    service.close()
+    service = RecommendationService.open(EventStore(f"sqlite:///{tmp_path}/state.db"), tmp_path / "snapshots")
+    assert service.saved == service.recommender.seq  # from the snapshot
+    assert fingerprint(service.recommender) == fingerprint(replay_from_zero(service.store))
+    service.close()
+    found = verify(f"sqlite:///{tmp_path}/state.db", tmp_path / "snapshots")
+    assert found.problems == [], found.problems
+
+
+def test_what_was_not_rewarded_cannot_be_retracted(tmp_path: Path) -> None:
+    service = opened(tmp_path, "linucb")
+    [name] = service.recommend([Request("ann")]).ids
+    for wrong, arm in ((name, None), (name, "milk"), ("17.0", None), ("nonsense", None)):
+        with pytest.raises(UnknownName):
+            service.retract(wrong, arm)
+    service.close()
+
+
+def test_a_user_whom_the_reward_brought_stays(tmp_path: Path) -> None:
+    service = opened(tmp_path, "adaptive")
+    [name] = service.recommend([Request("zoe")]).ids
+    service.reward([Reward(name, 1.0)])
+    row = service.recommender.rows["zoe"]
+    service.retract(name)
+    assert service.recommender.rows["zoe"] == row and service.recommender.rewards == 0
+    service.close()
+
+
+def test_a_running_service_takes_a_reward_back(tmp_path: Path) -> None:
+    with running(tmp_path, small_initial_state("adaptive")) as server, Client(server.url) as client:
+        decisions = [recommend(server)["decision"] for _ in range(5)]
+        for name in decisions:
+            reward(server, decision=name, value=1e15)
+        client.retract(decisions[0])
+        for name in decisions[1:]:
+            client.retract(name)
+        for _ in range(200):
+            if not server.runtime.service.recommender.stale:
+                break
+            time.sleep(0.05)
+        assert server.http.get("/v1/stats").json()["total_rewards"] == 0
+        assert all(arm["mean"] == 0.0 for arm in recommend(server, k=5)["arms"])
+        assert server.http.get("/v1/export/rewards.parquet").status_code == 200
+        state = server.http.get("/v1/state").json()
+        assert state["sha256"] == fingerprint(replay_from_zero(server.runtime.service.store))
+        kinds = [entry["kind"] for entry in server.http.get("/v1/users/ann/history").json()["events"]]
+        assert kinds.count("retraction") == 5
+        with pytest.raises(ServiceError) as refused:
+            client.retract(recommend(server)["decision"])
+        assert refused.value.status == 404
+    with running(tmp_path) as server:
+        assert server.http.get("/v1/stats").json()["total_rewards"] == 0
+
+
+def test_rewards_outside_the_range_are_refused(tmp_path: Path) -> None:
+    with running(tmp_path, small_initial_state(), reward_low=0.0, reward_high=1.0) as server:
+        name = recommend(server)["decision"]
+        for value in (-0.1, 1.1, 1e15):
+            status, answer = reward(server, decision=name, value=value)
+            assert status == 422 and "value must lie between 0 and 1" in answer["detail"][0]["msg"]
+        assert reward(server, decision=name, value=1.0) == (200, {"accepted": 1, "duplicates": 0})

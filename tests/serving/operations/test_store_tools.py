@@ -1,0 +1,198 @@
+"""`graphbandit store verify`: what is wrong with a store is found and said."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from graphbandit.cli import app
+from graphbandit.serving import EventStore, Occupied, RecommendationService, Request, Reward, UnknownName, replay_from_zero
+from graphbandit.serving.domain.events import DamagedLog
+from graphbandit.serving.operations.store_tools import restore, verify
+from graphbandit.serving.store.write_ahead_log import lost_transactions
+from serving_zoo import fingerprint, small_initial_state
+
+
+def lived(folder: Path, rounds: int = 4) -> str:
+    url = f"sqlite:///{folder}/state.db"
+    service = RecommendationService.open(EventStore(url), folder / "state.db.snapshots", small_initial_state())
+    for _ in range(rounds):
+        service.reward([Reward(service.recommend([Request("ann"), Request("bob")]).ids[0], 0.25)])
+        service.recommend([Request("bob")])
+    service.snapshot()
+    service.recommend([Request("eve")])
+    service.close()
+    return url
+
+
+def change(folder: Path, statement: str) -> None:
+    connection = sqlite3.connect(folder / "state.db")
+    connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+def test_a_sound_store_has_no_problems(tmp_path: Path) -> None:
+    url = lived(tmp_path)
+    found = verify(url, tmp_path / "state.db.snapshots")
+    assert not found.problems and sum("bit for bit" in fact for fact in found.facts) == 2
+    done = CliRunner().invoke(app, ["store", "verify", "--store", url, "--quiet"])
+    assert done.exit_code == 0 and "13 events" in done.stdout and "all is well" in done.stdout
+
+
+def test_what_is_wrong_is_said(tmp_path: Path) -> None:
+    changes = {
+        "DELETE FROM graphbandit_events WHERE seq = 5": "missing: event 6",
+        "UPDATE graphbandit_events SET body = replace(body, '0.25', '0.75') WHERE seq = 2": "the checksum of event 2",
+        "UPDATE graphbandit_events SET key = 'r1.0.1' WHERE seq = 2": "the key of event 2",
+        "UPDATE graphbandit_events SET previous = NULL WHERE seq = 6": "event 6 does not name",
+        "DELETE FROM graphbandit_events WHERE seq > 11": "a snapshot is ahead|ahead of the log",
+    }
+    for number, (statement, said) in enumerate(changes.items()):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        url = lived(folder)
+        change(folder, statement)
+        done = CliRunner().invoke(app, ["store", "verify", "--store", url, "--quiet"])
+        assert done.exit_code == 1 and any(part in done.stdout for part in said.split("|")), (statement, done.stdout)
+
+
+def test_a_snapshot_that_a_replay_does_not_lead_to_is_found(tmp_path: Path) -> None:
+    url, folder = lived(tmp_path), tmp_path / "state.db.snapshots"
+    store = EventStore(url)
+    service = RecommendationService.open(store, folder)
+    service.recommender.decisions += 1  # an error of the arithmetic
+    service.snapshot()
+    service.store.close()
+    found = verify(url, folder)
+    assert len(found.problems) == 1 and "not what a replay leads to" in found.problems[0]
+
+
+def test_a_store_that_is_not_there_or_not_a_store(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("not a database, but some text that is long enough to be looked at" * 20)
+    for name, said, code in (("none.db", "there is no file", 2), ("text.db", "not a database", 1)):
+        done = CliRunner().invoke(app, ["store", "verify", "--store", f"sqlite:///{tmp_path}/{name}", "--quiet"])
+        assert done.exit_code == code and said in done.output, (name, done.output)
+    assert not (tmp_path / "none.db").exists()
+
+
+def flip(path: Path, place: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[place // 8] ^= 1 << place % 8
+    path.write_bytes(content)
+
+
+def copied(source: Path, target: Path) -> Path:
+    """The files of a store whose process was killed."""
+    target.mkdir()
+    for path in source.glob("state.db*"):
+        if path.is_file():
+            shutil.copy(path, target)
+    return target
+
+
+def bits_of(path: Path, text: bytes) -> int:
+    """A bit in the middle of these bytes."""
+    return 8 * (path.read_bytes().index(text) + len(text) // 2)
+
+
+def state_or_refusal(folder: Path) -> str:
+    """The state that a start leads to, or "refused"."""
+    store = EventStore(f"sqlite:///{folder}/state.db")
+    try:
+        store.open()
+        return fingerprint(replay_from_zero(store))
+    except Exception:
+        return "refused"
+    finally:
+        store.close()
+
+
+def test_flipped_bits_are_found_or_change_nothing(tmp_path: Path) -> None:
+    """Fourteen in the database, in bodies and anywhere, and as many in the write-ahead log."""
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    store = EventStore(f"sqlite:///{whole}/state.db")
+    service = RecommendationService.open(store, whole / "snapshots", small_initial_state())
+    for _ in range(60):
+        service.reward([Reward(service.recommend([Request("ann"), Request("bob")]).ids[0], 0.25)])
+    in_log = copied(whole, tmp_path / "in_log")  # everything is in the write-ahead log
+    service.store.close()
+    in_file = copied(whole, tmp_path / "in_file")  # everything is in the database
+    expected = state_or_refusal(copied(in_file, tmp_path / "sound"))
+    assert not verify(f"sqlite:///{in_file}/state.db").problems and not lost_transactions(in_log / "state.db")
+    rng = random.Random(0)
+    found = {"file": 0, "log": 0}
+    for number in range(28):
+        source, name = (in_file, "state.db") if number < 14 else (in_log, "state.db-wal")
+        folder = copied(source, tmp_path / str(number))
+        size = 8 * (folder / name).stat().st_size
+        body = b"0.25" if number < 14 else b"]]"
+        flip(folder / name, bits_of(folder / name, body) if number % 14 < 2 else rng.randrange(size))
+        started = state_or_refusal(copied(folder, tmp_path / f"{number}-started"))
+        problems = verify(f"sqlite:///{folder}/state.db").problems
+        assert problems or started == expected, number  # nothing wrong is taken for right
+        assert started in ("refused", expected) or lost_transactions(folder / "state.db") == 1, number
+        found["file" if number < 14 else "log"] += bool(problems)
+    assert found["log"] >= 12
+
+
+def test_a_damaged_write_ahead_log_is_said_and_not_removed(tmp_path: Path) -> None:
+    store = EventStore(f"sqlite:///{tmp_path}/state.db")
+    service = RecommendationService.open(store, tmp_path / "snapshots", small_initial_state())
+    for _ in range(20):
+        service.recommend([Request("ann")])
+    killed = copied(tmp_path, tmp_path / "killed")
+    service.store.close()
+    size = (killed / "state.db-wal").stat().st_size
+    flip(killed / "state.db-wal", 4 * size)
+    assert lost_transactions(killed / "state.db") > 2
+    for _ in range(2):
+        store = EventStore(f"sqlite:///{killed}/state.db")
+        with pytest.raises(DamagedLog, match="transactions that were acknowledged cannot be read"):
+            store.open()
+    assert (killed / "state.db-wal").stat().st_size == size
+    (killed / "state.db-wal").write_bytes((killed / "state.db-wal").read_bytes()[: size - 1000])  # the power failed
+    flip(killed / "state.db-wal", 4 * size)
+    assert lost_transactions(killed / "state.db") == 0
+    store.open()
+    assert store.last == 19
+    store.close()
+
+
+def test_a_copy_is_checked_and_put_in_place(tmp_path: Path) -> None:
+    url, folder = lived(tmp_path), tmp_path / "state.db.snapshots"
+    shutil.copy(tmp_path / "state.db", tmp_path / "copy.db")
+    service = RecommendationService.open(EventStore(url), folder)
+    late = service.recommend([Request("ann")]).ids[0]
+    with pytest.raises(Occupied):
+        restore(tmp_path / "copy.db", url, folder)
+    service.close()
+    done = CliRunner().invoke(app, ["store", "restore", str(tmp_path / "copy.db"), "--store", url])
+    assert done.exit_code == 0 and "is kept as" in done.stdout and "the log ends at event 13" in done.stdout
+    assert "00014.npz did not fit" in done.stdout and not list(folder.glob("*14.npz"))
+    [kept] = tmp_path.glob("state.db.replaced-*")
+    assert not verify(url, folder).problems and not verify(f"sqlite:///{kept}").problems
+    service = RecommendationService.open(EventStore(url), folder)
+    service.recommend([Request("eve")])
+    with pytest.raises(UnknownName, match="in this log"):
+        service.reward([Reward(late, 1.0)])
+    service.close()
+
+
+def test_a_copy_that_is_not_sound_is_not_put_in_place(tmp_path: Path) -> None:
+    url = lived(tmp_path)
+    shutil.copy(tmp_path / "state.db", tmp_path / "copy.db")
+    flip(tmp_path / "copy.db", bits_of(tmp_path / "copy.db", b"0.25"))
+    before = (tmp_path / "state.db").read_bytes()
+    for name, said in (("copy.db", "is not sound, and nothing was changed"), ("none.db", "there is no file")):
+        done = CliRunner().invoke(app, ["store", "restore", str(tmp_path / name), "--store", url])
+        assert done.exit_code == 2 and said in done.output, done.output
+    assert (tmp_path / "state.db").read_bytes() == before and not list(tmp_path.glob(".state.db*"))
+    done = CliRunner().invoke(app, ["store", "restore", str(tmp_path / "copy.db"), "--store", "postgresql://me@db/x"])
+    assert done.exit_code == 2 and "pg_restore" in done.output and "new epoch" in done.output

@@ -1,0 +1,135 @@
+"""OpenTelemetry: spans of requests on both ways, and nothing at all when it is off."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphbandit.serving.operations.traces import Traces
+from serving_zoo import Running, free_port, running, small_initial_state
+
+TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+
+
+@pytest.fixture
+def exported(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """An exporter that keeps spans in memory, which services with `traces` use."""
+    export = pytest.importorskip("opentelemetry.sdk.trace.export", reason="needs opentelemetry-sdk")
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    kept, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(export.SimpleSpanProcessor(kept))
+    monkeypatch.setattr(Traces, "from_environment", classmethod(lambda cls: cls(provider)))
+    yield kept
+
+
+def by_trace(exported: Any) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for span in exported.get_finished_spans():
+        found.setdefault(f"{span.context.trace_id:032x}", []).append(span)
+    return found
+
+
+@pytest.mark.parametrize("chunked", [False, True])  # the fast path, and the framework
+def test_a_request_is_a_span_with_its_steps_in_the_trace_of_its_caller(tmp_path: Path, exported: Any, chunked: bool) -> None:
+    headers = {"traceparent": f"00-{TRACE}-{PARENT}-01", "content-type": "application/json"}
+    body = b'{"user":"ann"}'
+    with running(tmp_path, small_initial_state(), traces=True) as server:
+        content: Any = iter([body]) if chunked else body
+        answer = server.http.post("/v1/recommendations", content=content, headers=headers)
+        told = b'{"decision":"%s","value":0.123456}' % answer.json()["decision"].encode()
+        content = iter([told]) if chunked else told
+        assert server.http.post("/v1/rewards", content=content, headers=headers).status_code == 200
+    spans = by_trace(exported)[TRACE]
+    requests = [span for span in spans if span.kind.name == "SERVER"]
+    assert [span.name for span in requests] == ["POST /v1/recommendations", "POST /v1/rewards"]
+    assert all(f"{span.parent.span_id:016x}" == PARENT for span in requests)
+    assert all(span.attributes["http.response.status_code"] == 200 for span in requests)
+    for request, steps in zip(requests, (["decide", "commit", "apply"], ["commit", "apply"]), strict=True):
+        inside = [span for span in spans if span.parent.span_id == request.context.span_id]
+        assert [span.name for span in sorted(inside, key=lambda span: span.start_time)] == steps
+        assert all(request.start_time <= span.start_time <= span.end_time <= request.end_time for span in inside)
+        assert all(span.attributes["graphbandit.group_size"] >= 1 for span in inside if span.name == "commit")
+    text = "".join(span.to_json() for span in spans)
+    assert "ann" not in text and "0.123456" not in text
+
+
+def test_changes_and_views_are_traced_by_route(tmp_path: Path, exported: Any) -> None:
+    with running(tmp_path, small_initial_state(), traces=True) as server:
+        assert server.http.put("/v1/users/secret-name").status_code == 200
+        assert server.http.get("/v1/users/nobody").status_code == 404
+    spans = [span for group in by_trace(exported).values() for span in group]
+    names = [span.name for span in spans]
+    assert "PUT /v1/users" in names and "GET /v1/users" in names
+    [change] = [span for span in spans if span.name == "PUT /v1/users"]
+    assert [span.name for span in spans if span.parent and span.parent.span_id == change.context.span_id] == ["commit", "apply"]
+    assert "secret-name" not in "".join(span.to_json() for span in spans)
+
+
+def test_a_trace_that_is_not_sampled_is_not_recorded(tmp_path: Path, exported: Any) -> None:
+    with running(tmp_path, small_initial_state(), traces=True) as server:
+        headers = {"traceparent": f"00-{TRACE}-{PARENT}-00"}
+        assert server.http.post("/v1/recommendations", json={"user": "ann"}, headers=headers).status_code == 200
+    assert TRACE not in by_trace(exported)
+
+
+def test_a_heavy_request_is_traced_too(tmp_path: Path, exported: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphbandit.serving.http.batching.LIGHT", 0)
+    with running(tmp_path, small_initial_state(), traces=True) as server:
+        headers = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
+        batch = {"requests": [{"user": "ann"}] * 3}
+        assert server.http.post("/v1/recommendations/batch", json=batch, headers=headers).status_code == 200
+    spans = by_trace(exported)[TRACE]
+    assert sorted(span.name for span in spans) == ["POST /v1/recommendations/batch", "apply", "commit", "decide"]
+    [decide] = [span for span in spans if span.name == "decide"]
+    assert decide.attributes["graphbandit.batch_size"] == 3
+
+
+def test_without_the_setting_nothing_of_it_is_imported(tmp_path: Path) -> None:
+    lines = (
+        "import sys, graphbandit.serving.start",
+        "print(sorted(name for name in sys.modules if name.startswith('opentelemetry.sdk')))",
+    )
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    with running(tmp_path, small_initial_state()) as server:
+        assert guard_of(server).traces is None
+
+
+def guard_of(server: Running) -> Any:
+    return server._server.config.app
+
+
+def test_a_missing_sdk_and_an_unknown_exporter_are_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
+    with pytest.raises(ValueError, match=r"graphbandit\[otel\]"):
+        Traces.from_environment()
+    monkeypatch.undo()
+    pytest.importorskip("opentelemetry.sdk.trace", reason="needs opentelemetry-sdk")
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "carrier-pigeon")
+    with pytest.raises(ValueError, match="carrier-pigeon"):
+        Traces.from_environment()
+
+
+def test_spans_go_to_the_console_as_the_environment_says(tmp_path: Path) -> None:
+    pytest.importorskip("opentelemetry.sdk.trace", reason="needs opentelemetry-sdk")
+    script = """
+import sys
+from pathlib import Path
+from serving_zoo import recommend, running, small_initial_state
+with running(Path(sys.argv[1]), small_initial_state(), traces=True) as server:
+    recommend(server)
+"""
+    environment = os.environ | {"OTEL_TRACES_EXPORTER": "console", "OTEL_SERVICE_NAME": "shop", "NUMBA_DISABLE_JIT": "1"}
+    environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert '"name": "POST /v1/recommendations"' in done.stdout and '"service.name": "shop"' in done.stdout
+    assert free_port()
