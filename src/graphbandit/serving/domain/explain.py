@@ -85,8 +85,10 @@ def shares(policy: AdaptiveGraphUCB, row: int, theta: Floats) -> dict[str, float
     state = policy.state
     weight = model_weights(state)
     own, everyone = np.zeros(policy.dim), np.zeros(policy.dim)
+    # V = A + τI from the eigenvalues of A: with large features rounding would make it singular, whatever τ is.
+    values, vectors = np.linalg.eigh(state.seen.gram[row])
     for k, tau in enumerate(state.strength):
-        inverse = np.linalg.inv(state.seen.gram[row] + tau * np.eye(policy.dim))
+        inverse = vectors / (np.maximum(values, 0.0) + tau) @ vectors.T
         own += weight[:, k].sum() * inverse @ state.seen.bias[row]
         if len(state.common.mean):  # not every policy keeps models of this kind
             everyone += weight[EVERYONE, k] * tau * inverse @ state.common.mean[k]

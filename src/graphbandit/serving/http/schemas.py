@@ -31,7 +31,8 @@ Weight = Annotated[float, Field(ge=SMALLEST_WEIGHT, le=LARGEST_WEIGHT, allow_inf
 Text = Annotated[str, StringConstraints(max_length=LONGEST_ID, pattern=PRINTABLE)]
 
 
-Plain = Annotated[str, StringConstraints(max_length=LONGEST_CELL)] | float | bool | None
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Plain = Annotated[str, StringConstraints(max_length=LONGEST_CELL)] | Finite | bool | None
 Cell = Plain | Annotated[list[Plain], Field(max_length=MOST_FEATURES)]
 Columns = Annotated[dict[Text, Cell], Field(max_length=MOST_ATTRIBUTES)]
 """Values of columns, as a row of a table has them."""
