@@ -25,7 +25,8 @@ from graphbandit.serving.http.connection_limits import (
     SeldomLog,
     raise_descriptor_limit,
 )
-from graphbandit.serving.http.fast_path import IDLE, FastPathProtocol
+from graphbandit.serving.http.fast_path import FastPathProtocol
+from graphbandit.serving.http.limited_protocol import IDLE
 from graphbandit.serving.operations.stats import Stats
 from serving_zoo import Running, running, small_initial_state
 
