@@ -25,7 +25,8 @@ from graphbandit.serving.http.connection_limits import (
     SeldomLog,
     raise_descriptor_limit,
 )
-from graphbandit.serving.http.fast_path import IDLE, FastPathProtocol
+from graphbandit.serving.http.fast_path import FastPathProtocol
+from graphbandit.serving.http.limited_protocol import IDLE
 from graphbandit.serving.operations.stats import Stats
 from serving_zoo import Running, running, small_initial_state
 
@@ -137,7 +138,7 @@ def test_a_connection_that_waits_too_long_is_closed(strict: Running) -> None:
         b"": b"",  # silent: a stranger gets as long as for a head
         b"GET /hea": b"408",
         HEALTH[:-2]: b"408",
-        WISH[:-3]: b"408",  # the fast path, in its body
+        post("/v1/recommendations", b"x" * 100, f"authorization: Bearer {TOKEN}")[:-3]: b"408",  # the fast path, in its body
         post("/v1/recommendations/batch", b"x" * 100, f"authorization: Bearer {TOKEN}")[:-3]: b"408",  # uvicorn's way
         HEALTH: b"200",
     }
@@ -151,7 +152,11 @@ def test_a_connection_that_waits_too_long_is_closed(strict: Running) -> None:
 
 
 def test_dripping_bytes_does_not_help(strict: Running) -> None:
-    for request in (b"GET /health HTTP/1.1\r\nhost: ", b"\r\n", WISH[:-14]):
+    for request in (
+        b"GET /health HTTP/1.1\r\nhost: ",
+        b"\r\n",
+        post("/v1/recommendations", b"x" * 999, f"authorization: Bearer {TOKEN}")[:-900],
+    ):
         with connection(strict) as link:
             link.sendall(request)
             start = time.monotonic()

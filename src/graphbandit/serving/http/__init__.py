@@ -8,7 +8,9 @@
 | `batching` | recommendations and rewards that arrive together are decided and written together |
 | `heavy_line` | requests that weigh many arms are decided in slices, in a thread |
 | `fast_path` | a protocol below ASGI that takes recommendations and rewards straight from the connection |
-| `request_heads` | heads of requests that are plain enough for it; ends of chunked bodies |
+| `limited_protocol` | what a connection is at; refusals; requests that uvicorn's parser reads |
+| `request_heads` | heads of requests that are plain enough for it |
+| `request_bodies` | flow of bodies; ends and sizes of chunks |
 | `connection_limits` | how many connections there may be, how long each may take, which one goes first |
 | `guard` | host, token, rate and size of every request; counts and logs it afterwards |
 | `responses` | responses as bytes, and errors in one form |

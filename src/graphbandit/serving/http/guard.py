@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hmac
 import logging
+import re
 import time
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -29,6 +30,7 @@ PUBLIC_PATHS = {"/", "/health", "/ready", "/favicon.ico", "/docs", "/redoc", "/o
 READING = ("GET", "HEAD")
 KNOWN = "graphbandit.known"
 """Entry of the scope of a request that showed a token, or needed none: its connection is no stranger's."""
+HOST = re.compile(r"(?:\[([^\[\]]*)\]|([^:\[\]]*))(?::[0-9]*)?")
 LONGEST_HOST = 260  # characters; no name is longer
 LONGEST_ROUTE = 64
 COUNTED_ROUTES = {"recommendations", "rewards", "users", "edges", "arms", "stats", "state", "export"} | {
@@ -201,6 +203,13 @@ class Guard:
             return self._too_large()
         return None
 
+    def refusal_of_body(self, headers: Mapping[bytes, bytes]) -> HttpResponse | None:
+        """The response to a request whose body is not here yet and is not worth reading, since no token
+        in force came with its head; None if it is. Takes nothing of a rate."""
+        if not self._access or self._caller(headers.get(b"authorization", b"")) is not None:
+            return None
+        return self._unknown(headers)
+
     def _unknown(self, headers: Mapping[bytes, bytes]) -> HttpResponse:
         """The response to a request without a token that is in force. Wrong ones are counted apart from
         missing ones: somebody may be guessing, or use one that was taken out of the file."""
@@ -225,12 +234,16 @@ class Guard:
     async def _body(self, receive: Receive) -> bytes | None:
         """The whole body; None if it is too large, which a chunked body does not announce."""
         message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
         body: bytes = message.get("body", b"")
         if not message.get("more_body", False):
             return body if len(body) <= self.largest_body else None
         parts, size = [body], len(body)
         while message.get("more_body", False):
             message = await receive()
+            if message["type"] == "http.disconnect":  # half a body is none
+                raise ClientDisconnect
             parts.append(message.get("body", b""))
             size += len(parts[-1])
             if size > self.largest_body:
@@ -277,12 +290,11 @@ def decode_path(path: bytes) -> str | None:
 def is_local(host: bytes) -> bool:
     """Whether the Host header names this machine.
 
-    >>> is_local(b"localhost:8000"), is_local(b"[::1]:80"), is_local(b"127.0.0.1"), is_local(b"example.org")
+    >>> is_local(b"localhost:8000"), is_local(b"[::1]:80"), is_local(b"127.0.0.1"), is_local(b"[::1]example.org")
     (True, True, True, False)
     """
-    name = host.decode("latin-1").strip()
-    name = name[1:].split("]")[0] if name.startswith("[") else name.rsplit(":", 1)[0]
-    return is_loopback(name)
+    match = HOST.fullmatch(host.decode("latin-1").strip())
+    return match is not None and is_loopback(match[1] or match[2] or "")
 
 
 @lru_cache(1000)

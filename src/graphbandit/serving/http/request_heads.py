@@ -1,5 +1,5 @@
 """Heads of requests: which ones are plain enough for the fast path, and what is taken out of the
-others. And where chunked bodies end."""
+others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 LARGEST_FAST_HEAD = 2**11  # bytes: a thousand of them are kept
 LARGEST_FAST_BODY = 2**16
-SLICE = 2**16  # bytes of a body that the parser gets at a time
 HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?)?[ \t]*")
 UNUSUAL = {b"transfer-encoding", b"expect", b"upgrade", b"connection", b"te", b"trailer"}
 OTHER_PROTOCOL = {b"upgrade", b"http2-settings"}
@@ -77,17 +76,3 @@ def without_upgrade(head: bytes) -> bytes:
             line = name + b": " + b", ".join(left)
         kept.append(line)
     return b"\r\n".join(kept)
-
-
-def chunked_part(data: bytearray) -> int:
-    """How many bytes may belong to a chunked body, which ends with an empty line. The beginning of
-    one at the end is left for later.
-
-    >>> [chunked_part(bytearray(part)) for part in (b"0\\r\\n\\r\\nGET /", b"5\\r\\nhello\\r\\n", b"\\r\\n\\r")]
-    [5, 8, 0]
-    """
-    end = data.find(b"\r\n\r\n", 0, SLICE)
-    if end >= 0:
-        return end + 4
-    size = min(len(data), SLICE)
-    return size - next((n for n in (3, 2, 1) if data[:size].endswith(b"\r\n\r"[:n])), 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from fastapi.exceptions import RequestValidationError
@@ -18,6 +19,7 @@ from .schemas import TAGS
 
 logger = logging.getLogger("graphbandit.serving")
 MOST_PROBLEMS = 20
+STATUS = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 
 
 class HttpResponse(NamedTuple):
@@ -54,6 +56,17 @@ def handler(model: Any, endpoint: Callable[[Any, Callback[bytes]], None]) -> Han
 def problem(status: int, field: str, message: str, kind: str, headers: Mapping[str, str] | None = None) -> HttpResponse:
     """An error with one entry."""
     return HttpResponse(status, to_json({"detail": [{"loc": [field], "msg": message, "type": kind}]}), headers or {})
+
+
+def on_the_wire(response: HttpResponse, more: Sequence[tuple[bytes, bytes]], is_last: bool) -> bytes:
+    """A response as HTTP/1.1 has it, with more headers; whether it is the last of its connection."""
+    lines = [STATUS[response.status]]
+    lines += [b"%s: %s\r\n" % pair for pair in more]
+    lines.append(b"content-type: application/json\r\ncontent-length: %d\r\n" % len(response.body))
+    lines += [f"{name}: {value}\r\n".encode() for name, value in response.headers.items()]
+    if is_last and "connection" not in response.headers:
+        lines.append(b"connection: close\r\n")
+    return b"".join([*lines, b"\r\n", response.body])
 
 
 def error_response(error: Exception) -> HttpResponse:
