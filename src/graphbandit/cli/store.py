@@ -132,7 +132,7 @@ def forget_user(
     quiet: Quiet = False,
 ) -> None:
     """Erase a person from log, archive and snapshots: the state is that of a log in which they never were. The
-    service must be stopped. Backups are not reached."""
+    service must be stopped. Backups are not reached. The exit code is 1 if the name still occurs somewhere."""
     with store_errors():
         from ..serving.operations import forgetting
         from ..serving.store.snapshots import snapshot_folder
@@ -144,6 +144,12 @@ def forget_user(
             typer.echo(f"nobody is called {name!r} in this log; what earlier runs may have left was removed.")
         else:
             typer.echo(f"{name!r} is forgotten: {done.events:,} events spoke of them.")
+        for path in done.replaced:
+            typer.echo(f"warning: {path}, which store restore has kept, was not changed; delete it if it is not wanted.")
+        for sentence in done.remains:
+            typer.echo(sentence)
+        if done.remains:
+            raise typer.Exit(1)
 
 
 @app.command()

@@ -256,3 +256,67 @@ def test_the_command(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, [*words, "--quiet"])
     assert done.exit_code == 0 and "is forgotten" in done.output, done.output
     assert "nobody is called" in CliRunner().invoke(app, [*words, "--quiet"]).output
+
+
+@pytest.mark.parametrize("archive", [False, True])
+def test_keys_of_events_about_others_lose_the_name(tmp_path: Path, archive: bool) -> None:
+    service = opened(tmp_path, "linucb", PERSON)
+    keys = [f"ann-for-{PERSON}", f"{PERSON}_2", f"x{PERSON}9", "plain"]
+    ids = [service.recommend([Request("ann", ["tea"])], key).ids[0] for key in keys]
+    service.recommend([Request("bob"), Request("eve")], f"batch {PERSON}")
+    service.change(proposals.put_user(service.recommender, "zed", {}))
+    service.close()
+    url = f"sqlite:///{tmp_path}/state.db"
+    if archive:
+        compact(url, _time_of(url, 6))
+    done = forget_user(url, PERSON, tmp_path / "snapshots")
+    assert done.was_known and done.events == 3 and done.remains == []
+    store = EventStore(url)
+    store.attach()
+    found = [event.key for page in store.read() for event in page]
+    assert found == [None, None, f"kx{PERSON}9", "kplain", None, None]  # a word that only contains the name stays
+    store.close()
+    assert verify(url, tmp_path / "snapshots").problems == []
+    service = RecommendationService.open(EventStore(url), tmp_path / "snapshots")
+    service.recommend([Request("ann", ["tea"])], f"late-{PERSON}")
+    if not archive:
+        assert service.recommend([Request("ann", ["tea"])], "plain").ids == [ids[3]]
+        assert service.reward([Reward(name, 1.0) for name in ids]).accepted == 4
+    service.close()
+    assert forget_user(url, PERSON, tmp_path / "snapshots").events == 1  # though nobody is called so any more
+    assert not forget_user(url, PERSON, tmp_path / "snapshots").was_known
+
+
+@pytest.mark.parametrize("archive", [False, True])
+def test_what_could_not_be_erased_is_said(tmp_path: Path, archive: bool) -> None:
+    service = opened(tmp_path, "linucb", PERSON)
+    arm = f"portrait of {PERSON}"
+    service.change(proposals.put_arm(service.recommender, arm, [1.0] * service.recommender.policy.dim, {}))
+    service.recommend([Request("ann")])
+    service.close()
+    url = f"sqlite:///{tmp_path}/state.db"
+    if archive:
+        compact(url, _time_of(url, 2))
+    kept = tmp_path / "state.db.replaced-20260101T000000"
+    kept.write_bytes(f"about {PERSON}.".encode())
+    words = ["store", "forget-user", PERSON, "--store", url, "--snapshots", str(tmp_path / "snapshots"), "--quiet"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 1, done.output
+    assert "still occurs in 1 events that are not about them (1)." in done.output
+    assert f"warning: {kept}, which store restore has kept, was not changed" in done.output
+    for path in bytes_with(tmp_path, PERSON):
+        assert f"still occurs in the bytes of {path}." in done.output
+
+
+@pytest.mark.parametrize("name", ["al", "0", "17", "k", 'a"b\\c', "Zoë-Ω-name"])
+def test_short_and_odd_names_are_not_found_by_chance(tmp_path: Path, name: str) -> None:
+    service = opened(tmp_path, "linucb", name)
+    for step in range(20):
+        logged = service.recommend([Request("ann", ["tea"]), Request(name, ["tea"])], f"normal-{step}x")
+        service.reward([Reward(each, 17.0) for each in logged.ids])
+    service.close()
+    url = f"sqlite:///{tmp_path}/state.db"
+    compact(url, _time_of(url, 30))
+    done = forget_user(url, name, tmp_path / "snapshots")
+    assert done.was_known and done.remains == []
+    assert verify(url, tmp_path / "snapshots").problems == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from graphbandit.serving import (
     replay_from_zero,
 )
 from graphbandit.serving.operations.store_tools import verify
+from graphbandit.storage import archive
 from serving_zoo import USERS, fingerprint, recommend, reward, running, small_initial_state
 
 POLICIES: dict[str, dict[str, Any]] = {
@@ -133,6 +135,47 @@ def test_a_running_service_takes_a_reward_back(tmp_path: Path) -> None:
         assert refused.value.status == 404
     with running(tmp_path) as server:
         assert server.http.get("/v1/stats").json()["total_rewards"] == 0
+
+
+def test_snapshots_are_written_however_often_rewards_are_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = archive.write
+
+    def slow(path: Path, *given: Any, **options: Any) -> None:
+        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        part.write_bytes(b"half")
+        time.sleep(0.2)  # a rebuild reads the folder meanwhile
+        assert part.exists()
+        write(path, *given, **options)
+
+    with running(tmp_path, small_initial_state("linucb"), snapshot_every=20) as server, Client(server.url) as client:
+        monkeypatch.setattr(archive, "write", slow)
+        for step in range(60):
+            name = recommend(server)["decision"]
+            reward(server, decision=name, value=1.0)
+            if step % 3 == 0:
+                client.retract(name)
+        time.sleep(0.5)
+        newest = max(int(path.stem[9:]) for path in (tmp_path / "snapshots").glob("snapshot-*.npz"))
+        lines = server.http.get("/metrics").text.splitlines()
+        assert "graphbandit_snapshot_failures_total 0.0" in lines
+        assert f"graphbandit_snapshot_event {float(newest)}" in lines and newest >= 100
+
+
+def test_a_rebuild_from_far_back_leads_to_a_snapshot(tmp_path: Path) -> None:
+    """Otherwise the next rebuild would begin as far back."""
+    with running(tmp_path, small_initial_state("linucb"), snapshot_every=40) as server, Client(server.url) as client:
+        names = [recommend(server)["decision"] for _ in range(30)]
+        for name in names:
+            reward(server, decision=name, value=1.0)
+        time.sleep(0.5)  # a snapshot, at event 40 or a little later, has learned the first reward
+        client.retract(names[0])
+        for _ in range(100):
+            if server.runtime.service.saved == 61:
+                break
+            time.sleep(0.05)
+        assert server.runtime.service.saved == 61
+        found = server.runtime.service.restart_point()
+        assert found.seq == 61 and found.rewards == 29
 
 
 def test_rewards_outside_the_range_are_refused(tmp_path: Path) -> None:

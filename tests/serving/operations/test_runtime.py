@@ -17,6 +17,7 @@ from graphbandit.serving.domain.events import Event, EventKind
 from graphbandit.serving.domain.logged_recommender import LoggedRecommender
 from graphbandit.serving.operations.runtime import UnsoundState
 from graphbandit.serving.store import database, group_commit
+from graphbandit.serving.store.snapshots import Snapshots
 from graphbandit.storage.archive import Arrays
 from serving_zoo import fingerprint, recommend, reward, running, small_initial_state
 
@@ -122,3 +123,19 @@ def test_what_waits_is_answered_on_the_way_out(tmp_path: Path) -> None:
     assert statuses == [200] * 40
     with running(tmp_path) as server:
         assert server.http.get("/v1/stats").json()["total_decisions"] == 40
+
+
+def test_a_snapshot_that_could_not_be_written_is_not_called_the_newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = list[int]()
+
+    def full(self: Snapshots, header: dict[str, Any], arrays: Arrays) -> Path:
+        tried.append(header["seq"])
+        raise OSError("the disk is full")
+
+    with running(tmp_path, small_initial_state(), snapshot_every=10) as server:
+        monkeypatch.setattr(Snapshots, "write", full)
+        for _ in range(35):
+            recommend(server)
+        lines = server.http.get("/metrics").text.splitlines()
+        assert "graphbandit_snapshot_event 0.0" in lines and "graphbandit_snapshots_total 0.0" in lines
+        assert 1 <= len(tried) <= 3  # not once a group

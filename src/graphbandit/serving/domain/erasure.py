@@ -7,6 +7,7 @@ renumbered as if the person had never joined: whoever joined later moves up.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
@@ -29,6 +30,16 @@ from .retraction import retracted_by
 
 EMPTY_DECISION = DecisionRecord(-1, None, [], [], [], 0.0, 0.0, "")
 """An entry of a batch that was erased; it shows nothing."""
+
+
+def mentions(text: str, name: str) -> bool:
+    """Whether a name is in a text as a whole word, with no letter or digit before or after it: short names occur by
+    chance inside of other words.
+
+    >>> [mentions(text, "al") for text in ("al", "for_al-7", "normal", "al2")]
+    [True, True, False, False]
+    """
+    return re.search(rf"(?<![^\W_]){re.escape(name)}(?![^\W_])", text) is not None
 
 
 class Eraser:
@@ -69,10 +80,14 @@ class Eraser:
         return newcomer == self.name or (newcomer is None and row in self.rows)
 
     def _without(self, event: Event) -> Event:
+        before = self.changed
         found = self._body(event)
         if found is None:
             self.changed += 1
             return Event(event.seq, EventKind.FORGOTTEN, self._at, "{}", items=0)
+        if found.kind == EventKind.DECIDED and found.key is not None and mentions(found.key[1:], self.name):
+            self.changed = before + 1  # once, if the body spoke of them as well
+            found = found._replace(key=None)  # not a hash of it, by which one could try names
         return found._replace(user=None if found.user is None else self.moved(found.user))
 
     def _body(self, event: Event) -> Event | None:

@@ -10,7 +10,7 @@
 | `log_replay` | from the log to the state |
 | `rebuilding` | the state after a retraction, replayed beside the running service |
 | `compaction` | old events from the database into the archive |
-| `forgetting` | a person is erased from log, archive and snapshots |
+| `forgetting`, `remains` | a person is erased from log, archive and snapshots; where the name still occurs |
 | `new_beginning` | the same events under another policy, in a store of their own |
 | `runtime` | the service inside an event loop: background start, group commit, snapshots |
 | `shadow_stats` | what the shadow would have done; looks at the guardrail of an experiment |

@@ -7,7 +7,7 @@ before it, nothing has changed; killed after it, the next run removes what is le
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from ..store.event_store import EventStore
 from ..store.schema import archived, events, initial_states
 from ..store.snapshots import Snapshots
 from .log_replay import replay, restart_point
+from .remains import remains, replaced_files
 
 Show = Callable[[int, int], None]
 
@@ -33,6 +34,8 @@ class Forgotten(NamedTuple):
 
     was_known: bool
     events: int  # that spoke of the person
+    remains: Sequence[str] = ()  # sentences: where the name still occurs
+    replaced: Sequence[Path] = ()  # what `restore` has kept of the store, which was not touched
 
 
 def forget_user(
@@ -53,6 +56,8 @@ def forget_user(
     show
         Called with the number of events that were looked at, and of all.
     """
+    if not name:
+        raise ValueError("the name of the person must not be empty.")
     parts = archive_folder(url, archive)
     store = EventStore(url, parts)
     initial = store.open()
@@ -62,7 +67,8 @@ def forget_user(
         rows = [row for row, known in enumerate(state.names) if known == name]
         fixed = len(initial.users) if initial.model is not None else 0
         found = _erase(store, initial, Eraser(name, rows, fixed), show)
-        for path in [*snapshots.paths(), *folder.glob(".snapshot-*.part")]:
+        snapshots.remove_parts()
+        for path in snapshots.paths():
             path.unlink(missing_ok=True)
         remove_strays(parts, store.archive.parts)
         store.database.shrink()
@@ -70,7 +76,8 @@ def forget_user(
             fresh = replay(store, LoggedRecommender.new(store.initial_state()))
             snapshots.write(*fresh.pack())
             store.database.shrink()  # what a reader may have kept of the log from before
-        return found._replace(was_known=bool(rows) or found.events > 0)
+        left = remains(store, store.initial_state(), url, name, [folder, parts])
+        return Forgotten(bool(rows) or found.events > 0, found.events, left, replaced_files(url))
     finally:
         store.close()
 

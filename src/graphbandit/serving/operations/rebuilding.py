@@ -17,13 +17,16 @@ logger = logging.getLogger("graphbandit.serving")
 
 async def rebuild(
     service: RecommendationService, group_commit: GroupCommit, copying: asyncio.Lock, is_wanted: Callable[[], bool]
-) -> None:
-    """Replay the log without the rewards that were retracted, and put the result in place of the state."""
-    start = time.perf_counter()
+) -> int | None:
+    """Replay the log without the rewards that were retracted, and put the result in place of the state.
+
+    Returns the last event of the snapshot that the replay began with; None if there was no replay to the end."""
+    start, begun = time.perf_counter(), None
     while is_wanted() and service.recommender.stale and service.follows_log:
-        fresh = await asyncio.to_thread(_replayed, service, is_wanted)
-        if fresh is None:
-            return
+        replayed = await asyncio.to_thread(_replayed, service, is_wanted)
+        if replayed is None:
+            return None
+        begun, fresh = replayed
         async with copying:
             group_commit.hold()
             try:
@@ -32,15 +35,17 @@ async def rebuild(
             finally:
                 await group_commit.release()
     logger.info("state rebuilt", extra={"events": service.recommender.seq, "seconds": round(time.perf_counter() - start, 3)})
+    return begun
 
 
-def _replayed(service: RecommendationService, is_wanted: Callable[[], bool]) -> LoggedRecommender | None:
-    """The state of the whole log; None if the service stops."""
+def _replayed(service: RecommendationService, is_wanted: Callable[[], bool]) -> tuple[int, LoggedRecommender] | None:
+    """Where the replay began, and the state of the whole log; None if the service stops."""
     fresh = service.restart_point()
+    begun = fresh.seq
     for _ in replay_pages(service.store, fresh):
         if not is_wanted():
             return None
-    return fresh
+    return begun, fresh
 
 
 def _caught_up(service: RecommendationService, fresh: LoggedRecommender) -> bool:

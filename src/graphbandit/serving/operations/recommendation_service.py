@@ -137,6 +137,7 @@ class RecommendationService:
     def _restore(cls, store: EventStore, folder: Path, initial: InitialState, stats: Stats | None) -> RecommendationService:
         start = time.perf_counter()
         snapshots = Snapshots(folder, store.name, store.epoch_of)
+        snapshots.remove_parts()
         recommender = restart_point(store, snapshots, initial)
         found = recommender.seq
         recommender = replay(store, recommender)

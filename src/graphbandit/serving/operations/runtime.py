@@ -70,6 +70,7 @@ class Runtime:
         self._saving: asyncio.Task[None] | None = None
         self._copying = asyncio.Lock()
         self._rebuilding: asyncio.Task[None] | None = None
+        self._tried = 0  # last event of the newest attempt at a snapshot
         self._traces = traces
         self._watching: asyncio.Task[None] | None = None
         self._store_size = Seldom(STORE_SIZE_EVERY)
@@ -85,6 +86,7 @@ class Runtime:
             self.failed = error
             on_failure()
             raise
+        self._tried = self._service.saved
         watcher = GroupWatcher(self.stats, self._traces)
         self._group_commit = GroupCommit(self._service.store, self._service, self._after_group, self._end, watcher)
         self._watching = asyncio.create_task(watch_loop(self.stats))
@@ -194,12 +196,17 @@ class Runtime:
             return
         if service.recommender.stale:  # a snapshot of it would be wrong
             if self._group_commit is not None and (self._rebuilding is None or self._rebuilding.done()):
-                rebuilt = rebuild(service, self._group_commit, self._copying, lambda: self._service is not None)
-                self._rebuilding = asyncio.create_task(rebuilt)
+                self._rebuilding = asyncio.create_task(self._rebuild(service, self._group_commit))
             return
         is_saving = self._saving is not None and not self._saving.done()
-        if service.recommender.seq - service.saved >= self._snapshot_every and not is_saving:
+        if service.recommender.seq - self._tried >= self._snapshot_every and not is_saving:
             self._saving = asyncio.create_task(self._save(service))
+
+    async def _rebuild(self, service: RecommendationService, group_commit: GroupCommit) -> None:
+        begun = await rebuild(service, group_commit, self._copying, lambda: self._service is not None)
+        if begun is not None:
+            self._tried = min(self._tried, begun)  # newer snapshots are of no use: the next rebuild would begin there, too
+            self._save_if_due()
 
     async def beside(self, work: Callable[[], Result]) -> Result:
         """What `work` returns, which reads the state in a thread. Meanwhile requests are answered, and
@@ -222,9 +229,10 @@ class Runtime:
         header, arrays = await self.copy_state(service)
         if not service.follows_log or "stale" in header:
             return
-        service.saved = header["seq"]
+        self._tried = header["seq"]  # not again after every group, if the disk is full
         try:
             await asyncio.to_thread(service.snapshots.write, header, arrays)
+            service.saved = header["seq"]
             self.stats.count_snapshot(True)
             logger.info("snapshot written", extra={"events": header["seq"]})
         except OSError as error:  # a full disk, for example; only the log has to be kept

@@ -65,6 +65,12 @@ class Snapshots:
             old.unlink(missing_ok=True)
         return path
 
+    def remove_parts(self) -> None:
+        """Remove what a process left that was killed while it wrote. Only before the first `write`: a part may be
+        one that a thread is writing."""
+        for part in self.folder.glob(".snapshot-*.part"):
+            part.unlink(missing_ok=True)
+
     def read_newest(
         self, policy_class: type[Policy], last: int, find: FindEvent, retracted: Collection[int] = ()
     ) -> LoggedRecommender | None:
@@ -75,8 +81,6 @@ class Snapshots:
         same numbers. So the chain of its last event must be that of the event which `find` finds in the log.
         Nor may it have learned one of the rewards that were `retracted`, given by their numbers.
         """
-        for part in self.folder.glob(".snapshot-*.part"):  # of a process that was killed while it wrote
-            part.unlink(missing_ok=True)
         for path, header, arrays in self._readable():
             reason = self.mismatch(header, last, find) or other_arithmetic(header)
             kept = set(header.get("without", ()))
