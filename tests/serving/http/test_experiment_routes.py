@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,14 @@ import pytest
 
 from graphbandit import graphs
 from graphbandit.serving import Client, InitialState, ServiceError
+from graphbandit.serving.domain import policy_changes
 from serving_zoo import Running, running, small_initial_state
+
+
+@pytest.fixture(autouse=True)
+def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same clusters in every run: with others, a difference may take longer to show."""
+    monkeypatch.setattr(policy_changes, "secrets", SimpleNamespace(randbits=lambda bits: 7))
 
 
 def many_users() -> InitialState:

@@ -167,6 +167,7 @@ def _time_of(url: str, seq: int) -> int:
     store = EventStore(url)
     store.attach()
     event = store.find(seq)
+    store.close()
     assert event is not None
     return event.at
 

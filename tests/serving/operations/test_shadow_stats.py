@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,12 @@ from graphbandit.serving.domain.proposals import RequestBatch
 from graphbandit.serving.operations.log_replay import replay_from_zero
 from graphbandit.serving.operations.shadow_stats import follow_shadow
 from serving_zoo import fingerprint, small_initial_state
+
+
+@pytest.fixture(autouse=True)
+def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same clusters in every run: with others, a difference may take longer to show."""
+    monkeypatch.setattr(policy_changes, "secrets", SimpleNamespace(randbits=lambda bits: 7))
 
 
 def opened(folder: Path, initial: InitialState | None = None) -> RecommendationService:
