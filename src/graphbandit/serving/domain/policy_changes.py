@@ -107,10 +107,15 @@ def begin_experiment(
     n_clusters = int(clusters.max(initial=-1)) + 1
     holdout = drawn_clusters(n_clusters, share, seed)
     if min(len(holdout), n_clusters - len(holdout)) < FEWEST_CLUSTERS:
+        advice = (
+            "take a share nearer to 0.5, or smaller clusters"
+            if n_clusters >= 2 * FEWEST_CLUSTERS
+            else "there are too few users"
+        )
         raise InvalidRequest(
             "share",
             f"an experiment needs {FEWEST_CLUSTERS} clusters of users in each arm, but a share of {share:g} of the "
-            f"{n_clusters} clusters here leaves one with fewer: take a share nearer to 0.5, or smaller clusters.",
+            f"{n_clusters} clusters here leaves one with fewer: {advice}.",
         )
     cut = cut_share(adjacency, np.isin(clusters, holdout))
     return _change(EventKind.EXPERIMENT_BEGUN, begin_body(clusters.tolist(), holdout, share, guardrail, seed, cut))

@@ -120,28 +120,21 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if self.traces is None or scope["type"] != "http":
-            await self._answer(scope, receive, send)
-            return
-        span = self.traces.begin(scope["method"], route_name(scope["path"]), dict(scope["headers"]))
-        status = 500
-
-        async def watched(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        try:
-            with self.traces.within(span):
-                await self._answer(scope, receive, watched)
-        finally:
-            self.traces.end(span, status)
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        if self.traces is None:
+            await self._answer(scope, receive, send)
+            return
+        span, status = self.traces.begin(scope["method"], route_name(scope["path"]), dict(scope["headers"])), 500
+        try:
+            with self.traces.within(span):
+                status = await self._answer(scope, receive, send)
+        finally:
+            self.traces.end(span, status)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> int:
+        """Answer a request, count it, and return the status."""
         start, status = time.perf_counter(), 500
 
         async def watched(message: Message) -> None:
@@ -175,6 +168,7 @@ class Guard:
             status = 499
         finally:
             self.record(scope["path"], scope["method"], status, start)
+        return status
 
     def record(self, path: str, method: str, status: int, start: float) -> None:
         """Count and log a request that arrived at `start` and has been answered."""

@@ -122,14 +122,15 @@ class Database:
     def lost_transactions(self) -> int:
         """Transactions in the write-ahead log of SQLite that it will not read; 0 while another process
         writes. To be called before a connection is made, which removes what is left of them."""
-        if not self.is_sqlite:
+        path = Path(str(self.url.database))
+        if not self.is_sqlite or not path.exists():
             return 0
         was_locked = self._lock_file is not None
         try:
             self.lock(0.0)
         except Occupied:
             return 0
-        lost = lost_transactions(Path(str(self.url.database)))
+        lost = lost_transactions(path)
         if not was_locked:
             self._unlock()
         return lost

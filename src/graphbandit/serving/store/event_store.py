@@ -94,8 +94,9 @@ class EventStore:
 
     def _open(self, initial: InitialState | None, timeout: float) -> InitialState:
         missing = f"{self.database!r} is empty: a new store needs a graph and arms to begin with."
-        if self.database.is_sqlite and initial is None and not Path(str(self.database.url.database)).exists():
-            raise ValueError(missing)  # before an empty file is made
+        path = Path(str(self.database.url.database))
+        if self.database.is_sqlite and initial is None and not path.exists():  # before an empty file is made
+            raise ValueError(f"there is no file {path}; a new store needs a graph and arms to begin with.")
         self.database.lock(timeout, self.go_on)
         self._check_file()
         self.database.connect(timeout, self.go_on)
