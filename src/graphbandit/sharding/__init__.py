@@ -1,0 +1,5 @@
+"""One policy over many shards: users are divided, neighbours in other shards are ghosts.
+
+| module | what is in it |
+|---|---|
+"""
