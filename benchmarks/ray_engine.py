@@ -35,10 +35,11 @@ class Watch:
     """The processor time of the processes of a session, kept after they have ended, up to the last look at each."""
 
     def __init__(self, session: int) -> None:
-        self.session, self.seconds = session, {}  # type: int, dict[tuple[int, float], float]
+        self.session = session
+        self.seconds: dict[tuple[int, float], float] = {}  # by process id and start
         self.names: dict[tuple[int, float], str] = {}
         self.over = threading.Event()
-        self.thread = threading.Thread(target=self.run)
+        self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
     def run(self) -> None:

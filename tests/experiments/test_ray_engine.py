@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from graphbandit import GraphUCB, LinUCB, Random, Result, compare, environments, graphs, signals
 from graphbandit.cli import app
 from graphbandit.experiments import tune
-from graphbandit.experiments.parallel import Engine, spread
+from graphbandit.experiments.parallel import Engine, engine_running, spread
 from graphbandit.leaderboard import LeaderboardSettings, leaderboard
 from graphbandit.paper import FIGURES, ReproduceSettings
 
@@ -163,7 +163,7 @@ def mortal(graph: Any, dim: int, *, scene: Path) -> LinUCB:
 @pytest.mark.usefixtures("address")
 def test_the_run_of_a_killed_worker_is_repeated(tmp_path: Path, here: Result) -> None:
     scene, seeds = tmp_path / "scene", range(4)
-    policies = {"LinUCB": partial(mortal, scene=scene), "GraphUCB": GraphUCB}
+    policies: dict[str, Any] = {"LinUCB": partial(mortal, scene=scene), "GraphUCB": GraphUCB}
     far = compare(policies, world, 200, seeds=seeds, engine="ray", keep=tmp_path / "runs")
     assert scene.exists() and len(names(tmp_path / "runs")) == 8
     assert is_same(far, Result(here.rounds, here.seeds, {n: here.regret[n] for n in policies}, here.seconds, {}))
@@ -204,15 +204,25 @@ def describe(data: dict[str, Any], k: int) -> tuple[int, bool, bool, float]:
 
 @pytest.mark.usefixtures("address")
 def test_a_large_argument_is_stored_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    stored: list[int] = []
+    stored: list[Any] = []
     put = ray.put
-    monkeypatch.setattr(ray, "put", lambda value: (stored.append(1), put(value))[1])
+
+    def counted(value: Any) -> Any:
+        stored.append(put(value))
+        return stored[-1]
+
+    monkeypatch.setattr(ray, "put", counted)
     data = {"large": np.ones(300_000), "small": np.ones(10)}
     found = list(spread((delayed(describe)(data, k) for k in range(8)), RAY, ordered=True))
     assert [total for *_, total in found] == [300_000.0 + k for k in range(8)] and len(stored) == 1
     # The large array is read where it is, the small one is the worker's own.
     assert not any(large for _, large, _, _ in found) and all(small for _, _, small, _ in found)
     assert os.getpid() not in {process for process, *_ in found}
+    stored.clear()
+    with engine_running(RAY):  # as a whole board is
+        for _ in range(2):
+            assert len(list(spread((delayed(describe)(data, k) for k in range(2)), RAY, ordered=False))) == 2
+    assert len(stored) == 1
 
 
 def threads() -> set[int]:
@@ -229,7 +239,7 @@ def test_workers_use_one_thread() -> None:
 @pytest.mark.usefixtures("address")
 def test_workers_with_other_code_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graphbandit.experiments.ray_engine.code_here", lambda: "graphbandit 9.9")
-    with pytest.raises(ValueError, match="must have the same code as the caller, graphbandit 9.9, but one has graphbandit 0"):
+    with pytest.raises(ValueError, match=r"the same code as the caller, graphbandit 9\.9, but one has graphbandit 0"):
         compare({"a": Random}, world, 10, seeds=[0], engine="ray")
 
 

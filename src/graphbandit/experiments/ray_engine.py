@@ -28,8 +28,33 @@ IN_FLIGHT = 2
 """Tasks that are under way, for each processor: one that runs and one that is ready to follow."""
 LOSSES = 10
 """How often a run is repeated whose worker was lost: not for ever, because it may be the run that kills its worker."""
+REMEMBERED = 4
+"""Large arguments that stay in the object store for later calls: the world of a whole board, say."""
 PATIENCE = 1.0
 """Seconds between two looks at the number of processors, which grows and shrinks with the cluster."""
+
+
+class Session:
+    """What is remembered while Ray is kept running, also between calls of `spread_on_ray`."""
+
+    def __init__(self) -> None:
+        self.users = 0  # of `ray_running`, one inside of the other
+        self.stored: dict[int, tuple[Any, Large]] = {}  # by id, with the argument, so that no other gets this id
+
+    def store(self, value: Any, large: Large) -> None:
+        """Remember where an argument is; of many, the last ones."""
+        self.stored[id(value)] = value, large
+        while len(self.stored) > REMEMBERED:
+            del self.stored[next(iter(self.stored))]
+
+    def leave(self) -> None:
+        """Forget everything when the last user has gone."""
+        self.users -= 1
+        if self.users == 0:
+            self.stored.clear()
+
+
+SESSION = Session()
 
 
 @contextmanager
@@ -39,9 +64,19 @@ def ray_running(engine: Engine) -> Iterator[None]:
     A Ray that this process has joined already is used, and is left as it is.
     """
     ray = _import_ray()
-    if ray.is_initialized():
+    is_ours = not ray.is_initialized()
+    if is_ours:
+        _join(ray, engine)
+    SESSION.users += 1
+    try:
         yield
-        return
+    finally:
+        SESSION.leave()
+        if is_ours:
+            ray.shutdown()
+
+
+def _join(ray: Any, engine: Engine) -> None:
     address = engine.address or os.environ.get("RAY_ADDRESS")
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}  # a progress bar is on the terminal
     if address is None:
@@ -53,10 +88,6 @@ def ray_running(engine: Engine) -> Iterator[None]:
         if address is None:
             raise
         raise ValueError(f"address must be that of a running Ray cluster, but it is {address!r}: {error}") from error
-    try:
-        yield
-    finally:
-        ray.shutdown()
 
 
 def spread_on_ray(calls: Iterable[Any], ordered: bool, receive: Callable[[Any], Any]) -> Iterator[Any]:
@@ -167,7 +198,7 @@ class Packer:
         if value is None or isinstance(value, bool | int | float | str | os.PathLike):
             return value
         if id(value) not in self.packed:
-            self.packed[id(value)] = value, self.pickled(value)
+            self.packed[id(value)] = SESSION.stored.get(id(value)) or (value, self.pickled(value))
         return self.packed[id(value)][1]
 
     def pickled(self, value: Any) -> Small | Large:
@@ -183,7 +214,9 @@ class Packer:
         content = self.ray.cloudpickle.dumps(value, protocol=5, buffer_callback=is_inside)
         if not arrays and len(content) < LARGE:
             return Small(content)
-        return Large(self.ray.put(Stored(content, arrays)))
+        large = Large(self.ray.put(Stored(content, arrays)))
+        SESSION.store(value, large)
+        return large
 
 
 class Room:
