@@ -53,15 +53,15 @@ def factors(source: str, path: Path) -> datasets.Factors:
 
 def films(source: str, path: Path, seed: int) -> environments.Linear:
     """50 users drawn from a rating data set."""
-    return films_of(factors(source, path), seed)
+    return environments.latent_world(factors(source, path), n_users=RATING_USERS, seed=seed)
 
 
-def carry_films(source: str, path: Path) -> Callable[[int], environments.Linear]:
+def carry_films(source: str, path: Path) -> Callable[[int], Environment]:
     """The same with the data in it, for workers that do not have the file."""
     return partial(films_of, factors(source, path))
 
 
-def films_of(latent: datasets.Factors, seed: int) -> environments.Linear:
+def films_of(latent: datasets.Factors, seed: int) -> Environment:
     """50 users of those with these latent features."""
     return environments.latent_world(latent, n_users=RATING_USERS, seed=seed)
 
@@ -81,12 +81,12 @@ def hits(source: str, path: Path, seed: int, *, least_users: int | None = None) 
     return social(source, path, least_users or (2 if source == "delicious" else 1))
 
 
-def carry_hits(source: str, path: Path, *, least_users: int | None = None) -> Callable[[int], environments.Hits]:
+def carry_hits(source: str, path: Path, *, least_users: int | None = None) -> Callable[[int], Environment]:
     """The same with the data in it, for workers that do not have the file."""
     return partial(same, hits(source, path, 0, least_users=least_users))
 
 
-def same(environment: environments.Hits, seed: int) -> environments.Hits:
+def same(environment: Environment, seed: int) -> Environment:
     """The environment of every seed."""
     del seed
     return environment
