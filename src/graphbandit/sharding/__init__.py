@@ -2,4 +2,5 @@
 
 | module | what is in it |
 |---|---|
+| `routing` | which shard a user of a service belongs to, by its name |
 """
