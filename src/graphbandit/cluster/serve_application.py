@@ -38,7 +38,7 @@ def serve_app(args: Mapping[str, Any]) -> Any:
     >>> serve_app({"stores": "sqlite:///service"})
     Traceback (most recent call last):
         ...
-    ValueError: args must be settings of the service or shards, config, shard_options, timeout, most_waiting, but 'stores' is not.
+    ValueError: args must be settings of the service, shards, config, shard_options, timeout or most_waiting, not 'stores'.
     """
     settings, own = _split(args)
     try:
@@ -61,7 +61,7 @@ def _split(args: Mapping[str, Any]) -> tuple[ServiceSettings, dict[str, Any]]:
     known = {entry.name for entry in fields(ServiceSettings)}
     wrong = next((name for name in args if name not in known and name not in OWN), None)
     if wrong is not None:
-        raise ValueError(f"args must be settings of the service or {', '.join(OWN)}, but {wrong!r} is not.")
+        raise ValueError(f"args must be settings of the service, {', '.join(OWN[:-1])} or {OWN[-1]}, not {wrong!r}.")
     flags = {name: Path(value) if name in PATHS else value for name, value in args.items() if name in known}
     config = Path(args["config"]) if "config" in args else None
     own = {name: args[name] for name in OWN if name in args and name != "config"}

@@ -114,7 +114,8 @@ class _ActorCaller:
     """Calls the actor of a shard, whose handle stays the same when it is started again."""
 
     def __init__(self, plan: ShardPlan, number: int) -> None:
-        self._name, self._actor = plan.actor_name(number), None
+        self._name = plan.actor_name(number)
+        self._actor: Any = None
 
     async def call(self, method: str, group: str, *arguments: Any) -> Any:
         """What a method returns; raises ShardDown if the actor is not there."""

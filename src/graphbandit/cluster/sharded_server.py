@@ -47,7 +47,8 @@ def begin_shards(settings: ServiceSettings, shards: int | None = None, options: 
         raise ValueError(f"shards must be {plan.n_shards}, as {folder / FILE} says: the number never changes.")
     if plan is None and not settings.create:
         raise ValueError(
-            f"{folder / FILE} is not there. If it was, it was lost: restore a copy. To begin a new service, say --create, this once."
+            f"{folder / FILE} is not there. If it was, it was lost: restore a copy. "
+            "To begin a new service, say --create, this once."
         )
     if settings.create:
         whole = read_initial_state(settings)
