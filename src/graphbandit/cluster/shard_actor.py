@@ -23,8 +23,9 @@ from .shard_plan import ShardPlan
 
 logger = logging.getLogger("graphbandit.cluster")
 NAMESPACE = "graphbandit"
-GROUPS = {"api": 2000, "peers": 200, "watch": 50}
-"""Calls at a time, by kind: however many requests wait, shards still reach each other."""
+MOST_CALLS = 10_000
+"""At a time: more than all ingresses let wait, so that shards always reach each other. One event loop handles all of them,
+which concurrency groups of Ray would not do."""
 PEER_TIMEOUT = 10.0  # seconds
 OPEN_AGAIN = 1.0  # seconds, until a store that could not be opened is tried again
 
@@ -110,6 +111,10 @@ class ShardProcess:
             await service.close()
 
 
+class ShardGone(ShardDown):
+    """There is no actor of a shard, and nobody starts one: it could not be made, or it was stopped."""
+
+
 class _ActorCaller:
     """Calls the actor of a shard, whose handle stays the same when it is started again."""
 
@@ -117,24 +122,24 @@ class _ActorCaller:
         self._name = plan.actor_name(number)
         self._actor: Any = None
 
-    async def call(self, method: str, group: str, *arguments: Any) -> Any:
+    async def call(self, method: str, *arguments: Any) -> Any:
         """What a method returns; raises ShardDown if the actor is not there."""
         import ray
-        from ray.exceptions import RayActorError, RayTaskError
+        from ray.exceptions import ActorDiedError, RayActorError, RayTaskError
 
         try:
             if self._actor is None:
                 self._actor = await asyncio.to_thread(partial(ray.get_actor, self._name, namespace=NAMESPACE))
-            return await getattr(self._actor, method).options(concurrency_group=group).remote(*arguments)
+            return await getattr(self._actor, method).remote(*arguments)
         except ValueError as error:
-            raise ShardDown(f"there is no actor {self._name}") from error
+            raise ShardGone(f"there is no actor {self._name}") from error
         except RayTaskError as error:
             if isinstance(error.cause, ShardDown):
                 raise error.cause from None
             raise
         except RayActorError as error:
             self._actor = None  # if it was made anew, the name leads to the new one
-            raise ShardDown(str(error)) from error
+            raise (ShardGone if isinstance(error, ActorDiedError) else ShardDown)(str(error)) from error
 
 
 class ActorLink(_ActorCaller):
@@ -142,12 +147,12 @@ class ActorLink(_ActorCaller):
 
     async def handle(self, method: str, path: str, query: str, headers: Headers, body: bytes) -> Answer:
         """Answer a request of the API; raises ShardDown if the shard is not there."""
-        answer: Answer = await self.call("handle", "api", method, path, query, headers, body)
+        answer: Answer = await self.call("handle", method, path, query, headers, body)
         return answer
 
     async def status(self) -> dict[str, Any]:
         """Facts for monitoring."""
-        found: dict[str, Any] = await self.call("status", "watch")
+        found: dict[str, Any] = await self.call("status")
         return found
 
 
@@ -157,13 +162,13 @@ class ActorPeer(_ActorCaller):
     async def values_for(self, reader: int, epoch: int, since: int) -> bytes:
         """What the other has for this shard."""
         async with asyncio.timeout(PEER_TIMEOUT):
-            values: bytes = await self.call("values_for", "peers", reader, epoch, since)
+            values: bytes = await self.call("values_for", reader, epoch, since)
         return values
 
     async def deliver(self, origin: int, number: int, change: dict[str, Any]) -> dict[str, Any]:
         """Give the other a change."""
         async with asyncio.timeout(PEER_TIMEOUT):
-            answer: dict[str, Any] = await self.call("deliver", "peers", origin, number, change)
+            answer: dict[str, Any] = await self.call("deliver", origin, number, change)
         return answer
 
 
@@ -193,7 +198,7 @@ def start_shards(
     if sqlite_path(settings.store) is not None:
         where = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     # A call that failed may have been logged: whoever made it repeats it, with its key.
-    usual: dict[str, Any] = dict(num_cpus=0, max_restarts=-1, max_task_retries=0, concurrency_groups=GROUPS)
+    usual: dict[str, Any] = dict(num_cpus=0, max_restarts=-1, max_task_retries=0, max_concurrency=MOST_CALLS)
     usual |= dict(lifetime="detached", namespace=NAMESPACE, get_if_exists=True, scheduling_strategy=where)
     actor = ray.remote(ShardProcess)
     for number in range(plan.n_shards):
@@ -220,6 +225,8 @@ async def _all_ready(plan: ShardPlan, timeout: float) -> None:
         for number, link in list(waiting.items()):
             try:
                 found = await link.status()
+            except ShardGone as error:
+                raise ValueError(f"shard {number} could not be started: {error}") from None
             except ShardDown as error:
                 trouble = str(error)
                 continue
@@ -248,7 +255,7 @@ def stop_shards(plan: ShardPlan, timeout: float = 60.0) -> None:
         callers = [_ActorCaller(plan, number) for number in range(plan.n_shards)]
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout):
-                await asyncio.gather(*(caller.call("stop", "watch") for caller in callers), return_exceptions=True)
+                await asyncio.gather(*(caller.call("stop") for caller in callers), return_exceptions=True)
 
     asyncio.run(stop_all())
     for number in range(plan.n_shards):

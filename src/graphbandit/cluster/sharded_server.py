@@ -114,8 +114,8 @@ def connected(address: str | None) -> Iterator[None]:
         return
     quiet: dict[str, Any] = dict(logging_level="ERROR", log_to_driver=True, namespace=NAMESPACE)
     try:
-        if address is None:
-            ray.init(include_dashboard=False, **quiet)
+        if address is None:  # a new one, whatever else runs on this machine
+            ray.init("local", include_dashboard=False, **quiet)
         else:
             ray.init(address, **quiet)
     except ConnectionError as error:
@@ -142,10 +142,10 @@ def serve_shards(
         Leave the shards running at the end, for other ingresses or for the next one.
     """
     set_up_logging(settings.log_level)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     settings.tokens()  # raises, if the file is wrong, before anything is started
     raise_descriptor_limit()
     with connected(address):
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # Ray has set its own, which ends the process at once
         plan = begin_shards(settings, shards)
         logger.info("settings", extra=settings.public() | {"shards": plan.n_shards} | plan.partition)
         try:
