@@ -100,6 +100,10 @@ class NamedPolicy:
             raise UnknownName(field, f"there is no user {user!r}.")
         return row
 
+    def end_row(self, user: str, field: str) -> int:
+        """The row of a user at the end of an edge."""
+        return self.row(user, field)
+
     def version(self, arm: str, field: str = "arm") -> int:
         """The newest version of an arm."""
         version = self.arms.get(arm)

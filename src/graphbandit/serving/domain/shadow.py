@@ -122,6 +122,10 @@ class ShadowedPolicy(NamedPolicy):
         self.shadow_draws = np.random.default_rng(0)
         self._shadow_unknown = UnknownUsers()
 
+    def succeed(self, former: ShadowedPolicy) -> None:
+        """Take the place of another state of the same log."""
+        self.shadow_draws = former.shadow_draws
+
     @property
     def specs(self) -> list[PolicySpec]:
         """What the policy in force and the shadow, if there is one, are made from."""
