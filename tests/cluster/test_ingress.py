@@ -98,7 +98,7 @@ def behind(test: Test, timeout: float = 5.0, most_waiting: int = 1000, **guarded
         shards, stats = [FakeShard(number) for number in range(3)], Stats()
         ingress = Ingress(Router(USERS, 3), shards, stats, timeout=timeout, most_waiting=most_waiting)
         guard = Guard(ingress, stats, {}, connections=Connections(ServiceSettings(), stats), **guarded)
-        transport = httpx.ASGITransport(app=guard)  # type: ignore[arg-type]
+        transport = httpx.ASGITransport(app=guard)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=30.0) as client:
             await test(client, shards)
 

@@ -17,6 +17,8 @@ from ..serving.domain.initial_state import InitialState
 from ..serving.http.responses import problem
 from ..serving.operations.json_logs import set_up_logging
 from ..serving.operations.settings import ServiceSettings
+from ..serving.operations.warmup import warm_up_in_background
+from ..serving.shard_service import ShardService
 from ..serving.store.database import Unavailable, sqlite_path
 from .shard_calls import Answer, Headers, ShardDown
 from .shard_plan import ShardPlan
@@ -27,6 +29,7 @@ MOST_CALLS = 10_000
 """At a time: more than all ingresses let wait, so that shards always reach each other. One event loop handles all of them,
 which concurrency groups of Ray would not do."""
 PEER_TIMEOUT = 10.0  # seconds
+UNSOUND = 3  # exit code, as that of the service
 OPEN_AGAIN = 1.0  # seconds, until a store that could not be opened is tried again
 
 
@@ -48,60 +51,60 @@ class ShardProcess:
     ) -> None:
         set_up_logging(settings.log_level)
         self._settings, self._plan, self._number, self._initial = settings, plan, number, initial
-        self._service: Any = None
+        self._service: ShardService | None = None
         self._trouble, self._failed = "is starting", ""
         self._running = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
         """Open the store and begin. Meanwhile requests are answered with 503."""
-        from ..serving.shard_service import ShardService
+        try:
+            self._service = await self._open()
+            others = (number for number in range(self._plan.n_shards) if number != self._number)
+            peers = {number: ActorPeer(self._plan, number) for number in others}
+            await self._service.start(peers, on_failure=_end_process, when_ready=warm_up_in_background)
+        except Exception as error:  # nothing that waiting would mend
+            self._failed = self._trouble = f"cannot start: {error}"
+            logger.exception("a shard cannot start", extra={"shard": self._number})
+            return
+        self._initial, self._trouble = None, ""
+        logger.info("a shard serves", extra={"shard": self._number})
 
+    async def _open(self) -> ShardService:
         opening = (self._settings, self._number, self._plan.n_shards, self._initial, self._plan.router.shard_of)
         while True:
             try:
-                service = await asyncio.to_thread(ShardService.open, *opening)
-                break
+                return await asyncio.to_thread(ShardService.open, *opening)
             except Unavailable as error:  # the process before this one may not be quite gone, or the database is not there
                 self._trouble = f"cannot open its store ({error})"
                 logger.warning("the store cannot be opened yet", extra={"shard": self._number, "reason": str(error)})
                 await asyncio.sleep(OPEN_AGAIN)
-            except Exception as error:  # nothing that waiting would mend
-                self._failed = self._trouble = f"cannot start: {error}"
-                logger.exception("a shard cannot start", extra={"shard": self._number})
-                return
-        self._initial = None
-        peers = {number: ActorPeer(self._plan, number) for number in range(self._plan.n_shards) if number != self._number}
-        await service.start(peers)
-        self._service, self._trouble = service, ""
-        logger.info("a shard serves", extra={"shard": self._number})
 
     async def handle(self, method: str, path: str, query: str, headers: Headers, body: bytes) -> Answer:
         """Answer a request of the API."""
         if self._service is None:
             refusal = problem(503, "shard", f"shard {self._number} {self._trouble}.", "unavailable", {"retry-after": "1"})
             return refusal.status, list(refusal.headers.items()), refusal.body
-        answer: Answer = await self._service.handle(method, path, query, headers, body)
-        return answer
+        return await self._service.handle(method, path, query, headers, body)
 
     async def values_for(self, reader: int, epoch: int, since: int) -> bytes:
         """What another shard reads of this one."""
-        values: bytes = await self._there().values_for(reader, epoch, since)
-        return values
+        return await self._there().values_for(reader, epoch, since)
 
     async def deliver(self, origin: int, number: int, change: dict[str, Any]) -> dict[str, Any]:
         """Take a change that another shard has committed."""
-        answer: dict[str, Any] = await self._there().deliver(origin, number, change)
-        return answer
+        return await self._there().deliver(origin, number, change)
 
-    def _there(self) -> Any:
+    def _there(self) -> ShardService:
         if self._service is None:
             raise ShardDown(self._trouble)
         return self._service
 
     async def status(self) -> dict[str, Any]:
         """Facts for monitoring; `failed` says why the shard will never be ready."""
-        found = {"shard": self._number, "pid": os.getpid(), "trouble": self._trouble or None, "failed": self._failed or None}
-        return found | ({"ready": False} if self._service is None else self._service.status())
+        found: dict[str, Any] = {"shard": self._number, "ready": False, "trouble": self._trouble or None}
+        if self._service is not None:
+            found |= self._service.status()
+        return found | {"pid": os.getpid(), "failed": self._failed or None}
 
     async def stop(self) -> None:
         """Write what waits and a snapshot, and leave the store."""
@@ -109,6 +112,12 @@ class ShardProcess:
         service, self._service, self._trouble = self._service, None, "has been stopped"
         if service is not None:
             await service.close()
+
+
+def _end_process() -> None:
+    """The state and the log no longer belong together: end, so that Ray starts the shard again from its log."""
+    logger.error("the state does not follow the log: the shard is started again")
+    os._exit(UNSOUND)
 
 
 class ShardGone(ShardDown):

@@ -39,7 +39,7 @@ def begin_shards(settings: ServiceSettings, shards: int | None = None, options: 
         For the actors, as Ray takes them.
     """
     for name in NOT_TAKEN:
-        if getattr(settings, name):
+        if getattr(settings, name) not in (None, "", "none", False):
             raise ValueError(f"{name} is not offered by a service of shards; see docs/sharded_http.md.")
     folder = plan_folder(settings)
     plan, initial = ShardPlan.read(folder), None
