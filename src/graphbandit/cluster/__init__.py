@@ -2,6 +2,11 @@
 
 | module | what is in it |
 |---|---|
+| `sharded_policy` | `ShardedPolicy`: one policy whose users are divided among actors |
+| `policy_actor` | one shard of it, in a process of its own |
+| `shard_handle` | the caller's side of one shard: calls since its last snapshot, and how it is restored |
+| `sharded_folder` | a sharded policy in a folder |
+| `ray_session` | joining a Ray cluster, or starting one |
 | `ingress` | the HTTP API in front of the shards of a service |
 | `shard_calls` | calls to a shard, with deadlines |
 | `merging` | answers of several shards as one |
@@ -16,13 +21,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .sharded_policy import ShardedPolicy
+
 if TYPE_CHECKING:
     from .serve_application import serve_app
     from .sharded_server import serve_shards
 
-__all__ = ["serve_app", "serve_shards"]
+__all__ = ["ShardedPolicy", "serve_app", "serve_shards"]
 
-# Imported on first use: Ray and FastAPI are extras.
+# Imported on first use: the service needs FastAPI, which a policy does not.
 _MODULES = {"serve_application": ("serve_app",), "sharded_server": ("serve_shards",)}
 
 
