@@ -11,8 +11,9 @@ from ..serving.http.guard import Guard
 from ..serving.operations import settings as service_settings
 from ..serving.operations.json_logs import set_up_logging
 from ..serving.operations.settings import ServiceSettings
+from .ray_session import import_ray
 from .shard_plan import ShardPlan
-from .sharded_server import NEEDED, begin_shards, make_guard
+from .sharded_server import begin_shards, make_guard
 
 OWN = ("shards", "config", "shard_options", "timeout", "most_waiting")
 PATHS = ("graph", "arms", "token_file", "snapshots")
@@ -41,10 +42,9 @@ def serve_app(args: Mapping[str, Any]) -> Any:
     ValueError: args must be settings of the service, shards, config, shard_options, timeout or most_waiting, not 'stores'.
     """
     settings, own = _split(args)
-    try:
-        from ray import serve
-    except ImportError as error:
-        raise ValueError(NEEDED.format(error.name)) from None
+    import_ray()
+    from ray import serve
+
     plan = begin_shards(settings, own.pop("shards", None), own.pop("shard_options", None))
 
     def build() -> Guard:  # in each replica

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 from ..serving.http.connection_limits import Connections, raise_descriptor_limit
@@ -18,11 +17,11 @@ from ..serving.start import GracefulServer, read_initial_state, reload_tokens
 from ..serving.store.event_store import EventStore
 from ..serving.store.shard_schema import shard_store
 from .ingress import Ingress
-from .shard_actor import NAMESPACE, ActorLink, start_shards, stop_shards, wait_for_shards
+from .ray_session import import_ray, join_ray
+from .shard_actor import ActorLink, start_shards, stop_shards, wait_for_shards
 from .shard_plan import FILE, ShardPlan, divide, plan_folder
 
 logger = logging.getLogger("graphbandit.cluster")
-NEEDED = "a service of shards needs {}: pip install 'graphbandit[serve,ray]'."
 NOT_TAKEN = ("model", "history", "shadow", "standby")
 
 
@@ -97,35 +96,6 @@ def make_guard(settings: ServiceSettings, plan: ShardPlan, *, timeout: float = 1
     return Guard(ingress, stats, handlers, connections=connections, tokens=tokens, only_local=only_local, **limits)
 
 
-@contextmanager
-def connected(address: str | None) -> Iterator[None]:
-    """A connection to Ray: the one that there is, the one at `address`, or a new one on this machine.
-
-    Parameters
-    ----------
-    address : str, optional
-    """
-    try:
-        import ray
-    except ImportError as error:
-        raise ValueError(NEEDED.format(error.name)) from None
-    if ray.is_initialized():
-        yield
-        return
-    quiet: dict[str, Any] = dict(logging_level="ERROR", log_to_driver=True, namespace=NAMESPACE)
-    try:
-        if address is None:  # a new one, whatever else runs on this machine
-            ray.init("local", include_dashboard=False, **quiet)
-        else:
-            ray.init(address, **quiet)
-    except ConnectionError as error:
-        raise ValueError(f"address {address!r} has no Ray that answers: {error}") from None
-    try:
-        yield
-    finally:
-        ray.shutdown()
-
-
 def serve_shards(
     settings: ServiceSettings, shards: int | None = None, *, address: str | None = None, keep_shards: bool = False
 ) -> None:
@@ -144,7 +114,9 @@ def serve_shards(
     set_up_logging(settings.log_level)
     settings.tokens()  # raises, if the file is wrong, before anything is started
     raise_descriptor_limit()
-    with connected(address):
+    ray = import_ray()
+    is_ours = join_ray(address, logs=True)
+    try:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # Ray has set its own, which ends the process at once
         plan = begin_shards(settings, shards)
         logger.info("settings", extra=settings.public() | {"shards": plan.n_shards} | plan.partition)
@@ -157,3 +129,6 @@ def serve_shards(
         finally:
             if not keep_shards:
                 stop_shards(plan)
+    finally:
+        if is_ours:
+            ray.shutdown()
