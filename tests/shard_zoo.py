@@ -55,11 +55,13 @@ class Link:
         self._shards, self._source, self._target = shards, source, target
 
     async def values_for(self, reader: int, epoch: int, since: int) -> bytes:
-        return await self._shards.send("values_for", self._source, self._target, (reader, epoch, since))
+        found: bytes = await self._shards.send("values_for", self._source, self._target, (reader, epoch, since))
+        return found
 
     async def deliver(self, origin: int, number: int, change: dict[str, Any]) -> dict[str, Any]:
         copy = json.loads(json.dumps(change))  # as between processes
-        return await self._shards.send("deliver", self._source, self._target, (origin, number, copy))
+        found: dict[str, Any] = await self._shards.send("deliver", self._source, self._target, (origin, number, copy))
+        return found
 
 
 Fault = Callable[["Shards", str, int, int, Callable[[], Awaitable[Any]]], Awaitable[Any]]
@@ -69,7 +71,9 @@ Fault = Callable[["Shards", str, int, int, Callable[[], Awaitable[Any]]], Awaita
 class Shards:
     """Three shards by default. A shard that was killed is None until it is opened again."""
 
-    def __init__(self, folder: Path, initial: InitialState | None, n: int = 3, store: str | None = None, **settings: Any) -> None:
+    def __init__(
+        self, folder: Path, initial: InitialState | None, n: int = 3, store: str | None = None, **settings: Any
+    ) -> None:
         chosen = {"exchange_seconds": 60.0, "snapshots": None if store is None else folder} | settings
         self.settings: Settings = ServiceSettings(store=store or f"sqlite:///{folder}", **chosen)
         self.n = n

@@ -104,6 +104,10 @@ class NamedPolicy:
         """The row of a user at the end of an edge."""
         return self.row(user, field)
 
+    def is_ghost(self, row: int) -> bool:
+        """Whether the user of a row is somebody else's, as in a shard of a service."""
+        return False
+
     def version(self, arm: str, field: str = "arm") -> int:
         """The newest version of an arm."""
         version = self.arms.get(arm)

@@ -161,9 +161,7 @@ class ShardService:
         app = create_app(lambda: runtime, most_work=settings.most_work, changes=changes)
         app.state.runtime = runtime
         connections = Connections(settings, service.stats)
-        self._guard = Guard(
-            app, service.stats, fast_handlers(app), connections=connections, largest_body=settings.largest_body
-        )
+        self._guard = Guard(app, service.stats, fast_handlers(app), connections=connections, largest_body=settings.largest_body)
         await runtime.run(on_failure)
         self._runtime, self._courier, self._exchange = runtime, courier, exchange  # from here on other shards are answered
         await asyncio.gather(courier.first_round(), exchange.round())
@@ -171,9 +169,7 @@ class ShardService:
         self.is_ready = True
         when_ready(service.store.initial_state())
 
-    async def handle(
-        self, method: str, path: str, query: str, headers: Sequence[tuple[str, str]], body: bytes
-    ) -> Answer:
+    async def handle(self, method: str, path: str, query: str, headers: Sequence[tuple[str, str]], body: bytes) -> Answer:
         """Answer a request to the HTTP API of the service.
 
         Parameters
@@ -281,9 +277,7 @@ def _answer(response: HttpResponse) -> Answer:
     return response.status, [*headers, *response.headers.items()], response.body
 
 
-async def _through(
-    guard: Guard, method: str, path: str, query: str, headers: Sequence[tuple[str, str]], body: bytes
-) -> Answer:
+async def _through(guard: Guard, method: str, path: str, query: str, headers: Sequence[tuple[str, str]], body: bytes) -> Answer:
     """Call an ASGI application without a socket."""
     scope: dict[str, Any] = {
         "type": "http",

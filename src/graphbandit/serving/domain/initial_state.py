@@ -135,5 +135,6 @@ class InitialState:
             fields["params"] = FORMER_DEFAULTS.get(header["policy"], {}) | header["params"]
         graph = UserGraph(matrix, header["users"]) if header["users"] else None
         if "shard" in header:
-            fields["shard"] = ShardPlace(*header["shard"], arrays["owners"], arrays["degrees"])
+            number, n_shards, n_users = header["shard"]
+            fields["shard"] = ShardPlace(number, n_shards, n_users, arrays["owners"], arrays["degrees"])
         return cls(graph, features=arrays["features"], **fields)

@@ -30,9 +30,7 @@ def delete_edge_across(state: ShardRecommender, a: str, b: str, home: int) -> Pr
     return _proposed(EventKind.EDGE_DELETED, {"a": a, "b": b, "to": home})
 
 
-def put_user_across(
-    state: ShardRecommender, user: str, edges: Mapping[str, float], homes: Mapping[str, int]
-) -> ProposedChange:
+def put_user_across(state: ShardRecommender, user: str, edges: Mapping[str, float], homes: Mapping[str, int]) -> ProposedChange:
     """Add a user, or neighbours of one; `homes` has the shards of those neighbours who belong to others."""
     if user in edges:
         raise InvalidRequest("edges", f"a user cannot be its own neighbour, but {user!r} is.")

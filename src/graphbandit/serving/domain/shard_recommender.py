@@ -78,9 +78,7 @@ class ShardRecommender(LoggedRecommender):
         for name, features, attributes in zip(initial.arms, initial.features, initial.attributes, strict=True):
             recommender.put_arm(name, features, attributes)
         recommender.catalogue, recommender.since = 0, [0] * len(recommender.versions)
-        shard = Shard(
-            recommender.inner, place.number, place.n_shards, users, owners, n_users=place.n_users, degrees=degrees
-        )
+        shard = Shard(recommender.inner, place.number, place.n_shards, users, owners, n_users=place.n_users, degrees=degrees)
         recommender._use(shard, Correspondence(place.number))
         return recommender
 
@@ -128,13 +126,19 @@ class ShardRecommender(LoggedRecommender):
 
     def check_home(self, user: str, field: str) -> None:
         """Raise `UnknownName` if a user belongs to another shard."""
-        is_here = user in self.rows or (user not in self.ghosts and (self.shard_of is None or self.shard_of(user) == self.number))
+        is_here = user in self.rows or (
+            user not in self.ghosts and (self.shard_of is None or self.shard_of(user) == self.number)
+        )
         if not is_here:
             raise UnknownName(field, f"user {user!r} belongs to another shard than {self.number}.")
 
     def end_row(self, user: str, field: str) -> int:
         """The row of a user at the end of an edge, who may belong to another shard."""
         return self.ghosts[user] if user in self.ghosts else self.row(user, field)
+
+    def is_ghost(self, row: int) -> bool:
+        """Whether the user of a row belongs to another shard."""
+        return not self.shard.owns(row)
 
     # Changes.
 

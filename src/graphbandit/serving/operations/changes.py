@@ -43,9 +43,7 @@ class Changes:
         self, arm: str, features: list[float] | None, attributes: Mapping[str, str], columns: Mapping[str, Any] | None
     ) -> int:
         """Add an arm, or a new version of an existing arm."""
-        return await self.commit(
-            proposals.put_arm(self.runtime().service.recommender, arm, features, attributes, columns)
-        )
+        return await self.commit(proposals.put_arm(self.runtime().service.recommender, arm, features, attributes, columns))
 
     async def delete_arm(self, arm: str) -> int:
         """Stop offering an arm."""

@@ -8,8 +8,8 @@ from ..domain.events import EventKind, check_chain
 from ..domain.initial_state import InitialState
 from ..domain.logged_recommender import LoggedRecommender
 from ..domain.retraction import retracted_rewards
-from ..domain.shard_recommender import new_state
 from ..domain.shadow import LogSource
+from ..domain.shard_recommender import new_state
 from ..store.event_store import EventStore
 from ..store.snapshots import Snapshots
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...recommending.errors import Conflict, InvalidRequest, UnknownName
 from ..domain import shard_proposals
+from ..domain.proposals import ProposedChange
 from ..domain.shard_recommender import ShardRecommender
 from .changes import Changes
 from .courier import Courier
@@ -31,9 +32,7 @@ class ShardChanges(Changes):
         For the other shards.
     """
 
-    def __init__(
-        self, runtime: Callable[[], Runtime], shard_of: Callable[[str], int], courier: Courier, peers: Peers
-    ) -> None:
+    def __init__(self, runtime: Callable[[], Runtime], shard_of: Callable[[str], int], courier: Courier, peers: Peers) -> None:
         super().__init__(runtime)
         self._shard_of, self._courier, self._peers = shard_of, courier, peers
 
@@ -113,7 +112,7 @@ class ShardChanges(Changes):
             for user in answer["unknown"]:
                 raise UnknownName(field, f"there is no user {user!r}.")
 
-    async def _commit_everywhere(self, proposal: shard_proposals.ProposedChange, field: str) -> int:
+    async def _commit_everywhere(self, proposal: ProposedChange, field: str) -> int:
         seq = await self.commit(proposal)
         refused = await self._courier.delivered(seq)
         if refused:
