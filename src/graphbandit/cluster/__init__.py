@@ -9,6 +9,7 @@
 | `ray_session` | joining a Ray cluster, or starting one |
 | `ingress` | the HTTP API in front of the shards of a service |
 | `shard_calls` | calls to a shard, with deadlines |
+| `grouped_calls` | requests that arrive together travel together |
 | `merging` | answers of several shards as one |
 | `shard_actor` | a shard of the service as a Ray actor, and how others reach it |
 | `shard_plan` | what all processes of a service agree on: `cluster.json` |

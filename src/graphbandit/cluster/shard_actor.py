@@ -20,7 +20,8 @@ from ..serving.operations.settings import ServiceSettings
 from ..serving.operations.warmup import warm_up_in_background
 from ..serving.shard_service import ShardService
 from ..serving.store.database import Unavailable, sqlite_path
-from .shard_calls import Answer, Headers, ShardDown
+from .grouped_calls import GroupedAnswers, GroupedCalls
+from .shard_calls import Answer, Headers, ShardDown, ShardRequest
 from .shard_plan import ShardPlan
 
 logger = logging.getLogger("graphbandit.cluster")
@@ -53,6 +54,7 @@ class ShardProcess:
         self._settings, self._plan, self._number, self._initial = settings, plan, number, initial
         self._service: ShardService | None = None
         self._trouble, self._failed = "is starting", ""
+        self._answers = GroupedAnswers(self.handle)
         self._running = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
@@ -85,6 +87,14 @@ class ShardProcess:
             refusal = problem(503, "shard", f"shard {self._number} {self._trouble}.", "unavailable", {"retry-after": "1"})
             return refusal.status, list(refusal.headers.items()), refusal.body
         return await self._service.handle(method, path, query, headers, body)
+
+    async def handle_many(self, requests: Sequence[tuple[Any, ...]]) -> tuple[list[Answer | None], int]:
+        """Answer requests that travel together."""
+        return await self._answers.handle_many(requests)
+
+    async def late_answer(self, ticket: int, place: int) -> Answer:
+        """An answer that took longer than the others of its group."""
+        return await self._answers.late_answer(ticket, place)
 
     async def values_for(self, reader: int, epoch: int, since: int) -> bytes:
         """What another shard reads of this one."""
@@ -154,10 +164,13 @@ class _ActorCaller:
 class ActorLink(_ActorCaller):
     """How the ingress reaches a shard."""
 
+    def __init__(self, plan: ShardPlan, number: int) -> None:
+        super().__init__(plan, number)
+        self._grouped = GroupedCalls(self.call)
+
     async def handle(self, method: str, path: str, query: str, headers: Headers, body: bytes) -> Answer:
         """Answer a request of the API; raises ShardDown if the shard is not there."""
-        answer: Answer = await self.call("handle", method, path, query, headers, body)
-        return answer
+        return await self._grouped.handle(ShardRequest(method, path, query, headers, body))
 
     async def status(self) -> dict[str, Any]:
         """Facts for monitoring."""
