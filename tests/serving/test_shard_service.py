@@ -16,7 +16,7 @@ from graphbandit.serving import Occupied, Request, Reward, ServiceSettings
 from graphbandit.serving.operations import courier, peers
 from graphbandit.serving.shard_service import ShardService, shard_settings
 from serving_zoo import new_database
-from shard_zoo import DISHES, HOME, PEOPLE, Away, Shards, edge_path, hashed, run, user_path, whole_service, whole_state
+from shard_service_zoo import DISHES, HOME, PEOPLE, Away, Shards, edge_path, hashed, run, user_path, whole_service, whole_state
 
 Call = Callable[[], Awaitable[Any]]
 RING = {(min(pair), max(pair)): 1.0 for pair in [*pairwise(PEOPLE), (PEOPLE[-1], PEOPLE[0])]}

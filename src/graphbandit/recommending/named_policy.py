@@ -100,14 +100,6 @@ class NamedPolicy:
             raise UnknownName(field, f"there is no user {user!r}.")
         return row
 
-    def end_row(self, user: str, field: str) -> int:
-        """The row of a user at the end of an edge."""
-        return self.row(user, field)
-
-    def is_ghost(self, row: int) -> bool:
-        """Whether the user of a row is somebody else's, as in a shard of a service."""
-        return False
-
     def version(self, arm: str, field: str = "arm") -> int:
         """The newest version of an arm."""
         version = self.arms.get(arm)

@@ -39,7 +39,7 @@ class Origin(NamedTuple):
         return f"x{self.shard}.{self.epoch}.{self.number}"
 
 
-class Receipt(NamedTuple):
+class ReceivedChange(NamedTuple):
     """The last change that was received from a shard."""
 
     origin: Origin
@@ -65,7 +65,7 @@ class Correspondence:
         self.edges: dict[tuple[str, str], Stamp] = {}  # own user, user of another shard: the newest change of their edge
         self.deleted: dict[str, Stamp] = {}  # users, own ones and others: when they were last deleted
         self.outbox: dict[int, dict[int, dict[str, Any]]] = {}  # number of an event: shard: change; oldest first
-        self.receipts: dict[int, Receipt] = {}  # by shard; changes come in order, so that the last one is enough
+        self.receipts: dict[int, ReceivedChange] = {}  # by shard; changes come in order, so that the last one is enough
         self.received: dict[tuple[int, str], int] = {}  # shard and epoch: the last number
 
     def stamp(self, at: int) -> Stamp:
@@ -103,7 +103,7 @@ class Correspondence:
 
     def receive(self, origin: Origin, refused: list[str]) -> None:
         """Keep what became of a change."""
-        self.receipts[origin.shard] = Receipt(origin, refused)
+        self.receipts[origin.shard] = ReceivedChange(origin, refused)
         self.received[origin[:2]] = origin.number
 
     def refused(self, origin: Origin) -> list[str]:
@@ -131,6 +131,6 @@ class Correspondence:
         found.deleted = {name: Stamp(at, shard) for name, at, shard in table["deleted"]}
         for event, to, change in table["outbox"]:
             found.send(event, to, change)
-        found.receipts = {shard: Receipt(Origin(shard, *rest), refused) for shard, *rest, refused in table["receipts"]}
+        found.receipts = {shard: ReceivedChange(Origin(shard, *rest), refused) for shard, *rest, refused in table["receipts"]}
         found.received = {(shard, epoch): number for shard, epoch, number in table["received"]}
         return found

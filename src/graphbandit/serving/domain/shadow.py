@@ -131,6 +131,14 @@ class ShadowedPolicy(NamedPolicy):
         """What the policy in force and the shadow, if there is one, are made from."""
         return [spec for spec in (self.spec, self.shadow_spec) if spec is not None]
 
+    def end_row(self, user: str, field: str) -> int:
+        """The row of a user at the end of an edge."""
+        return self.row(user, field)
+
+    def is_ghost(self, row: int) -> bool:
+        """Whether the user of a row belongs to another shard of the service."""
+        return False
+
     # Deciding.
 
     def shadow_view(self) -> NamedPolicy | None:

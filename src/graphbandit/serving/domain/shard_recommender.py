@@ -244,11 +244,11 @@ class ShardRecommender(LoggedRecommender):
         if row is None:
             raise Conflict("a", f"user {user!r} was deleted before the edge could be put.")
         stamp = self.correspondence.stamp(at)
-        told: dict[int, list[list[Any]]] = {}
+        by_shard: dict[int, list[list[Any]]] = {}
         for other, weight in edges.items():
             self._set_edge_across(user, other, homes[other], weight, stamp)
-            told.setdefault(homes[other], []).append([user, other, weight])
-        for to, entries in told.items():
+            by_shard.setdefault(homes[other], []).append([user, other, weight])
+        for to, entries in by_shard.items():
             self.correspondence.send(self.seq, to, {"kind": "edges", "stamp": list(stamp), "edges": entries})
 
     def _set_edge_across(self, own: str, other: str, home: int, weight: float, stamp: Stamp) -> None:

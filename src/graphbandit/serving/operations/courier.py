@@ -107,8 +107,8 @@ class Courier:
 
     async def _deliver(self, to: int, number: int, change: dict[str, Any]) -> None:
         runtime, here = self._runtime(), self.outbox.number
-        told = change | {"epoch": runtime.service.store.epoch_of(number)}
-        answer = await reached(to, self._peers[to].deliver(here, number, told))
+        message = change | {"epoch": runtime.service.store.epoch_of(number)}
+        answer = await reached(to, self._peers[to].deliver(here, number, message))
         refused = list(answer["refused"])
         [result] = await runtime.commit([shard_proposals.delivered(number, to, refused)])
         if isinstance(result, InvalidRequest):

@@ -61,16 +61,16 @@ class Exchange:
     async def round(self) -> int:
         """Ask every shard that this one reads from; how many have told something new."""
         async with self._asking:
-            told = await asyncio.gather(*(self._ask(source) for source in sorted(self.state.shard.sources())))
-        return sum(told)
+            news = await asyncio.gather(*(self._ask(source) for source in sorted(self.state.shard.sources())))
+        return sum(news)
 
     async def _ask(self, source: int) -> bool:
         """Ask one shard; whether it has told something new, which is then in the log."""
         try:
             asked = self.state.shard.asks(source)
-            told = await reached(source, self._peers[source].values_for(self.state.number, *asked))
+            answer = await reached(source, self._peers[source].values_for(self.state.number, *asked))
             self.answered[source] = time.monotonic()
-            text = told.decode()
+            text = answer.decode()
             if decode_values(text).is_empty:
                 return False
             [result] = await self._runtime().commit([shard_proposals.values_taken(text)])
