@@ -97,7 +97,7 @@ def sharded(folder: Path, **settings: Any) -> Iterator[Sharded]:
 
 
 @pytest.fixture(scope="module")
-def service(ray_cluster: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sharded]:
+def service(ray_cluster: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sharded]:
     with sharded(tmp_path_factory.mktemp("service")) as made:
         yield made
 
@@ -234,7 +234,7 @@ def settled(service: Sharded) -> list[dict[str, Any]]:
     raise AssertionError("they go on for ever")
 
 
-def test_a_shard_that_is_killed_under_load_loses_nothing_and_others_do_not_notice(ray_cluster: str, tmp_path: Path) -> None:
+def test_a_shard_that_is_killed_under_load_loses_nothing_and_others_do_not_notice(ray_cluster: Any, tmp_path: Path) -> None:
     victim = 1
     with sharded(tmp_path, snapshot_every=200) as service:
         load = Load(service)
@@ -270,7 +270,7 @@ def test_a_shard_that_is_killed_under_load_loses_nothing_and_others_do_not_notic
     assert set(values) <= set(load.acknowledged) | set(load.unanswered)
 
 
-def test_a_shard_that_cannot_start_is_reported_with_a_sentence(ray_cluster: str, tmp_path: Path) -> None:
+def test_a_shard_that_cannot_start_is_reported_with_a_sentence(ray_cluster: Any, tmp_path: Path) -> None:
     settings = ServiceSettings(store=f"sqlite:///{tmp_path}/service", log_level="error")
     with pytest.raises(ValueError, match=r"cluster.json is not there"):
         begin_shards(settings)
@@ -292,7 +292,7 @@ def plain_router() -> dict[str, Any]:
     return Router({}, 1).as_table()
 
 
-def test_a_ray_serve_application_answers_over_http(ray_cluster: str, service: Sharded) -> None:
+def test_a_ray_serve_application_answers_over_http(ray_cluster: Any, service: Sharded) -> None:
     from ray import serve
 
     port = free_port()
@@ -301,7 +301,7 @@ def test_a_ray_serve_application_answers_over_http(ray_cluster: str, service: Sh
         # The shards run already: the application finds them.
         serve.run(serve_app({"store": service.settings.store, "log_level": "error", "timeout": 5.0}), route_prefix="/")
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30.0) as http:
-            assert http.get("/ready").status_code == 200
+            wait_until(lambda: http.get("/ready").status_code == 200)  # Ray's proxy hears of the route a little later
             made = http.post("/v1/recommendations", json={"user": "u3"})
             assert made.status_code == 200, made.text
             reward = {"decision": made.json()["decision"], "value": 0.5}
