@@ -4,6 +4,8 @@ import asyncio
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -18,10 +20,10 @@ import pytest
 
 from graphbandit import graphs
 from graphbandit.cluster import serve_app
-from graphbandit.cluster.shard_actor import ActorLink, start_shards, stop_shards, wait_for_shards
+from graphbandit.cluster.shard_actor import ActorLink, ShardGone, start_shards, stop_shards, wait_for_shards
 from graphbandit.cluster.shard_plan import ShardPlan
 from graphbandit.cluster.sharded_server import begin_shards, make_guard
-from graphbandit.serving import EventStore, InitialState, ServiceSettings, replay_from_zero
+from graphbandit.serving import Client, EventStore, InitialState, ServiceSettings, replay_from_zero
 from graphbandit.serving.domain.events import EventKind, decision_id, reward_in
 from graphbandit.serving.domain.packing import digest
 from graphbandit.serving.start import GracefulServer
@@ -290,6 +292,27 @@ def plain_router() -> dict[str, Any]:
     from graphbandit.sharding.routing import Router
 
     return Router({}, 1).as_table()
+
+
+def test_the_command_serves_until_a_signal_and_ends_its_shards(ray_cluster: Any, tmp_path: Path) -> None:
+    write_files(tmp_path)
+    port, store = free_port(), f"sqlite:///{tmp_path}/service"
+    files = ["--create", "--graph", str(tmp_path / "edges.csv"), "--arms", str(tmp_path / "arms.csv"), "--policy", "linucb"]
+    chosen = ["--shards", "2", "--engine", "ray", "--address", ray_cluster.address, "--store", store, "--port", str(port)]
+    process = subprocess.Popen([sys.executable, "-m", "graphbandit.cli", "serve", *files, *chosen, "--log-level", "error"])
+    try:
+        with Client(f"http://127.0.0.1:{port}", patience=60.0) as client:
+            client.wait()
+            assert client.reward(client.recommend("u1")["decision"], 1.0)["accepted"] == 1
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30.0) == 0
+    plan = ShardPlan.read(tmp_path / "service")
+    assert plan is not None
+    with pytest.raises(ShardGone):
+        asyncio.run(ActorLink(plan, 0).status())
+    for shard in range(2):
+        assert list((tmp_path / "service" / f"shard-{shard:04d}" / "snapshots").glob("snapshot-*"))
 
 
 def test_a_ray_serve_application_answers_over_http(ray_cluster: Any, service: Sharded) -> None:

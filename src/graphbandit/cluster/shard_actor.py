@@ -31,6 +31,7 @@ MOST_CALLS = 10_000
 which concurrency groups of Ray would not do."""
 PEER_TIMEOUT = 10.0  # seconds
 UNSOUND = 3  # exit code, as that of the service
+PROBE_AGAIN = 0.1  # seconds
 OPEN_AGAIN = 1.0  # seconds, until a store that could not be opened is tried again
 
 
@@ -167,10 +168,30 @@ class ActorLink(_ActorCaller):
     def __init__(self, plan: ShardPlan, number: int) -> None:
         super().__init__(plan, number)
         self._grouped = GroupedCalls(self.call)
+        self._probing: asyncio.Task[None] | None = None
 
     async def handle(self, method: str, path: str, query: str, headers: Headers, body: bytes) -> Answer:
-        """Answer a request of the API; raises ShardDown if the shard is not there."""
-        return await self._grouped.handle(ShardRequest(method, path, query, headers, body))
+        """Answer a request of the API; raises ShardDown if the shard is not there.
+
+        Ray takes seconds to say so. Once it has, others are refused at once, until the shard answers again.
+        """
+        if self._probing is not None and not self._probing.done():
+            raise ShardDown("it is being started again")
+        try:
+            return await self._grouped.handle(ShardRequest(method, path, query, headers, body))
+        except ShardDown:
+            if self._probing is None or self._probing.done():
+                self._probing = asyncio.get_running_loop().create_task(self._probe())
+            raise
+
+    async def _probe(self) -> None:
+        """Return when the shard's process answers."""
+        while True:
+            with suppress(ShardDown, TimeoutError):
+                async with asyncio.timeout(PEER_TIMEOUT):
+                    await self.call("status")
+                    return
+            await asyncio.sleep(PROBE_AGAIN)
 
     async def status(self) -> dict[str, Any]:
         """Facts for monitoring."""
