@@ -289,13 +289,13 @@ def kill_once(plan: ShardPlan, ingresses: Sequence[IngressProcess], observed: Ob
         start = time.monotonic()
         os.kill(running[victim], signal.SIGKILL)
         seen.kills["shard"] += 1
-        if rng.random() < 0.3:  # again, while it starts
-            time.sleep(rng.uniform(0.2, 3.0))
-            again = pids(plan).get(victim)
-            if again is not None and again != running[victim]:
-                os.kill(again, signal.SIGKILL)
-                seen.kills["shard at its start"] += 1
-                start = time.monotonic()
+        if rng.random() < 0.3:  # again, while it opens its store and replays
+            while (again := pids(plan).get(victim, running[victim])) == running[victim]:
+                time.sleep(0.02)
+            time.sleep(rng.uniform(0.0, 0.5))
+            start = time.monotonic()
+            os.kill(again, signal.SIGKILL)
+            seen.kills["shard at its start"] += 1
         seen.recoveries.append(until_answered(observed, victim, start + 0.05) + 0.05)
     end = time.monotonic()
     with observed.lock:
