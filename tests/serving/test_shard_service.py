@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +15,12 @@ import pytest
 
 from graphbandit.serving import Occupied, Request, Reward, ServiceSettings
 from graphbandit.serving.operations import courier, peers
+from graphbandit.serving.operations.compaction import compact
+from graphbandit.serving.operations.forgetting import forget_user
+from graphbandit.serving.operations.new_beginning import replay_into
+from graphbandit.serving.operations.store_tools import verify
 from graphbandit.serving.shard_service import ShardService, shard_settings
+from graphbandit.serving.start import build_app
 from serving_zoo import new_database
 from shard_service_zoo import DISHES, HOME, PEOPLE, Away, Shards, edge_path, hashed, run, user_path, whole_service, whole_state
 
@@ -395,6 +401,35 @@ def test_what_a_shard_does_not_offer_is_refused_with_a_sentence(tmp_path: Path) 
         Shards(tmp_path / "other", whole_state("club"))
     with pytest.raises(ValueError, match="there is no file"):
         ShardService.open(ServiceSettings(store=f"sqlite:///{tmp_path}/none"), 0, 3, None, lambda name: 0)
+
+
+def test_tools_of_a_store_know_a_shard(tmp_path: Path) -> None:
+    async def steps() -> None:
+        shards = Shards(tmp_path, whole_state("graphucb-local"))
+        await shards.open()
+        for user, arm, value in stream(20):
+            await shards.reward(user, arm, value)
+        await shards.exchange()
+        assert (await shards.at("ann", "PUT", edge_path("ann", "eve"), {"weight": 2.0}))[0] == 200
+        await shards.close()
+        found = shard_settings(shards.settings, 0)
+        assert found.snapshots is not None
+        checked = verify(found.store, found.snapshots)
+        assert checked.problems == [] and any("bit for bit" in fact for fact in checked.facts)
+        with pytest.raises(ValueError, match="shard 0 of 3: forgetting"):
+            forget_user(found.store, "ann", found.snapshots)
+        with pytest.raises(ValueError, match="a new beginning is not offered"):
+            replay_into(found.store, f"sqlite:///{tmp_path}/new.db", tmp_path, {"policy": "linucb"})
+        with pytest.raises(ValueError, match="is the store of a shard"):
+            build_app(found, None, lambda: None)
+        archived = compact(found.store, time.time_ns() // 1000 + 10**9)
+        assert archived.events
+        await shards.open()  # from the archive, with keys that have expired
+        assert shards.edges() == RING | {("ann", "eve"): 2.0}
+        shards.check_replay()
+        await shards.close()
+
+    run(steps)
 
 
 def test_a_service_can_begin_with_nobody(tmp_path: Path) -> None:

@@ -26,6 +26,13 @@ class ShardPlace(NamedTuple):
     degrees: Floats  # (rows,) in the whole graph
 
 
+def require_whole(initial: InitialState, what: str) -> None:
+    """Raise a ValueError if a log is that of a shard, for `what` needs that of a whole service."""
+    if initial.shard is not None:
+        place = initial.shard
+        raise ValueError(f"the store is that of shard {place.number} of {place.n_shards}: {what} is not offered for a shard.")
+
+
 def divided(initial: InitialState, shard_of: Ints, n_shards: int) -> list[InitialState]:
     """The initial states of all shards, from that of the whole.
 
