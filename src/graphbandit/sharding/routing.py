@@ -58,11 +58,11 @@ class Router:
             key = name_hash(name)
             if hashes.setdefault(key, shard) != shard:
                 same.add(key)
-        self._exceptions = {name: shard for name, shard in placed.items() if same and name_hash(name) in same}
+        self.exceptions = {name: shard for name, shard in placed.items() if same and name_hash(name) in same}
         # A name whose hash chooses the same shard needs no entry.
         kept = sorted(key for key, shard in hashes.items() if key not in same and key % n_shards != shard)
-        self._hashes = np.array(kept, dtype=np.uint64)
-        self._shards = np.array([hashes[key] for key in kept], dtype=np.uint16)
+        self.hashes = np.array(kept, dtype=np.uint64)
+        self.shards = np.array([hashes[key] for key in kept], dtype=np.uint16)
 
     def shard_of(self, name: str) -> int:
         """The shard of a user.
@@ -76,12 +76,12 @@ class Router:
         >>> Router({"ann": 3}, 4).shard_of("ann")
         3
         """
-        if name in self._exceptions:
-            return self._exceptions[name]
+        if name in self.exceptions:
+            return self.exceptions[name]
         key = name_hash(name)
-        place = int(np.searchsorted(self._hashes, np.uint64(key)))
-        if place < len(self._hashes) and int(self._hashes[place]) == key:
-            return int(self._shards[place])
+        place = int(np.searchsorted(self.hashes, np.uint64(key)))
+        if place < len(self.hashes) and int(self.hashes[place]) == key:
+            return int(self.shards[place])
         return key % self.n_shards
 
     def as_table(self) -> dict[str, Any]:
@@ -93,9 +93,9 @@ class Router:
         >>> Router.from_table(router.as_table()).shard_of("ann")
         1
         """
-        arrays = {"hashes": self._hashes.astype("<u8"), "shards": self._shards.astype("<u2")}
+        arrays = {"hashes": self.hashes.astype("<u8"), "shards": self.shards.astype("<u2")}
         texts = {name: base64.b64encode(array.tobytes()).decode() for name, array in arrays.items()}
-        return {"format": FORMAT, "n_shards": self.n_shards, "exceptions": self._exceptions} | texts
+        return {"format": FORMAT, "n_shards": self.n_shards, "exceptions": self.exceptions} | texts
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> Router:
@@ -115,7 +115,7 @@ class Router:
                 f"table must be of format {FORMAT}, but it is of {table.get('format')!r}: a newer version wrote it."
             )
         router = cls({}, table["n_shards"])
-        router._exceptions = dict(table["exceptions"])
-        router._hashes = np.frombuffer(base64.b64decode(table["hashes"]), dtype="<u8").astype(np.uint64)
-        router._shards = np.frombuffer(base64.b64decode(table["shards"]), dtype="<u2").astype(np.uint16)
+        router.exceptions = dict(table["exceptions"])
+        router.hashes = np.frombuffer(base64.b64decode(table["hashes"]), dtype="<u8").astype(np.uint64)
+        router.shards = np.frombuffer(base64.b64decode(table["shards"]), dtype="<u2").astype(np.uint16)
         return router
