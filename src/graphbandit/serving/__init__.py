@@ -8,8 +8,9 @@ Needs the extra `serve`.
 | `operations/` | the service without HTTP, settings, statistics, export, a client |
 | `http/` | the web application, its fast path, and the page |
 | `start` | builds everything from the settings, and runs the server |
+| `shard_service` | one shard of a service of many processes |
 
-Imports go one way: start → http → operations → store → domain.
+Imports go one way: start, shard_service → http → operations → store → domain.
 """
 
 from __future__ import annotations

@@ -133,6 +133,9 @@ def build_app(
 
     def open_store() -> None:
         found.append(store.open(initial, math.inf if settings.standby else 10.0))
+        if found[0].shard is not None:
+            store.close()
+            raise ValueError(f"{store.database!r} is the store of a shard: serve all of them, with --shards.")
         report_overruled(settings, initial, found[0])
 
     if not settings.standby:

@@ -78,6 +78,13 @@ class Published:
         for told in self._told.values():
             told[row] = np.nan
 
+    def forget_told(self) -> None:
+        """Give a new version to all that somebody reads."""
+        self._touched.update(self._all_borders().tolist())
+        for told in self._told.values():
+            told[:] = np.nan
+        self._sums = {}
+
     def readers(self) -> set[int]:
         """The shards that read rows of this one."""
         return {reader for reader, rows in self._borders.items() if rows}

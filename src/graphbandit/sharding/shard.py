@@ -209,6 +209,13 @@ class Shard:
 
     # Exchange.
 
+    def tell_all(self) -> None:
+        """Tell the readers everything anew, also rows that are as at the beginning. The policy does not change.
+
+        A state may go back: a reward that was taken back leaves a row as if it had never been told.
+        """
+        self._published.forget_told()
+
     def readers(self) -> set[int]:
         """The shards that read from this one."""
         return self._all_others() if self.policy.sums() else self._published.readers() if self._versions else set()
@@ -254,7 +261,9 @@ class Shard:
             self._foreign[source] = values.sums
             taken = taken._replace(sums=values.version)
             self._write_sums(own)
-        if values.since <= taken.version:
+        # A user who is not known yet becomes a neighbour in a moment: the same is to be told again.
+        knows_all = all(key in self.rows for part in values.parts.values() for key in part.keys)
+        if values.since <= taken.version and knows_all:
             taken = taken._replace(version=max(taken.version, values.version))
         self._taken[source] = taken
         largest, ghosts = 0.0, []

@@ -18,6 +18,10 @@ the state (event sourcing).
 | `packing` | what a snapshot is made of, in bytes; a hash of the whole state |
 | `arm_dates` | when each version of an arm was offered |
 | `logged_recommender` | the state: a `NamedPolicy` that applies events, and its snapshots |
+| `shard_initial` | the initial state of one shard of a service |
+| `correspondence` | what a shard has sent to others and received from them |
+| `shard_recommender` | the state of one shard: own users, ghosts, and events of other shards |
+| `shard_proposals` | from a request about two shards, or another shard's change, to the event |
 | `proposals` | from a request to the event that it asks for: decisions, rewards, changes |
 | `explain` | why a user is shown what it is shown; a summary of the state |
 | `offers` | what logged decisions chose from, where a filter says it |

@@ -36,6 +36,9 @@ class EventKind(IntEnum):
     EXPERIMENT_BEGUN = 15
     EXPERIMENT_ENDED = 16
     FORGOTTEN = 17
+    VALUES = 18  # of users of other shards, see `shard_recommender`
+    RECEIVED = 19  # a change that another shard has committed
+    DELIVERED = 20  # what another shard said to a change of ours
 
 
 CONTROL = "control"

@@ -218,10 +218,15 @@ class LoggedRecommender(ShadowedPolicy):
             else:
                 self._learn(rewards)
                 rewards = []
-                is_about_policies = event.kind in POLICY_KINDS
-                change = partial(apply_policy_event, self, event) if is_about_policies else None
-                self._try_change(event.seq, change or partial(self._change, event.kind, table_in(event.body)))
+                self._try_change(event.seq, partial(self.follow, event))
         self._learn(rewards)
+
+    def follow(self, event: Event) -> None:
+        """Change users, edges, arms or policies as an event says; a ValueError if it no longer fits the state."""
+        if event.kind in POLICY_KINDS:
+            apply_policy_event(self, event)
+        else:
+            self._change(event.kind, table_in(event.body))
 
     def _learn(self, rewards: list[RewardRecord]) -> None:
         self.rewards += len(rewards)

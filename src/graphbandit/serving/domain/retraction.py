@@ -38,7 +38,7 @@ def retracted_by(body: str) -> Retraction:
 
 
 def retraction_key(seq: int, item: int, place: int) -> str:
-    """Key of a retraction: a reward is taken back once. All begin with x, and no other key does."""
+    """Key of a retraction: a reward is taken back once. All begin with x; those of other shards' changes do, too."""
     return f"x{seq}.{item}.{place}"
 
 

@@ -122,10 +122,22 @@ class ShadowedPolicy(NamedPolicy):
         self.shadow_draws = np.random.default_rng(0)
         self._shadow_unknown = UnknownUsers()
 
+    def succeed(self, former: ShadowedPolicy) -> None:
+        """Take the place of another state of the same log."""
+        self.shadow_draws = former.shadow_draws
+
     @property
     def specs(self) -> list[PolicySpec]:
         """What the policy in force and the shadow, if there is one, are made from."""
         return [spec for spec in (self.spec, self.shadow_spec) if spec is not None]
+
+    def end_row(self, user: str, field: str) -> int:
+        """The row of a user at the end of an edge."""
+        return self.row(user, field)
+
+    def is_ghost(self, row: int) -> bool:
+        """Whether the user of a row belongs to another shard of the service."""
+        return False
 
     # Deciding.
 

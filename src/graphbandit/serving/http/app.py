@@ -14,11 +14,11 @@ from pydantic_core import to_json
 
 from ... import __version__
 from ...recommending.errors import InvalidRequest, UnknownName
-from ..domain import explain, packing, proposals
+from ..domain import explain, packing
 from ..domain.history import history
 from ..domain.logged_recommender import LoggedRecommender
-from ..domain.proposals import ProposedChange
 from ..operations import export
+from ..operations.changes import Changes
 from ..operations.recommendation_service import RecommendationService
 from ..operations.runtime import Runtime
 from ..operations.settings import MOST_WORK
@@ -64,8 +64,10 @@ def create_app(
     on_failure: Callable[[], None] = lambda: None,
     most_work: int = MOST_WORK,
     traces: Traces | None = None,
+    changes: Changes | None = None,
 ) -> FastAPI:
-    """The application; `runtime` is called once the event loop runs. `most_work`: decisions × arms of one request."""
+    """The application; `runtime` is called once the event loop runs. `most_work`: decisions × arms of one request;
+    `changes`: what changes users, edges and arms, if that is not the runtime alone."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -87,7 +89,7 @@ def create_app(
     )
     add_errors(app)
     add_decisions(app, Batcher(lambda: app.state.runtime, most_work, traces))
-    add_changes(app)
+    add_changes(app, Changes(lambda: app.state.runtime) if changes is None else changes)
     add_views(app)
     add_policies(app)
     add_health(app)
@@ -168,19 +170,8 @@ class HandlerRoute(APIRoute):
         return respond
 
 
-def add_changes(app: FastAPI) -> None:
+def add_changes(app: FastAPI, changes: Changes) -> None:
     """Endpoints that change users, edges and arms while the service runs."""
-
-    def state() -> LoggedRecommender:
-        found: LoggedRecommender = app.state.runtime.service.recommender
-        return found
-
-    async def change(proposal: ProposedChange) -> ChangeAnswer:
-        runtime: Runtime = app.state.runtime
-        [result] = await runtime.commit([proposal])
-        if isinstance(result, InvalidRequest):
-            raise result
-        return ChangeAnswer(event=result.seq)
 
     @app.delete("/v1/rewards/{decision}", responses=ERRORS)
     async def retract(decision: PathId, arm: Id | None = None) -> RetractionAnswer:
@@ -196,33 +187,33 @@ def add_changes(app: FastAPI) -> None:
     @app.put("/v1/users/{user}", responses=ERRORS)
     async def put_user(user: PathId, body: UserBody | None = None) -> ChangeAnswer:
         """Add a user with its neighbours, or add neighbours of an existing user."""
-        return await change(proposals.put_user(state(), user, {} if body is None else body.edges))
+        return ChangeAnswer(event=await changes.put_user(user, {} if body is None else body.edges))
 
     @app.delete("/v1/users/{user}", responses=ERRORS)
     async def delete_user(user: PathId) -> ChangeAnswer:
         """Forget a user: its edges go, and what was learned from it."""
-        return await change(proposals.delete_user(state(), user))
+        return ChangeAnswer(event=await changes.delete_user(user))
 
     @app.put("/v1/edges/{a}/{b}", responses=ERRORS)
     async def put_edge(a: PathId, b: PathId, body: EdgeBody | None = None) -> ChangeAnswer:
         """Connect two users, or change the weight of their edge."""
-        return await change(proposals.put_edge(state(), a, b, 1.0 if body is None else body.weight))
+        return ChangeAnswer(event=await changes.put_edge(a, b, 1.0 if body is None else body.weight))
 
     @app.delete("/v1/edges/{a}/{b}", responses=ERRORS)
     async def delete_edge(a: PathId, b: PathId) -> ChangeAnswer:
         """Remove the edge between two users."""
-        return await change(proposals.delete_edge(state(), a, b))
+        return ChangeAnswer(event=await changes.delete_edge(a, b))
 
     @app.put("/v1/arms/{arm}", responses=ERRORS)
     async def put_arm(arm: PathId, body: ArmBody) -> ChangeAnswer:
         """Add an arm, or replace its features and attributes. Rewards of earlier decisions are
         learned with what was shown."""
-        return await change(proposals.put_arm(state(), arm, body.features, body.attributes, body.columns))
+        return ChangeAnswer(event=await changes.put_arm(arm, body.features, body.attributes, body.columns))
 
     @app.delete("/v1/arms/{arm}", responses=ERRORS)
     async def delete_arm(arm: PathId) -> ChangeAnswer:
         """Stop offering an arm. Rewards of earlier decisions are still learned."""
-        return await change(proposals.delete_arm(state(), arm))
+        return ChangeAnswer(event=await changes.delete_arm(arm))
 
 
 def add_views(app: FastAPI) -> None:
@@ -263,7 +254,7 @@ def add_views(app: FastAPI) -> None:
     async def get_edge(a: PathId, b: PathId) -> dict[str, Any]:
         """The weight of an edge."""
         state = app.state.runtime.service.recommender
-        weight = state.weight(state.row(a, "a"), state.row(b, "b"))
+        weight = state.weight(state.row(a, "a"), state.end_row(b, "b"))
         if not weight:
             raise UnknownName("b", f"there is no edge between {a!r} and {b!r}.")
         return {"a": a, "b": b, "weight": weight}

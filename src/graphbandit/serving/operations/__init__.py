@@ -13,6 +13,11 @@
 | `forgetting`, `remains` | a person is erased from log, archive and snapshots; where the name still occurs |
 | `new_beginning` | the same events under another policy, in a store of their own |
 | `runtime` | the service inside an event loop: background start, group commit, snapshots |
+| `changes` | changes of users, edges and arms that requests ask for |
+| `peers` | how the shards of a service reach each other |
+| `courier` | delivers the outbox of a shard |
+| `exchange` | asks other shards what is new |
+| `shard_changes` | changes that may concern several shards |
 | `shadow_stats` | what the shadow would have done; looks at the guardrail of an experiment |
 | `metrics` | histograms for Prometheus |
 | `group_watcher` | counts and traces groups of events, and the delay of the event loop |

@@ -19,6 +19,7 @@ from ..domain.erasure import Eraser
 from ..domain.events import Event, check_chain
 from ..domain.initial_state import InitialState
 from ..domain.logged_recommender import LoggedRecommender
+from ..domain.shard_initial import require_whole
 from ..store.event_archive import EventArchive, Part, archive_folder, remove_strays, write_part
 from ..store.event_store import EventStore
 from ..store.schema import archived, events, initial_states
@@ -62,6 +63,7 @@ def forget_user(
     store = EventStore(url, parts)
     initial = store.open()
     try:
+        require_whole(initial, "forgetting, which would have to reach the logs of all shards,")
         snapshots = Snapshots(folder, store.name)
         state = replay(store, restart_point(store, snapshots, initial))
         rows = [row for row, known in enumerate(state.names) if known == name]

@@ -9,6 +9,7 @@ from ..domain.initial_state import InitialState
 from ..domain.logged_recommender import LoggedRecommender
 from ..domain.retraction import retracted_rewards
 from ..domain.shadow import LogSource
+from ..domain.shard_recommender import new_state
 from ..store.event_store import EventStore
 from ..store.snapshots import Snapshots
 
@@ -22,7 +23,7 @@ def restart_point(store: EventStore, snapshots: Snapshots, initial: InitialState
     """The newest snapshot that the log as it is now leads to, or the state before the first event."""
     retracted = retracted_rewards(store.retractions())
     found = snapshots.read_newest(initial.policy_class, store.last, store.find, retracted)
-    recommender = LoggedRecommender.new(initial) if found is None else found
+    recommender = new_state(initial) if found is None else found
     if not recommender.are_dated:
         kinds = [EventKind.ARM_PUT, EventKind.ARM_DELETED]
         recommender.date_arms([event for page in store.read(until=recommender.seq, kinds=kinds) for event in page])
@@ -53,7 +54,7 @@ def replay(store: EventStore, recommender: LoggedRecommender, until: int | None 
 
     If a reward that it has learned was retracted, another one is made, from the beginning of the log."""
     if needs_rebuilding(store, recommender, until):
-        recommender = LoggedRecommender.new(store.initial_state())
+        recommender = new_state(store.initial_state())
     for _ in replay_pages(store, recommender, until):
         pass
     return recommender
@@ -61,4 +62,4 @@ def replay(store: EventStore, recommender: LoggedRecommender, until: int | None 
 
 def replay_from_zero(store: EventStore) -> LoggedRecommender:
     """The state that the log alone leads to, without snapshots; the store must be open."""
-    return replay(store, LoggedRecommender.new(store.initial_state()))
+    return replay(store, new_state(store.initial_state()))

@@ -14,6 +14,7 @@ from ..domain.events import Event, check_chain
 from ..domain.initial_state import InitialState
 from ..domain.logged_recommender import LoggedRecommender
 from ..domain.retraction import retracted_rewards
+from ..domain.shard_initial import require_whole
 from ..store.database import sqlite_path
 from ..store.event_store import EventStore
 from ..store.schema import epochs, events
@@ -99,6 +100,7 @@ def _learned(source: EventStore, recommender: LoggedRecommender) -> Iterator[lis
 
 def _changed(found: InitialState, settings: Mapping[str, Any]) -> InitialState:
     """The initial state with other settings; those of another policy do not carry over."""
+    require_whole(found, "a new beginning")
     if found.model is not None:
         raise ValueError(
             "this log began from a model, which another policy cannot take over; "

@@ -190,7 +190,7 @@ class RecommendationService:
 
     def replace_state(self, fresh: LoggedRecommender) -> None:
         """Go on with another state of the same log."""
-        fresh.shadow_draws = self.recommender.shadow_draws
+        fresh.succeed(self.recommender)
         self.recommender = fresh
 
     def change(self, proposal: proposals.ProposedChange | ProposedSwitch) -> Logged:

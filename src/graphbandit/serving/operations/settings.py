@@ -39,6 +39,8 @@ RANGES = {
     "shutdown_notice": NOT_NEGATIVE,
     "shutdown_deadline": POSITIVE,
     "snapshot_every": count(),
+    "exchange_seconds": POSITIVE,
+    "exchange_every": count(),
     "log_level": one_of(("debug", "info", "warning", "error")),
 }
 
@@ -82,6 +84,8 @@ class ServiceSettings:
     shutdown_deadline: float = 10.0  # after that: for requests that have begun
     snapshots: Path | None = None  # folder; by default beside a SQLite file, else graphbandit-snapshots
     snapshot_every: int = 100_000  # events
+    exchange_seconds: float = 0.5  # of a shard: at most so long after a change elsewhere it is asked for
+    exchange_every: int = 1000  # of a shard: rewards after which the others are asked at once
     log_level: str = "info"
     reward_low: float = -LARGEST_REWARD  # rewards outside are refused
     reward_high: float = LARGEST_REWARD

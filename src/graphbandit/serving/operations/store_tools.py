@@ -13,8 +13,8 @@ from typing import NamedTuple
 from ...storage import archive
 from ..domain.events import DamagedLog, Event, EventKind, chain_of, reward_in, reward_key
 from ..domain.initial_state import InitialState
-from ..domain.logged_recommender import LoggedRecommender
 from ..domain.packing import digest
+from ..domain.shard_recommender import new_state, unpacked_state
 from ..store.database import Unavailable, sqlite_path
 from ..store.event_store import EventStore
 from ..store.snapshots import Snapshots, other_arithmetic
@@ -128,7 +128,7 @@ def _check_snapshots(store: EventStore, initial: InitialState, folder: Path) -> 
     facts: list[str] = []
     problems: list[str] = []
     snapshots = Snapshots(folder, store.name, store.epoch_of)
-    state = LoggedRecommender.new(initial)
+    state = new_state(initial)
     for path in reversed(snapshots.paths()):  # oldest first
         try:
             header, arrays = archive.read(path, "snapshot")
@@ -144,7 +144,7 @@ def _check_snapshots(store: EventStore, initial: InitialState, folder: Path) -> 
             facts.append(f"snapshot {path.name} would not be used: {other}.")
             continue
         state = replay(store, state, header["seq"])
-        found = LoggedRecommender.unpack(initial.policy_class, header, arrays)
+        found = unpacked_state(initial.policy_class, header, arrays)
         if digest(*found.pack()) == digest(*state.pack()):
             facts.append(f"snapshot {path.name} is what a replay leads to, bit for bit.")
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ KEEPALIVE = dict(keepalives=1, keepalives_idle=5, keepalives_interval=2, keepali
 SERVER_SETTINGS = dict(statement_timeout=60_000, tcp_keepalives_idle=5, tcp_keepalives_interval=2, tcp_keepalives_count=3)
 """The server notices as soon as we do that a connection is dead, and gives up the lock that it held."""
 ADVISORY_LOCK = 7_306_627_741_153  # any number that other programs do not use
+SEARCH_PATH = re.compile(r"-c search_path=shard_(\d+)")  # in the address of a shard's schema
 
 
 STORE_TROUBLE = "the store cannot be used now; the log of the service says why."
@@ -58,6 +60,7 @@ class Database:
     def __init__(self, url: str) -> None:
         self.url = parse_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self._lock_number = ADVISORY_LOCK + schema_number(self.url)
         self._watchdog = Watchdog()
         self._writers = make_engine(self.url, "BEGIN IMMEDIATE")
         self._readers = make_engine(self.url, "BEGIN")
@@ -199,7 +202,7 @@ class Database:
     def _lock_postgresql(self, connection: Connection, timeout: float, go_on: Callable[[], None]) -> None:
         for _ in _attempts(timeout, go_on):
             with self._limited(connection, ANSWER_TIMEOUT):
-                held = connection.execute(select(func.pg_try_advisory_lock(ADVISORY_LOCK))).scalar_one()
+                held = connection.execute(select(func.pg_try_advisory_lock(self._lock_number))).scalar_one()
                 connection.commit()
             if held:
                 return
@@ -238,6 +241,12 @@ def parse_url(url: str) -> URL:
     except (ArgumentError, NoSuchModuleError):
         raise ValueError("store must be an address like sqlite:///state.db or postgresql://user@host/name.") from None
     return parsed
+
+
+def schema_number(url: URL) -> int:
+    """1 + the number of the shard whose schema an address names; 0 if it names none. Every shard has a lock of its own."""
+    found = SEARCH_PATH.search(str(url.query.get("options", "")))
+    return 0 if found is None else 1 + int(found[1])
 
 
 def sqlite_path(url: str) -> Path | None:

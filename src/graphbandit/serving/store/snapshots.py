@@ -15,6 +15,7 @@ from ...policies import Policy
 from ...storage import archive
 from ..domain.events import Event
 from ..domain.logged_recommender import LoggedRecommender
+from ..domain.shard_recommender import unpacked_state
 from .database import sqlite_path
 
 logger = logging.getLogger("graphbandit.serving")
@@ -88,7 +89,7 @@ class Snapshots:
                 reason = "a reward that it has learned was retracted"
             if reason is None:
                 try:
-                    return LoggedRecommender.unpack(policy_class, header, arrays)
+                    return unpacked_state(policy_class, header, arrays)
                 except KeyError as error:
                     reason = f"it was written by another version, without {error}"
             _log_ignored(path, reason)
