@@ -14,8 +14,8 @@ from ..compute.linalg import dot, follow_gram, multiply, quadratic_form
 from ..compute.observations import Observations, no_observations, observation_rows, record
 from ..graph import UserGraph
 from ..validate import one_of, optional
-from .core.confidence import PRESETS as REGIONS
 from .core.confidence import (
+    EXACT,
     REGION_RANGES,
     Confidence,
     Preset,
@@ -23,6 +23,7 @@ from .core.confidence import (
     neighbour_average,
     preset_settings,
     radius,
+    region_neighbour_rows,
     region_outline,
     region_rows,
     region_scores,
@@ -31,8 +32,10 @@ from .core.confidence import (
     user_precision,
     width_factor,
 )
+from .core.confidence import PRESETS as REGIONS
 from .core.graph_changes import Changes
 from .core.item_effects import ItemEffects, add_item_effects, no_items, observe_item
+from .core.item_sums import item_sums, rows_in, take_item_sums
 from .core.kernels import register
 from .core.policy import Policy, Seed
 
@@ -259,6 +262,19 @@ class GraphUCBLocal(Policy):
         changed = links_of(self.graph) if changes is None else change_links(self.state.links, changes)
         self.state = self.state._replace(links=changed)
         update_messages(self.state, users)
+
+    def neighbour_rows(self) -> dict[str, float | None]:
+        region = self.state.region
+        names = ["message" if self.state.rule <= GAUSS_SEIDEL else "region.least_squares"]
+        names += [*region_neighbour_rows("region", region), *(["links.degree"] if region.metric == EXACT else [])]
+        return dict.fromkeys(names)
+
+    def sums(self) -> dict[str, Floats]:
+        return item_sums(self.item_table)
+
+    def take_sums(self, totals: dict[str, Floats], n_users: int) -> None:
+        self.reserve_items(rows_in(totals))
+        take_item_sums(self.item_table, totals)
 
     def estimates(self, users: Ints) -> Floats:
         out = np.empty((len(users), self.dim))

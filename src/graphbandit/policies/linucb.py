@@ -12,6 +12,7 @@ from ..compute.compiler import compiled
 from ..compute.linalg import dot, euclidean_norm, quadratic_form
 from ..graph import UserGraph
 from .core.item_effects import ItemEffects, add_item_effects, no_items, observe_item
+from .core.item_sums import item_sums, rows_in, take_item_sums
 from .core.kernels import register
 from .core.policy import Policy, Seed
 from .core.ridge import Ridge, observe, optimistic_scores, ridge_models, ridge_outline, ridge_rows
@@ -141,6 +142,14 @@ class LinUCB(Policy):
 
     def user_rows(self) -> dict[str, Any]:
         return ridge_rows("model", self.state.model)
+
+    def sums(self) -> dict[str, Floats]:
+        return {"rounds": self.state.rounds.astype(np.float64)} | item_sums(self.item_table)
+
+    def take_sums(self, totals: dict[str, Floats], n_users: int) -> None:
+        self.state.rounds[:] = totals["rounds"]
+        self.reserve_items(rows_in(totals))
+        take_item_sums(self.item_table, totals)
 
 
 register(LinUCBState, score_items=score_items, update_item=update_item, outline=outline)

@@ -176,14 +176,21 @@ def count_gains(items: ItemEffects, item: int, residual: float, q: float) -> Non
     variance = items.noise[0] / items.noise[1]
     if items.noise[1] <= FIRST_ROUNDS or variance <= 0.0:
         return
-    best = 0
     for k in range(len(RIDGES)):
         effect = items.total[item] / (items.mass[item] + RIDGES[k])
         items.gain[k] += (2.0 * residual * effect - effect * effect) / (2.0 * variance * q)
+    items.learned[0] = best_ridge(items)
+
+
+@compiled
+def best_ridge(items: ItemEffects) -> float:
+    """The κ that the gains speak for; infinite where they are too small."""
+    best = 0
+    for k in range(len(RIDGES)):
         if items.gain[k] > items.gain[best]:
             best = k
     least = max(LEAST_GAIN, LEAST_GAIN_A_ROUND * items.noise[1])
-    items.learned[0] = RIDGES[best] if items.gain[best] >= least else inf
+    return RIDGES[best] if items.gain[best] >= least else inf
 
 
 @compiled
