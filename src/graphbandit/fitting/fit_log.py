@@ -13,7 +13,6 @@ import numpy as np
 from ..policies import Policy
 from ..policies.core.policy_file import POLICY_FILE
 from ..recommending import recommender_file
-from ..storage import archive
 from ..storage.tables import Source
 from .event_rows import RowCoder, Rows
 from .fit_job import ChosenPolicy, FitJob, FitTables, Progress, Say
@@ -122,7 +121,7 @@ def fit(
     learner.learn(order)
     summary = job.summary(survey)
     folder.begin_to_write()
-    archive.write(folder.path / POLICY_FILE, "policy", *learner.policy.pack())
+    learner.policy.save(folder.path / POLICY_FILE)
     recommender_file.save_names(job.recommender, folder.path)
     folder.finish(summary)
     return Fitted(survey.rows, summary["users"], summary["joined"], summary["skipped"], resumed=resumed)
@@ -160,9 +159,8 @@ class Learner:
         self.done = 0
         kept = folder.checkpoint()
         if kept is not None:
-            header, arrays = kept
-            self.policy, self.done = type(self.policy).unpack(header["policy"], arrays), header["rows"]
-            job.recommender.named.policy = self.policy
+            self.done, path = kept
+            self.policy = job.recommender.named.policy = type(self.policy).load(path)
         self._last, self._took = time.perf_counter(), 0.0
 
     def learn(self, order: TimeOrder) -> None:
@@ -188,7 +186,6 @@ class Learner:
     def keep(self) -> None:
         """Write a checkpoint: the policy, and how many rows it has learned."""
         begun = time.perf_counter()
-        header, arrays = self.policy.pack()
-        self.folder.keep_checkpoint({"policy": header, "rows": self.done}, arrays)
+        self.folder.keep_checkpoint(self.done, self.policy.save)
         self._last = time.perf_counter()
         self._took = self._last - begun

@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ..storage import archive
-from ..storage.archive import ArchiveError, Arrays
+from ..storage.archive import ArchiveError
 from ..storage.atomic import write_text
 from .event_files import Piece
 from .log_survey import PieceFacts, Survey
 
 SURVEY = "survey of a log"
-CHECKPOINT = "checkpoint of a fit"
 FORMAT = 1
 
 
@@ -41,7 +41,7 @@ class ModelFolder:
             (self.path / "fit.json").unlink(missing_ok=True)
         done = self.summary()
         self.is_done = done.get("digest") == digest
-        begun = self._begun()
+        begun = self._pointer().get("digest", "")
         if done and not self.is_done and begun != digest:
             raise ValueError(
                 f"{self.path} holds a model that was fitted to another log, or with other settings: "
@@ -54,41 +54,49 @@ class ModelFolder:
             )
         if not self.is_done:
             self.kept.mkdir(exist_ok=True)
-            write_text(self.kept / "job.json", json.dumps({"digest": digest, "format": FORMAT}))
 
     def summary(self) -> dict[str, Any]:
         """What the model was fitted to; {} if there is none."""
         path = self.path / "fit.json"
         return dict(json.loads(path.read_text())) if path.exists() else {}
 
-    def _begun(self) -> str:
-        path = self.kept / "job.json"
-        return str(json.loads(path.read_text())["digest"]) if path.exists() else ""
+    def _pointer(self) -> dict[str, Any]:
+        path = self.kept / "checkpoint.json"
+        return dict(json.loads(path.read_text())) if path.exists() else {}
 
     # What is kept of a fit that has not ended
 
     def survey(self) -> Survey | None:
-        """The survey that was kept; None if there is none."""
+        """The survey that was kept; None if there is none of this job."""
         path = self.kept / "survey.gb"
         if not path.exists():
             return None
         header, _ = archive.read(path, SURVEY)
+        if header["digest"] != self.digest:
+            return None
         pieces = [Piece(file, first, rows, tuple(groups), number) for file, first, rows, groups, number in header["pieces"]]
         return Survey(pieces, [PieceFacts(*facts) for facts in header["facts"]], header["joining"])
 
     def keep_survey(self, survey: Survey) -> None:
         """Keep a survey; names are kept once."""
         facts = [found._replace(joining=[]) for found in survey.facts]
-        archive.write(self.kept / "survey.gb", SURVEY, dict(pieces=survey.pieces, facts=facts, joining=survey.joining), {})
+        header = dict(digest=self.digest, pieces=survey.pieces, facts=facts, joining=survey.joining)
+        archive.write(self.kept / "survey.gb", SURVEY, header, {})
 
-    def checkpoint(self) -> tuple[dict[str, Any], Arrays] | None:
-        """Header and arrays of the checkpoint; None if there is none."""
-        path = self.kept / "checkpoint.gb"
-        return archive.read(path, CHECKPOINT) if path.exists() else None
+    def checkpoint(self) -> tuple[int, Path] | None:
+        """How many rows the checkpoint has learned, and where it is; None if there is none."""
+        found = self._pointer()
+        return (found["rows"], self.kept / found["name"]) if found else None
 
-    def keep_checkpoint(self, header: dict[str, Any], arrays: Arrays) -> None:
-        """Replace the checkpoint."""
-        archive.write(self.kept / "checkpoint.gb", CHECKPOINT, header, arrays)
+    def keep_checkpoint(self, rows: int, write: Callable[[Path], None]) -> None:
+        """Replace the checkpoint: `write` makes a file or folder, which counts from when it is whole."""
+        path = self.kept / f"checkpoint-{rows}"
+        _remove(path)
+        write(path)
+        write_text(self.kept / "checkpoint.json", json.dumps({"digest": self.digest, "rows": rows, "name": path.name}))
+        for other in self.kept.glob("checkpoint-*"):
+            if other != path:
+                _remove(other)
 
     # The end
 
@@ -104,6 +112,13 @@ class ModelFolder:
         text = json.dumps({"format": FORMAT, "digest": self.digest, **summary}, indent=2, ensure_ascii=False)
         write_text(self.path / "fit.json", text + "\n")
         shutil.rmtree(self.kept, ignore_errors=True)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def read_summary(path: Path) -> dict[str, Any]:

@@ -99,12 +99,13 @@ class TimeOrder:
     coder : RowCoder
     scratch : path
         Folder for sorted runs, 32 bytes a row of a stretch that does not fit into memory.
-    window : int
-        Rows that may wait in memory.
+    window : int, optional
+        Rows that may wait in memory, `WINDOW` by default.
     """
 
-    def __init__(self, files: EventFiles, survey: Survey, coder: RowCoder, scratch: Path, window: int = WINDOW) -> None:
-        self.files, self.survey, self.coder, self.scratch, self.window = files, survey, coder, scratch, window
+    def __init__(self, files: EventFiles, survey: Survey, coder: RowCoder, scratch: Path, window: int | None = None) -> None:
+        self.files, self.survey, self.coder, self.scratch = files, survey, coder, scratch
+        self.window = WINDOW if window is None else window
         self.stretches = find_stretches(survey, files.has_time)
 
     @property
