@@ -1,0 +1,35 @@
+"""Joining a Ray cluster, or starting one on this machine."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+ADVICE = "Ray is not installed; install it with: pip install 'graphbandit[ray]'"
+
+
+def import_ray() -> Any:
+    """The module `ray`, or a ValueError that says how to install it."""
+    try:
+        import ray
+    except ImportError:
+        raise ValueError(ADVICE) from None
+    return ray
+
+
+def join_ray(address: str | None) -> bool:
+    """Join the Ray at the address, or start one on this machine. Returns whether it has to be left at the end: not one that
+    this process had joined already."""
+    ray = import_ray()
+    if ray.is_initialized():
+        return False
+    address = address or os.environ.get("RAY_ADDRESS")
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address is None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a Ray of ours tells nobody that it runs
+        options["include_dashboard"] = False
+    try:
+        ray.init(address=address or "local", **options)
+    except ConnectionError as error:
+        raise ValueError(f"address must be that of a running Ray cluster, but it is {address!r}: {error}") from error
+    return True
