@@ -83,6 +83,6 @@ def learned(policy: str, table: pa.Table, graph: UserGraph, names: list[str], **
     rows = {name: row for row, name in enumerate(names)}
     users: Ints = np.array([rows[name] for name in table["user_id"].to_pylist()])[order]
     arms: Ints = np.array([int(name.split()[1]) for name in table["arm"].to_pylist()])[order]
-    found: Policy = POLICIES[policy](UserGraph(graph.adjacency), DIM, **settings)  # type: ignore[call-arg]
+    found: Policy = POLICIES[policy](UserGraph(graph.adjacency), DIM, **settings)
     found.update_many(users, arm_vectors()[arms], table["reward"].to_numpy()[order], items=arms)
     return found

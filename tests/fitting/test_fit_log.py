@@ -167,12 +167,13 @@ def test_ctrl_c_keeps_a_checkpoint(tmp_path: Path) -> None:
         "from graphbandit.fitting import fit_log\n"
         "from graphbandit.cli import app\n"
         "fit_log.CHUNK = 100\n"
-        "learn = fit_log.Learner._learn\n"
-        "def slowly(self, rows):\n"
-        "    learn(self, rows)\n"
+        "from graphbandit import LinUCB\n"
+        "learn = LinUCB.update_many\n"
+        "def slowly(self, *rows, items):\n"
+        "    learn(self, *rows, items=items)\n"
         "    print('learned', flush=True)\n"
         "    time.sleep(0.02)\n"
-        "fit_log.Learner._learn = slowly\n"
+        "LinUCB.update_many = slowly\n"
         "app(sys.argv[1:])\n"
     )
     command = [sys.executable, "-c", program, *words]

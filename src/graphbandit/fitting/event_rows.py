@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +39,27 @@ def sorted_rows(rows: Rows) -> Rows:
     if (time[1:] > time[:-1]).all():
         return rows
     return np.asarray(rows[np.lexsort((rows["number"], time))])
+
+
+def in_chunks(stream: Iterable[Rows], size: int) -> Iterator[Rows]:
+    """The same rows, so many at a time; the last chunk may be smaller.
+
+    >>> [len(rows) for rows in in_chunks([np.zeros(3), np.zeros(5)], 4)]
+    [4, 4]
+    """
+    waiting: list[Rows] = []
+    held = 0
+    for rows in stream:
+        start = 0
+        while held + len(rows) - start >= size:
+            end = start + size - held
+            yield np.concatenate([*waiting, rows[start:end]]) if waiting else rows[start:end]
+            waiting, held, start = [], 0, end
+        if start < len(rows):
+            waiting.append(rows[start:])
+            held += len(rows) - start
+    if held:
+        yield np.concatenate(waiting)
 
 
 class BadRows(NamedTuple):

@@ -4,26 +4,48 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
-from ..policies import Policy
 from ..policies.core.policy_file import POLICY_FILE
 from ..recommending import recommender_file
 from ..storage.tables import Source
-from .event_rows import RowCoder, Rows
+from .event_rows import FindUsers, RowCoder, Rows, in_chunks
 from .fit_job import ChosenPolicy, FitJob, FitTables, Progress, Say
 from .interruption import Interruption
+from .log_survey import Survey
 from .model_folder import ModelFolder
-from .time_order import TimeOrder
+from .time_order import TimeOrder, read_here
 
 CHUNK = 10_000
 """Rows that are learned between two looks at the clock."""
 SHARE_OF_CHECKPOINTS = 0.05
 """The time that checkpoints may take."""
+
+
+class Learns(Protocol):
+    """A policy, whole or in shards."""
+
+    def update_many(
+        self, users: npt.ArrayLike, X: npt.ArrayLike, rewards: npt.ArrayLike, *, items: npt.ArrayLike | None = None
+    ) -> None:
+        """Learn a batch."""
+
+    def save(self, path: Path) -> None:
+        """Write it to a file or folder."""
+
+
+class Position(NamedTuple):
+    """Where learning begins and ends, and how often a checkpoint is written."""
+
+    first: int  # rows that were learned before
+    total: int
+    checkpoint_every: float  # seconds, at least
 
 
 class Fitted(NamedTuple):
@@ -107,33 +129,24 @@ def fit(
     job = FitJob(tables, ChosenPolicy(policy, params, epsilon, seed), progress, say)
     folder = ModelFolder(Path(out), job.digest(shards=0), restart=restart)
     if folder.is_done:
-        return was_there(folder)
-    survey = folder.survey()
-    if survey is None:
-        survey = job.survey()
-        folder.keep_survey(survey)
-    job.take(survey)
+        return fitted(folder)
+    survey = surveyed(job, folder, job.survey)
     coder = RowCoder(finder(job), job.arms, survey.float_times)
-    order = TimeOrder(job.files, survey, coder, folder.kept)
+    order = TimeOrder(survey, partial(read_here, job.files, coder), folder.kept)
     say_order(job, order)
-    learner = Learner(job, folder, survey.rows, checkpoint_every)
-    resumed = learner.done
-    learner.learn(order)
-    summary = job.summary(survey)
+    learner = job.recommender.policy
+    resumed, checkpoint = folder.checkpoint()
+    if checkpoint is not None:
+        learner = type(learner).load(checkpoint)
+    learn_rows(job, folder, learner, in_chunks(order.stream(resumed), CHUNK), Position(resumed, survey.rows, checkpoint_every))
     folder.begin_to_write()
-    learner.policy.save(folder.path / POLICY_FILE)
+    learner.save(folder.path / POLICY_FILE)
     recommender_file.save_names(job.recommender, folder.path)
-    folder.finish(summary)
-    return Fitted(survey.rows, summary["users"], summary["joined"], summary["skipped"], resumed=resumed)
+    folder.finish(job.summary(survey))
+    return fitted(folder)._replace(resumed=resumed, was_there=False)
 
 
-def was_there(folder: ModelFolder) -> Fitted:
-    """The answer if the model is there already."""
-    done = folder.summary()
-    return Fitted(done["rows"], done["users"], done["joined"], done["skipped"], was_there=True)
-
-
-def finder(job: FitJob) -> Any:
+def finder(job: FitJob) -> FindUsers:
     """The rows of users by name."""
     rows = {name: row for row, name in enumerate(job.recommender.user_names.names)}
     return lambda names: np.array([rows.get(name, -1) for name in names], dtype=np.int64)
@@ -150,42 +163,37 @@ def say_order(job: FitJob, order: TimeOrder) -> None:
         job.say(f"{job.files.root}: {count:,} rows are not in order of time; they are sorted on disk ({size:.2g} GB).")
 
 
-class Learner:
-    """A policy that learns rows, with checkpoints; it begins with the one that is there."""
+def learn_rows(job: FitJob, folder: ModelFolder, learner: Learns, chunks: Iterator[Rows], position: Position) -> None:
+    """Learn chunks of rows, with checkpoints between them; Ctrl-C writes one and raises KeyboardInterrupt."""
+    done, last, took = position.first, time.perf_counter(), 0.0
+    with Interruption() as interruption:
+        for rows in chunks:
+            arm = np.ascontiguousarray(rows["arm"])
+            users, rewards = np.ascontiguousarray(rows["user"], np.int64), np.ascontiguousarray(rows["reward"])
+            learner.update_many(users, job.vectors[arm], rewards, items=job.items[arm])
+            done += len(rows)
+            job.progress("learning", done, position.total)
+            is_due = time.perf_counter() - last >= max(position.checkpoint_every, took / SHARE_OF_CHECKPOINTS)
+            if interruption.is_asked or (is_due and done < position.total):
+                begun = time.perf_counter()
+                folder.keep_checkpoint(done, learner.save)
+                last = time.perf_counter()
+                took = last - begun
+            if interruption.is_asked:
+                raise KeyboardInterrupt
 
-    def __init__(self, job: FitJob, folder: ModelFolder, total: int, checkpoint_every: float) -> None:
-        self.job, self.folder, self.total, self.every = job, folder, total, checkpoint_every
-        self.policy: Policy = job.recommender.policy
-        self.done = 0
-        kept = folder.checkpoint()
-        if kept is not None:
-            self.done, path = kept
-            self.policy = job.recommender.named.policy = type(self.policy).load(path)
-        self._last, self._took = time.perf_counter(), 0.0
 
-    def learn(self, order: TimeOrder) -> None:
-        """Learn all rows that are left; Ctrl-C writes a checkpoint and raises KeyboardInterrupt."""
-        with Interruption() as interruption:
-            for rows in order.stream(self.done):
-                for start in range(0, len(rows), CHUNK):
-                    self._learn(rows[start : start + CHUNK])
-                    self.job.progress("learning", self.done, self.total)
-                    if interruption.is_asked:
-                        self.keep()
-                        raise KeyboardInterrupt
-                    pause = max(self.every, self._took / SHARE_OF_CHECKPOINTS)
-                    if time.perf_counter() - self._last >= pause and self.done < self.total:
-                        self.keep()
+def surveyed(job: FitJob, folder: ModelFolder, survey_log: Callable[[], Survey]) -> Survey:
+    """The survey that was kept, or a new one, whose users have joined."""
+    survey = folder.survey()
+    if survey is None:
+        survey = survey_log()
+        folder.keep_survey(survey)
+    job.take(survey)
+    return survey
 
-    def _learn(self, rows: Rows) -> None:
-        arm = rows["arm"]
-        users, rewards = np.ascontiguousarray(rows["user"], np.int64), np.ascontiguousarray(rows["reward"])
-        self.policy.update_many(users, self.job.vectors[arm], rewards, items=self.job.items[arm])
-        self.done += len(rows)
 
-    def keep(self) -> None:
-        """Write a checkpoint: the policy, and how many rows it has learned."""
-        begun = time.perf_counter()
-        self.folder.keep_checkpoint(self.done, self.policy.save)
-        self._last = time.perf_counter()
-        self._took = self._last - begun
+def fitted(folder: ModelFolder) -> Fitted:
+    """What the model in the folder has learned."""
+    done = folder.summary()
+    return Fitted(done["rows"], done["users"], done["joined"], done["skipped"], was_there=True)

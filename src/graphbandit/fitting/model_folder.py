@@ -3,7 +3,8 @@
 | file | what is in it |
 |---|---|
 | `recommender.gb` | names of users, arms and their vectors |
-| `policy.gb` | the policy, in a model of one shard; in one of several, `cluster.json` and `shard-0000.gb`, … |
+| `policy.gb` | the policy, in a model of one shard |
+| `cluster.json` and the files that it names | the shards, in a model that was fitted with Ray |
 | `fit.json` | what it was fitted to; written last |
 | `.fitting/` | what is kept of a fit that has not ended: the survey of the log, a checkpoint, sorted runs |
 """
@@ -83,10 +84,10 @@ class ModelFolder:
         header = dict(digest=self.digest, pieces=survey.pieces, facts=facts, joining=survey.joining)
         archive.write(self.kept / "survey.gb", SURVEY, header, {})
 
-    def checkpoint(self) -> tuple[int, Path] | None:
-        """How many rows the checkpoint has learned, and where it is; None if there is none."""
+    def checkpoint(self) -> tuple[int, Path | None]:
+        """How many rows the checkpoint has learned, and where it is; 0 and None if there is none."""
         found = self._pointer()
-        return (found["rows"], self.kept / found["name"]) if found else None
+        return (found["rows"], self.kept / found["name"]) if found else (0, None)
 
     def keep_checkpoint(self, rows: int, write: Callable[[Path], None]) -> None:
         """Replace the checkpoint: `write` makes a file or folder, which counts from when it is whole."""
@@ -102,10 +103,9 @@ class ModelFolder:
 
     def begin_to_write(self) -> None:
         """Take away what a folder with another model would be opened by."""
-        for name in ("recommender.gb", "policy.gb", "cluster.json"):
-            (self.path / name).unlink(missing_ok=True)
-        for shard in self.path.glob("shard-*.gb"):
-            shard.unlink()
+        for pattern in ("recommender.gb", "policy.gb", "cluster.json", "shard-*.gb", "graph-*.gb"):
+            for path in self.path.glob(pattern):
+                path.unlink()
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Say what the model was fitted to, and keep nothing else."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .event_files import EventFiles, Piece
+from .event_files import EventFiles
 from .event_rows import RowCoder, Rows, row_type, sorted_rows
 from .log_survey import Survey
 
@@ -89,24 +89,26 @@ def _last(survey: Survey, k: int) -> Key:
     return survey.facts[k].latest, survey.pieces[k].number + survey.pieces[k].rows
 
 
+ReadPieces = Callable[[Sequence[int]], Iterator[tuple[int, Rows]]]
+"""Reads pieces, given by their positions in the survey, in this order: yields the position and some rows, as they are in the
+file."""
+
+
 class TimeOrder:
     """Streams the rows of a log in order of time.
 
     Parameters
     ----------
-    files : EventFiles
     survey : Survey
-    coder : RowCoder
+    read : function
+        Reads pieces, as `read_here` does.
     scratch : path
         Folder for sorted runs, 32 bytes a row of a stretch that does not fit into memory.
-    window : int, optional
-        Rows that may wait in memory, `WINDOW` by default.
     """
 
-    def __init__(self, files: EventFiles, survey: Survey, coder: RowCoder, scratch: Path, window: int | None = None) -> None:
-        self.files, self.survey, self.coder, self.scratch = files, survey, coder, scratch
-        self.window = WINDOW if window is None else window
-        self.stretches = find_stretches(survey, files.has_time)
+    def __init__(self, survey: Survey, read: ReadPieces, scratch: Path) -> None:
+        self.survey, self.read, self.scratch, self.window = survey, read, scratch, WINDOW
+        self.stretches = find_stretches(survey, any(facts.times for facts in survey.facts))
 
     @property
     def sorted_in_memory(self) -> int:
@@ -120,37 +122,62 @@ class TimeOrder:
 
     def stream(self, after: int = 0) -> Iterator[Rows]:
         """All rows in order, without the first `after` ones."""
-        done = 0
+        done = skip = 0
+        left = []
         for stretch in self.stretches:
-            if done + stretch.rows > after:
-                skip = max(0, after - done)
-                for rows in self._stream(stretch):
-                    if skip < len(rows):
-                        yield rows[skip:]
-                    skip = max(0, skip - len(rows))
-            done += stretch.rows
+            if done + stretch.rows <= after:
+                done += stretch.rows
+            else:
+                left.append(stretch)
+        skip = after - done
+        feed = PieceFeed(self.read([k for stretch in left for k in stretch.pieces]))
+        for stretch in left:
+            for rows in self._stream(stretch, feed):
+                if skip < len(rows):
+                    yield rows[skip:]
+                skip = max(0, skip - len(rows))
 
-    def _stream(self, stretch: Stretch) -> Iterator[Rows]:
+    def _stream(self, stretch: Stretch, feed: PieceFeed) -> Iterator[Rows]:
         if stretch.is_sorted:
-            yield from self.piece_rows(self.survey.pieces[stretch.pieces[0]])
+            yield from feed.piece(stretch.pieces[0])
         elif stretch.waiting <= self.window:
-            yield from merge([self._source(k) for k in stretch.pieces], self.window)
+            yield from merge([self._source(k, feed) for k in stretch.pieces], self.window)
         else:
-            with Runs(self.scratch, row_type(self.coder.float_times), self.window, stretch.rows) as runs:
-                for k in sorted(stretch.pieces):
-                    for rows in self.piece_rows(self.survey.pieces[k]):
+            with Runs(self.scratch, row_type(self.survey.float_times), self.window, stretch.rows) as runs:
+                for k in stretch.pieces:
+                    for rows in feed.piece(k):
                         runs.add(rows)
                 yield from merge(runs.sources(), self.window)
 
-    def piece_rows(self, piece: Piece) -> Iterator[Rows]:
-        """The rows of a piece as they are in its file, a batch at a time."""
-        for number, table in self.files.batches(piece):
-            yield self.coder.rows(table, number)
+    def _source(self, k: int, feed: PieceFeed) -> Source:
+        return Source(_first(self.survey, k), self.survey.facts[k].rows, lambda: np.concatenate(list(feed.piece(k))))
 
-    def _source(self, k: int) -> Source:
-        piece = self.survey.pieces[k]
-        rows = self.survey.facts[k].rows
-        return Source(_first(self.survey, k), rows, lambda: np.concatenate(list(self.piece_rows(piece))))
+
+class PieceFeed:
+    """The rows of pieces that are read one after the other, piece by piece."""
+
+    def __init__(self, read: Iterator[tuple[int, Rows]]) -> None:
+        self._read = read
+        self._next: tuple[int, Rows] | None = None
+
+    def piece(self, k: int) -> Iterator[Rows]:
+        """The rows of the next piece, which is that at position `k`."""
+        while True:
+            found = self._next or next(self._read, None)
+            self._next = None
+            if found is None:
+                return
+            if found[0] != k:
+                self._next = found
+                return
+            yield found[1]
+
+
+def read_here(files: EventFiles, coder: RowCoder, pieces: Sequence[int]) -> Iterator[tuple[int, Rows]]:
+    """`ReadPieces` in this process."""
+    for k in pieces:
+        for number, table in files.batches(files.pieces[k]):
+            yield k, coder.rows(table, number)
 
 
 def merge(sources: Sequence[Source], window: int = WINDOW) -> Iterator[Rows]:
