@@ -53,7 +53,7 @@ def partition(graph: UserGraph, shards: int) -> Partition:
         shard_of, method = _breadth_first(graph, shards), "breadth-first"
     rows = np.repeat(np.arange(graph.n_users), np.diff(graph.adjacency.indptr))
     cut = np.count_nonzero(shard_of[rows] != shard_of[graph.adjacency.indices])
-    return Partition(shard_of, cut / max(1, graph.adjacency.nnz), method)
+    return Partition(shard_of, float(cut / max(1, graph.adjacency.nnz)), method)
 
 
 def _by_metis(graph: UserGraph, shards: int) -> Ints | None:
@@ -67,7 +67,8 @@ def _by_metis(graph: UserGraph, shards: int) -> Ints | None:
         return None
     scaled = np.ceil(adjacency.data / adjacency.data.max() * LARGEST_WEIGHT).astype(np.int64)
     weights = None if (scaled == scaled[0]).all() else scaled
-    _, found = pymetis.part_graph(shards, xadj=adjacency.indptr, adjncy=adjacency.indices, eweights=weights)
+    edges = pymetis.CSRAdjacency(adj_starts=adjacency.indptr, adjacent=adjacency.indices)
+    _, found = pymetis.part_graph(shards, edges, eweights=weights)
     shard_of = np.asarray(found, dtype=np.int64)
     return shard_of if len(np.unique(shard_of)) == shards else None
 

@@ -5,6 +5,7 @@ Nothing of this has to survive a restart: with a new epoch everything that matte
 
 from __future__ import annotations
 
+import math
 from operator import attrgetter
 from typing import Any
 
@@ -51,7 +52,7 @@ class Published:
             rows, defaults = self._all_borders(), policy.user_rows()
             for name in self._versions.keys() - self._told.keys():
                 current = array_of(policy, name)[rows]
-                is_new = (current != defaults[name]).reshape(len(rows), -1).any(axis=1)
+                is_new = _flat(current != defaults[name]).any(axis=1)
                 self._versions[name][rows if name.endswith(DEGREE) else rows[is_new]] = 1
 
     def grow(self) -> None:
@@ -97,7 +98,7 @@ class Published:
             new = touched
             if tolerance is not None:
                 current, told = array_of(self._policy, name), self._told[name]
-                moved = np.linalg.norm((current[rows] - told[rows]).reshape(len(rows), -1), axis=1)
+                moved = np.linalg.norm(_flat(current[rows] - told[rows]), axis=1)
                 new = rows[~(moved <= tolerance)]  # NaN: nothing was told yet
                 told[new] = current[new]
             self._versions[name][new] = now
@@ -123,6 +124,11 @@ class Published:
         if every not in self._arrays:
             self._arrays[every] = np.array(sorted(set().union(*self._borders.values())), dtype=np.int64)
         return self._arrays[every]
+
+
+def _flat(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """One vector for each row, also if there are none."""
+    return rows.reshape(len(rows), math.prod(rows.shape[1:]))
 
 
 def _equal(one: dict[str, Floats], other: dict[str, Floats]) -> bool:
