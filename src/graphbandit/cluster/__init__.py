@@ -3,6 +3,7 @@
 | module | what is in it |
 |---|---|
 | `sharded_policy` | `ShardedPolicy`: one policy whose users are divided among actors |
+| `exchanges` | when its shards tell each other what has changed, and how |
 | `policy_actor` | one shard of it, in a process of its own |
 | `shard_handle` | the caller's side of one shard: calls since its last snapshot, and how it is restored |
 | `sharded_folder` | a sharded policy in a folder |
