@@ -56,7 +56,10 @@ class Watch:
             try:
                 times, key = process.cpu_times(), (process.pid, process.create_time())
                 self.seconds[key] = times.user + times.system
-                self.names[key] = process.name()
+                script = [
+                    Path(word).name for word in process.cmdline() if word.endswith(".py") or word.startswith("graphbandit.")
+                ]
+                self.names[key] = script[0] if script else process.name()
             except psutil.NoSuchProcess:
                 continue
 
@@ -78,7 +81,7 @@ def cost(engine: str, words: list[str], *, show: bool = False) -> Cost:
     with tempfile.TemporaryDirectory() as out:
         command = [sys.executable, "-m", "graphbandit.cli", "leaderboard", "--out", out, "--quiet", "--engine", engine, *words]
         begin = time.monotonic()
-        process: Any = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        process: Any = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         watch = Watch(process.pid)
         if process.wait():
             raise SystemExit(f"the command failed: {' '.join(command)}")

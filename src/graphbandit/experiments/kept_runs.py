@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from functools import cache
 from importlib.metadata import version
@@ -135,9 +136,9 @@ class RunFolder:
     def __init__(self, folder: Path | None, *, shared: bool) -> None:
         self.folder, self.shared = folder, shared
         self.files: dict[str, list[str]] = {}  # by what the names of the files of a run begin with
-        if folder and not shared:
-            for path in folder.glob("*.npz"):
-                self.files.setdefault(path.name.rpartition("-")[0], []).append(path.name)
+        if folder and not shared and folder.exists():
+            for file in os.listdir(folder):  # many thousands, and a board asks once for every comparison: no paths are made
+                self.files.setdefault(file.rpartition("-")[0], []).append(file)
 
     def for_worker(self, name: str, seed: int) -> Kept | None:
         """What a worker is told of the folder to make this run. Damaged files are not told."""

@@ -6,6 +6,7 @@ into the object store, and a worker unpickles it once. A task whose worker or ma
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import sys
@@ -40,6 +41,7 @@ class Session:
     def __init__(self) -> None:
         self.users = 0  # of `ray_running`, one inside of the other
         self.stored: dict[int, tuple[Any, Large]] = {}  # by id, with the argument, so that no other gets this id
+        self.asked, self.size = -math.inf, 0
 
     def store(self, value: Any, large: Large) -> None:
         """Remember where an argument is; of many, the last ones."""
@@ -47,11 +49,19 @@ class Session:
         while len(self.stored) > REMEMBERED:
             del self.stored[next(iter(self.stored))]
 
+    def room(self, ray: Any) -> int:
+        """The number of tasks that may be under way; the cluster is asked from time to time."""
+        if time.monotonic() > self.asked + PATIENCE:
+            self.size = IN_FLIGHT * max(1, int(ray.cluster_resources().get("CPU", 1)))
+            self.asked = time.monotonic()
+        return self.size
+
     def leave(self) -> None:
         """Forget everything when the last user has gone."""
         self.users -= 1
         if self.users == 0:
             self.stored.clear()
+            self.asked = -math.inf
 
 
 SESSION = Session()
@@ -97,15 +107,14 @@ def spread_on_ray(calls: Iterable[Any], ordered: bool, receive: Callable[[Any], 
     what runs is cancelled.
     """
     ray = _import_ray()
-    task = ray.remote(num_cpus=1, max_retries=LOSSES)(call)
+    task, room = _task(), SESSION.room
     packer, caller = Packer(ray), Caller(code_here(), tuple(sys.path))
     places: dict[Any, int] = {}  # of the tasks that are under way, by the reference to their result
     results: dict[int, Any] = {}  # that have arrived and are not yielded yet
     left, following = enumerate(calls), 0
-    room = Room(ray)
     try:
         while True:
-            while len(places) < room() and (submitted := next(left, None)):
+            while len(places) < room(ray) and (submitted := next(left, None)):
                 place, (function, arguments, options) = submitted
                 values = map(packer.pack, (function, *arguments, *options.values()))
                 places[task.remote(caller, tuple(options), *values)] = place
@@ -219,17 +228,10 @@ class Packer:
         return large
 
 
-class Room:
-    """The number of tasks that may be under way, asked of the cluster from time to time."""
-
-    def __init__(self, ray: Any) -> None:
-        self.ray, self.asked, self.size = ray, -PATIENCE, 0
-
-    def __call__(self) -> int:
-        if time.monotonic() > self.asked + PATIENCE:
-            self.size = IN_FLIGHT * max(1, int(self.ray.cluster_resources().get("CPU", 1)))
-            self.asked = time.monotonic()
-        return self.size
+@cache
+def _task() -> Any:
+    """The Ray task of `call`; another one for every sweep would be sent to every worker."""
+    return _import_ray().remote(num_cpus=1, max_retries=LOSSES)(call)
 
 
 def _import_ray() -> Any:
