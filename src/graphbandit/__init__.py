@@ -13,6 +13,7 @@
 | `graph_building` | a graph from behaviour, judged before it is used |
 | `diagnose`, `evaluation` | does my graph help? what would another policy earn? |
 | `graph_building` | a graph from behaviour, judged on later events |
+| `fitting` | a model from a log that does not fit into memory |
 | `serving` | recommendations and rewards over HTTP, with a durable log |
 | `adapters` | `sklearn`, `gymnasium`, `obp`: in the form that these libraries expect, imported when first used |
 | `checks` | generic checks for any policy, ours or yours |

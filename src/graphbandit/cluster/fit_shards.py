@@ -7,6 +7,7 @@ shard the rows of its users. So it never holds more than a window of the log.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
@@ -182,7 +183,8 @@ def read_on_ray(job: FitJob, survey: Survey, pieces: Sequence[int]) -> Iterator[
     context = data.DataContext.get_current().copy()
     context.execution_options.preserve_order = True
     context.execution_options.resource_limits = data.ExecutionResources.for_limits(object_store_memory=STORED)
-    context.enable_progress_bars = False
+    context.enable_progress_bars = context.print_on_execution_start = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)  # the bar of this command says how far it is
     with data.DataContext.current(context):
         # Not `read_parquet`, which has no numbers of rows: these put rows of equal times in order.
         asked = data.from_items([{"piece": k} for k in pieces], override_num_blocks=max(1, len(pieces)))

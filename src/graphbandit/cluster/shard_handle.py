@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,8 @@ class ShardHandle:
     def start(self) -> None:
         """Start an actor from the last snapshot. It does not yet know the calls since."""
         ray = import_ray()
-        self.epoch += 1
+        # Larger than in any earlier run, too: a policy that was saved has heard of the shards of that one.
+        self.epoch = max(self.epoch + 1, time.time_ns() // 1000)
         # Whoever waits for an answer repeats the call after a restart; Ray must not repeat one by itself.
         kind = ray.remote(max_restarts=0, max_task_retries=0, **self._options)(PolicyActor)
         self.actor = kind.remote(self._begin, self.epoch)

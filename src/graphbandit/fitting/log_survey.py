@@ -39,7 +39,7 @@ class Survey(NamedTuple):
     """What a log is like."""
 
     pieces: list[Piece]
-    facts: list[PieceFacts]  # of each piece
+    facts: list[PieceFacts]  # of each piece, without names
     joining: list[str]  # users whom the graph does not have, in order of appearance
 
     @property
@@ -114,7 +114,7 @@ def survey_of(files: EventFiles, facts: Sequence[PieceFacts]) -> Survey:
             title = files.titles[piece.file]["time"]
             raise ValueError(_two_kinds(str(other), title, facts[first].times, str(path), found.times))
     joining = dict.fromkeys(name for found in facts for name in found.joining)
-    return Survey(files.pieces, list(facts), list(joining))
+    return Survey(files.pieces, [found._replace(joining=[]) for found in facts], list(joining))
 
 
 def survey_log(files: EventFiles, known: set[str], arms: Mapping[str, int], hear: Callable[[PieceFacts, int], None]) -> Survey:

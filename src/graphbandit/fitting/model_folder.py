@@ -79,9 +79,8 @@ class ModelFolder:
         return Survey(pieces, [PieceFacts(*facts) for facts in header["facts"]], header["joining"])
 
     def keep_survey(self, survey: Survey) -> None:
-        """Keep a survey; names are kept once."""
-        facts = [found._replace(joining=[]) for found in survey.facts]
-        header = dict(digest=self.digest, pieces=survey.pieces, facts=facts, joining=survey.joining)
+        """Keep a survey."""
+        header = dict(digest=self.digest, **survey._asdict())
         archive.write(self.kept / "survey.gb", SURVEY, header, {})
 
     def checkpoint(self) -> tuple[int, Path | None]:
