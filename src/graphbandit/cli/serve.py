@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from ..compute.compiler import is_compiling
+from ..validate import check, one_of
 from .console import EDGES, Columns, SkipBad, guarded
 
 UNSOUND = 3
@@ -21,7 +22,9 @@ UNSOUND = 3
 def serve(
     graph: Annotated[Path | None, typer.Option(metavar="EDGES", help=EDGES)] = None,
     arms: Annotated[Path | None, typer.Option(metavar="ARMS", help="A table: item, x0, x1, …, attributes.")] = None,
-    model: Annotated[Path | None, typer.Option(metavar="FILE", help="A saved Recommender to begin a new store with.")] = None,
+    model: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A saved Recommender, or the folder of a model, for a new store.")
+    ] = None,
     history: Annotated[
         Path | None,
         typer.Option(
@@ -53,6 +56,10 @@ def serve(
     columns: Columns = None,
     skip_bad: SkipBad = False,
     demo: Annotated[bool, typer.Option("--demo", help="Let a simulated population use the service; keep nothing.")] = False,
+    shards: Annotated[int | None, typer.Option(help="Processes that share the users, with --engine ray.")] = None,
+    engine: Annotated[str, typer.Option(help="local: one process. ray: many, see docs/sharded_http.md.")] = "local",
+    address: Annotated[str | None, typer.Option(help="Of a Ray that runs; without it one is started here.")] = None,
+    keep_shards: Annotated[bool, typer.Option("--keep-shards", help="Leave the shards running at the end.")] = False,
 ) -> None:
     """Recommendations over HTTP, from a policy whose every decision and reward is in a durable log.
 
@@ -72,8 +79,19 @@ def serve(
             from ..serving.store.database import Unavailable
         except ImportError as error:
             raise ValueError(f"the service needs {error.name}: pip install 'graphbandit[serve]'.") from None
+        check("engine", engine, one_of(("local", "ray")))
+        if engine == "local" and (shards is not None or address is not None):
+            raise ValueError("shards and address are for --engine ray, but the engine is local.")
+        if engine == "ray" and demo:
+            raise ValueError("demo runs in one process: leave out --engine ray.")
         try:
-            run(settings.load(flags | dict(log_level=log_level), config), demo)
+            chosen = settings.load(flags | dict(log_level=log_level), config)
+            if engine == "ray":
+                from ..cluster.sharded_server import serve_shards
+
+                serve_shards(chosen, shards, address=address, keep_shards=keep_shards)
+            else:
+                run(chosen, demo)
         except Unavailable as error:
             raise ValueError(f"{error} {error.detail}".strip()) from None
         except UnsoundState as error:

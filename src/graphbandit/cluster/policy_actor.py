@@ -74,6 +74,10 @@ class Taken(NamedTuple):
     n_bytes: int
     change: float  # the largest
 
+    def plus(self, other: Taken) -> Taken:
+        """Of two shards together."""
+        return Taken({}, self.messages + other.messages, self.n_bytes + other.n_bytes, max(self.change, other.change))
+
 
 class PolicyActor:
     """Runs the calls of one shard, one after the other. `ShardedPolicy` makes a Ray actor of it."""
@@ -101,6 +105,11 @@ class PolicyActor:
         if len(users):
             self._shard.update_many(self._rows(users), X, rewards, items)
         return len(users)
+
+    def update_and_tell(self, asked: dict[int, tuple[int, int]], *observations: Any) -> tuple[Any, ...]:
+        """`update_many` and then `values_for`, in one call."""
+        self.update_many(*observations)
+        return self.values_for(asked)
 
     def change(self, changes: Sequence[Change]) -> None:
         """Change users and edges, in this order."""

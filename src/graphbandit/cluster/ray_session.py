@@ -17,14 +17,14 @@ def import_ray() -> Any:
     return ray
 
 
-def join_ray(address: str | None) -> bool:
+def join_ray(address: str | None, *, logs: bool = False) -> bool:
     """Join the Ray at the address, or start one on this machine. Returns whether it has to be left at the end: not one that
-    this process had joined already."""
+    this process had joined already. `logs`: show here what the actors log."""
     ray = import_ray()
     if ray.is_initialized():
         return False
     address = address or os.environ.get("RAY_ADDRESS")
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    options: dict[str, Any] = {"log_to_driver": logs, "logging_level": "ERROR"}
     if address is None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a Ray of ours tells nobody that it runs
         options["include_dashboard"] = False

@@ -38,10 +38,10 @@ class ShardHandle:
         kind = ray.remote(max_restarts=0, max_task_retries=0, **self._options)(PolicyActor)
         self.actor = kind.remote(self._begin, self.epoch)
 
-    def change(self, method: str, *arguments: Any) -> Any:
-        """Begin a call that changes the shard; `result` waits for it. One at a time."""
+    def change(self, method: str, *arguments: Any, n_results: int = 1) -> Any:
+        """Begin a call that changes the shard; `result` waits for it, or for the first of several. One at a time."""
         self._log.append((method, arguments))
-        return getattr(self.actor, method).remote(*arguments)
+        return self.read(method, *arguments, n_results=n_results)
 
     def result(self, reference: Any) -> Any:
         """The result of `change`, after a restart if need be."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,7 @@ from ..policies.core import graph_changes
 from ..policies.core.decisions import Rankings, Requests
 from ..sharding import check_shardable, local_view, partition
 from ..validate import NO_ITEMS, check, check_features, check_items, check_observations, check_places, count
+from .exchanges import Exchanges, Traffic
 from .policy_actor import Change, NewShard, SavedShard, Taken
 from .ray_session import import_ray, join_ray
 from .shard_handle import ShardHandle
@@ -27,14 +27,6 @@ EXCHANGE_EVERY = 1000
 """Observations after which shards exchange what neighbours read."""
 SETTLING_ROUNDS = 1000
 LOCAL_TOLERANCE = 1e-9
-
-
-class Traffic(NamedTuple):
-    """What shards have told each other so far."""
-
-    exchanges: int = 0
-    messages: int = 0
-    n_bytes: int = 0
 
 
 class ShardedPolicy:
@@ -101,9 +93,6 @@ class ShardedPolicy:
         self._graph = LiveGraph(graph)
         self._shard_of = np.array(shard_of, dtype=np.int64)
         self.rng = np.random.default_rng(seed)
-        self.traffic = Traffic()
-        self._asks: list[dict[int, tuple[int, int]]] = []
-        self._since, self._exchanged_at = 0, time.monotonic()
         self._table: tuple[Any, Any] = (None, None)
         self._temporary = tempfile.TemporaryDirectory(prefix="graphbandit-") if folder is None else None
         self._folder = Path(self._temporary.name if self._temporary is not None else folder or ".")
@@ -116,7 +105,7 @@ class ShardedPolicy:
         self._is_ours = join_ray(address)
         options = {"num_cpus": 0}
         self.shards = [ShardHandle(number, begin(number), self._folder, options) for number in range(self._header.shards)]
-        self._asks = [shard.answer(shard.read("sources"), "sources") for shard in self.shards]
+        self._exchanges = Exchanges(self.shards, self._header.exchange_every, self._header.exchange_seconds)
 
     # What it is
 
@@ -151,6 +140,11 @@ class ShardedPolicy:
     def actors(self) -> list[Any]:
         """The Ray actors, for whoever sends them observations by himself; see `exchange`."""
         return [shard.actor for shard in self.shards]
+
+    @property
+    def traffic(self) -> Traffic:
+        """What shards have told each other so far."""
+        return self._exchanges.traffic
 
     @property
     def theta(self) -> Floats:
@@ -234,51 +228,28 @@ class ShardedPolicy:
         who, features, values = check_observations(users, X, rewards, self.dim, self.n_users, self._graph.check_user)
         ids = check_items(items, len(who))
         known = ids if items is not None else None
+        is_due = self._exchanges.count(len(who))
+        asked = self._exchanges.asked() if is_due else [{} for _ in self.shards]
         begun = []
         for shard, places in self._by_shard(who):
             part = (who[places], features[places], values[places], None if known is None else known[places])
-            begun.append((shard, shard.change("update_many", *part)))
-        for shard, reference in begun:
-            shard.result(reference)
-        self._since += len(who)
-        late = time.monotonic() - self._exchanged_at >= self._header.exchange_seconds
-        if self._since >= self._header.exchange_every or (late and self._since):
-            self.exchange()
+            readers = asked[shard.number]
+            if readers:  # what they ask for travels with the answer: a call costs more than most messages
+                begun.append((shard, shard.change("update_and_tell", readers, *part, n_results=len(readers) + 1)))
+            else:
+                begun.append((shard, [shard.change("update_many", *part)]))
+        told: dict[int, list[Any]] = {}
+        for shard, (first, *references) in begun:
+            restarts = shard.restarts
+            shard.result(first)
+            if shard.restarts == restarts:  # else it is asked next time
+                told[shard.number] = references
+        if is_due:
+            self._exchanges.run(asked, told)
 
     def exchange(self) -> Taken:
         """Let every shard take what it does not know of the others; returns what that came to."""
-        self._since, self._exchanged_at = 0, time.monotonic()
-        asked: list[dict[int, tuple[int, int]]] = [{} for _ in self.shards]
-        for reader, asks in enumerate(self._asks):
-            for source, known in asks.items():
-                asked[source][reader] = known
-        values: list[list[Any]] = [[] for _ in self.shards]
-        told = [
-            (shard, who, shard.read("values_for", who, n_results=len(who) + 1))
-            for shard, who in zip(self.shards, asked, strict=True)
-            if who
-        ]
-        ray = import_ray()
-        for shard, who, (first, *references) in told:
-            try:
-                ray.get(first)
-            except ray.exceptions.RayActorError:  # lost: it is restored, and asked next time
-                shard.answer(shard.read("process"), "process")
-                continue
-            for reader, reference in zip(who, references, strict=True):
-                values[reader].append(reference)
-        begun = [(shard, shard.change("take", *got)) for shard, got in zip(self.shards, values, strict=True) if got]
-        total = Taken({}, 0, 0, 0.0)
-        for shard, reference in begun:
-            taken = shard.result(reference)
-            if taken is not None:
-                self._asks[shard.number] |= taken.asks
-                total = Taken(
-                    {}, total.messages + taken.messages, total.n_bytes + taken.n_bytes, max(total.change, taken.change)
-                )
-        before = self.traffic
-        self.traffic = Traffic(before.exchanges + 1, before.messages + total.messages, before.n_bytes + total.n_bytes)
-        return total
+        return self._exchanges.run(self._exchanges.asked(), {})
 
     def settle(self, tolerance: float = LOCAL_TOLERANCE) -> int:
         """Exchange until nothing changes by more than the tolerance; returns how many exchanges that took.
@@ -360,8 +331,8 @@ class ShardedPolicy:
         begun = [(self.shards[number], self.shards[number].change("change", entry)) for number, entry in changes.items()]
         for shard, reference in begun:
             shard.result(reference)
-        for shard in (self.shards[number] for number in changes):
-            self._asks[shard.number] = shard.answer(shard.read("sources"), "sources")
+        for number in changes:
+            self._exchanges.look_up_sources(number)
 
     # Files
 

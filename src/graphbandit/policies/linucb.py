@@ -144,10 +144,12 @@ class LinUCB(Policy):
         return ridge_rows("model", self.state.model)
 
     def sums(self) -> dict[str, Floats]:
-        return {"rounds": self.state.rounds.astype(np.float64)} | item_sums(self.item_table)
+        own = {} if self.state.schedule == THEORY else {"rounds": self.state.rounds.astype(np.float64)}
+        return own | item_sums(self.item_table)
 
     def take_sums(self, totals: dict[str, Floats], n_users: int) -> None:
-        self.state.rounds[:] = totals["rounds"]
+        if "rounds" in totals:
+            self.state.rounds[:] = totals["rounds"]
         self.reserve_items(rows_in(totals))
         take_item_sums(self.item_table, totals)
 

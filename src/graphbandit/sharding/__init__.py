@@ -7,6 +7,7 @@
 | `shard` | `Shard`: an ordinary policy over own users and ghosts |
 | `published` | what others have been told, and in which version |
 | `values` | the messages between shards: values with versions |
+| `routing` | which shard a user of a service belongs to, by its name |
 
 Nothing here knows how messages are carried; `graphbandit.cluster` does it with Ray.
 """

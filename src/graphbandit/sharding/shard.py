@@ -60,7 +60,7 @@ class Shard:
     >>> graph, shard_of = graphs.from_edges([(0, 1)]), np.array([0, 1])
     >>> views = [local_view(graph, shard_of, number) for number in (0, 1)]
     >>> left, right = (
-    ...     Shard(LinUCB(view.graph, 1), number, 2, view.users.tolist(), view.owners, n_users=2)
+    ...     Shard(LinUCB(view.graph, 1, radius="log"), number, 2, view.users.tolist(), view.owners, n_users=2)
     ...     for number, view in enumerate(views)
     ... )
     >>> left.update_many([0], [[1.0]], [1.0])
