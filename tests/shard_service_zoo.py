@@ -212,7 +212,7 @@ def run(steps: Callable[[], Awaitable[None]]) -> None:
     """Run a test in an event loop."""
 
     async def within() -> None:
-        await asyncio.wait_for(steps(), 60)
+        await asyncio.wait_for(steps(), 300)  # compiling may take long
 
     asyncio.run(within())
 
