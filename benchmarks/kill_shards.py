@@ -38,7 +38,7 @@ import numpy as np
 from graphbandit.cluster.shard_actor import NAMESPACE, ActorLink, start_shards, wait_for_shards
 from graphbandit.cluster.shard_calls import ShardDown
 from graphbandit.cluster.shard_plan import ShardPlan
-from graphbandit.cluster.sharded_server import begin_shards
+from graphbandit.cluster.sharded_server import NICENESS, begin_shards
 from graphbandit.serving import Client, EventStore, ServiceError, ServiceSettings, replay_from_zero
 from graphbandit.serving.domain.events import EventKind, decision_id, reward_in
 from graphbandit.serving.domain.packing import digest
@@ -311,6 +311,7 @@ def run(options: argparse.Namespace, folder: Path) -> None:
 
     rng, observed, seen = random.Random(options.seed), Observed(), Seen()
     write_files(folder)
+    os.environ.setdefault(NICENESS, "0")
     small = dict(object_store_memory=200_000_000, include_dashboard=False)
     cluster = Cluster(initialize_head=True, connect=True, head_node_args=dict(num_cpus=2, **small))
     store = f"sqlite:///{folder}/service"
