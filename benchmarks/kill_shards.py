@@ -104,8 +104,11 @@ class Crowd:
         for thread in self._threads:
             thread.start()
 
-    def leave(self) -> None:
+    def dismiss(self) -> None:
         self._leaving.set()
+
+    def leave(self) -> None:
+        self.dismiss()
         for thread in self._threads:
             thread.join()
         if self.failed:
@@ -325,6 +328,7 @@ def run(options: argparse.Namespace, folder: Path) -> None:
         log_level="error",
     )
     ingresses: list[IngressProcess] = []
+    crowds: list[Crowd] = []
     try:
         plan = begin_shards(settings, options.shards)
         wait_for_shards(plan)
@@ -333,7 +337,7 @@ def run(options: argparse.Namespace, folder: Path) -> None:
             for ingress in ingresses:
                 with Client(ingress.url, patience=120.0) as client:
                     client.wait()
-            crowd = Crowd([ingress.url for ingress in ingresses], plan, observed, rng.randrange(10**6))
+            crowds.append(crowd := Crowd([ingress.url for ingress in ingresses], plan, observed, rng.randrange(10**6)))
             time.sleep(2.0)
             for _ in range(-(-options.kills // options.rounds)):
                 kill_once(plan, ingresses, observed, seen, rng)
@@ -347,6 +351,8 @@ def run(options: argparse.Namespace, folder: Path) -> None:
             start_shards(settings, plan)
             wait_for_shards(plan)
     finally:
+        for crowd in crowds:
+            crowd.dismiss()
         for ingress in ingresses:
             ingress.kill()
         import ray
