@@ -20,10 +20,16 @@ def make_shards(
     made = []
     for number in range(shards):
         view = local_view(graph, divided, number)
-        policy = POLICIES[name](view.graph, dim, **needed)
-        place = dict(n_users=graph.n_users, degrees=view.degrees)
-        made.append(Shard(policy, number, shards, view.users.tolist(), view.owners, **place))  # type: ignore[arg-type]
+        policy = make_policy(name, view.graph, dim, **needed)
+        place: dict[str, Any] = dict(n_users=graph.n_users, degrees=view.degrees)
+        made.append(Shard(policy, number, shards, view.users.tolist(), view.owners, **place))
     return made
+
+
+def make_policy(name: str, graph: UserGraph, dim: int, **settings: Any) -> Any:
+    """The same policy on one machine."""
+    kind: Any = POLICIES[name]
+    return kind(graph, dim, **check_shardable(name, settings))
 
 
 def owner_of(shards: list[Shard], user: int) -> Shard:

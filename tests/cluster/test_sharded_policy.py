@@ -76,7 +76,7 @@ def test_a_killed_shard_is_restored_and_the_result_is_the_same(name: str) -> Non
             policy.settle()
             found.append(policy.theta)
             assert [shard.restarts for shard in policy.shards] == [0, int(is_killed)]
-    assert np.array_equal(*found)
+    assert np.array_equal(found[0], found[1])
     if name == "graphucb":
         one = one_machine(name)
         learn(one)

@@ -22,6 +22,7 @@ from graphbandit.cli import app
 from graphbandit.environments import Hits, Linear
 from graphbandit.experiments import TUNING_SEEDS, testbeds
 from graphbandit.experiments.compare import policy_for
+from graphbandit.experiments.kept_runs import file_name
 from graphbandit.leaderboard import GRIDS, WORLDS, LeaderboardSettings, board, leaderboard, worlds
 from graphbandit.leaderboard.board import Board, Cell, available, measure, smaller, state_bytes
 from graphbandit.leaderboard.board_files import write
@@ -319,6 +320,11 @@ def made_up_archives(folder: Path) -> None:
                 file.writestr(inside + member, text)
 
 
+def made(world: worlds.World) -> tuple[LinUCB, Any]:
+    environment = world.make(3)
+    return LinUCB(environment.graph, environment.arms.shape[1]), environment
+
+
 def test_real_worlds_with_made_up_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("GRAPHBANDIT_DATA", raising=False)
@@ -330,6 +336,10 @@ def test_real_worlds_with_made_up_data(tmp_path: Path, monkeypatch: pytest.Monke
     assert films.graph.n_users == 50 and films.arms.shape == (80, 10)
     assert not np.array_equal(films.graph.adjacency.toarray(), present[0].make(1).graph.adjacency.toarray())
     assert isinstance(hits, Hits) and hits.graph.n_users == 60 and hits is present[1].make(1)
+    # Workers of a cluster do not have the files: their worlds have the data in them, and are the same.
+    for near, far in zip(present, available(["movielens", "lastfm"], replace(settings, engine="ray"))[0], strict=True):
+        assert file_name("a", *made(far), horizon=50, seed=3) == file_name("a", *made(near), horizon=50, seed=3)
+        assert str(tmp_path) in repr(near.make) and str(tmp_path) not in repr(far.make)
     board = leaderboard(tmp_path / "out", settings, worlds=["movielens", "lastfm"], policies=["random", "lints"])
     content = summary(board)
     assert [world["measure"] for world in content["worlds"]] == ["regret", "share of hits"]

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 import oracles
 from graph_zoo import GRAPHS
-from graphbandit import POLICIES, UserGraph
+from graphbandit import UserGraph
 from graphbandit.compute.arrays import Floats, Ints
 from graphbandit.sharding import Shard, shard_policy
 from graphbandit.solvers.push import SCALE, TELLING
-from shard_zoo import BadMail, exchange, learn, make_shards, message, owner_of, relax, settle, theta_of
+from shard_zoo import BadMail, exchange, learn, make_policy, make_shards, message, owner_of, relax, settle, theta_of
 
 DIM = 3
 NAMES = sorted(GRAPHS)
@@ -68,13 +68,14 @@ def test_linucb_is_that_of_one_machine_bit_for_bit(name: str, shards: int, lengt
     users, X, rewards = history(graph.n_users, length, seed)
     made = make_shards("linucb", graph, DIM, shards, divide(graph, shards, seed), radius="log")
     with_bad_mail(made, users, X, rewards, seed)
-    one = POLICIES["linucb"](graph, DIM, radius="log")
+    one = make_policy("linucb", graph, DIM, radius="log")
     one.update_many(users, X, rewards)
 
     assert np.array_equal(theta_of(made, graph.n_users), one.theta)
     for user in range(graph.n_users):
         shard = owner_of(made, user)
-        assert shard.policy.beta(shard.rows[user]) == one.beta(user)  # which counts the rounds of all
+        policy: Any = shard.policy
+        assert policy.beta(shard.rows[user]) == one.beta(user)  # which counts the rounds of all
 
 
 @given(
@@ -88,7 +89,7 @@ def test_a_local_rule_has_the_same_fixed_point(name: str, rule: str, shards: int
     made = make_shards("graphucb-local", graph, DIM, shards, divide(graph, shards, seed), rule=rule)
     with_bad_mail(made, users, X, rewards, seed)
     relax(made)
-    one = POLICIES["graphucb-local"](graph, DIM, rule=rule)
+    one = make_policy("graphucb-local", graph, DIM, rule=rule)
     one.update_many(users, X, rewards)
     for _ in range(2000):
         one.follow_graph(np.arange(graph.n_users), [])
@@ -103,18 +104,19 @@ def test_widths_are_those_of_one_machine(name: str, metric: str) -> None:
     made = make_shards(name, graph, DIM, 3, metric=metric)
     learn(made, users, X, rewards)
     settle(made)
-    one = POLICIES[name](graph, DIM, **({"solver": "push"} if name == "graphucb" else {}), metric=metric)
+    one = make_policy(name, graph, DIM, metric=metric)
     one.update_many(users, X, rewards)
     for user in range(graph.n_users):
         shard = owner_of(made, user)
-        np.testing.assert_allclose(shard.policy.user_precision(shard.rows[user]), one.user_precision(user), rtol=1e-12)
+        policy: Any = shard.policy
+        np.testing.assert_allclose(policy.user_precision(shard.rows[user]), one.user_precision(user), rtol=1e-12)
 
 
 def test_adaptive_learns_what_one_machine_learns_if_messages_are_immediate() -> None:
     graph = GRAPHS["ws"]
     users, X, rewards = history(graph.n_users, 150, 5)
     made = make_shards("adaptive", graph, DIM, 3)
-    one = POLICIES["adaptive"](graph, DIM, solver="local")
+    one = make_policy("adaptive", graph, DIM, solver="local")
     for row in range(len(users)):
         one.update_many(users[row : row + 1], X[row : row + 1], rewards[row : row + 1])
         learn(made, users[row : row + 1], X[row : row + 1], rewards[row : row + 1])
@@ -131,7 +133,7 @@ def test_the_sums_of_adaptive_are_those_of_all_shards(half_life: float | None) -
     users, X, rewards = history(graph.n_users, 200, 6)
     items = np.random.default_rng(7).integers(9, size=200)
     made = make_shards("adaptive", graph, DIM, 2, half_life=half_life)
-    one = POLICIES["adaptive"](graph, DIM, solver="local", half_life=half_life)
+    one = make_policy("adaptive", graph, DIM, solver="local", half_life=half_life)
     for row in range(len(users)):
         here = slice(row, row + 1)
         one.update_many(users[here], X[here], rewards[here], items=items[here])
@@ -146,11 +148,11 @@ def test_the_sums_of_adaptive_are_those_of_all_shards(half_life: float | None) -
 
 @pytest.mark.parametrize("name", ["linucb", "graphucb", "graphucb-local", "adaptive"])
 def test_users_and_edges_come_and_go_as_on_one_machine(name: str) -> None:
-    graph, settings_of = GRAPHS["er"], {"graphucb": {"solver": "push"}, "adaptive": {"solver": "local"}}
+    graph = GRAPHS["er"]
     n = graph.n_users
     users, X, rewards = history(n, 100, 2)
     made = make_shards(name, graph, DIM, 3)
-    one: Any = POLICIES[name](graph, DIM, **settings_of.get(name, {}))
+    one = make_policy(name, graph, DIM)
     for row in range(len(users)):
         here = slice(row, row + 1)
         learn(made, users[here], X[here], rewards[here])
@@ -160,8 +162,7 @@ def test_users_and_edges_come_and_go_as_on_one_machine(name: str) -> None:
     def put(i: int, j: int, weight: float) -> None:
         left, right = owner_of(made, i), owner_of(made, j)
         for shard in {left.number: left, right.number: right}.values():
-            rows = [shard.add_user(user, owner.number) for user, owner in ((i, left), (j, right))]
-            shard.set_edge(*rows, weight)
+            shard.set_edge(shard.add_user(i, left.number), shard.add_user(j, right.number), weight)
 
     a, b = (
         0,

@@ -11,6 +11,7 @@
 | `start` | `graphbandit start` |
 | `evaluate` | `graphbandit evaluate` |
 | `rank_all` | `graphbandit rank-all` |
+| `fit` | `graphbandit fit` |
 | `serve` | `graphbandit serve` |
 | `import_events` | `graphbandit import` |
 | `store` | `graphbandit store verify`, `restore`, `replay`, `compact` and `forget-user`: tools for the log of a service |
@@ -29,6 +30,7 @@ from .. import __version__
 from . import datasets, experiments, figures, graph, store
 from .diagnose import diagnose
 from .evaluate import evaluate
+from .fit import fit
 from .import_events import import_events
 from .leaderboard import leaderboard
 from .rank_all import rank_all
@@ -48,6 +50,7 @@ app.command()(leaderboard)
 app.command()(diagnose)
 app.command()(evaluate)
 app.command()(rank_all)
+app.command()(fit)
 app.command()(serve)
 app.command("import")(import_events)
 

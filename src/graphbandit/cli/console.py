@@ -18,6 +18,16 @@ if TYPE_CHECKING:
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress bar.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Workers = Annotated[int, typer.Option(min=1, help="Number of processes; results do not depend on it.")]
+EngineName = Annotated[
+    str, typer.Option("--engine", help="local: processes of this machine; ray: a Ray cluster. The numbers are the same.")
+]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        help="With --engine ray: a running cluster, as host:port or auto. Default: a Ray of this machine is started.",
+        show_default=False,
+    ),
+]
 DataFolder = Annotated[Path | None, typer.Option(help="Folder with the archives of the public data sets.", show_default=False)]
 Columns = Annotated[
     str | None,

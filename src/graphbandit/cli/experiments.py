@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .console import AsJson, Quiet, guarded, progress_bar
+from .console import Address, AsJson, EngineName, Quiet, guarded, progress_bar
 
 if TYPE_CHECKING:
     from ..experiments import Experiment
@@ -22,7 +22,15 @@ Workers = Annotated[
 ]
 
 
-def run(spec: Spec, out: Out = Path("results"), workers: Workers = None, quiet: Quiet = False, as_json: AsJson = False) -> None:
+def run(
+    spec: Spec,
+    out: Out = Path("results"),
+    workers: Workers = None,
+    engine: EngineName = "local",
+    address: Address = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
     """Run an experiment that is described in a TOML file. After an interruption, the same command
     continues.
     """
@@ -30,13 +38,19 @@ def run(spec: Spec, out: Out = Path("results"), workers: Workers = None, quiet: 
     from ..experiments.run_experiment import table
 
     with _open_experiment(spec, out, quiet) as (experiment, progress):
-        summary = experiments.run(experiment, out, workers=workers, progress=progress)
+        summary = experiments.run(experiment, out, workers=workers, progress=progress, engine=engine, address=address)
     typer.echo(json.dumps(summary, indent=2) if as_json else table(summary))
     typer.echo(f"written to {out / experiment.name}", err=True)
 
 
 def tune(
-    spec: Spec, out: Out = Path("results"), workers: Workers = None, quiet: Quiet = False, as_json: AsJson = False
+    spec: Spec,
+    out: Out = Path("results"),
+    workers: Workers = None,
+    engine: EngineName = "local",
+    address: Address = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Choose among the settings that the file lists in its table `tune`, on other seeds than those
     of `run`.
@@ -45,7 +59,7 @@ def tune(
     from ..experiments.run_experiment import tuned_page, tuned_table
 
     with _open_experiment(spec, out, quiet) as (experiment, progress):
-        tuned = experiments.tune_experiment(experiment, out, workers=workers, progress=progress)
+        tuned = experiments.tune_experiment(experiment, out, workers=workers, progress=progress, engine=engine, address=address)
     typer.echo(json.dumps(tuned_table(experiment, tuned), indent=2) if as_json else tuned_page(experiment, tuned))
     typer.echo(f"written to {out / experiment.name / 'tuned.json'}", err=True)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .console import AsJson, DataFolder, Quiet, Workers, guarded, progress_bar
+from .console import Address, AsJson, DataFolder, EngineName, Quiet, Workers, guarded, progress_bar
 
 
 def demo(
@@ -38,6 +38,8 @@ def reproduce(
         str, typer.Option(help="paper: the formulas as printed; released: what the authors' code computes.")
     ] = "paper",
     workers: Workers = 2,
+    engine: EngineName = "local",
+    address: Address = None,
     data: DataFolder = None,
     out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("report"),
     quiet: Quiet = False,
@@ -49,7 +51,15 @@ def reproduce(
     from ..paper.reproduce import reproduce as make
 
     with guarded(lambda: f"finished figures are kept in {out}; the same command continues"):
-        settings = ReproduceSettings(runs=runs or (3 if quick else 20), preset=preset, quick=quick, workers=workers, data=data)
+        settings = ReproduceSettings(
+            runs=runs or (3 if quick else 20),
+            preset=preset,
+            quick=quick,
+            workers=workers,
+            data=data,
+            engine=engine,
+            address=address,
+        )
         with progress_bar("figures", quiet) as show:
             entries = make(figures or [], out, settings, show)
     for entry in entries:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .console import AsJson, DataFolder, Quiet, Workers, guarded, progress_bar, split_names
+from .console import Address, AsJson, DataFolder, EngineName, Quiet, Workers, guarded, progress_bar, split_names
 
 
 def leaderboard(
@@ -28,6 +28,8 @@ def leaderboard(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Short runs and little tuning: all worlds in two minutes.")] = False,
     workers: Workers = 2,
+    engine: EngineName = "local",
+    address: Address = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -46,7 +48,9 @@ def leaderboard(
         return f"{count} finished runs are kept in {folder}; the same command continues from them"
 
     with guarded(kept):
-        settings = LeaderboardSettings(seeds=seeds or (3 if quick else 10), quick=quick, workers=workers, data=data)
+        settings = LeaderboardSettings(
+            seeds=seeds or (3 if quick else 10), quick=quick, workers=workers, data=data, engine=engine, address=address
+        )
         with progress_bar("runs", quiet) as show:
             board = run(out, settings, worlds=split_names(worlds), policies=split_names(policies), progress=show)
         content = summary(board)

@@ -20,7 +20,9 @@ def rank_all(
     out: Annotated[Path, typer.Option(help="Parquet file with the columns user, rank, item, mean, bonus.")] = Path(
         "top.parquet"
     ),
-    model: Annotated[Path | None, typer.Option(help="A recommender that was saved.", show_default=False)] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="A recommender that was saved, or the folder of a model.", show_default=False)
+    ] = None,
     store: Annotated[
         str | None, typer.Option(help="URL or file of the events of a service, which may run meanwhile.", show_default=False)
     ] = None,

@@ -22,7 +22,9 @@ UNSOUND = 3
 def serve(
     graph: Annotated[Path | None, typer.Option(metavar="EDGES", help=EDGES)] = None,
     arms: Annotated[Path | None, typer.Option(metavar="ARMS", help="A table: item, x0, x1, …, attributes.")] = None,
-    model: Annotated[Path | None, typer.Option(metavar="FILE", help="A saved Recommender to begin a new store with.")] = None,
+    model: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A saved Recommender, or the folder of a model, for a new store.")
+    ] = None,
     history: Annotated[
         Path | None,
         typer.Option(

@@ -6,6 +6,7 @@
 | `policy_actor` | one shard of it, in a process of its own |
 | `shard_handle` | the caller's side of one shard: calls since its last snapshot, and how it is restored |
 | `sharded_folder` | a sharded policy in a folder |
+| `fit_shards` | `fit_shards`: a log that Ray Data streams to the shards |
 | `ray_session` | joining a Ray cluster, or starting one |
 | `ingress` | the HTTP API in front of the shards of a service |
 | `shard_calls` | calls to a shard, with deadlines |

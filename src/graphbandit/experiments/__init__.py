@@ -7,7 +7,8 @@
 | `compare` | `compare`: several policies over many seeds, in parallel |
 | `result` | `Result`: the regret of a comparison, with intervals, provenance and a file form |
 | `kept_runs` | finished runs on disk, and what makes them stale |
-| `parallel` | calls spread over processes |
+| `parallel` | calls spread over processes, and the engines that make them |
+| `ray_engine` | the same on a Ray cluster |
 | `tune` | `tune`: grid search on seeds that are not reported |
 | `experiment_file` | `Experiment`, and `load`, which reads it from TOML |
 | `experiment_worlds` | the worlds and policies that the tables of an experiment stand for |

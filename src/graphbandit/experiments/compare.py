@@ -19,7 +19,7 @@ from ..policies import Policy
 from ..validate import check, count, is_integer
 from . import kept_runs
 from .kept_runs import Run
-from .parallel import spread
+from .parallel import Engine, check_engine, spread
 from .result import Result
 from .simulate import Learner, simulate
 
@@ -39,6 +39,8 @@ def compare(
     workers: int = 1,
     progress: bool | Callable[[int, int], None] = False,
     keep: str | os.PathLike[str] | None = None,
+    engine: str = "local",
+    address: str | None = None,
 ) -> Result:
     """Run every policy on every seed.
 
@@ -66,6 +68,12 @@ def compare(
         of the policy, contents of the environment, horizon, seed, and the code of this package that
         computes a run. Code of your own is not compared: after changing it, use another folder. A
         policy of your own is kept only if it has a `__repr__`, which should show its settings.
+    engine : {"local", "ray"}
+        Processes of this machine, or Ray, which needs `pip install 'graphbandit[ray]'`. The numbers
+        and the kept files are the same.
+    address : str, optional
+        With Ray: a running cluster, as "host:port" or "auto", all of whose processors are used. By
+        default a Ray with `workers` processors is started on this machine, for this call.
 
     Examples
     --------
@@ -83,15 +91,21 @@ def compare(
         raise ValueError("policies is empty: compare needs at least one.")
     check("horizon", horizon, count())
     check("workers", workers, count())
+    check_engine(engine, address)
     points = np.unique(np.linspace(1, horizon, min(horizon, CURVE_POINTS)).round().astype(np.int64))
     started = time.time()
     from joblib import delayed  # slow to import, and not needed for a single simulation
 
     # Policies vary fastest, so that each worker compiles a different one at the start.
     jobs = [(name, seed) for seed in listed for name in policies]
-    folder = None if keep is None else Path(keep).resolve()
-    calls = (delayed(_run)(name, policies[name], make_environment, horizon, points, seed, folder) for name, seed in jobs)
-    runs = {(run.name, run.seed): run for run in _reported(calls, len(jobs), workers, progress)}
+    kept = kept_runs.RunFolder(None if keep is None else Path(keep).resolve(), shared=engine == "local")
+    calls = (
+        delayed(_run)(name, policies[name], make_environment, horizon, points, seed, kept.for_worker(name, seed))
+        for name, seed in jobs
+    )
+    spreading = Engine(engine, address, min(workers, len(jobs)))
+    finished = spread(calls, spreading, ordered=False, receive=kept.receive)
+    runs = {(run.name, run.seed): run for run in _reported(finished, len(jobs), progress)}
     first = [runs[name, listed[0]] for name in policies]
     return Result(
         rounds=points,
@@ -107,6 +121,7 @@ def compare(
             "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
             "wall_seconds": time.time() - started,
             "workers": workers,
+            "engine": engine,
             "reused": sum(run.reused for run in runs.values()),
         },
     )
@@ -143,12 +158,18 @@ def _checked_seeds(seeds: Iterable[int]) -> tuple[int, ...]:
 
 
 def _run(
-    name: str, make: MakePolicy, make_environment: MakeEnvironment, horizon: int, points: Ints, seed: int, folder: Path | None
+    name: str,
+    make: MakePolicy,
+    make_environment: MakeEnvironment,
+    horizon: int,
+    points: Ints,
+    seed: int,
+    kept: kept_runs.Kept | None,
 ) -> Run:
     environment = make_environment(seed)
     policy = policy_for(environment, make, seed=np.random.default_rng([seed, *b"start ", *name.encode()]))
-    path = folder and kept_runs.place(folder, name, policy, environment, horizon=horizon, seed=seed)
-    if path and (run := kept_runs.load(path)):
+    file = kept and kept_runs.file_name(name, policy, environment, horizon=horizon, seed=seed)
+    if kept and file and (run := kept.find(file, name, seed)):
         return run
     if isinstance(policy, Policy):
         # A stream of the policy's own: it must not draw from those of the environment.
@@ -157,16 +178,13 @@ def _run(
     begin = time.perf_counter()
     regret = simulate(policy, environment, horizon, seed).regret[points - 1]
     run = Run(name, seed, regret, time.perf_counter() - begin, described, repr(environment))
-    if path:
-        kept_runs.store(path, run)
-    return run
+    return kept.keep(file, run) if kept and file else run
 
 
-def _reported(calls: Iterable[Any], total: int, workers: int, progress: bool | Callable[[int, int], None]) -> Iterator[Run]:
+def _reported(finished: Any, total: int, progress: bool | Callable[[int, int], None]) -> Iterator[Run]:
     """Yield the runs as they finish, and report each to `progress`."""
     from rich.progress import track
 
-    finished: Any = spread(calls, min(workers, total), ordered=False)
     try:
         if progress is True:
             yield from track(finished, total=total, description="runs")
@@ -176,5 +194,5 @@ def _reported(calls: Iterable[Any], total: int, workers: int, progress: bool | C
                 progress(done, total)
             yield run
     except BaseException as error:
-        # joblib kills its workers only if its generator sees the error: a Ctrl-C in `progress`, say.
+        # Workers are ended only if the generator that has them sees the error: a Ctrl-C in `progress`, say.
         finished.throw(error)

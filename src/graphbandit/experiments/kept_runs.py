@@ -57,6 +57,40 @@ class Run(NamedTuple):
     policy: str
     environment: str
     reused: bool = False  # loaded, not simulated now
+    file: str | None = None  # where the caller has to look for it or to store it; see `KeptElsewhere`
+
+
+class KeptHere(NamedTuple):
+    """Finished runs in a folder that the worker sees: it loads and stores them itself."""
+
+    folder: Path
+
+    def find(self, file: str, name: str, seed: int) -> Run | None:
+        """The run of this file, or None."""
+        return load(self.folder / file)
+
+    def keep(self, file: str, run: Run) -> Run:
+        """Keep a finished run."""
+        store(self.folder / file, run)
+        return run
+
+
+class KeptElsewhere(NamedTuple):
+    """Finished runs on another machine than the worker's: it says which file is meant, and the caller does the rest."""
+
+    files: tuple[str, ...]  # that the caller has
+
+    def find(self, file: str, name: str, seed: int) -> Run | None:
+        """A run that only names its file, or None if the caller does not have this file."""
+        return Run(name, seed, np.empty(0), 0.0, "", "", reused=True, file=file) if file in self.files else None
+
+    def keep(self, file: str, run: Run) -> Run:
+        """The run with the name of its file."""
+        return run._replace(file=file)
+
+
+Kept = KeptHere | KeptElsewhere
+"""The finished runs as a worker sees them."""
 
 
 @cache
@@ -65,8 +99,8 @@ def versions() -> dict[str, str]:
     return {name: version(name) for name in ("graphbandit", *LIBRARIES)}
 
 
-def place(folder: Path, name: str, policy: Learner, environment: Environment, *, horizon: int, seed: int) -> Path | None:
-    """The file of this run.
+def file_name(name: str, policy: Learner, environment: Environment, *, horizon: int, seed: int) -> str | None:
+    """The name of the file of this run.
 
     None for a policy without a `__repr__` of its own: it could not be told from other policies.
     """
@@ -84,8 +118,46 @@ def place(folder: Path, name: str, policy: Learner, environment: Environment, *,
     _add_values(digest, {"arms": environment.arms})
     for rounds in environment.rounds(min(horizon, PEEK), seed):
         _add_values(digest, rounds._asdict())
-    label = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40]
-    return folder / f"{label}-{seed}-{digest.hexdigest()[:24]}.npz"
+    return f"{_first_part(name, seed)}-{digest.hexdigest()[:24]}.npz"
+
+
+class RunFolder:
+    """The folder of finished runs as the caller has it, or none.
+
+    Parameters
+    ----------
+    folder : path, optional
+        None keeps nothing.
+    shared : bool
+        Whether workers see the folder too: they are on the same machine.
+    """
+
+    def __init__(self, folder: Path | None, *, shared: bool) -> None:
+        self.folder, self.shared = folder, shared
+        self.files: dict[str, list[str]] = {}  # by what the names of the files of a run begin with
+        if folder and not shared:
+            for path in folder.glob("*.npz"):
+                self.files.setdefault(path.name.rpartition("-")[0], []).append(path.name)
+
+    def for_worker(self, name: str, seed: int) -> Kept | None:
+        """What a worker is told of the folder to make this run. Damaged files are not told."""
+        if self.folder is None:
+            return None
+        if self.shared:
+            return KeptHere(self.folder)
+        files = self.files.get(_first_part(name, seed), ())
+        return KeptElsewhere(tuple(file for file in files if load(self.folder / file)))
+
+    def receive(self, run: Run) -> Run:
+        """The run that a worker returned, stored or loaded here if the worker could not."""
+        if self.folder is None or run.file is None:
+            return run
+        if not run.reused:
+            store(self.folder / run.file, run)
+            return run
+        found = load(self.folder / run.file)
+        assert found is not None, f"{run.file} was there when the run was begun"
+        return found
 
 
 def load(path: Path) -> Run | None:
@@ -102,6 +174,12 @@ def store(path: Path, run: Run) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     plain = {"name": run.name, "seed": run.seed, "seconds": run.seconds, "policy": run.policy, "environment": run.environment}
     archive.write(path, "run", {"run": plain}, {"regret": run.regret})
+
+
+def _first_part(name: str, seed: int) -> str:
+    """What the names of the files of a run begin with, whatever its settings."""
+    label = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40]
+    return f"{label}-{seed}"
 
 
 def _class_name(thing: object) -> str:

@@ -1,4 +1,4 @@
-"""Calls spread over processes; their results do not depend on the number of processes."""
+"""Calls spread over processes, of this machine or of a Ray cluster; their results do not depend on where they are made."""
 
 from __future__ import annotations
 
@@ -6,23 +6,84 @@ import os
 import signal
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypedDict
+
+from ..validate import check, one_of
+
+ENGINES = ("local", "ray")
 
 
-def spread(calls: Iterable[Any], workers: int, *, ordered: bool) -> Iterator[Any]:
-    """Yield the results of joblib's delayed `calls`, in order or as they finish.
+class Engine(NamedTuple):
+    """Where calls are made: in `workers` processes of this machine, or on the Ray at `address`."""
 
-    Every process, this one included, uses one BLAS thread: more would change the order of sums.
+    name: str = "local"
+    address: str | None = None
+    workers: int = 1
+
+
+class Spreading(TypedDict):
+    """The arguments of `compare` and `tune` that say where the runs are made."""
+
+    workers: int
+    engine: str
+    address: str | None
+
+
+def check_engine(name: str, address: str | None) -> None:
+    """Raise a ValueError unless there is such an engine, and an address only where one is used."""
+    check("engine", name, one_of(ENGINES))
+    if address is not None and name != "ray":
+        raise ValueError(f"address is the address of a Ray cluster, {address!r} here, so it needs the engine ray.")
+
+
+@contextmanager
+def engine_running(engine: Engine) -> Iterator[None]:
+    """Keep the engine running inside, so that many calls of `spread` need not start it each time."""
+    check_engine(engine.name, engine.address)
+    if engine.name == "local":
+        yield
+        return
+    from .ray_engine import ray_running
+
+    with ray_running(engine):
+        yield
+
+
+def spread(
+    calls: Iterable[Any], engine: Engine, *, ordered: bool, receive: Callable[[Any], Any] = lambda result: result
+) -> Iterator[Any]:
+    """Yield `receive(result)` of joblib's delayed `calls`, in order or as they finish.
+
+    `receive` is called here, as soon as a result has arrived. Every process, this one included,
+    uses one BLAS thread: more would change the order of sums.
     """
-    from joblib import Parallel, parallel_config  # slow to import, and not needed for a single simulation
     from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1), engine_running(engine):
+        if engine.name == "local":
+            yield from _spread_here(calls, engine.workers, ordered, receive)
+        else:
+            from .ray_engine import spread_on_ray
+
+            yield from spread_on_ray(calls, ordered, receive)
+
+
+def _spread_here(calls: Iterable[Any], workers: int, ordered: bool, receive: Callable[[Any], Any]) -> Iterator[Any]:
+    from joblib import Parallel, parallel_config  # slow to import, and not needed for a single simulation
 
     # A worker that has compiled has grown, and is replaced by a fresh one after its task. Nothing is lost, so nothing is said.
     warnings.filterwarnings("ignore", message="A worker stopped while some jobs", category=UserWarning)
     form, parent = "generator" if ordered else "generator_unordered", os.getpid()
     tasks = ((ignore_interrupts, (parent, function, *arguments), options) for function, arguments, options in calls)
-    with threadpool_limits(1), parallel_config(backend="loky", inner_max_num_threads=1):
-        yield from Parallel(n_jobs=workers, return_as=form)(tasks)
+    with parallel_config(backend="loky", inner_max_num_threads=1):
+        results = Parallel(n_jobs=workers, return_as=form)(tasks)
+        try:
+            for result in results:
+                yield receive(result)
+        except BaseException as error:
+            # joblib kills its workers only if its generator sees the error: a Ctrl-C where a result is used, say.
+            results.throw(error)
 
 
 def ignore_interrupts(parent: int, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:

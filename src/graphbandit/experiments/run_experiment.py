@@ -17,6 +17,7 @@ from ..storage.atomic import write_text
 from .compare import compare, policy_for
 from .experiment_file import Experiment
 from .experiment_worlds import GridPoint, LinearWorld
+from .parallel import Engine, engine_running
 from .result import Interval, Result
 from .table_checks import SpecError
 from .tune import TUNING_SEEDS, Tuned, tune
@@ -26,7 +27,13 @@ KEPT = "runs"  # the folder of finished runs, inside that of the experiment
 
 
 def run(
-    experiment: Experiment, out: str | os.PathLike[str], *, workers: int | None = None, progress: Progress | None = None
+    experiment: Experiment,
+    out: str | os.PathLike[str],
+    *,
+    workers: int | None = None,
+    progress: Progress | None = None,
+    engine: str = "local",
+    address: str | None = None,
 ) -> dict[str, Any]:
     """Compare the policies in every world of the grid and write the outcome to `out/<name>/`.
 
@@ -44,6 +51,8 @@ def run(
         Processes, in place of the experiment's own number.
     progress : function, optional
         Called as `progress(done, total)` after every run.
+    engine, address
+        As in `compare`.
 
     Returns
     -------
@@ -64,22 +73,26 @@ def run(
     ['results', 'runs', 'summary.json', 'summary.md']
     """
     folder, worlds, size = Path(out) / experiment.name, experiment.worlds(), len(experiment.policies) * len(experiment.seeds)
+    many = workers or experiment.workers
     _try_out(worlds, experiment.seeds[0])
     (folder / "results").mkdir(parents=True, exist_ok=True)
     entries: list[dict[str, Any]] = []
-    for number, world in enumerate(worlds):
-        result = compare(
-            world.policies,
-            world.environment,
-            experiment.horizon,
-            seeds=experiment.seeds,
-            workers=workers or experiment.workers,
-            progress=_shifted(progress, number * size, len(worlds) * size),
-            keep=folder / KEPT,
-        )
-        file = f"results/{number + 1:03d}{_slug(world.point)}.npz"
-        result.save(folder / file)
-        entries.append({"point": world.point, "file": file, "regret": _finals(result), "provenance": result.provenance})
+    with engine_running(Engine(engine, address, many)):
+        for number, world in enumerate(worlds):
+            result = compare(
+                world.policies,
+                world.environment,
+                experiment.horizon,
+                seeds=experiment.seeds,
+                workers=many,
+                progress=_shifted(progress, number * size, len(worlds) * size),
+                keep=folder / KEPT,
+                engine=engine,
+                address=address,
+            )
+            file = f"results/{number + 1:03d}{_slug(world.point)}.npz"
+            result.save(folder / file)
+            entries.append({"point": world.point, "file": file, "regret": _finals(result), "provenance": result.provenance})
     _remove_former_results(folder, {entry["file"] for entry in entries})
     summary = {"experiment": experiment.as_table(), "worlds": entries}
     write_text(folder / "summary.json", json.dumps(summary, indent=2) + "\n")
@@ -88,7 +101,13 @@ def run(
 
 
 def tune_experiment(
-    experiment: Experiment, out: str | os.PathLike[str], *, workers: int | None = None, progress: Progress | None = None
+    experiment: Experiment,
+    out: str | os.PathLike[str],
+    *,
+    workers: int | None = None,
+    progress: Progress | None = None,
+    engine: str = "local",
+    address: str | None = None,
 ) -> dict[str, Tuned]:
     """Tune every policy that `experiment.tune` lists, and write `out/<name>/tuned.json`.
 
@@ -101,17 +120,21 @@ def tune_experiment(
     _try_out([world], TUNING_SEEDS[0])
     sizes = {label: math.prod(map(len, grid.values())) * len(TUNING_SEEDS) for label, grid in experiment.tune.items()}
     tuned: dict[str, Tuned] = {}
-    for label, grid in experiment.tune.items():
-        before = sum(sizes[earlier] for earlier in tuned)
-        tuned[label] = tune(
-            world.policies[label],
-            grid,
-            world.environment,
-            experiment.horizon,
-            workers=workers or experiment.workers,
-            progress=_shifted(progress, before, sum(sizes.values())),
-            keep=folder / KEPT,
-        )
+    many = workers or experiment.workers
+    with engine_running(Engine(engine, address, many)):
+        for label, grid in experiment.tune.items():
+            before = sum(sizes[earlier] for earlier in tuned)
+            tuned[label] = tune(
+                world.policies[label],
+                grid,
+                world.environment,
+                experiment.horizon,
+                workers=many,
+                progress=_shifted(progress, before, sum(sizes.values())),
+                keep=folder / KEPT,
+                engine=engine,
+                address=address,
+            )
     folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "tuned.json", json.dumps(tuned_table(experiment, tuned), indent=2) + "\n")
     return tuned

@@ -62,6 +62,8 @@ def tune(
     workers: int = 1,
     progress: bool | Callable[[int, int], None] = False,
     keep: str | os.PathLike[str] | None = None,
+    engine: str = "local",
+    address: str | None = None,
 ) -> Tuned:
     """Try every combination of settings and take the one with the least mean final regret.
 
@@ -75,7 +77,7 @@ def tune(
         `make_policy(graph, dim, **settings)` makes a fresh policy; a policy class will do.
     grid : setting → values
         All combinations are tried, the last setting varying fastest.
-    make_environment, horizon, seeds, workers, progress, keep
+    make_environment, horizon, seeds, workers, progress, keep, engine, address
         As in `compare`.
 
     Examples
@@ -94,7 +96,17 @@ def tune(
     policies = {describe(settings): partial(make_policy, **settings) for settings in combinations}
     if len(policies) < len(combinations):
         raise ValueError("grid lists the same combination of settings twice.")
-    result = compare(policies, make_environment, horizon, seeds=seeds, workers=workers, progress=progress, keep=keep)
+    result = compare(
+        policies,
+        make_environment,
+        horizon,
+        seeds=seeds,
+        workers=workers,
+        progress=progress,
+        keep=keep,
+        engine=engine,
+        address=address,
+    )
     trials = [Trial(settings, result.final(describe(settings))) for settings in combinations]
     return Tuned(min(trials, key=lambda trial: trial.regret.mean).settings, trials)
 

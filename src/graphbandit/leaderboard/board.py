@@ -20,7 +20,7 @@ from .. import datasets
 from ..compute.arrays import Floats
 from ..experiments import TUNING_SEEDS, compare, simulate, tune
 from ..experiments.compare import policy_for
-from ..experiments.parallel import spread
+from ..experiments.parallel import Engine, Spreading, check_engine, engine_running, spread
 from ..policies import POLICIES
 from ..validate import check_between
 from .grids import GRIDS, Grid
@@ -43,11 +43,19 @@ class LeaderboardSettings:
     quick: bool = False
     workers: int = 1
     data: Path | None = None
+    engine: str = "local"
+    address: str | None = None
 
     def __post_init__(self) -> None:
+        check_engine(self.engine, self.address)
         check_between("seeds", self.seeds, 2, TUNING_SEEDS[0], "the first of the tuning seeds")
         if self.data is not None and not self.data.exists():
             raise ValueError(f"data must be a folder with the archives of data sets, but {self.data} does not exist.")
+
+    @property
+    def spreading(self) -> Spreading:
+        """Where the runs are made, as arguments of `compare` and `tune`."""
+        return {"workers": self.workers, "engine": self.engine, "address": self.address}
 
 
 @dataclass(frozen=True)
@@ -92,15 +100,16 @@ def leaderboard(
     grids = {name: smaller(GRIDS[name]) if settings.quick else GRIDS[name] for name in names}
     sizes = {(name, world.name): runs(grids[name], world, settings) for world in present for name in names}
     total, done = sum(sizes.values()), 0
-    progress(0, total, "compiling")
-    warm_up(names, settings.workers)
     cells = {}
-    for name, world in ((name, world) for world in present for name in names):
-        shifted = partial(_shifted, progress, done, total, f"{world.name}: {name}")
-        shifted(0, 0)
-        with threadpool_limits(1):  # a second thread would compete with the workers
+    engine = Engine(settings.engine, settings.address, settings.workers)
+    with engine_running(engine), threadpool_limits(1):  # a second thread would compete with the workers
+        progress(0, total, "compiling")
+        warm_up(names, engine)
+        for name, world in ((name, world) for world in present for name in names):
+            shifted = partial(_shifted, progress, done, total, f"{world.name}: {name}")
+            shifted(0, 0)
             cells[name, world.name] = measure(name, grids[name], world, settings, out / KEPT, shifted)
-        done += sizes[name, world.name]
+            done += sizes[name, world.name]
     progress(total, total, "")
     return Board(present, cells, missing, settings, grids)
 
@@ -122,7 +131,7 @@ def measure(
         world.make,
         world.tuning_horizon,
         seeds=TUNING_SEEDS[: world.tuning_seeds],
-        workers=settings.workers,
+        **settings.spreading,
         progress=progress,
         keep=keep,
     )
@@ -133,7 +142,7 @@ def measure(
         world.make,
         world.horizon,
         seeds=range(settings.seeds),
-        workers=settings.workers,
+        **settings.spreading,
         progress=lambda done, total: progress(before + done, 0),
         keep=keep,
     )
@@ -166,7 +175,10 @@ def available(names: Sequence[str], settings: LeaderboardSettings) -> tuple[list
                 continue
             assert path is not None
             missing.pop(name, None)
-            world = replace(world, make=partial(world.make, source, path.resolve()))
+            file = path.resolve()
+            is_far = settings.engine != "local"  # workers elsewhere do not have the file
+            make = world.carry(source, file) if world.carry and is_far else partial(world.make, source, file)
+            world = replace(world, make=make)
             break
         if name not in missing:
             present.append(world)
@@ -178,8 +190,10 @@ def shorter(world: World) -> World:
 
     Fewer items make the item graph of the spectral policies fast to build.
     """
-    make = partial(world.make, least_users=POPULAR) if world.hits else world.make
-    return replace(world, make=make, horizon=200, tuning_horizon=200, tuning_seeds=1)
+    if world.hits:
+        carry = world.carry and partial(world.carry, least_users=POPULAR)
+        world = replace(world, make=partial(world.make, least_users=POPULAR), carry=carry)
+    return replace(world, horizon=200, tuning_horizon=200, tuning_seeds=1)
 
 
 def smaller(grid: Grid) -> Grid:
@@ -215,11 +229,11 @@ def check_size(policy: Any) -> None:
         raise ValueError(f"its state takes {size / 1e9:.1f} GB; the leaderboard allows {LARGEST_STATE / 1e9:.0f}.")
 
 
-def warm_up(names: Sequence[str], workers: int) -> None:
+def warm_up(names: Sequence[str], engine: Engine) -> None:
     """Compile every policy once, in a worker; the others load the machine code from disk."""
     from joblib import delayed
 
-    for _ in spread((delayed(_compile)(name) for name in names), workers, ordered=False):
+    for _ in spread((delayed(_compile)(name) for name in names), engine, ordered=False):
         pass
 
 

@@ -28,6 +28,7 @@ class World:
     tuning_seeds: int = 3
     hits: bool = False  # rewards are 0 except for one arm with 1: the share of hits is reported
     sources: tuple[str, ...] = ()  # data sets, of which the first that is there is used
+    carry: Callable[..., Callable[[int], Environment]] | None = None  # carry(source, path): make(seed), the data in it
 
 
 def unrelated(seed: int, *, fixed: bool = False) -> environments.Linear:
@@ -55,6 +56,16 @@ def films(source: str, path: Path, seed: int) -> environments.Linear:
     return environments.latent_world(factors(source, path), n_users=RATING_USERS, seed=seed)
 
 
+def carry_films(source: str, path: Path) -> Callable[[int], Environment]:
+    """The same with the data in it, for workers that do not have the file."""
+    return partial(films_of, factors(source, path))
+
+
+def films_of(latent: datasets.Factors, seed: int) -> Environment:
+    """50 users of those with these latent features."""
+    return environments.latent_world(latent, n_users=RATING_USERS, seed=seed)
+
+
 @cache
 def social(source: str, path: Path, least_users: int) -> environments.Hits:
     """Hits on a social graph, made once per process: its features take a singular decomposition."""
@@ -68,6 +79,17 @@ def hits(source: str, path: Path, seed: int, *, least_users: int | None = None) 
     """
     del seed
     return social(source, path, least_users or (2 if source == "delicious" else 1))
+
+
+def carry_hits(source: str, path: Path, *, least_users: int | None = None) -> Callable[[int], Environment]:
+    """The same with the data in it, for workers that do not have the file."""
+    return partial(same, hits(source, path, 0, least_users=least_users))
+
+
+def same(environment: Environment, seed: int) -> Environment:
+    """The environment of every seed."""
+    del seed
+    return environment
 
 
 def _pair(name: str, about: str, make: Callable[..., Environment]) -> list[World]:
@@ -96,10 +118,10 @@ def _all() -> list[World]:
         about = (
             f"50 users and 500 films of {label} by 10 latent features, RBF graph of the users, noise 0.01; 50 films on offer"
         )
-        made.append(World(name, about, films, sources=sources))
+        made.append(World(name, about, films, sources=sources, carry=carry_films))
     for name, label in (("lastfm", "Last.fm"), ("delicious", "Delicious, bookmarks of two or more users,")):
         about = f"all users of {label} on their real social graph, 25 tag features, 25 candidates a round of which one is a hit"
-        made.append(World(name, about, hits, 10_000, 4_000, 2, hits=True, sources=(name,)))
+        made.append(World(name, about, hits, 10_000, 4_000, 2, hits=True, sources=(name,), carry=carry_hits))
     return made
 
 

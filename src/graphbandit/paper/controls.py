@@ -34,9 +34,7 @@ def run_alpha(settings: ReproduceSettings) -> Data:
     """Final regret on Erdős-Rényi graphs; alpha scales Gob.Lin's prior and is LinUCB's ridge."""
     alphas = settings.few(ALPHAS)
     rows = [
-        compare(
-            by_alpha(a, settings.preset), world("er"), settings.horizon, seeds=range(settings.runs), workers=settings.workers
-        )
+        compare(by_alpha(a, settings.preset), world("er"), settings.horizon, seeds=range(settings.runs), **settings.spreading)
         for a in alphas
     ]
     regret = {name: np.array([result.regret[name][:, -1] for result in rows]).T for name in rows[0].names}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..experiments.parallel import Spreading, check_engine
 from .chart import Chart
 from .claims import Claim
 
@@ -28,8 +29,11 @@ class ReproduceSettings:
     quick: bool = False
     workers: int = 1
     data: Path | None = None
+    engine: str = "local"
+    address: str | None = None
 
     def __post_init__(self) -> None:
+        check_engine(self.engine, self.address)
         if self.data is not None and not self.data.exists():
             raise ValueError(f"data must be a folder with the archives of data sets, but {self.data} does not exist.")
         if self.preset not in ("paper", "released"):
@@ -39,8 +43,13 @@ class ReproduceSettings:
         """All values of a sweep, or about four of them if `quick`."""
         return values[:: max(1, len(values) // 3)] if self.quick else values
 
+    @property
+    def spreading(self) -> Spreading:
+        """Where the runs are made, as arguments of `compare` and `tune`."""
+        return {"workers": self.workers, "engine": self.engine, "address": self.address}
+
     def key(self) -> dict[str, Any]:
-        """The settings that the numbers depend on; the number of workers is not among them."""
+        """The settings that the numbers depend on; the engine and the number of workers are not among them."""
         return {"runs": self.runs, "horizon": self.horizon, "preset": self.preset, "quick": self.quick}
 
 

@@ -102,7 +102,7 @@ def run(settings: ReproduceSettings) -> Data:
     grid = {"exploration": settings.few(GRID)[:2] if settings.quick else GRID}
     seeds = TUNING_SEEDS[:1] if settings.quick else TUNING_SEEDS[:3]
     make = partial(world_of, n=USERS[2])
-    tuned = tune(GobLin, grid, make, horizon, seeds=seeds, workers=settings.workers).best["exploration"]
+    tuned = tune(GobLin, grid, make, horizon, seeds=seeds, **settings.spreading).best["exploration"]
     regret, bound = (np.array(part) for part in zip(*over_runs(settings, growth_run, horizon, tuned), strict=True))
     return {
         "users": np.array(USERS, float),

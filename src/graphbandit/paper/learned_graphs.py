@@ -38,7 +38,7 @@ def clustering(make: Any, settings: ReproduceSettings) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for name, (policy, grid) in CLUSTERING.items():
         shown = {key: values[:1] if settings.quick else values for key, values in grid.items()}
-        tuned = tune(policy, shown, make, settings.horizon, seeds=TUNING_SEEDS[:3], workers=settings.workers)
+        tuned = tune(policy, shown, make, settings.horizon, seeds=TUNING_SEEDS[:3], **settings.spreading)
         out[name] = partial(policy, **tuned.best)
     return out
 

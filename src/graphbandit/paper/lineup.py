@@ -49,7 +49,7 @@ def tuned_baselines(make: MakeEnvironment, settings: ReproduceSettings) -> dict[
     ):
         make_policy = partial(policy, preset=preset)
         grid = {argument: settings.few(values)}
-        tuned = tune(make_policy, grid, make, settings.horizon, seeds=seeds, workers=settings.workers)
+        tuned = tune(make_policy, grid, make, settings.horizon, seeds=seeds, **settings.spreading)
         best[name] = tuned.best[argument]
     return best
 
@@ -60,4 +60,4 @@ def run_lineup(
     """Tune on the tuning seeds, then compare on the reported ones."""
     tuned = tuned_baselines(make, settings)
     policies = algorithms(settings.preset, tuned) | (extra or {})
-    return compare(policies, make, settings.horizon, seeds=range(settings.runs), workers=settings.workers), tuned
+    return compare(policies, make, settings.horizon, seeds=range(settings.runs), **settings.spreading), tuned

@@ -10,7 +10,7 @@ import numpy as np
 from .. import environments, signals
 from ..experiments import compare
 from ..experiments.compare import MakeEnvironment
-from ..experiments.parallel import spread
+from ..experiments.parallel import Engine, spread
 from ..experiments.testbeds import DIM, with_arms
 from ..graph import UserGraph
 from .figure_parts import Data, ReproduceSettings
@@ -24,7 +24,8 @@ def over_runs(settings: ReproduceSettings, function: Any, *arguments: Any) -> li
 
     seeds = range(settings.runs)
     calls = (delayed(function)(seed, *arguments) for seed in seeds)
-    return list(spread(calls, min(settings.workers, settings.runs), ordered=True))
+    engine = Engine(settings.engine, settings.address, min(settings.workers, settings.runs))
+    return list(spread(calls, engine, ordered=True))
 
 
 def equally_smooth(users: UserGraph, seed: int, smoothness: float) -> environments.Linear:
@@ -47,7 +48,7 @@ def equally_smooth(users: UserGraph, seed: int, smoothness: float) -> environmen
 
 def regret_by_policy(policies: Mapping[str, Any], make: MakeEnvironment, settings: ReproduceSettings) -> Data:
     """Cumulative regret of every policy in one world: `rounds`, and `regret` by policy."""
-    result = compare(policies, make, settings.horizon, seeds=range(settings.runs), workers=settings.workers)
+    result = compare(policies, make, settings.horizon, seeds=range(settings.runs), **settings.spreading)
     return {"rounds": result.rounds, "regret": dict(result.regret)}
 
 

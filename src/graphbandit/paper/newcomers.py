@@ -119,9 +119,8 @@ HITS = {  # newcomers are shown by these names; the settings are those of the fi
 }
 
 
-def lastfm_run(seed: int, settings: ReproduceSettings, chosen: Data) -> Data:
+def lastfm_run(seed: int, settings: ReproduceSettings, env: Hits, chosen: Data) -> Data:
     """Last.fm: 25 candidates, one of them an artist that the newcomer listens to."""
-    env = lastfm_world(ratings("lastfm", settings)[1])
 
     def offers(users: Indices, rng: np.random.Generator) -> Offers:
         return Offers(*env.rounds_of(users[np.isin(users, env.users)], rng))
@@ -140,9 +139,9 @@ def run(settings: ReproduceSettings, function: Any) -> Data:
 
 def run_lastfm(settings: ReproduceSettings) -> Data:
     """The same on Last.fm, with the settings that are tuned for the figure `lastfm`."""
-    ratings("lastfm", settings)  # raises MissingData before anything is tuned
+    env = lastfm_world(ratings("lastfm", settings)[1])  # raises MissingData before anything is tuned
     chosen = {name: best_for_hits(name, settings).best for name in HITS.values()}
-    return run(settings, partial(lastfm_run, chosen=chosen))
+    return run(settings, partial(lastfm_run, env=env, chosen=chosen))
 
 
 def chart(data: Data) -> Chart:

@@ -175,7 +175,7 @@ def best_for_hits(name: str, settings: ReproduceSettings) -> Tuned:
     grid = HIT_GRIDS["ridge" if name.startswith("LinUCB") else "alpha"]
     shown = {key: values[1:2] if settings.quick and key != "exploration" else values for key, values in grid.items()}
     make = hit_policies(graphs.shuffled(env.graph, seed=SHUFFLE))[name]
-    return tune(make, shown, lambda seed: env, rounds, seeds=seeds, workers=settings.workers)
+    return tune(make, shown, lambda seed: env, rounds, seeds=seeds, **settings.spreading)
 
 
 def tuned_for_hits(names: Iterable[str], env: Hits, settings: ReproduceSettings) -> tuple[dict[str, Any], Data]:
@@ -203,7 +203,7 @@ def hits_on_lastfm(
         return env
 
     makers, tuned = policies(env)
-    result = compare(makers, world, horizon, seeds=range(runs), workers=settings.workers)
+    result = compare(makers, world, horizon, seeds=range(runs), **settings.spreading)
     shares = {name: 1 - result.regret[name] / result.rounds for name in result.names}
     return {"rounds": result.rounds, "hits": shares, "tuned": tuned}
 

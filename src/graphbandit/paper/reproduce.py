@@ -19,7 +19,7 @@ from .. import datasets
 from ..compute.staleness import code_digest
 from ..experiments import simulate
 from ..experiments.kept_runs import LIBRARIES, RUN_ROOMS
-from ..experiments.parallel import spread
+from ..experiments.parallel import Engine, engine_running, spread
 from ..experiments.testbeds import make_world
 from ..storage import archive
 from ..storage.atomic import write_bytes, write_text
@@ -54,7 +54,7 @@ MEASUREMENT = (
 )
 FIGURE_ROOMS = (
     *RUN_ROOMS,
-    *(f"experiments/{module}.py" for module in ("delayed", "parallel", "result", "testbeds", "tune")),
+    *(f"experiments/{module}.py" for module in ("delayed", "parallel", "ray_engine", "result", "testbeds", "tune")),
     "datasets",
     *(f"paper/{module}.py" for module in MEASUREMENT),
 )
@@ -73,15 +73,16 @@ def reproduce(
     chosen = select(names)
     for folder in ("results", "figures"):
         (out / folder).mkdir(parents=True, exist_ok=True)
-    progress(0, len(chosen), "compiling")
-    warm_up(settings)
     made: dict[str, FigureOutcome] = {}
-    for done, figure in enumerate(chosen):
-        progress(done, len(chosen), figure.name)
-        made[figure.name] = make(figure, out, settings)
-    progress(len(chosen), len(chosen), "report")
-    # The report also shows the figures that an earlier call made.
-    shown = [made.get(figure.name) or stored(figure, out, settings) for figure in FIGURES.values()]
+    with engine_running(Engine(settings.engine, settings.address, settings.workers)):
+        progress(0, len(chosen), "compiling")
+        warm_up(settings)
+        for done, figure in enumerate(chosen):
+            progress(done, len(chosen), figure.name)
+            made[figure.name] = make(figure, out, settings)
+        progress(len(chosen), len(chosen), "report")
+        # The report also shows the figures that an earlier call made.
+        shown = [made.get(figure.name) or stored(figure, out, settings) for figure in FIGURES.values()]
     outcomes = [outcome for outcome in shown if outcome is not None]
     write_json(out / "claims.json", claims_list(outcomes))
     write_report(out / "index.html", outcomes, settings)
@@ -94,7 +95,8 @@ def warm_up(settings: ReproduceSettings) -> None:
 
     policies = algorithms(settings.preset, {"Gob.Lin": 0.1, "CLUB": 0.2})
     slow_first = ("GraphUCB", "CLUB", "GraphUCB-Local", "Gob.Lin", "LinUCB")
-    for _ in spread((delayed(compile_policy)(policies[name]) for name in slow_first), settings.workers, ordered=False):
+    engine = Engine(settings.engine, settings.address, settings.workers)
+    for _ in spread((delayed(compile_policy)(policies[name]) for name in slow_first), engine, ordered=False):
         pass
 
 

@@ -39,7 +39,7 @@ def run(settings: ReproduceSettings, *, name: str) -> Data:
     regret: dict[str, list[Any]] = {policy: [] for policy in policies}
     for value in values:
         make = world(family, **fixed, **{argument: value})
-        result = compare(policies, make, settings.horizon, seeds=range(settings.runs), workers=settings.workers)
+        result = compare(policies, make, settings.horizon, seeds=range(settings.runs), **settings.spreading)
         for policy in policies:
             regret[policy].append(result.regret[policy][:, -1])
     worlds = [[make_world(family, seed, **fixed, **{argument: v}) for v in values] for seed in range(settings.runs)]
@@ -120,7 +120,7 @@ def run_graphs(settings: ReproduceSettings) -> Data:
     smoothness: dict[str, Any] = {}
     for family in FAMILIES:
         rows = [
-            compare(policies, world(family, gamma=g), settings.horizon, seeds=range(settings.runs), workers=settings.workers)
+            compare(policies, world(family, gamma=g), settings.horizon, seeds=range(settings.runs), **settings.spreading)
             for g in gammas
         ]
         for policy in policies:

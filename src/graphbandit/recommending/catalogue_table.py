@@ -95,7 +95,8 @@ class CatalogueTable:
         """(rows, dim) the vectors of `entries` with a context in them."""
         if not self.features.context_width:
             return vectors
-        return self.features.combine(vectors[:, 1 : 1 + self.features.item_width], context)
+        first = int(self.features.intercept)
+        return self.features.combine(vectors[:, first : first + self.features.item_width], context)
 
     def unknown(self) -> Floats:
         """The vector of an item of which nothing is known."""

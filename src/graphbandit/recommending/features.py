@@ -76,6 +76,7 @@ class Features:
         self.reduction: Floats | None = None  # (encoded width, item width), scale included
         self.context_scale = 1.0
         self.crossed = 0  # item columns that are crossed with the context
+        self.intercept = True  # whether a vector begins with 1
 
     @property
     def is_fitted(self) -> bool:
@@ -95,7 +96,7 @@ class Features:
     @property
     def dim(self) -> int:
         """Length of a vector: intercept, item, context and their products."""
-        return 1 + self.item_width + (1 + self.crossed) * self.context_width
+        return self.intercept + self.item_width + (1 + self.crossed) * self.context_width
 
     def fit(self, items: Source, context: Source | None = None, *, columns: Mapping[str, str] | None = None) -> Self:
         """Learn the map from a table of items and, if there are context columns, from a table with these."""
@@ -129,6 +130,18 @@ class Features:
         self.item_encoders = [Encoder("behaviour", "vector", vectors.shape[1])]
         self.reduction = _reduction(vectors, self.size)
         return self
+
+    @classmethod
+    def as_given(cls, dim: int) -> Self:
+        """The columns x0, x1, … as they are, not scaled and without an intercept: the vectors of `serve --arms`.
+
+        >>> Features.as_given(2).vectors({"item": ["tea"], "x0": [3.0], "x1": [4.0], "topic": ["hot"]}).tolist()
+        [[3.0, 4.0]]
+        """
+        features = cls(size=dim)
+        features.item_encoders, features.reduction = [Encoder(GIVEN, "vector", dim)], np.eye(dim)
+        features.context, features.intercept = {}, False
+        return features
 
     def _fit_part(self, table: Table, said: Mapping[str, str | None] | None, names: Sequence[str]) -> list[Encoder]:
         kinds: dict[str, str | None] = dict(said or {})
@@ -178,10 +191,10 @@ class Features:
         rows = len(items)
         context = np.broadcast_to(context, (rows, self.context_width))
         crossed = (items[:, : self.crossed, None] * context[:, None, :]).reshape(rows, -1)
-        return np.hstack([np.ones((rows, 1)), items, context, crossed])
+        return np.hstack([np.ones((rows, int(self.intercept))), items, context, crossed])
 
     def __str__(self) -> str:
-        lines = ["intercept", *(encoder.describe() for encoder in self.item_encoders)]
+        lines = ["intercept"] * self.intercept + [encoder.describe() for encoder in self.item_encoders]
         encoded = sum(encoder.width for encoder in self.item_encoders)
         if encoded > self.item_width:
             lines.append(f"these {encoded} columns reduced to {self.item_width} main directions")
@@ -198,7 +211,7 @@ class Features:
         """Header and arrays of the fitted map."""
         arrays: Arrays = {} if self.reduction is None else {"reduction": self.reduction}
         header: dict[str, Any] = dict(columns=self.columns, context=self.context, size=self.size, left_out=self.left_out)
-        header |= dict(context_scale=self.context_scale, crossed=self.crossed)
+        header |= dict(context_scale=self.context_scale, crossed=self.crossed, intercept=self.intercept)
         for part, encoders in (("item", self.item_encoders), ("context", self.context_encoders)):
             header[f"{part}_encoders"] = [encoder._asdict() | {"arrays": sorted(encoder.arrays)} for encoder in encoders]
             arrays |= {f"{part}.{k}.{name}": a for k, encoder in enumerate(encoders) for name, a in encoder.arrays.items()}
@@ -211,6 +224,7 @@ class Features:
         features = cls(table["columns"], context=table["context"], size=table["size"])
         features.left_out, features.reduction = table["left_out"], arrays.get("reduction")
         features.context_scale, features.crossed = table["context_scale"], table["crossed"]
+        features.intercept = table.get("intercept", True)
         features.item_encoders, features.context_encoders = (
             [
                 Encoder(

@@ -20,6 +20,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from ..compute.compiler import compiling_aside
+from ..recommending.recommender_file import file_bytes
 from ..storage.columns import EDGES, EVENTS, ITEMS, parse_columns
 from ..storage.tables import Reading, columns_by_file
 from .domain.initial_state import InitialState
@@ -52,7 +53,7 @@ def read_initial_state(settings: ServiceSettings) -> InitialState | None:
     if settings.model is not None:
         if settings.graph is not None or settings.arms is not None:
             raise ValueError("model is given, so graph and arms must not be: it brings its own.")
-        return InitialState.from_model(settings.model.read_bytes())
+        return InitialState.from_model(file_bytes(settings.model))
     if settings.graph is None and settings.arms is None:
         return None
     if settings.arms is None:

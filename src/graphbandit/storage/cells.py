@@ -131,7 +131,7 @@ def order_of(column: Any) -> Ints | None:
     """The rows in order of time, the earlier row first if two are equal; None if a time cannot be
     understood.
     """
-    found = _times(column)
+    found = times_of(column)
     if found is None:
         return None
     values = found[0]
@@ -150,7 +150,7 @@ def micros_of(column: Any) -> Ints | None:
     >>> micros_of(pa.chunked_array([[1, 2, 3]])) is None
     True
     """
-    found = _times(column)
+    found = times_of(column)
     if found is None or not len(found[0]):
         return None
     values, is_date = found
@@ -162,8 +162,14 @@ def micros_of(column: Any) -> Ints | None:
     return None
 
 
-def _times(column: Any) -> tuple[Any, bool] | None:
-    """Times as numbers, and whether they are dates, in microseconds; None if one cannot be understood."""
+def times_of(column: Any) -> tuple[Any, bool] | None:
+    """Times as numbers, and whether they are dates, in microseconds; None if one cannot be understood.
+
+    >>> import pyarrow as pa
+    >>> values, is_date = times_of(pa.chunked_array([["1970-01-02"]]))
+    >>> values.tolist(), is_date
+    ([86400000000], True)
+    """
     import pyarrow as pa
     from pyarrow import compute
 

@@ -199,7 +199,7 @@ def find_roles(
     header : str
         The place of the names, for errors.
     head : names
-        Those of the columns; they are distinct.
+        Those of the columns; two of one name are an error.
     roles : Roles, optional
         Without them, only what `columns` says counts.
     columns : mapping of roles to names, optional
@@ -213,6 +213,9 @@ def find_roles(
     {'time': 0, 'user': 1, 'item': 2, 'reward': 3}
     """
     positions: dict[str, int] = {}
+    if len(set(head)) < len(head):
+        twice = next(name for name in head if list(head).count(name) > 1)
+        raise ValueError(f"{header}: there are two columns {twice}.")
     columns = {"item" if role == "arm" else role: column for role, column in (columns or {}).items()}
     for role, column in columns.items():
         if roles is not None and role not in (*roles.needed, *roles.optional):

@@ -96,7 +96,6 @@ def read_table(
     """
     found = _opened(source, name or "the table", skip_bad, progress)
     header = header_place(found.name, found.text if found.has_header else None)
-    _check_two_columns(header, found.head)
     role_at = find_roles(header, found.head, roles, columns, found.has_header)
     of_place = {place: role for role, place in role_at.positions.items()}
     kept = [place for place, title in enumerate(found.head) if place in of_place or only is None or only(title)]
@@ -243,12 +242,6 @@ def skipped_rows(name: str, count: int, why: str) -> str:
 def _free_name(name: str, roles: Mapping[str, int]) -> str:
     """The name of a column that plays no role, and so must not have the name of one."""
     return f"{name} (no role)" if name in roles else name
-
-
-def _check_two_columns(header: str, head: Sequence[str]) -> None:
-    if len(set(head)) < len(head):
-        name = next(name for name in head if head.count(name) > 1)
-        raise ValueError(f"{header}: there are two columns {name}.")
 
 
 def write_table(path: AnyPath, columns: Mapping[str, Sequence[Any]]) -> None:

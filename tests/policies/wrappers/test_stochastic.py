@@ -34,7 +34,7 @@ from graphbandit import (
 )
 from graphbandit.checks import check_policy
 from graphbandit.compute.arrays import Floats
-from graphbandit.experiments.kept_runs import place
+from graphbandit.experiments.kept_runs import file_name
 from graphbandit.policies import Policy
 from graphbandit.storage.archive import ArchiveError
 
@@ -252,9 +252,9 @@ def test_reseeding_reaches_the_refreshes() -> None:
 def test_runs_that_are_kept_know_the_settings(tmp_path: Path) -> None:
     env = environments.Linear(GRAPH, signals.smooth(GRAPH, 3, gamma=3, seed=2), ARMS)
 
-    def file(epsilon: float = 0.1, **settings: Any) -> Path | None:
+    def file(epsilon: float = 0.1, **settings: Any) -> str | None:
         policy = Stochastic(AdaptiveGraphUCB(GRAPH, 3, **settings), epsilon=epsilon)
-        return place(tmp_path, "p", policy, env, horizon=5, seed=0)
+        return file_name("p", policy, env, horizon=5, seed=0)
 
     assert file() == file() and file(models=["graph"]) == file(models=["graph"])
     assert len({file(), file(0.2), file(models=["graph"]), file(alphas=[1.0]), file(half_life=9.0)}) == 5

@@ -277,7 +277,7 @@ class Policy(LiveUsers):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The policy that `save` wrote; it continues bit for bit where the saved one stopped."""
+        """The policy that `save` wrote, or that is in the folder of a model; it continues bit for bit where it stopped."""
         return policy_file.load(cls, path)
 
     def pack(self) -> tuple[dict[str, Any], archive.Arrays]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
 import numpy as np
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from .policy import Policy
 
 P = TypeVar("P", bound="Policy")
+
+POLICY_FILE = "policy.gb"
+"""The policy in the folder of a model."""
 
 GENERATORS: dict[str, Any] = {name: getattr(np.random, name) for name in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")}
 GRAPH_PARTS = ("data", "indices", "indptr")
@@ -91,7 +95,9 @@ def unpack(name: str, kind: type, header: dict[str, Any], arrays: Arrays) -> tup
 
 
 def load(kind: type[P], path: str | os.PathLike[str]) -> P:
-    """The policy of class `kind` in this file, or an `ArchiveError`."""
+    """The policy of class `kind` in this file or folder, or an `ArchiveError`."""
+    if Path(path).is_dir():
+        path = Path(path) / POLICY_FILE
     header, arrays = archive.read(path, "policy")
     if header["policy"] != kind.__name__:
         raise archive.ArchiveError(f"{path} holds a {header['policy']}, not a {kind.__name__}.")

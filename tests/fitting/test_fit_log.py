@@ -1,0 +1,281 @@
+"""A log that is streamed teaches a policy what it would learn from the log in memory."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from graphbandit import POLICIES, LinUCB, Policy, Recommender, Stochastic
+from graphbandit.fitting import fit, fit_log, time_order
+from graphbandit.fitting.model_folder import read_summary
+from graphbandit.storage.archive import ArchiveError
+from graphbandit.storage.tables import write_table
+from made_up_streams import arm_table, arm_vectors, edge_table, friends, learned, read_back, stream, write_files
+
+
+def same_state(one: Policy, other: Policy) -> bool:
+    """Whether two policies are equal to the bit."""
+    arrays, others = one.pack()[1], other.pack()[1]
+    return arrays.keys() == others.keys() and all(np.array_equal(arrays[k], others[k], equal_nan=True) for k in arrays)
+
+
+@pytest.mark.parametrize("order", ["sorted", "reversed", "late", "shuffled"])
+@pytest.mark.parametrize("window", [time_order.WINDOW, 400], ids=["memory", "disk"])
+def test_rows_are_learned_in_order_of_time(order: str, window: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_order, "WINDOW", window)
+    monkeypatch.setattr(time_order, "SMALLEST_READ", 50)
+    log = write_files(tmp_path / "log", stream(), order)
+    said: list[str] = []
+    done = fit(log, tmp_path / "model", arms=arm_table(), graph=edge_table(), policy="graphucb", say=said.append)
+    assert done.rows == 3000 and done.users == 40 and done.skipped == 0 and not done.was_there
+    found = POLICIES["graphucb"].load(tmp_path / "model")
+    names = Recommender.load(tmp_path / "model").named.names
+    assert same_state(found, learned("graphucb", read_back(log), found.graph, names))
+    assert any("sorted on disk" in text for text in said) == (order in ("late", "shuffled") and window == 400)
+    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == ["fit.json", "policy.gb", "recommender.gb"]
+
+
+@pytest.mark.parametrize("policy", ["linucb", "lints", "graphucb-local", "adaptive"])
+def test_other_policies_learn_the_same(policy: str, tmp_path: Path) -> None:
+    log = write_files(tmp_path / "log", stream(800), "late")
+    fit(log, tmp_path / "model", arms=arm_table(), graph=friends(), policy=policy)
+    found = POLICIES[policy].load(tmp_path / "model")
+    names = Recommender.load(tmp_path / "model").named.names
+    assert same_state(found, learned(policy, read_back(log), found.graph, names))
+
+
+def test_the_model_recommends_by_name(tmp_path: Path) -> None:
+    log = write_files(tmp_path / "log", stream(500), "sorted")
+    fit(log, tmp_path / "model", arms=arm_table(), graph=friends(), policy="linucb", params={"exploration": 0.0})
+    recommender, policy = Recommender.load(tmp_path / "model"), LinUCB.load(tmp_path / "model")
+    row = recommender.named.rows["user 3"]
+    best = int((arm_vectors() @ policy.theta[row]).argmax())
+    assert recommender.recommend("user 3").items == (f"arm {best}",)
+    assert set(recommender.recommend("user 3", 12, where={"topic": "tea"}).items) == {f"arm {k}" for k in range(0, 12, 2)}
+    recommender.observe("user 3", "arm 1", 1.0)  # it goes on learning
+    assert read_summary(tmp_path / "model")["users"] == 40
+
+
+def test_a_service_begins_with_the_model(tmp_path: Path) -> None:
+    from graphbandit.recommending.recommender_file import file_bytes
+    from graphbandit.serving.domain.initial_state import InitialState
+
+    log = write_files(tmp_path / "log", stream(500), "sorted")
+    fit(log, tmp_path / "model", arms=arm_table(), graph=friends(), policy="linucb", epsilon=0.1)
+    initial = InitialState.from_model(file_bytes(tmp_path / "model"))
+    assert initial.epsilon == 0.1 and initial.dim == 3 and len(initial.users) == 40
+    assert same_state(initial.make_policy(), Stochastic.load(tmp_path / "model"))
+    assert np.array_equal(initial.features, arm_vectors())
+    again = InitialState.from_bytes(initial.to_bytes())
+    assert again.to_bytes() == InitialState.from_model(file_bytes(tmp_path / "model")).to_bytes()
+
+
+def test_features_are_made_from_columns_where_there_are_no_vectors(tmp_path: Path) -> None:
+    log = write_files(tmp_path / "log", stream(300), "sorted")
+    arms = {"item": [f"arm {k}" for k in range(12)], "price": np.arange(12.0), "topic": ["tea", "cola"] * 6}
+    fit(log, tmp_path / "model", arms=arms, policy="linucb")
+    whole = Recommender(None, arms, policy="linucb")
+    table = read_back(log).drop_columns(["device"])
+    whole.fit(table)
+    assert np.array_equal(whole.policy.theta, LinUCB.load(tmp_path / "model").theta)
+
+
+def test_without_a_time_the_order_is_that_of_the_files(tmp_path: Path) -> None:
+    table = stream(300)
+    log = write_files(tmp_path / "log", table.drop_columns(["timestamp"]), "sorted")
+    said: list[str] = []
+    fit(log, tmp_path / "model", arms=arm_table(), graph=friends(), policy="linucb", say=said.append)
+    found = LinUCB.load(tmp_path / "model")
+    names = Recommender.load(tmp_path / "model").named.names
+    assert same_state(found, learned("linucb", table, found.graph, names))
+    assert any("there is no time" in text for text in said)
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz", "log.parquet"])
+def test_one_file_of_either_kind_will_do(name: str, tmp_path: Path) -> None:
+    table = stream(300)
+    columns = {key: table[key].to_pylist() for key in ("user_id", "arm", "reward")}
+    columns["timestamp"] = [moment.isoformat() for moment in table["timestamp"].to_pylist()]
+    write_table(tmp_path / name, columns)
+    fit(tmp_path / name, tmp_path / "model", arms=arm_table(), graph=friends(), policy="linucb")
+    found = LinUCB.load(tmp_path / "model")
+    assert same_state(found, learned("linucb", table, found.graph, Recommender.load(tmp_path / "model").named.names))
+
+
+def test_folders_between_are_columns(tmp_path: Path) -> None:
+    table = stream(300).drop_columns(["timestamp"])
+    for day in (2, 1):
+        folder = tmp_path / "log" / f"date=2026-01-0{day}"
+        folder.mkdir(parents=True)
+        parquet.write_table(table.slice(150 * (day - 1), 150), folder / "part.parquet")
+    fit(tmp_path / "log", tmp_path / "model", arms=arm_table(), policy="linucb")
+    assert read_summary(tmp_path / "model")["time_kind"] == "dates"
+
+
+class Stopped(Exception):
+    pass
+
+
+def stop_at(rows: int) -> Any:
+    def progress(what: str, done: int, total: int) -> None:
+        if what == "learning" and done >= rows:
+            raise Stopped
+
+    return progress
+
+
+@pytest.mark.parametrize("order", ["sorted", "late", "shuffled"])
+def test_a_fit_that_was_killed_goes_on_to_the_bit(order: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit_log, "CHUNK", 100)
+    monkeypatch.setattr(fit_log, "SHARE_OF_CHECKPOINTS", 1e9)
+    monkeypatch.setattr(time_order, "WINDOW", 700)
+    log = write_files(tmp_path / "log", stream(), order)
+    options: dict[str, Any] = dict(arms=arm_table(), graph=friends(), policy="adaptive", checkpoint_every=0.0)
+    fit(log, tmp_path / "whole", **options)
+    for rows in (100, 1000, 2200):
+        with pytest.raises(Stopped):
+            fit(log, tmp_path / "model", progress=stop_at(rows), **options)
+        with pytest.raises(ArchiveError, match="no model that was fitted to the end"):
+            Recommender.load(tmp_path / "model")
+    done = fit(log, tmp_path / "model", **options)
+    assert 0 < done.resumed < 3000 and done.rows == 3000
+    one, other = (POLICIES["adaptive"].load(tmp_path / name) for name in ("whole", "model"))
+    assert same_state(one, other)
+    assert not (tmp_path / "model" / ".fitting").exists()
+    assert fit(log, tmp_path / "model", **options).was_there
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other signals")
+def test_ctrl_c_keeps_a_checkpoint(tmp_path: Path) -> None:
+    log = write_files(tmp_path / "log", stream(20_000), "sorted")
+    write_table(tmp_path / "arms.csv", arm_table())
+    write_table(tmp_path / "edges.csv", edge_table())
+    words = ["fit", str(log), "--arms", str(tmp_path / "arms.csv"), "--graph", str(tmp_path / "edges.csv")]
+    words += ["--policy", "linucb", "--out", str(tmp_path / "model")]
+    program = (
+        "import sys, time\n"
+        "from graphbandit.fitting import fit_log\n"
+        "from graphbandit.cli import app\n"
+        "fit_log.CHUNK = 100\n"
+        "from graphbandit import LinUCB\n"
+        "learn = LinUCB.update_many\n"
+        "def slowly(self, *rows, items):\n"
+        "    learn(self, *rows, items=items)\n"
+        "    print('learned', flush=True)\n"
+        "    time.sleep(0.02)\n"
+        "LinUCB.update_many = slowly\n"
+        "app(sys.argv[1:])\n"
+    )
+    command = [sys.executable, "-c", program, *words]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert running.stdout is not None
+    for _ in range(5):
+        assert running.stdout.readline() == "learned\n"
+    running.send_signal(signal.SIGINT)
+    _, errors = running.communicate(timeout=60)
+    assert running.returncode == 130 and "run it again to go on" in errors
+    assert (tmp_path / "model" / ".fitting" / "checkpoint.json").exists()
+    begun = time.perf_counter()
+    done = fit(log, tmp_path / "model", arms=tmp_path / "arms.csv", graph=tmp_path / "edges.csv", policy="linucb", params={})
+    assert done.resumed >= 500 and done.rows == 20_000 and time.perf_counter() - begun < 60
+    found = LinUCB.load(tmp_path / "model")
+    assert same_state(found, learned("linucb", read_back(log), found.graph, Recommender.load(tmp_path / "model").named.names))
+
+
+def test_another_job_is_not_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit_log, "CHUNK", 100)
+    monkeypatch.setattr(fit_log, "SHARE_OF_CHECKPOINTS", 1e9)
+    log = write_files(tmp_path / "log", stream(500), "sorted")
+    options: dict[str, Any] = dict(arms=arm_table(), graph=friends())
+    with pytest.raises(Stopped):
+        fit(log, tmp_path / "model", policy="linucb", progress=stop_at(300), checkpoint_every=0.0, **options)
+    with pytest.raises(ValueError, match="interrupted, of another log or with other settings"):
+        fit(log, tmp_path / "model", policy="lints", **options)
+    fit(log, tmp_path / "model", policy="lints", restart=True, **options)
+    with pytest.raises(ValueError, match="fitted to another log, or with other settings"):
+        fit(log, tmp_path / "model", policy="linucb", **options)
+    parquet.write_table(stream(10, seed=9), log / "part-9.parquet")
+    with pytest.raises(ValueError, match="fitted to another log"):
+        fit(log, tmp_path / "model", policy="lints", **options)
+    fit(log, tmp_path / "model", policy="linucb", restart=True, **options)
+    assert read_summary(tmp_path / "model")["rows"] == 510
+    assert LinUCB.load(tmp_path / "model").n_users == 40
+
+
+def spoiled(column: str, cell: Any, row: int = 250) -> pa.Table:
+    table = stream(300)
+    cells = table[column].to_pylist()
+    cells[row] = cell
+    return table.set_column(table.schema.get_field_index(column), column, pa.array(cells, table.schema.field(column).type))
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "said"),
+    [
+        ("reward", float("nan"), r"part-1.parquet, row 101, column reward: it must be finite, but it is nan"),
+        ("reward", None, r"part-1.parquet, row 101, column reward: a number is needed, but it is empty"),
+        ("reward", 1e300, r"part-1.parquet, row 101, column reward: it must be at most 1e\+15"),
+        ("user_id", "", r"part-1.parquet, row 101: user_id is empty"),
+        ("arm", None, r"part-1.parquet, row 101: arm is empty"),
+        ("arm", "arm 99", r"part-1.parquet, row 101: there is no arm 'arm 99'; --skip-bad"),
+    ],
+)
+def test_bad_rows_are_named_or_skipped(column: str, cell: Any, said: str, tmp_path: Path) -> None:
+    log = write_files(tmp_path / "log", spoiled(column, cell), "sorted", files=2)
+    options: dict[str, Any] = dict(arms=arm_table(), graph=friends(), policy="linucb")
+    with pytest.raises(ValueError, match=said):
+        fit(log, tmp_path / "model", **options)
+    heard: list[str] = []
+    done = fit(log, tmp_path / "model", skip_bad=True, say=heard.append, **options)
+    assert (done.rows, done.skipped) == (299, 1) and any("1 bad row was skipped" in text for text in heard)
+    found = LinUCB.load(tmp_path / "model")
+    table = pa.concat_tables([stream(300).slice(0, 250), stream(300).slice(251)])
+    assert same_state(found, learned("linucb", table, found.graph, Recommender.load(tmp_path / "model").named.names))
+
+
+def test_mistakes_are_sentences(tmp_path: Path) -> None:
+    log = write_files(tmp_path / "log", stream(100), "sorted", files=2)
+    options: dict[str, Any] = dict(arms=arm_table(), policy="linucb")
+    with pytest.raises(ValueError, match="policy must be one of"):
+        fit(log, tmp_path / "model", arms=arm_table(), policy="best")
+    with pytest.raises(ValueError, match="params names 'size'"):
+        fit(log, tmp_path / "model", params={"size": 3}, **options)
+    with pytest.raises(ValueError, match="columns user=uid: no table"):
+        fit(log, tmp_path / "model", columns={"user": "uid"}, **options)
+    with pytest.raises(FileNotFoundError):
+        fit(tmp_path / "none.parquet", tmp_path / "model", **options)
+    parquet.write_table(stream(10).drop_columns(["reward"]), log / "part-2.parquet")
+    with pytest.raises(ValueError, match=r"part-2.parquet: the column reward is missing; there are user_id"):
+        fit(log, tmp_path / "model", **options)
+    parquet.write_table(stream(10).drop_columns(["timestamp"]), log / "part-2.parquet")
+    with pytest.raises(ValueError, match=r"part-2.parquet: the column timestamp is missing, which .*part-0.parquet has"):
+        fit(log, tmp_path / "model", **options)
+    numbers = stream(10).drop_columns(["timestamp"]).append_column("timestamp", pa.array(np.arange(10)))
+    parquet.write_table(numbers, log / "part-2.parquet")
+    with pytest.raises(ValueError, match=r"part-2.parquet, column timestamp: times are integers here, but dates in"):
+        fit(log, tmp_path / "model", **options)
+    holes = spoiled("timestamp", None, 5).slice(0, 20)
+    parquet.write_table(holes, log / "part-2.parquet")
+    with pytest.raises(ValueError, match=r"part-2.parquet, row 6, column timestamp: a number or an ISO date"):
+        fit(log, tmp_path / "model", **options)
+    (log / "part-2.parquet").write_bytes(b"not Parquet")
+    with pytest.raises(ValueError, match=r"part-2.parquet cannot be read as Parquet"):
+        fit(log, tmp_path / "model", **options)
+
+
+def test_equal_rewards_are_pointed_out(tmp_path: Path) -> None:
+    table = stream(50)
+    table = table.set_column(2, "reward", pa.array(np.ones(50)))
+    said: list[str] = []
+    fit(write_files(tmp_path / "log", table, "sorted"), tmp_path / "model", arms=arm_table(), policy="linucb", say=said.append)
+    assert any("all rewards are 1" in text for text in said)
