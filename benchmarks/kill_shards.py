@@ -38,7 +38,7 @@ import numpy as np
 from graphbandit.cluster.shard_actor import NAMESPACE, ActorLink, start_shards, wait_for_shards
 from graphbandit.cluster.shard_calls import ShardDown
 from graphbandit.cluster.shard_plan import ShardPlan
-from graphbandit.cluster.sharded_server import begin_shards
+from graphbandit.cluster.sharded_server import NICENESS, begin_shards
 from graphbandit.serving import Client, EventStore, ServiceError, ServiceSettings, replay_from_zero
 from graphbandit.serving.domain.events import EventKind, decision_id, reward_in
 from graphbandit.serving.domain.packing import digest
@@ -104,8 +104,11 @@ class Crowd:
         for thread in self._threads:
             thread.start()
 
-    def leave(self) -> None:
+    def dismiss(self) -> None:
         self._leaving.set()
+
+    def leave(self) -> None:
+        self.dismiss()
         for thread in self._threads:
             thread.join()
         if self.failed:
@@ -311,6 +314,7 @@ def run(options: argparse.Namespace, folder: Path) -> None:
 
     rng, observed, seen = random.Random(options.seed), Observed(), Seen()
     write_files(folder)
+    os.environ.setdefault(NICENESS, "0")
     small = dict(object_store_memory=200_000_000, include_dashboard=False)
     cluster = Cluster(initialize_head=True, connect=True, head_node_args=dict(num_cpus=2, **small))
     store = f"sqlite:///{folder}/service"
@@ -324,6 +328,7 @@ def run(options: argparse.Namespace, folder: Path) -> None:
         log_level="error",
     )
     ingresses: list[IngressProcess] = []
+    crowds: list[Crowd] = []
     try:
         plan = begin_shards(settings, options.shards)
         wait_for_shards(plan)
@@ -332,7 +337,7 @@ def run(options: argparse.Namespace, folder: Path) -> None:
             for ingress in ingresses:
                 with Client(ingress.url, patience=120.0) as client:
                     client.wait()
-            crowd = Crowd([ingress.url for ingress in ingresses], plan, observed, rng.randrange(10**6))
+            crowds.append(crowd := Crowd([ingress.url for ingress in ingresses], plan, observed, rng.randrange(10**6)))
             time.sleep(2.0)
             for _ in range(-(-options.kills // options.rounds)):
                 kill_once(plan, ingresses, observed, seen, rng)
@@ -346,6 +351,8 @@ def run(options: argparse.Namespace, folder: Path) -> None:
             start_shards(settings, plan)
             wait_for_shards(plan)
     finally:
+        for crowd in crowds:
+            crowd.dismiss()
         for ingress in ingresses:
             ingress.kill()
         import ray

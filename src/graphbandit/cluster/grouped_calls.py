@@ -13,7 +13,7 @@ from typing import Any
 from ..serving.http.responses import error_response
 from .shard_calls import Answer, ShardRequest
 
-MOST_CALLS = 4  # on their way at a time; what arrives meanwhile travels with the next one
+MOST_CALLS = 2  # on their way at a time; what arrives meanwhile travels with the next one
 MOST_REQUESTS = 500  # of one call
 LONGEST = 0.02  # seconds that those of a call wait for each other
 FORGOTTEN = 120.0  # seconds after which nobody asks for an answer any more

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 from collections.abc import Mapping
@@ -22,6 +23,8 @@ from .shard_actor import ActorLink, start_shards, stop_shards, wait_for_shards
 from .shard_plan import FILE, ShardPlan, divide, plan_folder
 
 logger = logging.getLogger("graphbandit.cluster")
+NICENESS = "RAY_worker_niceness"
+"""Ray lets its workers wait for everybody else, which clients of a service should not have to."""
 NOT_TAKEN = ("model", "history", "shadow", "standby")
 
 
@@ -115,6 +118,7 @@ def serve_shards(
     settings.tokens()  # raises, if the file is wrong, before anything is started
     raise_descriptor_limit()
     ray = import_ray()
+    os.environ.setdefault(NICENESS, "0")
     is_ours = join_ray(address, logs=True)
     try:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # Ray has set its own, which ends the process at once
