@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from .policy_actor import Taken
+from .policy_actor import ExchangeResult
 from .ray_session import import_ray
 from .shard_handle import ShardHandle
 
@@ -18,7 +18,7 @@ Asked = list[dict[int, tuple[int, int]]]
 
 
 class Traffic(NamedTuple):
-    """What shards have told each other so far."""
+    """What shards have sent each other so far."""
 
     exchanges: int = 0
     messages: int = 0
@@ -55,17 +55,17 @@ class Exchanges:
                 asked[source][reader] = known
         return asked
 
-    def run(self, asked: Asked, told: dict[int, list[Any]]) -> Taken:
-        """Let shards take the values that were `told`, by source and then reader, and ask those who have told nothing."""
+    def run(self, asked: Asked, sent: dict[int, list[Any]]) -> ExchangeResult:
+        """Let shards take the values that were `sent`, by source and then reader, and ask those who have sent nothing."""
         self._since, self._at = 0, time.monotonic()
-        silent = [shard for shard in self._shards if asked[shard.number] and shard.number not in told]
-        told = told | self._ask(silent, asked)
+        silent = [shard for shard in self._shards if asked[shard.number] and shard.number not in sent]
+        sent = sent | self._ask(silent, asked)
         values: list[list[Any]] = [[] for _ in self._shards]
-        for source, references in told.items():
-            for reader, reference in zip(asked[source], references, strict=False):  # a shard may have told nothing
+        for source, references in sent.items():
+            for reader, reference in zip(asked[source], references, strict=False):  # a shard may have sent nothing
                 values[reader].append(reference)
         taking = [(shard, shard.change("take", *got)) for shard, got in zip(self._shards, values, strict=True) if got]
-        total = Taken({}, 0, 0, 0.0)
+        total = ExchangeResult({}, 0, 0, 0.0)
         for shard, reference in taking:
             taken = shard.result(reference)
             if taken is not None:
@@ -76,7 +76,7 @@ class Exchanges:
         return total
 
     def _ask(self, shards: Sequence[ShardHandle], asked: Asked) -> dict[int, list[Any]]:
-        ray, told = import_ray(), {}
+        ray, sent = import_ray(), {}
         begun = []
         for shard in shards:
             readers = asked[shard.number]
@@ -84,7 +84,7 @@ class Exchanges:
         for shard, (first, *references) in begun:
             try:
                 ray.get(first)
-                told[shard.number] = references
+                sent[shard.number] = references
             except ray.exceptions.RayActorError:  # lost: it is restored, and asked next time
                 shard.answer(shard.read("process"), "process")
-        return told
+        return sent

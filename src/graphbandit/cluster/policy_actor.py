@@ -66,7 +66,7 @@ class SavedShard(NamedTuple):
         return Shard.unpack(shard_policy(self.policy), header, arrays, epoch=epoch)
 
 
-class Taken(NamedTuple):
+class ExchangeResult(NamedTuple):
     """What became of an exchange."""
 
     asks: dict[int, tuple[int, int]]  # for each source, what to ask it with next time
@@ -74,9 +74,9 @@ class Taken(NamedTuple):
     n_bytes: int
     change: float  # the largest
 
-    def plus(self, other: Taken) -> Taken:
+    def plus(self, other: ExchangeResult) -> ExchangeResult:
         """Of two shards together."""
-        return Taken({}, self.messages + other.messages, self.n_bytes + other.n_bytes, max(self.change, other.change))
+        return ExchangeResult({}, self.messages + other.messages, self.n_bytes + other.n_bytes, max(self.change, other.change))
 
 
 class PolicyActor:
@@ -126,12 +126,12 @@ class PolicyActor:
             else:
                 shard.remove_item(*arguments)
 
-    def take(self, *values: Values) -> Taken:
+    def take(self, *values: Values) -> ExchangeResult:
         """Take the values of other shards."""
         change = max((self._shard.take(one) for one in values), default=0.0)
-        told = [one for one in values if not one.is_empty]
+        sent = [one for one in values if not one.is_empty]
         asks = {one.source: self._shard.asks(one.source) for one in values}
-        return Taken(asks, len(told), sum(one.n_bytes for one in told), change)
+        return ExchangeResult(asks, len(sent), sum(one.n_bytes for one in sent), change)
 
     def relax(self) -> float:
         """`Shard.relax`."""

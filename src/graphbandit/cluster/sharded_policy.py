@@ -18,7 +18,7 @@ from ..policies.core.decisions import Rankings, Requests
 from ..sharding import check_shardable, local_view, partition
 from ..validate import NO_ITEMS, check, check_features, check_items, check_observations, check_places, count
 from .exchanges import Exchanges, Traffic
-from .policy_actor import Change, NewShard, SavedShard, Taken
+from .policy_actor import Change, ExchangeResult, NewShard, SavedShard
 from .ray_session import import_ray, join_ray
 from .shard_handle import ShardHandle
 from .sharded_folder import FolderHeader, read_folder, write_folder
@@ -143,7 +143,7 @@ class ShardedPolicy:
 
     @property
     def traffic(self) -> Traffic:
-        """What shards have told each other so far."""
+        """What shards have sent each other so far."""
         return self._exchanges.traffic
 
     @property
@@ -238,16 +238,16 @@ class ShardedPolicy:
                 begun.append((shard, shard.change("update_and_tell", readers, *part, n_results=len(readers) + 1)))
             else:
                 begun.append((shard, [shard.change("update_many", *part)]))
-        told: dict[int, list[Any]] = {}
+        sent: dict[int, list[Any]] = {}
         for shard, (first, *references) in begun:
             restarts = shard.restarts
             shard.result(first)
             if shard.restarts == restarts:  # else it is asked next time
-                told[shard.number] = references
+                sent[shard.number] = references
         if is_due:
-            self._exchanges.run(asked, told)
+            self._exchanges.run(asked, sent)
 
-    def exchange(self) -> Taken:
+    def exchange(self) -> ExchangeResult:
         """Let every shard take what it does not know of the others; returns what that came to."""
         return self._exchanges.run(self._exchanges.asked(), {})
 

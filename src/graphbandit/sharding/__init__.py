@@ -17,14 +17,14 @@ from __future__ import annotations
 from .partition import LocalView, Partition, local_view, partition
 from .shard import Shard
 from .shardable import SHARDABLE, check_shardable, shard_policy
-from .values import Key, Part, Values, decode_values, encode_values
+from .values import Key, RowsOfUsers, Values, decode_values, encode_values
 
 __all__ = [
     "SHARDABLE",
     "Key",
     "LocalView",
-    "Part",
     "Partition",
+    "RowsOfUsers",
     "Shard",
     "Values",
     "check_shardable",

@@ -1,6 +1,6 @@
-"""`Published`: what other shards have been told of the users of this one, and in which version.
+"""`Published`: what other shards have been sent of the users of this one, and in which version.
 
-Nothing of this has to survive a restart: with a new epoch everything that matters is told again.
+Nothing of this has to survive a restart: with a new epoch everything that matters is sent again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Published:
     """Versions of the rows that neighbours read, of the users who have neighbours in other shards.
 
     A row that changes only with its user's own data has a new version when the user was served. Any other is compared with
-    what was told last, and has a new version when the difference matters.
+    what was sent last, and has a new version when the difference matters.
     """
 
     def __init__(self, policy: Policy, borders: dict[int, set[int]], *, is_fresh: bool) -> None:
@@ -39,18 +39,18 @@ class Published:
         self._touched: set[int] = set()  # rows whose users were served, or their edges changed
         self.version = 0
         self._versions: dict[str, Ints] = {}
-        self._told: dict[str, Floats] = {}
+        self._sent: dict[str, Floats] = {}
         self._sums: dict[str, Floats] = {}
         self._sums_version = 0
         n = policy.n_users
         for name, tolerance in policy.neighbour_rows().items():
             self._versions[name] = np.zeros(n, dtype=np.int64)
             if tolerance is not None:  # a reader may have heard anything from an earlier life of this shard
-                self._told[name] = np.full_like(array_of(policy, name), 0.0 if is_fresh else np.nan)
+                self._sent[name] = np.full_like(array_of(policy, name), 0.0 if is_fresh else np.nan)
         if not is_fresh:
             self.version = 1
             rows, defaults = self._all_borders(), policy.user_rows()
-            for name in self._versions.keys() - self._told.keys():
+            for name in self._versions.keys() - self._sent.keys():
                 current = array_of(policy, name)[rows]
                 is_new = _flat(current != defaults[name]).any(axis=1)
                 self._versions[name][rows if name.endswith(DEGREE) else rows[is_new]] = 1
@@ -59,15 +59,15 @@ class Published:
         """The policy has one more row."""
         for name, versions in self._versions.items():
             self._versions[name] = np.append(versions, 0)
-        for name, told in self._told.items():
-            self._told[name] = np.concatenate([told, np.full((1, *told.shape[1:]), np.nan)])
+        for name, sent in self._sent.items():
+            self._sent[name] = np.concatenate([sent, np.full((1, *sent.shape[1:]), np.nan)])
 
     def touch(self, rows: Ints) -> None:
         """The data or edges of these users have changed."""
         self._touched.update(rows.tolist())
 
     def borders_changed(self, row: int, readers: set[int]) -> None:
-        """The user of this row is now read by these shards, which are told everything about it."""
+        """The user of this row is now read by these shards, which are sent everything about it."""
         for reader, rows in self._borders.items():
             if reader not in readers:
                 rows.discard(row)
@@ -75,14 +75,14 @@ class Published:
             self._borders.setdefault(reader, set()).add(row)
         self._arrays.clear()
         self._touched.add(row)
-        for told in self._told.values():
-            told[row] = np.nan
+        for sent in self._sent.values():
+            sent[row] = np.nan
 
     def forget_told(self) -> None:
         """Give a new version to all that somebody reads."""
         self._touched.update(self._all_borders().tolist())
-        for told in self._told.values():
-            told[:] = np.nan
+        for sent in self._sent.values():
+            sent[:] = np.nan
         self._sums = {}
 
     def readers(self) -> set[int]:
@@ -104,10 +104,10 @@ class Published:
         for name, tolerance in self._policy.neighbour_rows().items():
             new = touched
             if tolerance is not None:
-                current, told = array_of(self._policy, name), self._told[name]
-                moved = np.linalg.norm(_flat(current[rows] - told[rows]), axis=1)
-                new = rows[~(moved <= tolerance)]  # NaN: nothing was told yet
-                told[new] = current[new]
+                current, sent = array_of(self._policy, name), self._sent[name]
+                moved = np.linalg.norm(_flat(current[rows] - sent[rows]), axis=1)
+                new = rows[~(moved <= tolerance)]  # NaN: nothing was sent yet
+                sent[new] = current[new]
             self._versions[name][new] = now
             is_changed |= len(new) > 0
         if sums and not _equal(sums, self._sums):

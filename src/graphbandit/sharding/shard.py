@@ -19,13 +19,13 @@ from ..policies import Policy, Removal
 from ..policies.core.item_sums import BY_ITEM
 from ..storage.archive import Arrays
 from .published import DEGREE, Published, array_of
-from .values import Key, Part, Values
+from .values import Key, RowsOfUsers, Values
 
 USERS = "users"
 """Among the sums of a message: how many users the shard has."""
 
 
-class Taken(NamedTuple):
+class TakenVersion(NamedTuple):
     """How far the values of another shard have been taken."""
 
     epoch: int = -1
@@ -88,7 +88,7 @@ class Shard:
         self._n_users = n_users
         self._degrees = np.ones(len(self.keys)) if degrees is None else np.array(degrees, dtype=np.float64)
         self._versions: dict[str, Ints] = {name: np.zeros(len(self.keys), np.int64) for name in policy.neighbour_rows()}
-        self._taken: dict[int, Taken] = {}
+        self._taken: dict[int, TakenVersion] = {}
         self._foreign: dict[int, dict[str, Floats]] = {}  # what others have told of their sums
         self._own: dict[str, Floats] = {}  # the own part of the sums, and
         self._totals: dict[str, Floats] = {}  # the totals of all shards, when they were last written to the policy
@@ -230,7 +230,7 @@ class Shard:
 
     def asks(self, source: int) -> tuple[int, int]:
         """Epoch and version up to which everything of another shard was taken: what to ask it with."""
-        taken = self._taken.get(source, Taken())
+        taken = self._taken.get(source, TakenVersion())
         return taken.epoch, taken.version
 
     def values_for(self, reader: int, epoch: int = -1, since: int = 0) -> Values:
@@ -238,22 +238,22 @@ class Shard:
         since = since if epoch == self.epoch else 0
         own = self._own_sums()
         self._published.refresh(own | {USERS: np.array([float(len(self.own_rows))])} if own else {})
-        parts: dict[str, Part] = {}
+        parts: dict[str, RowsOfUsers] = {}
         for name in self._versions:
             rows, versions = self._published.rows_after(name, reader, since)
             if len(rows):
                 keys = [self.keys[row] for row in rows.tolist()]
-                parts[name] = Part(keys, versions, array_of(self.policy, name)[rows].copy())
+                parts[name] = RowsOfUsers(keys, versions, array_of(self.policy, name)[rows].copy())
         version = self._published.version
         return Values(self.number, self.epoch, since, version, parts, self._published.sums_after(since))
 
     def take(self, values: Values) -> float:
         """Take the values of another shard; returns the largest change of a value. Older ones than are known do nothing."""
-        source, taken = values.source, self._taken.get(values.source, Taken())
+        source, taken = values.source, self._taken.get(values.source, TakenVersion())
         if source == self.number or values.epoch < taken.epoch:
             return 0.0
         if values.epoch > taken.epoch:
-            taken = Taken(values.epoch)
+            taken = TakenVersion(values.epoch)
             for versions in self._versions.values():
                 versions[self.owners == source] = 0
         if values.sums and values.version > taken.sums:
@@ -276,7 +276,7 @@ class Shard:
             self.policy.follow_neighbours(np.unique(np.concatenate(ghosts)))
         return largest
 
-    def _take_part(self, source: int, name: str, part: Part) -> tuple[Ints, float]:
+    def _take_part(self, source: int, name: str, part: RowsOfUsers) -> tuple[Ints, float]:
         """Replace rows of one array; returns those that were replaced, and the largest change."""
         rows = np.array([self.rows.get(key, -1) for key in part.keys], dtype=np.int64)
         versions = self._versions[name]
@@ -343,7 +343,7 @@ class Shard:
             epoch=own["epoch"] + 1 if epoch is None else epoch,
         )
         shard._degrees = np.array(arrays["degrees"])
-        shard._taken = {int(source): Taken(*entry) for source, entry in own["taken"].items()}
+        shard._taken = {int(source): TakenVersion(*entry) for source, entry in own["taken"].items()}
         shard._versions = {name: np.array(arrays[f"versions.{name}"]) for name in shard._versions}
         shard._own, shard._totals = _unpack_sums(arrays, "own"), _unpack_sums(arrays, "totals")
         found = {source: _unpack_sums(arrays, source) for source in shard._taken}

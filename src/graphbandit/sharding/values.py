@@ -19,7 +19,7 @@ Key = int | str
 """A user in all shards: the number in the whole graph, or the name."""
 
 
-class Part(NamedTuple):
+class RowsOfUsers(NamedTuple):
     """Rows of one array of the state, of some users."""
 
     keys: list[Key]
@@ -34,7 +34,7 @@ class Values(NamedTuple):
     epoch: int  # grows with every restart of the source, whose versions then begin anew
     since: int
     version: int
-    parts: dict[str, Part]
+    parts: dict[str, RowsOfUsers]
     sums: dict[str, Floats]  # the source's own part of what is summed over all users; empty if it has not changed
 
     @property
@@ -52,7 +52,7 @@ class Values(NamedTuple):
 def encode_values(values: Values) -> str:
     """JSON, in which arrays are base64 of their bytes, so that they are read back bit for bit.
 
-    >>> values = Values(1, 0, 0, 1, {"theta": Part(["ann"], np.array([1]), np.array([[0.1, 0.2]]))}, {})
+    >>> values = Values(1, 0, 0, 1, {"theta": RowsOfUsers(["ann"], np.array([1]), np.array([[0.1, 0.2]]))}, {})
     >>> decode_values(encode_values(values)).parts["theta"].values.tolist()
     [[0.1, 0.2]]
     """
@@ -69,7 +69,7 @@ def decode_values(text: str) -> Values:
         epoch,
         since,
         version,
-        {name: Part(keys, _decode(versions), _decode(values)) for name, (keys, versions, values) in parts.items()},
+        {name: RowsOfUsers(keys, _decode(versions), _decode(values)) for name, (keys, versions, values) in parts.items()},
         {name: _decode(array) for name, array in sums.items()},
     )
 
