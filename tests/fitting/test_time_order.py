@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from graphbandit.fitting.event_files import Piece
 from graphbandit.fitting.event_rows import Rows, row_type, sorted_rows
 from graphbandit.fitting.log_survey import PieceFacts, Survey
-from graphbandit.fitting.time_order import Runs, Source, find_stretches, merge
+from graphbandit.fitting.time_order import Runs, RowSource, find_stretches, merge
 
 
 def rows_of(times: list[int], number: int = 0) -> Rows:
@@ -42,7 +42,7 @@ def test_stretches_put_one_after_the_other_are_the_log_in_order(logs: list[list[
         inside = [parts[k] for k in stretch.pieces]
         if not stretch.is_sorted:
             firsts = [(min(logs[k]), survey.pieces[k].number) for k in stretch.pieces]
-            sources = [Source(first, len(rows), partial(np.copy, rows)) for first, rows in zip(firsts, inside, strict=True)]
+            sources = [RowSource(first, len(rows), partial(np.copy, rows)) for first, rows in zip(firsts, inside, strict=True)]
             inside = [*merge(sources, 5)]
         found += inside
     whole = np.concatenate(parts)
@@ -86,12 +86,12 @@ def test_only_overlapping_rows_wait() -> None:
     survey = survey_of(logs)
     loaded: list[int] = []
 
-    def source(k: int) -> Source:
+    def source(k: int) -> RowSource:
         def load() -> Rows:
             loaded.append(k)
             return rows_of(logs[k], survey.pieces[k].number)
 
-        return Source((10 * k, survey.pieces[k].number), 10, load)
+        return RowSource((10 * k, survey.pieces[k].number), 10, load)
 
     merged: Iterator[Rows] = merge([source(k) for k in range(50)], 20)
     next(merged)

@@ -39,7 +39,7 @@ class Stretch(NamedTuple):
         return self.waiting == 0
 
 
-class Source(NamedTuple):
+class RowSource(NamedTuple):
     """Rows that can be loaded when it is their turn."""
 
     first: Key  # no row of it comes before
@@ -149,8 +149,8 @@ class TimeOrder:
                         runs.add(rows)
                 yield from merge(runs.sources(), self.window)
 
-    def _source(self, k: int, feed: PieceFeed) -> Source:
-        return Source(_first(self.survey, k), self.survey.facts[k].rows, lambda: np.concatenate(list(feed.piece(k))))
+    def _source(self, k: int, feed: PieceFeed) -> RowSource:
+        return RowSource(_first(self.survey, k), self.survey.facts[k].rows, lambda: np.concatenate(list(feed.piece(k))))
 
 
 class PieceFeed:
@@ -180,11 +180,11 @@ def read_here(files: EventFiles, coder: RowCoder, pieces: Sequence[int]) -> Iter
             yield k, coder.rows(table, number)
 
 
-def merge(sources: Sequence[Source], window: int = WINDOW) -> Iterator[Rows]:
+def merge(sources: Sequence[RowSource], window: int = WINDOW) -> Iterator[Rows]:
     """The rows of all sources in order, with about `window` rows in memory, or as many as overlap.
 
     >>> late, early = (np.array([(time, k, 0, 0, 0.0)], dtype=row_type()) for k, time in enumerate((9, 7)))
-    >>> [rows["time"].tolist() for rows in merge([Source((9, 0), 1, lambda: late), Source((7, 1), 1, lambda: early)], 1)]
+    >>> [rows["time"].tolist() for rows in merge([RowSource((9, 0), 1, lambda: late), RowSource((7, 1), 1, lambda: early)], 1)]
     [[7], [9]]
     """
     order = sorted(sources, key=lambda source: source.first)
@@ -215,7 +215,7 @@ class Runs:
         self.folder, self.kind, self.window = folder, kind, window
         self.at_once = max(SMALLEST_READ, window // (2 * -(-rows // window)))  # rows that are read at once
         self._waiting: list[Rows] = []
-        self._sources: list[Source] = []
+        self._sources: list[RowSource] = []
         self._files: list[Path] = []
 
     def __enter__(self) -> Runs:
@@ -232,7 +232,7 @@ class Runs:
         if sum(map(len, self._waiting)) >= self.window:
             self._write()
 
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[RowSource]:
         """The parts of all runs."""
         self._write()
         return self._sources
@@ -248,7 +248,7 @@ class Runs:
         for start in range(0, len(rows), self.at_once):
             count = min(self.at_once, len(rows) - start)
             first = (rows["time"][start].item(), int(rows["number"][start]))
-            self._sources.append(Source(first, count, _part(file, self.kind, start, count)))
+            self._sources.append(RowSource(first, count, _part(file, self.kind, start, count)))
 
 
 def _part(file: Path, kind: np.dtype[Any], start: int, count: int) -> Callable[[], Rows]:
