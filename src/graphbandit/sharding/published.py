@@ -36,7 +36,7 @@ class Published:
         self._policy = policy
         self._borders = borders  # reader: rows that it reads
         self._arrays: dict[int, Ints] = {}  # the same, sorted
-        self._touched: set[int] = set()  # rows whose users were served, or their edges changed
+        self._served: set[int] = set()  # rows whose users were served, or their edges changed
         self.version = 0
         self._versions: dict[str, Ints] = {}
         self._sent: dict[str, Floats] = {}
@@ -64,7 +64,7 @@ class Published:
 
     def touch(self, rows: Ints) -> None:
         """The data or edges of these users have changed."""
-        self._touched.update(rows.tolist())
+        self._served.update(rows.tolist())
 
     def borders_changed(self, row: int, readers: set[int]) -> None:
         """The user of this row is now read by these shards, which are sent everything about it."""
@@ -74,13 +74,13 @@ class Published:
         for reader in readers:
             self._borders.setdefault(reader, set()).add(row)
         self._arrays.clear()
-        self._touched.add(row)
+        self._served.add(row)
         for sent in self._sent.values():
             sent[row] = np.nan
 
     def forget_told(self) -> None:
         """Give a new version to all that somebody reads."""
-        self._touched.update(self._all_borders().tolist())
+        self._served.update(self._all_borders().tolist())
         for sent in self._sent.values():
             sent[:] = np.nan
         self._sums = {}
@@ -99,10 +99,10 @@ class Published:
         """Give a new version to what has changed; `sums` are the own part of what is summed over all users."""
         rows, now = self._all_borders(), self.version + 1
         is_changed = False
-        touched = np.intersect1d(np.fromiter(self._touched, np.int64, len(self._touched)), rows)
-        self._touched.clear()
+        served = np.intersect1d(np.fromiter(self._served, np.int64, len(self._served)), rows)
+        self._served.clear()
         for name, tolerance in self._policy.neighbour_rows().items():
-            new = touched
+            new = served
             if tolerance is not None:
                 current, sent = array_of(self._policy, name), self._sent[name]
                 moved = np.linalg.norm(_flat(current[rows] - sent[rows]), axis=1)

@@ -360,7 +360,7 @@ def _plus(one: Floats, other: Floats) -> Floats:
     """one + other; the shorter one has zeros at its end."""
     if one.shape == other.shape:
         return one + other
-    longer = np.zeros((max(len(one), len(other)), *one.shape[1:]))
-    longer[: len(one)] += one
-    longer[: len(other)] += other
-    return longer
+    total = np.zeros((max(len(one), len(other)), *one.shape[1:]))
+    total[: len(one)] += one
+    total[: len(other)] += other
+    return total
