@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from graphbandit.fitting.event_files import Piece
 from graphbandit.fitting.event_rows import Rows, row_type, sorted_rows
 from graphbandit.fitting.log_survey import PieceFacts, Survey
-from graphbandit.fitting.time_order import Runs, RowSource, find_stretches, merge
+from graphbandit.fitting.time_order import RowSource, Runs, find_stretches, merge
 
 
 def rows_of(times: list[int], number: int = 0) -> Rows:
