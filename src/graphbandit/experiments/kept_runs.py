@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import re
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -147,7 +147,12 @@ class RunFolder:
         if self.shared:
             return KeptHere(self.folder)
         files = self.files.get(_first_part(name, seed), ())
-        return KeptElsewhere(tuple(file for file in files if load(self.folder / file)))
+        return KeptElsewhere(tuple(file for file in files if self.is_whole(file)))
+
+    def is_whole(self, file: str) -> bool:
+        """Whether a file can be read. The files of all worlds of a board begin alike, so each is read once only."""
+        path = f"{self.folder}/{file}"
+        return _is_whole(path, os.stat(path).st_mtime_ns)
 
     def receive(self, run: Run) -> Run:
         """The run that a worker returned, stored or loaded here if the worker could not."""
@@ -181,6 +186,12 @@ def _first_part(name: str, seed: int) -> str:
     """What the names of the files of a run begin with, whatever its settings."""
     label = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40]
     return f"{label}-{seed}"
+
+
+@lru_cache(maxsize=100_000)
+def _is_whole(path: str, changed: int) -> bool:
+    del changed  # a file that was written anew is read anew
+    return load(Path(path)) is not None
 
 
 def _class_name(thing: object) -> str:

@@ -116,8 +116,8 @@ def spread_on_ray(calls: Iterable[Any], ordered: bool, receive: Callable[[Any], 
         while True:
             while len(places) < room(ray) and (submitted := next(left, None)):
                 place, (function, arguments, options) = submitted
-                values = map(packer.pack, (function, *arguments, *options.values()))
-                places[task.remote(caller, tuple(options), *values)] = place
+                values = tuple(map(packer.pack, (function, *arguments, *options.values())))
+                places[task.remote((caller, tuple(options), values))] = place
             if not places:
                 return
             for done in ray.wait(list(places), num_returns=1)[0]:
@@ -139,20 +139,31 @@ class Caller(NamedTuple):
     path: tuple[str, ...]  # of its modules
 
 
-def call(caller: Caller, names: tuple[str, ...], *values: Any) -> Any:
-    """Call a function, in a worker: `values` are the function, its arguments, and its options, which have `names`."""
-    from threadpoolctl import threadpool_limits
+def call(packed: tuple[Caller, tuple[str, ...], tuple[Any, ...]]) -> Any:
+    """Call a function, in a worker; `packed` is one argument, because every argument costs Ray time.
 
+    Its values are the function, its arguments, and its options, which have names.
+    """
+    caller, names, values = packed
     if caller.code != code_here():
         raise ValueError(
             f"Workers of the cluster must have the same code as the caller, {caller.code}, but one has {code_here()}; "
             "install the same versions everywhere."
         )
-    sys.path += [folder for folder in caller.path if folder not in sys.path]  # modules of the caller's own, if they are here
+    prepare_worker(caller.path)
     function, *arguments = (value.unpack() if isinstance(value, Small | Large) else value for value in values)
     first = len(arguments) - len(names)
-    with threadpool_limits(1):
-        return function(*arguments[:first], **dict(zip(names, arguments[first:], strict=True)))
+    return function(*arguments[:first], **dict(zip(names, arguments[first:], strict=True)))
+
+
+@cache
+def prepare_worker(path: tuple[str, ...]) -> None:
+    """Let this process use one BLAS thread, and find the modules of the caller's own, if they are on this machine."""
+    from threadpoolctl import threadpool_limits
+
+    os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))  # loaded later
+    threadpool_limits(1)
+    sys.path += [folder for folder in path if folder not in sys.path]
 
 
 @cache
