@@ -67,7 +67,7 @@ lock:  ## write constraints.txt: the newest version of everything; needs Python 
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "use make lock PYTHON=python3.11")'
 	@rm -rf $(LOCK) && $(PYTHON) -m venv $(LOCK)
 	@echo "resolving in $(LOCK) ..."
-	@$(LOCK)/bin/python $(PIP) install --editable '.[plots,test,check]'
+	@$(LOCK)/bin/python $(PIP) install --editable '.[plots,test,check,docs,release]'
 	@echo '# Exact versions of everything that `make` installs. Written by `make lock` with Python 3.11.' > $(LOCK)/new.txt
 	@$(LOCK)/bin/python $(PIP) freeze --exclude graphbandit >> $(LOCK)/new.txt
 	@mv $(LOCK)/new.txt constraints.txt && rm -rf $(LOCK)
