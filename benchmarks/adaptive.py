@@ -1,4 +1,4 @@
-"""The study behind docs/adaptive.md: regret, coverage, long runs, alpha and cost of AdaptiveGraphUCB.
+"""The study behind docs/explanation/adaptive.md: regret, coverage, long runs, alpha and cost of AdaptiveGraphUCB.
 
     python benchmarks/adaptive.py [--parts regret coverage long real lastfm cost] [--seeds 20]
         [--first-seed 0] [--long-horizon 10000] [--data DIR] [--workers 2]

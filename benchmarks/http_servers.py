@@ -5,7 +5,7 @@ session and in turns.
     python benchmarks/http_servers.py --users 20000 --seconds 4
 
 Granian (https://github.com/emmett-framework/granian) is a web server in Rust. Its interface RSGI hands
-over requests that are read already, so that it could replace our own reading of heads. docs/http.md says
+over requests that are read already, so that it could replace our own reading of heads. docs/reference/http.md says
 what was found.
 """
 

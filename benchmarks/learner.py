@@ -1,4 +1,4 @@
-"""The study behind docs/learned.md: GraphLearner against true and wrong graphs, and clustering.
+"""The study behind docs/explanation/learned.md: GraphLearner against true and wrong graphs, and clustering.
 
     python benchmarks/learner.py [--parts regret clusters lastfm cost] [--seeds 20] [--data DIR]
         [--workers 2]

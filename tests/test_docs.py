@@ -13,7 +13,7 @@ from graphbandit import POLICIES, __version__
 from graphbandit.cli import app
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -33,13 +33,13 @@ def test_every_command_is_documented() -> None:
 
 
 def test_every_policy_is_documented() -> None:
-    text = (ROOT / "docs" / "policies.md").read_text()
+    text = (ROOT / "docs" / "explanation" / "policies.md").read_text()
     for name, policy in POLICIES.items():
         assert f"`{policy.__name__}`" in text and f"`{name}`" in text, name
 
 
 def test_every_cited_erratum_is_listed() -> None:
-    listed = set(re.findall(r"^\| (E\d+) \|", (ROOT / "docs" / "errata.md").read_text(), flags=re.M))
+    listed = set(re.findall(r"^\| (E\d+) \|", (ROOT / "docs" / "explanation" / "errata.md").read_text(), flags=re.M))
     source = "\n".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
     cited = {number for text in re.findall(r"errata ((?:E\d+(?:, )?)+)", source) for number in re.findall(r"E\d+", text)}
     assert len(cited) > 10 and cited <= listed

@@ -20,7 +20,7 @@ from graphbandit import POLICIES, AdaptiveGraphUCB, LinUCB, Policy, UserGraph, g
 from graphbandit.adapters.sklearn import GraphBanditRegressor
 
 DO_NOT_APPLY: dict[str, str] = {}
-"""Checks of scikit-learn that do not apply, and why: none. docs/adapters.md says so."""
+"""Checks of scikit-learn that do not apply, and why: none. docs/howto/adapters.md says so."""
 FRIENDS = graphs.from_edges([("ann", "bob"), ("bob", "eve")], ids=["ann", "bob", "eve", "zoe"])
 
 

@@ -64,7 +64,7 @@ def made_by(make: Any) -> Any:
 
 
 def test_every_world_is_described_in_the_documentation() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "leaderboard.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "results" / "leaderboard.md").read_text()
     table = page.partition("## Worlds")[2].partition("## Tuning")[0]
     assert {name.removesuffix("-fixed") for name in WORLDS} <= set(re.findall(r"`([a-z-]+)`", table)) and "`-fixed`" in table
 

@@ -18,7 +18,7 @@ PLACES = [
     "src/graphbandit/policies/__init__.py",
     "tests/policies/test_popularity.py",
     "tests/policies/golden.json",
-    "docs/policies.md",
+    "docs/explanation/policies.md",
     "CHANGELOG.md",
 ]
 POLICY = '''"""Popularity: the ridge estimate of all users together, without exploration."""

@@ -66,7 +66,7 @@ def lived(make: Make, c: float, f: float) -> tuple[list[int], Any, Any]:
 
 
 REWARD_UNITS = [(c, 1.0) for c in (1e-6, 1e-3, 1e3, 1e6)]
-"""All that docs/adaptive.md promises. In other units of features, single decisions of AdaptiveGraphUCB differ; why is open."""
+"""All that docs/explanation/adaptive.md promises. In other units of features, single decisions of AdaptiveGraphUCB differ."""
 UNITS = REWARD_UNITS + [(1.0, f) for f in (1e-3, 1e-1, 1e1, 1e3)] + [(1e-4, 1e2), (1e4, 1e-2)]
 
 

@@ -57,7 +57,7 @@ def serve(
     skip_bad: SkipBad = False,
     demo: Annotated[bool, typer.Option("--demo", help="Let a simulated population use the service; keep nothing.")] = False,
     shards: Annotated[int | None, typer.Option(help="Processes that share the users, with --engine ray.")] = None,
-    engine: Annotated[str, typer.Option(help="local: one process. ray: many, see docs/sharded_http.md.")] = "local",
+    engine: Annotated[str, typer.Option(help="local: one process. ray: many, see docs/howto/sharded_http.md.")] = "local",
     address: Annotated[str | None, typer.Option(help="Of a Ray that runs; without it one is started here.")] = None,
     keep_shards: Annotated[bool, typer.Option("--keep-shards", help="Leave the shards running at the end.")] = False,
 ) -> None:

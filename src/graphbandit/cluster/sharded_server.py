@@ -42,7 +42,7 @@ def begin_shards(settings: ServiceSettings, shards: int | None = None, options: 
     """
     for name in NOT_TAKEN:
         if getattr(settings, name) not in (None, "", "none", False):
-            raise ValueError(f"{name} is not offered by a service of shards; see docs/sharded_http.md.")
+            raise ValueError(f"{name} is not offered by a service of shards; see docs/howto/sharded_http.md.")
     folder = plan_folder(settings)
     plan, initial = ShardPlan.read(folder), None
     if plan is not None and shards not in (None, plan.n_shards):

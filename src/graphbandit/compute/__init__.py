@@ -15,5 +15,5 @@
 | `growable` | arrays with a row for each user and spare capacity for more |
 | `adjacency` | the edges of a graph for compiled code, in rows that can grow |
 
-How a kernel is compiled, cached and made stale: `docs/compiler.md`.
+How a kernel is compiled, cached and made stale: `docs/explanation/compiler.md`.
 """

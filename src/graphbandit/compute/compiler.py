@@ -1,6 +1,6 @@
 """The compiler in its box: `compiled` turns a Python function into machine code. Only `states` touches Numba too.
 
-`docs/compiler.md` explains how a kernel is compiled, cached on disk and made stale.
+`docs/explanation/compiler.md` explains how a kernel is compiled, cached on disk and made stale.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def read_log(source: Source, **reading: Unpack[Reading]) -> RewardLog:
     Parameters
     ----------
     source : path, frame, or mapping of names to columns
-        CSV and its relatives, Parquet, pandas, Polars, PyArrow; see docs/tables.md. The user may
+        CSV and its relatives, Parquet, pandas, Polars, PyArrow; see docs/reference/tables.md. The user may
         also be called user_id or customer, the reward rating or click, and so on.
     reading : options of `storage.tables.read_table`
         `columns` says which column is which, `skip_bad` leaves out rows that cannot be read.

@@ -31,7 +31,7 @@ def read_decisions(source: Source, arms: Source | None = None, **reading: Unpack
     Parameters
     ----------
     source, arms : paths, frames, or mappings of names to columns
-        CSV and its relatives, Parquet, pandas, Polars, PyArrow; see docs/tables.md.
+        CSV and its relatives, Parquet, pandas, Polars, PyArrow; see docs/reference/tables.md.
     reading : options of `storage.tables.read_table`
         `columns` says which column is which, `skip_bad` leaves out rows that cannot be read.
 

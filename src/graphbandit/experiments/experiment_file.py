@@ -124,7 +124,7 @@ class Experiment:
 
 
 def load(path: str | os.PathLike[str]) -> Experiment:
-    """The experiment of a TOML file; docs/own-experiments.md shows one."""
+    """The experiment of a TOML file; docs/howto/own_experiments.md shows one."""
     try:
         return parse(Path(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -90,7 +90,7 @@ def first_look(
     Parameters
     ----------
     events : table
-        User, item, reward and perhaps time and propensity; see docs/tables.md.
+        User, item, reward and perhaps time and propensity; see docs/reference/tables.md.
     graph : table of edges or UserGraph, optional
         Who is joined to whom; graphs from behaviour are tried beside it.
     items, users : tables, optional

@@ -27,7 +27,7 @@ def build(
     Candidates are the graphs of co-consumption, of nearest factorised behaviour, of nearest learned
     tastes, of nearest attributes if these are given, the given graph, and the blend of the best
     two. Each is judged by how likely it makes later events, against no graph and against itself
-    with its users shuffled, as `diagnose` does. docs/graph_building.md says how.
+    with its users shuffled, as `diagnose` does. docs/howto/graph_building.md says how.
 
     Parameters
     ----------

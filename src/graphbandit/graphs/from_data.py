@@ -100,7 +100,7 @@ def read_edges(source: Source, users: Sequence[Hashable] = (), **reading: Unpack
     Parameters
     ----------
     source : path, frame, or mapping of names to columns
-        CSV and its relatives, Parquet, pandas, Polars, PyArrow; see docs/tables.md. The columns may
+        CSV and its relatives, Parquet, pandas, Polars, PyArrow; see docs/reference/tables.md. The columns may
         also be called source and target, from and to, and so on.
     users : sequence of hashables
         The users of a log: they come first, in this order, and those of them who have no edge are

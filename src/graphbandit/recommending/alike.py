@@ -1,6 +1,6 @@
 """`Alike`: which users have attributes like those of a newcomer.
 
-The numbers are chosen by measurement, as is this way before a linear map (docs/recommender.md, "Users nobody has seen").
+The numbers are chosen by measurement, as is this way before a linear map (docs/howto/recommender.md, "Users nobody has seen").
 """
 
 from __future__ import annotations

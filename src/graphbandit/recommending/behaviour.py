@@ -13,7 +13,7 @@ DRAWS = 10  # tries to find an item that was not taken
 TINY = 1e-9  # of the largest: an item that lies in none of the main directions has zeros, not noise of norm 1
 LIKED = 0.5
 """How much more than an average event one counts that the user liked very much. This, the number of
-factors and vectors of norm 1 were chosen on MovieLens-100k and Last.fm (docs/recommender.md)."""
+factors and vectors of norm 1 were chosen on MovieLens-100k and Last.fm (docs/howto/recommender.md)."""
 
 
 def consumption(user: Ints, item: Ints, weight: Floats, shape: tuple[int, int]) -> sparse.csr_array:

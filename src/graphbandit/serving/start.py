@@ -274,7 +274,7 @@ def require_log(settings: ServiceSettings) -> None:
         store.close()
     if not is_there and not settings.create:
         raise ValueError(
-            f"{store.database!r} has no log. If it had one, it was lost: restore a copy (docs/durability.md). "
+            f"{store.database!r} has no log. If it had one, it was lost: restore a copy (docs/explanation/durability.md). "
             "To begin a new log, say --create, this once."
         )
     if is_there and settings.create:

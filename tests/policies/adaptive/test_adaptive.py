@@ -266,7 +266,7 @@ def test_evidence_finds_out_whether_the_graph_helps() -> None:
 
 @pytest.mark.compiled
 def test_an_unrelated_graph_does_not_hurt() -> None:
-    """The small version of the study in docs/adaptive.md: at most 1.05 times the better LinUCB
+    """The small version of the study in docs/explanation/adaptive.md: at most 1.05 times the better LinUCB
     there, over 20 seeds.
     """
     regret: dict[str, list[float]] = {"adaptive": [], "1": [], "0.1": []}

@@ -37,7 +37,7 @@ from .joint import Joint
 from .relaxed import Relaxed
 from .trials import Trials, second_turn, share_without, turn_of
 
-GROWTH = 2.0  # of the squared bonus, for each e-fold of rounds; with less, runs settled on a wrong arm (docs/adaptive.md)
+GROWTH = 2.0  # of the squared bonus, for each e-fold of rounds; less settled on a wrong arm: docs/explanation/adaptive.md
 
 
 class AdaptiveState(NamedTuple):

@@ -13,7 +13,7 @@ The graph prior is the symmetric one behind the random-walk system: sqrt(D_i) θ
 τ (I - ρ D^-½ W D^-½) / σ², ρ = 1/(1 + slack). Given its neighbours, θ_i then has the mean
 ρ Σ_j P_ij θ_j, P = D⁻¹W, and the precision τ/σ², whatever its degree. Read literally, the same
 scaling makes the noise of user i σ²/D_i. We take σ² for everybody, in the evidence and in the
-confidence: exact for regular graphs, an approximation for others (docs/adaptive.md has its measured
+confidence: exact for regular graphs, an approximation for others (docs/explanation/adaptive.md has its measured
 coverage).
 """
 

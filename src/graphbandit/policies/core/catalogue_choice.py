@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .policy import Policy
 
 LEAST_ARMS = 2000
-"""Fewer arms are scanned: the search would not be faster (docs/catalogues.md)."""
+"""Fewer arms are scanned: the search would not be faster (docs/howto/catalogues.md)."""
 LEAST_SHARE = 20
 """At most 1/LEAST_SHARE of the arms may be wanted, and at least 1/LEAST_SHARE of the catalogue must be eligible."""
 ROOM, MOST_ROOM = 4, 50_000  # up to 1/ROOM of the arms may be found, if so many tie

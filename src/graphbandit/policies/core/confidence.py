@@ -14,7 +14,7 @@ Eqs. (8), (10) and (11) of the paper, as printed, as in the authors' released co
 
 Metrics: `paper` has c_ij = R'_ij² for all j; `released` leaves out j = i; `exact` has R'_ji², the
 diagonal block of the true precision MᵀA⁻¹M; `ridge` takes Λ_i = V_i, which only grows with data,
-so that widths only shrink. `docs/errata.md` says why, under E16, E17, E18 and E20.
+so that widths only shrink. `docs/explanation/errata.md` says why, under E16, E17, E18 and E20.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def confidence(n_users: int, dim: int, params: dict[str, Any]) -> Confidence:
         alpha=alpha,
         ridge=ridge,
         laplacian_ridge=float(params["laplacian_ridge"]),
-        # The released class leaves the ridge of its Gram matrices out of V_i (docs/errata.md, "The released code").
+        # The released class leaves the ridge of its Gram matrices out of V_i (docs/explanation/errata.md, "The released code").
         radius_shift=alpha if params["preset"] == "released" else alpha + ridge,
         sigma=float(params["sigma"]),
         delta=float(params["delta"]),

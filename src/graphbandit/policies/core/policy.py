@@ -91,9 +91,9 @@ class Policy(LiveUsers):
     ) -> int | Choice:
         """The row of `arms`, an (m, dim) array, to show to `user` now; with `propensity`, a `Choice` with its probability.
 
-        `items` are the ids of the arms, m integers from 0 on, -1 where one is not known (docs/policies.md, "Items").
+        `items` are the ids of the arms, m integers from 0 on, -1 if unknown (docs/explanation/policies.md, "Items").
         A policy that samples is asked what it would choose under 1000 further draws. The draw of the decision itself counts as
-        one more: a weight 1/propensity then is right on average, and never above 1001 (docs/policies.md, "Propensities").
+        one more: a weight 1/propensity is right on average, at most 1001 (docs/explanation/policies.md, "Propensities").
         """
         user, features = self.check_user(user), check_features(arms, self.dim)
         ids = check_items(items, len(features))
@@ -127,7 +127,7 @@ class Policy(LiveUsers):
     def rank(self, user: int, arms: npt.ArrayLike, k: int, *, items: npt.ArrayLike | None = None) -> Ints:
         """The `k` best rows of `arms` for `user`, best first; ties in random order.
 
-        An `ArmCatalogue` of many arms is searched, and not all of them scored (docs/catalogues.md).
+        An `ArmCatalogue` of many arms is searched, and not all of them scored (docs/howto/catalogues.md).
         """
         if isinstance(arms, ArmCatalogue):
             return arms.rank(self, self.check_user(user), k)

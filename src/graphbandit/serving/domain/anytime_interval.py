@@ -21,7 +21,7 @@ tightest, and must not be chosen by looking: it is set once, at the first interv
 
 The interval is asymptotic in the number of clusters (Waudby-Smith et al., Time-uniform central
 limit theory and asymptotic confidence sequences, Annals of Statistics 2024). Measured coverage:
-docs/shadow.md, benchmarks/interval_coverage.py.
+docs/howto/shadow.md, benchmarks/interval_coverage.py.
 """
 
 from __future__ import annotations

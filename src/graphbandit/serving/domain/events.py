@@ -174,10 +174,14 @@ def check_chain(events: Sequence[Event], seq: int, chain: str) -> None:
     for event in events:
         seq += 1
         if event.seq != seq:
-            raise DamagedLog(f"event {seq} is missing from the log: {event.seq} comes in its place; see docs/durability.md.")
+            raise DamagedLog(
+                f"event {seq} is missing from the log: {event.seq} comes in its place; see docs/explanation/durability.md."
+            )
         chain = chain_of(chain, event)
         if event.chain != chain:
-            raise DamagedLog(f"event {seq} of the log is damaged: its checksum does not fit; see docs/durability.md.")
+            raise DamagedLog(
+                f"event {seq} of the log is damaged: its checksum does not fit; see docs/explanation/durability.md."
+            )
 
 
 def decision_id(epoch: str, seq: int, item: int) -> str:

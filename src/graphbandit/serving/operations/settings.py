@@ -99,7 +99,9 @@ class ServiceSettings:
                 f"but they are {self.reward_low:g} and {self.reward_high:g}."
             )
         if not is_loopback(self.host) and self.token_file is None:
-            raise ValueError(f"host {self.host} can be reached from outside, so a token_file is needed; see docs/service.md.")
+            raise ValueError(
+                f"host {self.host} can be reached from outside, so a token_file is needed; see docs/howto/service.md."
+            )
 
     def tokens(self) -> list[Token]:
         """The tokens of the file, as it is now."""

@@ -134,7 +134,7 @@ class EventStore:
             path = self.database.url.database
             raise DamagedLog(
                 f"{path}-wal is damaged: {lost} transactions that were acknowledged cannot be read. Restore a copy, "
-                f"or go on without them: sqlite3 {path} 'PRAGMA wal_checkpoint(TRUNCATE)'; see docs/durability.md."
+                f"or go on without them: sqlite3 {path} 'PRAGMA wal_checkpoint(TRUNCATE)'; see docs/explanation/durability.md."
             )
 
     def cancel(self) -> None:
