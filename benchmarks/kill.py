@@ -159,7 +159,7 @@ def run(store_url: str, kills: int, *, policy: str = "adaptive", seed: int = 0) 
             last, found, rewards = check_log(store_url, observed)
             expected = last, found
             seen |= {"events": last, "acknowledged": len(observed.acknowledged), "rewards": rewards}
-            print(json.dumps(seen), flush=True)
+            print(json.dumps(seen), file=sys.stderr, flush=True)
 
 
 def main() -> None:
@@ -180,4 +180,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from measurements import recorded  # type: ignore[import-not-found]
+
+    recorded(main)

@@ -363,4 +363,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     os.environ.setdefault("PYTHONUNBUFFERED", "1")
-    main()
+    from measurements import recorded  # type: ignore[import-not-found]
+
+    recorded(main)
