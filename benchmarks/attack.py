@@ -311,7 +311,8 @@ def main() -> None:
     options = parser.parse_args()
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (1024, most))  # as in a usual shell; the service inherits it
-    print(f"{'attack':22}{'memory':>10}{'innocent: answers':>19}{'failures':>10}{'median':>11}{'worst':>11}{'closed':>14}")
+    innocent = "innocent client: answers | failures | median, ms | worst, ms"
+    print(f"| attack | memory on top, MB | {innocent} | connections closed |\n|---|{'---:|' * 6}")
     for attack in ATTACKS:
         if options.only and attack.__name__ not in options.only:
             continue
@@ -319,9 +320,8 @@ def main() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # the attacker's own
             seen = watch(target, attack, options.seconds, options.scale)
             resource.setrlimit(resource.RLIMIT_NOFILE, (1024, most))
-        times = f"{seen.median * 1e3:8.1f} ms{seen.worst * 1e3:8.0f} ms"
-        closed = f"{seen.closed} of {seen.opened}"
-        print(f"{seen.attack:22}{seen.memory:7.0f} MB{seen.answers:19}{seen.failures:10}{times}{closed:>14}", flush=True)
+        innocent = f"{seen.answers} | {seen.failures} | {seen.median * 1e3:.1f} | {seen.worst * 1e3:.0f}"
+        print(f"| {seen.attack} | {seen.memory:.0f} | {innocent} | {seen.closed} of {seen.opened} |", flush=True)
 
 
 if __name__ == "__main__":

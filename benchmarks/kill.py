@@ -169,14 +169,16 @@ def main() -> None:
     parser.add_argument("--policy", default="adaptive")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    print("| store | kills | at the start | events | rewards acknowledged | in the log | lost | twice | states as replayed |")
+    print("|---|" + "---:|" * 7 + "---|", flush=True)
     if options.sqlite:
         with tempfile.TemporaryDirectory() as name:
             seen = run(f"sqlite:///{name}/state.db", options.sqlite, policy=options.policy, seed=options.seed)
-        print(f"SQLite: no acknowledged reward lost, none twice, every state as replayed from zero. {seen}")
+        print(f"| SQLite | {' | '.join(f'{count:,}' for count in seen.values())} | 0 | 0 | all |", flush=True)
     if options.postgresql:
         with postgres_server() as url:
             seen = run(url, options.postgresql, policy=options.policy, seed=options.seed)
-        print(f"PostgreSQL: no acknowledged reward lost, none twice, every state as replayed from zero. {seen}")
+        print(f"| PostgreSQL | {' | '.join(f'{count:,}' for count in seen.values())} | 0 | 0 | all |", flush=True)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ def recorded(main: Callable[[], None]) -> None:
     name = options.record or script.stem
     about = {"date": time.strftime("%Y-%m-%d"), "machine": machine()}  # as they are before it runs
     copy = Copy(sys.stdout)
-    sys.stdout = copy  # type: ignore[assignment]
+    sys.stdout = copy
     try:
         main()
     finally:
