@@ -283,7 +283,7 @@ def service(folder: Path) -> Iterator[Target]:
     (folder / "edges.csv").write_text("user,friend\nu1,u2\nu2,u3\n")
     (folder / "arms.csv").write_text("arm,x0,x1\ntea,1,0\ncoffee,0,1\n")
     (folder / "tokens").write_text(TOKEN)
-    command = [sys.executable, "-m", "graphbandit.cli", "serve", "--graph", str(folder / "edges.csv")]
+    command = [sys.executable, "-m", "graphbandit.cli", "serve", "--create", "--graph", str(folder / "edges.csv")]
     command += ["--arms", str(folder / "arms.csv"), "--store", f"sqlite:///{folder}/state.db", "--policy", "linucb"]
     command += ["--port", str(port), "--token-file", str(folder / "tokens"), "--log-level", "error", "--rate", "0"]
     process = subprocess.Popen(command)

@@ -92,7 +92,12 @@ def serve_granian(port: int) -> None:
 def commands(folder: Path, ports: dict[str, int], policy: str) -> dict[str, tuple[list[str], dict[str, str]]]:
     """How each server is started: a command and its environment."""
     files = {"GRAPHBANDIT_GRAPH": str(folder / "edges.parquet"), "GRAPHBANDIT_ARMS": str(folder / "arms.parquet")}
-    shared = files | {"GRAPHBANDIT_POLICY": policy, "GRAPHBANDIT_RATE": "0", "GRAPHBANDIT_LOG_LEVEL": "warning"}
+    shared = files | {
+        "GRAPHBANDIT_CREATE": "true",
+        "GRAPHBANDIT_POLICY": policy,
+        "GRAPHBANDIT_RATE": "0",
+        "GRAPHBANDIT_LOG_LEVEL": "warning",
+    }
     starts = {
         "fast path": [sys.executable, "-m", "graphbandit.cli", "serve"],
         "granian": [sys.executable, __file__, "--granian"],
