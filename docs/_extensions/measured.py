@@ -46,14 +46,10 @@ class Measured(SphinxDirective):
         box += nodes.container("", *self.markdown([origin(measurement)]), classes=["measured-origin"])
         return [box]
 
-    def table(self, table: dict[str, Any]) -> nodes.Element:
-        """A table with its caption, in a box of its own: wide ones scroll there and not with the page."""
-        found = self.markdown(markdown_table(table))
-        if table["caption"]:
-            [caption] = self.markdown([table["caption"]])
-            for made in (made for node in found for made in node.findall(nodes.table)):
-                made.insert(0, nodes.title("", "", *caption.children))
-        return nodes.container("", *found, classes=["measured-table"])
+    def table(self, table: dict[str, Any]) -> list[nodes.Node]:
+        """A table under its caption, which does not scroll with a wide table."""
+        caption = [nodes.container("", *self.markdown([table["caption"]]), classes=["measured-caption"])]
+        return [*caption * bool(table["caption"]), *self.markdown(markdown_table(table))]
 
     def markdown(self, lines: list[str]) -> list[nodes.Node]:
         parent = nodes.Element()
