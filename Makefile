@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := -m pip --disable-pip-version-check --quiet
 INSTALL := $(BIN)/python $(PIP) install --constraint constraints.txt --editable
 
-.PHONY: help demo serve reproduce leaderboard test test-nojit coverage check format lock bench clean
+.PHONY: help demo serve reproduce leaderboard test test-nojit coverage check format lock openapi bench clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
@@ -72,6 +72,9 @@ lock:  ## write constraints.txt: the newest version of everything; needs Python 
 	@$(LOCK)/bin/python $(PIP) freeze --exclude graphbandit >> $(LOCK)/new.txt
 	@mv $(LOCK)/new.txt constraints.txt && rm -rf $(LOCK)
 	@git --no-pager diff --stat constraints.txt
+
+openapi: .venv/serve  ## write docs/reference/openapi.json: the HTTP API for clients in other languages
+	$(BIN)/python tools/write_openapi.py
 
 bench: .venv/base  ## microseconds a round and memory of every policy, up to a million users
 	$(BIN)/python benchmarks/rounds.py
