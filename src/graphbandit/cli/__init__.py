@@ -28,6 +28,7 @@ import typer
 
 from .. import __version__
 from . import datasets, experiments, figures, graph, store
+from .console import accept_any_text
 from .diagnose import diagnose
 from .evaluate import evaluate
 from .fit import fit
@@ -58,6 +59,7 @@ app.command("import")(import_events)
 @app.callback(invoke_without_command=True)
 def main(version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
     """Bandits for many users who are joined by a graph."""
+    accept_any_text()
     if version:
         typer.echo(__version__)
         raise typer.Exit

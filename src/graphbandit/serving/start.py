@@ -233,6 +233,14 @@ def reload_tokens(guard: Guard, settings: ServiceSettings) -> None:
     logger.info("tokens read again", extra={"tokens": len(tokens), "read_only": sum(not token.may_write for token in tokens)})
 
 
+def reload_tokens_on_signal(guard: Guard, settings: ServiceSettings) -> None:
+    """Read the token file again whenever the process is sent SIGHUP."""
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, lambda *_: reload_tokens(guard, settings))
+    elif settings.token_file is not None:
+        logger.info("Windows has no SIGHUP: a changed token file is read at the next start")
+
+
 def serve(settings: ServiceSettings, demo: bool = False) -> None:
     """Run until a signal ends the process; raises whatever kept the service from starting."""
     json_logs.set_up_logging(settings.log_level)
@@ -242,7 +250,7 @@ def serve(settings: ServiceSettings, demo: bool = False) -> None:
     if not demo:
         _run(settings, read_initial_state(settings), None)
         return
-    with TemporaryDirectory(prefix="graphbandit-demo-") as folder:
+    with TemporaryDirectory(prefix="graphbandit-demo-", ignore_cleanup_errors=True) as folder:
         population = DemoPopulation(settings.seed)
         own = replace(settings, store=f"sqlite:///{folder}/demo.db", create=True, standby=False)
         initial = population.initial_state(settings.policy, settings.seed, settings.epsilon, settings.params)
@@ -306,8 +314,7 @@ def _run(settings: ServiceSettings, initial: InitialState | None, population: De
 
     server = GracefulServer(guard, settings, leave)
     servers.append(server)
-    if hasattr(signal, "SIGHUP"):  # not on Windows
-        signal.signal(signal.SIGHUP, lambda *_: reload_tokens(guard, settings))
+    reload_tokens_on_signal(guard, settings)
     if population is not None:
         secret = next((token.secret for token in tokens if token.may_write), None)
         population.start(f"http://{settings.host}:{settings.port}", secret)
