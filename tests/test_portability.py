@@ -138,7 +138,7 @@ def test_a_service_runs_without_what_only_unix_has() -> None:
 
 def test_windows_is_not_asked_to_sync_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     synced = list[int]()
-    monkeypatch.setattr(atomic.os, "fsync", synced.append)
+    monkeypatch.setattr(os, "fsync", synced.append)
     atomic.sync_folder(tmp_path)
     assert len(synced) == 1
     monkeypatch.setattr(atomic, "os", SimpleNamespace(name="nt"))  # a folder cannot be opened there

@@ -24,7 +24,6 @@ from ..recommending.recommender_file import file_bytes
 from ..storage.columns import EDGES, EVENTS, ITEMS, parse_columns
 from ..storage.tables import Reading, columns_by_file
 from .domain.initial_state import InitialState
-from .domain.logged_recommender import LoggedRecommender
 from .domain.shadow import PolicySpec, parse_policy
 from .http.app import create_app, fast_handlers
 from .http.connection_limits import Connections, raise_descriptor_limit
@@ -40,7 +39,7 @@ from .operations.settings import ServiceSettings, is_loopback
 from .operations.shadow_stats import follow_shadow
 from .operations.stats import Stats
 from .operations.traces import Traces
-from .operations.warmup import warm_up, warm_up_in_background
+from .operations.warmup import compile_state, warm_up_in_background
 from .store import snapshots
 from .store.event_store import EventStore
 
@@ -265,8 +264,7 @@ def compile_for(*initial: InitialState) -> None:
     start = time.perf_counter()
     try:
         for state in initial:
-            LoggedRecommender.new(state).warm_up()
-            warm_up(state)
+            compile_state(state)
         logger.info("compiled", extra={"seconds": round(time.perf_counter() - start, 3)})
     except Exception:  # a full disk, for example
         logger.exception("the policy could not be compiled: it goes on as plain Python, slowly")

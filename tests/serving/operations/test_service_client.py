@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ import pytest
 from graphbandit import __version__
 from graphbandit.serving import Client, ServiceError
 from graphbandit.serving.operations import client as package
-from graphbandit.serving.operations.client import answers, http_calls
+from graphbandit.serving.operations.client import answers
 from graphbandit.serving.operations.client.http_calls import HttpAnswer
 from serving_zoo import running, small_initial_state
 
@@ -110,12 +111,12 @@ def scripted(*script: tuple[int, dict[str, str], bytes]) -> Iterator[tuple[Scrip
         server.server_close()
 
 
-FINE = (200, {}, b'{"accepted": 1, "duplicates": 0}')
+FINE: tuple[int, dict[str, str], bytes] = (200, {}, b'{"accepted": 1, "duplicates": 0}')
 
 
 def test_the_client_waits_as_long_as_the_service_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(http_calls.time, "sleep", pauses.append)
+    monkeypatch.setattr(time, "sleep", pauses.append)
     busy = (503, {"retry-after": "7"}, b'{"detail": [{"loc": ["store"], "msg": "wait.", "type": "unavailable"}]}')
     limited = (429, {"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, b"{}")  # in the past: no longer than usual
     with scripted(busy, limited, FINE) as (server, url), Client(url) as client:
