@@ -136,7 +136,7 @@ def run(command: Sequence[str], folder: Path | None = None, quiet: bool = False)
     if done.returncode:
         print(done.stdout, done.stderr, sep="\n", flush=True)
         raise SystemExit(f"{' '.join(command)} failed with status {done.returncode}.")
-    if not quiet:
+    if done.stdout.strip() and not quiet:
         print(done.stdout.strip(), flush=True)
     return done.stdout
 
