@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,8 @@ if os.environ.get("NUMBA_DISABLE_JIT") == "1":
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     """A real PostgreSQL, started once."""
+    if sys.platform == "win32":
+        pytest.skip("there is no PostgreSQL in wheels for Windows")
     from serving_zoo import postgres_server
 
     with postgres_server() as uri:

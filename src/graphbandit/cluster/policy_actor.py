@@ -102,10 +102,11 @@ class PolicyActor:
         return os.getpid()
 
     def usage(self) -> tuple[float, int]:
-        """Processor seconds of the process so far, and the bytes that are in memory."""
-        times = os.times()
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        return times.user + times.system, pages * os.sysconf("SC_PAGE_SIZE")
+        """Processor seconds of the process so far, and the bytes that are in memory: 0 where the system is not Linux."""
+        times, memory = os.times(), Path("/proc/self/statm")
+        if not memory.exists():
+            return times.user + times.system, 0
+        return times.user + times.system, int(memory.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     # Changes: these are repeated after a restart, in their order.
 
