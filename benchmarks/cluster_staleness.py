@@ -100,6 +100,7 @@ def main() -> None:
                         if "regret" in title
                         else f"{float(mean):.4f} ± {float(half):.4f}"
                     )
+                cells += [""] * (len(o.every) - len(cells))  # one shard has nobody to exchange with
                 print(f"| {name} | {count} | {cut:.3f} | {' | '.join(cells)} |", flush=True)
         print(flush=True)
 
