@@ -109,7 +109,7 @@ def parsed(text: str) -> dict[str, Any]:
     notes: list[str] = []
     before: list[str] = []  # lines since the last table or heading
     lines = [line.strip() for line in text.splitlines()]
-    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+    for line, following in zip(lines, [*lines[1:], ""], strict=False):
         if line.startswith("#"):
             notes += before
             before = [line.lstrip("# ")]
@@ -119,7 +119,7 @@ def parsed(text: str) -> dict[str, Any]:
             caption = " ".join(part if part[-1] in ".:!?" else f"{part}." for part in before).rstrip(".:")
             tables.append({"caption": caption, "columns": cells(line), "align": aligned(following), "rows": []})
             before = []
-        elif not RULER.fullmatch(line):
+        elif tables and not RULER.fullmatch(line):
             tables[-1]["rows"].append(cells(line))
     return {"notes": notes + before, "tables": tables}
 

@@ -192,6 +192,7 @@ def test_printed_tables_are_read_with_captions_and_notes() -> None:
     assert first["rows"] == [["er", "1.0 ± 0.2", ""], ["ba", "2.0 ± 0.1", "3"]]
     assert second["caption"] == "cost" and second["rows"] == [["10", "4"]]
     assert found["notes"] == ["All in all: 2 worlds.", "done in turns"]
+    assert measurements.parsed("") == {"notes": [], "tables": []}
 
 
 def test_a_benchmark_prints_as_before_and_writes_what_it_printed(
