@@ -48,10 +48,8 @@ autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 88
 napoleon_google_docstring = False
 napoleon_use_param = False  # else every word of a type is looked up as a name
+napoleon_use_ivar = True
 napoleon_use_rtype = False
-
-# There are no tutorials in a checkout that was stripped of them.
-suppress_warnings = ["toc.empty_glob"]
 
 html_theme = "furo"
 html_title = "graphbandit"

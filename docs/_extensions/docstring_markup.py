@@ -13,6 +13,8 @@ from sphinx.util.typing import ExtensionMetadata
 CODE = re.compile(r"(`+[^`]*`+)")
 SIGN = re.compile(r"\||(?<=\w)_(?!\w)")  # a substitution, and a reference such as name_
 VALUES = ("attribute", "data", "property")
+KEPT: dict[str, list[str]] = {}
+"""Docstrings of values while napoleon is at work."""
 
 
 def markup(lines: list[str]) -> list[str]:
@@ -54,8 +56,15 @@ def code(part: str) -> str:
 
 def process(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Change the docstring that autodoc has found."""
-    # Napoleon takes what is before a colon in the first line of a property for its type, so that line is left empty.
-    lines[:] = [""] * (what in VALUES) + markup(lines)
+    lines[:] = markup(lines)
+    if what in VALUES:
+        KEPT[name], lines[:] = list(lines), []
+
+
+def give_back(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """The docstring of a value, after napoleon, which takes what is before a colon in its first line for a type."""
+    if what in VALUES:
+        lines[:] = KEPT.pop(name)
 
 
 def skip(app: Sphinx, what: str, name: str, thing: Any, is_skipped: bool, options: Any) -> bool | None:
@@ -66,5 +75,6 @@ def skip(app: Sphinx, what: str, name: str, thing: Any, is_skipped: bool, option
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Read docstrings before napoleon does."""
     app.connect("autodoc-process-docstring", process, priority=400)
+    app.connect("autodoc-process-docstring", give_back, priority=600)
     app.connect("autodoc-skip-member", skip)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
