@@ -16,14 +16,8 @@ copyright = author
 version = release = graphbandit.__version__
 repository = "https://github.com/graphbandit/graphbandit"
 
-extensions = [
-    "myst_nb",
-    "sphinx.ext.autodoc",
-    "sphinx.ext.napoleon",
-    "docstring_markup",
-    "generated_pages",
-    "mathml",
-]
+OWN = [path.stem for path in sorted((DOCS / "_extensions").glob("*.py")) if "\ndef setup(" in path.read_text(encoding="utf-8")]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", *OWN]
 exclude_patterns = ["_extensions", "_static", "**/.ipynb_checkpoints", "jupyter_execute"]
 
 # Markdown
@@ -38,6 +32,8 @@ nb_execution_in_temp = True
 nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
+nb_merge_streams = True
+suppress_warnings = ["myst-nb.lexer"]  # only a notebook that is run says which language it is in
 
 # API
 default_role = "code"

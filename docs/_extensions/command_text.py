@@ -13,10 +13,10 @@ def commands_text(app: Any, name: str = "graphbandit") -> str:
 
 
 def _commands(command: Any, name: str) -> Iterator[str]:
-    inner = getattr(command, "commands", None)
-    if inner is None:
+    inner: dict[str, Any] = getattr(command, "commands", {})
+    if not inner:
         yield command_text(command, name)
-    for word in sorted(inner or ()):
+    for word in sorted(inner):
         yield from _commands(inner[word], f"{name} {word}")
 
 

@@ -25,7 +25,8 @@ def markup(lines: list[str]) -> list[str]:
     """
     written: list[str] = []
     for is_table, block in groupby(lines, key=lambda line: line.startswith("| ") or line.startswith("|--")):
-        written += list_table(list(block)) if is_table else map(plain, block)
+        together = list(block)
+        written += list_table(together) if is_table else map(plain, together)
     return written
 
 

@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from command_text import commands_text
+from http_text import http_text
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util.typing import ExtensionMetadata
-
-from command_text import commands_text
-from http_text import http_text
 
 DOCS = Path(__file__).parents[1]
 PLACE = re.compile(r"^% generated: (\w+)$", flags=re.M)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from command_text import cell
+
 from graphbandit.serving.http.reference_page import METHODS, bodies, body_schema, curl, kind
 
 Schema = Mapping[str, Any]
@@ -17,7 +18,9 @@ def http_text(document: Schema) -> str:
     >>> http_text({"info": {"title": "tiny", "version": "1"}, "paths": {}})
     ''
     """
-    operations = [(path, method, found[method]) for path, found in document["paths"].items() for method in METHODS if method in found]
+    operations = [
+        (path, method, found[method]) for path, found in document["paths"].items() for method in METHODS if method in found
+    ]
     return "\n\n".join("\n\n".join(operation_text(document, *found)) for found in operations)
 
 
