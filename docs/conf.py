@@ -49,6 +49,7 @@ napoleon_use_rtype = False
 
 html_theme = "furo"
 html_title = "graphbandit"
+html_favicon = "../src/graphbandit/serving/http/page/icon.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
