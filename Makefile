@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := -m pip --disable-pip-version-check --quiet
 INSTALL := $(BIN)/python $(PIP) install --constraint constraints.txt --editable
 
-.PHONY: help demo serve reproduce leaderboard test test-nojit coverage check format lock openapi release bench clean
+.PHONY: help demo serve reproduce leaderboard test test-nojit coverage check docs format lock openapi release bench clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
@@ -22,6 +22,10 @@ help:  ## list the targets
 
 .venv/test: .venv/base
 	@$(INSTALL) '.[plots,test]'
+	@touch $@
+
+.venv/docs: .venv/base
+	@$(INSTALL) '.[plots,docs]'
 	@touch $@
 
 .venv/check: .venv/test
@@ -57,6 +61,10 @@ check: .venv/check  ## format, lint, strict types, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: .venv/docs  ## the documentation site, with its tutorials run; warnings are errors
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+	@echo "open build/docs/index.html"
 
 format: .venv/check  ## rewrite the sources in the project's format
 	$(BIN)/ruff format .

@@ -1,29 +1,68 @@
-"""The documentation is run: every Python block of README and docs, every command named somewhere."""
+"""The documentation is run: every Python block and cell, every link; every command is named somewhere."""
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
 
+import graphbandit
 from graphbandit import POLICIES, __version__
 from graphbandit.cli import app
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+TUTORIALS = sorted(page for page in (DOCS / "tutorials").glob("*.md") if page.name != "index.md")
+SITE = "https://graphbandit.github.io/graphbandit/"
+REPOSITORY = "https://github.com/graphbandit/graphbandit"
+FILES = (f"{REPOSITORY}/blob/main/", "https://raw.githubusercontent.com/graphbandit/graphbandit/main/")
+BLOCK = re.compile(r"^(`{3,}|:{3,}).*?^\1$", flags=re.M | re.S)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def named(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to run a page in, without data sets of this machine."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("GRAPHBANDIT_DATA", raising=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_python_blocks_run(page: Path, folder: Path) -> None:
     names: dict[str, object] = {}
     for block in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.S):
         exec(compile(block, page.name, "exec"), names)
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=named)
+def test_tutorials_run(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cells in order, in a fresh namespace; the build of the site runs them too, and keeps what they print."""
+    import matplotlib
+    import matplotlib.pyplot
+
+    monkeypatch.setattr(matplotlib.pyplot, "show", lambda: None)  # warns where there is no screen
+    cells = re.findall(
+        r"^```\{code-cell\}[^\n]*\n((?::[^\n]*\n|---\n.*?---\n)*)(.*?)^```$", page.read_text(), flags=re.S | re.M
+    )
+    assert cells, "a tutorial has cells of code"
+    names: dict[str, object] = {"__name__": "__main__"}
+    with matplotlib.rc_context({"backend": "agg"}):
+        for number, (options, cell) in enumerate(cells, start=1):
+            if "skip-execution" not in options:
+                exec(compile(cell, f"{page.name}, cell {number}", "exec"), names)
+        matplotlib.pyplot.close("all")
 
 
 def test_every_command_is_documented() -> None:
@@ -45,10 +84,89 @@ def test_every_cited_erratum_is_listed() -> None:
     assert len(cited) > 10 and cited <= listed
 
 
-def test_links_between_pages_lead_somewhere() -> None:
-    for page in PAGES:
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+def anchors(page: Path) -> set[str]:
+    """The headings of a page as the ends of links, as GitHub and the site make them."""
+    text = BLOCK.sub("", page.read_text())
+    headings = [re.sub(r"\]\([^)]*\)", "", heading) for heading in re.findall(r"^#+ (.*)$", text, flags=re.M)]
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
+
+
+def place_of(page: Path, target: str) -> tuple[Path, str] | None:
+    """The file and the heading that a link means; None if it leads to somebody else's."""
+    path, _, anchor = target.partition("#")
+    if path.startswith(SITE):
+        name = path.removeprefix(SITE) or "index.html"
+        return DOCS / name.replace(".html", ".md"), anchor
+    for start in FILES:
+        if path.startswith(start):
+            return ROOT / path.removeprefix(start), anchor
+    if re.match(r"[a-z]+:", path):
+        return None
+    return (page.parent / path if path else page), anchor
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(BLOCK.sub("", page.read_text())):
+        if place := place_of(page, target):
+            path, anchor = place
+            assert path.exists(), f"{named(page)} links to {target}"
+            is_generated = "% generated:" in path.read_text() if path.suffix == ".md" else True
+            assert not anchor or is_generated or anchor in anchors(path), f"{named(page)} links to {target}"
+
+
+def test_links_of_the_readme_work_elsewhere_too() -> None:
+    """Package indexes show it alone, without the files around it."""
+    targets = LINK.findall(BLOCK.sub("", (ROOT / "README.md").read_text()))
+    assert len(targets) >= 4 and all(target.startswith("https://") for target in targets)
+
+
+def test_the_readme_is_one_screen() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 60
+
+
+def test_the_readme_renders_on_a_package_index() -> None:
+    rendering = pytest.importorskip("readme_renderer.markdown", reason="readme_renderer, of the extra release, is missing")
+    if not rendering.variants:
+        pytest.skip("no renderer of Markdown is installed: pip install 'readme_renderer[md]'")
+    shown = rendering.render((ROOT / "README.md").read_text())
+    assert shown is not None and "<img" in shown and shown.count("<pre") >= 2
+
+
+ROW = re.compile(r"^\| (.*?) \| (`[^|]*`) \| `(\w+)` \|", flags=re.M)
+SYMBOLS = ROW.findall((DOCS / "explanation" / "symbols.md").read_text())
+
+
+@pytest.mark.parametrize(("symbol", "attributes", "policy"), SYMBOLS, ids=[f"{row[2]}, {row[1]}" for row in SYMBOLS])
+def test_every_symbol_is_where_the_table_says(symbol: str, attributes: str, policy: str) -> None:
+    kind = getattr(graphbandit, policy)
+    needed = {"items": np.eye(3)} if "items" in inspect.signature(kind).parameters else {}
+    made = kind(graphbandit.graphs.complete(4), 3, **needed)
+    for path in re.findall(r"`([^`]+)`", attributes):
+        found = made
+        for name, key in re.findall(r"(\w+)(?:\[\"(\w+)\"\])?", path):
+            found = getattr(found, name)
+            found = found[key] if key else found
+
+
+def test_there_are_symbols() -> None:
+    assert len(SYMBOLS) > 30
+    policies = {policy for _, _, policy in SYMBOLS}
+    assert {"GraphUCB", "GraphUCBLocal", "AdaptiveGraphUCB", "LinUCB", "GobLin", "CLUB"} <= policies
+
+
+def test_every_table_of_the_store_is_described() -> None:
+    from graphbandit.serving.domain.events import EventKind
+    from graphbandit.serving.store.schema import metadata
+
+    text = (DOCS / "reference" / "formats.md").read_text()
+    for table in metadata.sorted_tables:
+        [row] = re.findall(rf"^\| `{table.name}` .*$", text, flags=re.M)
+        assert re.findall(r"`(\w+)`", row)[1:] == [column.name for column in table.columns]
+    described: set[int] = set()
+    for numbers in re.findall(r"(?<=\| )\d+(?:, \d+)?(?= \|)", text):
+        described |= {int(number) for number in numbers.split(", ")}
+    assert {int(kind) for kind in EventKind} <= described
 
 
 def test_every_command_has_help() -> None:

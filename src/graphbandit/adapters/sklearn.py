@@ -49,8 +49,8 @@ class GraphBanditRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     policy_ : Policy
     rows_ : dict
         The row of each user in the policy, by name.
-    n_seen_ : (n_users,) array
-        How many rows of each user were learned.
+    n_seen_ : array
+        How many rows of each user were learned, a number for each.
     n_features_in_, feature_names_in_
         The columns of X, the user's included.
 

@@ -91,9 +91,9 @@ class Policy(LiveUsers):
     ) -> int | Choice:
         """The row of `arms`, an (m, dim) array, to show to `user` now; with `propensity`, a `Choice` with its probability.
 
-        `items` are the ids of the arms, m integers from 0 on, -1 if unknown (docs/explanation/policies.md, "Items").
+        `items` are the ids of the arms, m integers from 0 on, -1 if unknown (docs/explanation/items.md).
         A policy that samples is asked what it would choose under 1000 further draws. The draw of the decision itself counts as
-        one more: a weight 1/propensity is right on average, at most 1001 (docs/explanation/policies.md, "Propensities").
+        one more: a weight 1/propensity is right on average, at most 1001 (docs/explanation/propensities.md).
         """
         user, features = self.check_user(user), check_features(arms, self.dim)
         ids = check_items(items, len(features))

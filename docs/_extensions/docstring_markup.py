@@ -1,0 +1,81 @@
+"""Docstrings of this project, which read like Markdown, as reStructuredText for autodoc."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.util.typing import ExtensionMetadata
+
+CODE = re.compile(r"(`+[^`]*`+)")
+SIGN = re.compile(r"\||(?<=\w)_(?!\w)")  # a substitution, and a reference such as name_
+VALUES = ("attribute", "data", "property")
+KEPT: dict[str, list[str]] = {}
+"""Docstrings of values while napoleon is at work."""
+
+
+def markup(lines: list[str]) -> list[str]:
+    """The lines of a docstring, with its tables and without signs that mean something else there.
+
+    >>> markup(["|w·x| is small, `a|b` is code"])
+    ['\\\\|w·x\\\\| is small, ``a|b`` is code']
+    """
+    written: list[str] = []
+    for is_table, block in groupby(lines, key=lambda line: line.startswith("| ") or line.startswith("|--")):
+        together = list(block)
+        written += list_table(together) if is_table else map(plain, together)
+    return written
+
+
+def list_table(lines: list[str]) -> list[str]:
+    """A table of Markdown as a directive."""
+    rows = [[cell.strip() for cell in line.strip().strip("|").split(" | ")] for line in lines if not line.startswith("|--")]
+
+    def entries() -> Iterator[str]:
+        for row in rows:
+            for number, cell in enumerate(row):
+                yield f"   {'* -' if number == 0 else '  -'} {plain(cell)}"
+
+    return ["", ".. list-table::", "   :header-rows: 1", "", *entries(), ""]
+
+
+def plain(line: str) -> str:
+    """A line of prose in which only code and emphasis are marked up; examples stay as they are."""
+    if line.lstrip().startswith((">>>", "...", "..", ":")):
+        return line
+    parts = CODE.split(line)
+    return "".join(code(part) if part.startswith("`") else SIGN.sub(r"\\\g<0>", part) for part in parts)
+
+
+def code(part: str) -> str:
+    """Code between backticks, one or two, which autodoc sets as code between two."""
+    return f"``{part.strip('`')}``"
+
+
+def process(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Change the docstring that autodoc has found."""
+    lines[:] = markup(lines)
+    if what in VALUES:
+        KEPT[name], lines[:] = list(lines), []
+
+
+def give_back(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """The docstring of a value, after napoleon, which takes what is before a colon in its first line for a type."""
+    if what in VALUES:
+        lines[:] = KEPT.pop(name)
+
+
+def skip(app: Sphinx, what: str, name: str, thing: Any, is_skipped: bool, options: Any) -> bool | None:
+    """Leave out fields of named tuples, of which the class says more than their generated docstrings."""
+    return True if (getattr(thing, "__doc__", "") or "").startswith("Alias for field number") else None
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Read docstrings before napoleon does."""
+    app.connect("autodoc-process-docstring", process, priority=400)
+    app.connect("autodoc-process-docstring", give_back, priority=600)
+    app.connect("autodoc-skip-member", skip)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

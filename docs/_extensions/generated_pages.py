@@ -1,0 +1,64 @@
+"""Pages that are made from the program when the site is built: its commands and its HTTP API.
+
+A page says where with a comment, `% generated: commands`, which is replaced before it is parsed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from command_text import commands_text
+from http_text import http_text
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.util.typing import ExtensionMetadata
+
+DOCS = Path(__file__).parents[1]
+PLACE = re.compile(r"^% generated: (\w+)$", flags=re.M)
+
+
+def commands() -> str:
+    """Every command with its options."""
+    from typer.main import get_command
+
+    from graphbandit.cli import app
+
+    return commands_text(get_command(app))
+
+
+def openapi() -> Mapping[str, Any]:
+    """The OpenAPI document: the file in the repository, or what the service itself says."""
+    kept = DOCS / "reference" / "openapi.json"
+    if kept.exists():
+        found: Mapping[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
+        return found
+    from graphbandit.serving.http.app import create_app
+
+    def no_runtime() -> Any:
+        raise AssertionError("The application is described, not started.")
+
+    return create_app(no_runtime).openapi()
+
+
+PARTS: dict[str, Callable[[], str]] = {"commands": commands, "http": lambda: http_text(openapi())}
+
+
+def fill(app: Sphinx, page: str, source: list[str]) -> None:
+    """Put the generated parts into the text of a page."""
+    source[0] = PLACE.sub(lambda found: PARTS[found.group(1)](), source[0])
+
+
+def always_outdated(app: Sphinx, env: BuildEnvironment, *changes: set[str]) -> list[str]:
+    """Pages with generated parts, which Sphinx would not read again when only the program has changed."""
+    return [page for page in env.found_docs if PLACE.search(Path(env.doc2path(page)).read_text(encoding="utf-8"))]
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Fill in the pages as they are read."""
+    app.connect("source-read", fill)
+    app.connect("env-get-outdated", always_outdated)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,56 @@
+"""An OpenAPI document as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from command_text import cell
+
+from graphbandit.serving.http.reference_page import METHODS, bodies, body_schema, curl, kind
+
+Schema = Mapping[str, Any]
+
+
+def http_text(document: Schema) -> str:
+    """Every endpoint, with its fields, an example for curl, and the statuses it answers with.
+
+    >>> http_text({"info": {"title": "tiny", "version": "1"}, "paths": {}})
+    ''
+    """
+    operations = [
+        (path, method, found[method]) for path, found in document["paths"].items() for method in METHODS if method in found
+    ]
+    return "\n\n".join("\n\n".join(operation_text(document, *found)) for found in operations)
+
+
+def operation_text(document: Schema, path: str, method: str, found: Schema) -> Iterator[str]:
+    """The parts of the section of one endpoint."""
+    yield f"## {method.upper()} {path}"
+    yield "\n\n".join(cell(block) for block in found.get("description", "").split("\n\n"))
+    parameters = [
+        (entry["name"], entry["schema"], entry.get("required", False), entry.get("description", ""))
+        for entry in found.get("parameters", [])
+    ]
+    if parameters:
+        yield table(document, "In the address", parameters)
+    body = body_schema(found.get("requestBody", {}))
+    if body:
+        yield from (table(document, title, rows) for title, rows in bodies(document, body))
+    yield f"```sh\n{curl(document, path, method, found, body)}\n```"
+    answers = found.get("responses", {})
+    answer = body_schema(answers.get("200", {}))
+    if answer.get("$ref") or answer.get("properties"):
+        yield from (table(document, "Answer", rows) for _, rows in bodies(document, answer))
+    others = [f"{status} {cell(entry['description'])}" for status, entry in answers.items() if status != "200"]
+    if others:
+        yield "Other statuses: " + " ".join(others)
+
+
+def table(document: Schema, title: str, rows: list[tuple[str, Schema, bool, str]]) -> str:
+    """Fields with their kinds and limits."""
+    lines = [
+        f"| `{name}`{'' if required else ', optional'} | {cell(kind(document, schema))} | {cell(text)} |"
+        for name, schema, required, text in rows
+    ]
+    return "\n".join([f"| {title} | kind | |", "|---|---|---|", *lines])
