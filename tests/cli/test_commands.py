@@ -31,7 +31,7 @@ def test_a_command_is_in_the_table_and_in_the_docs(name: str) -> None:
     assert cli.__doc__ is not None
     words = name.split()
     assert " ".join(words[:2]) in cli.__doc__ and f"`{words[-1]}`" in cli.__doc__.replace(f"`{' '.join(words[:-1])} ", "`")
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     assert any(name in page.read_text() for page in pages)
 
 

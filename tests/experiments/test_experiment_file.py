@@ -352,7 +352,7 @@ def test_toml_values(value: Any) -> None:
 
 BLOCKS = [
     pytest.param(block, id=f"{page.name}-{number}")
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     for number, block in enumerate(re.findall(r"```toml\n(.*?)```", page.read_text(), flags=re.S))
 ]
 
