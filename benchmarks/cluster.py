@@ -166,8 +166,9 @@ def main() -> None:
     o = parser.parse_args()
     print(f"{o.users:,} users, {o.shards} shards, d = {o.dim}, {o.rounds:,} rounds in batches of {o.batch:,}, {POOL} arms\n")
     print(
-        "| policy | graph | edges cut | one machine, µs a round | shards + caller | ratio | bytes a user, one machine | shards "
-        "| ratio | messages a round | bytes a round | settling | recovery |"
+        "| policy | graph | edges cut | one machine, µs a round | shards + caller | processor time, ratio "
+        "| one machine, bytes a user | shards, bytes a user | memory, ratio "
+        "| messages a round | bytes a round | settling | recovery |"
     )
     print("|---|---|" + "---:|" * 11, flush=True)
     for kind in o.graphs:

@@ -28,7 +28,7 @@ FILES = sorted((DOCS / "results" / "data").glob("*.json"))
 MEASUREMENTS: dict[str, dict[str, Any]] = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in FILES}
 WITHOUT_A_COMMAND = {"chain", "fit_in_shards", "graph_build", "graph_build_worlds", "ingress", "lastfm_friends"}
 """Taken over from pages that named no command. There shall be no more of them."""
-UNRECORDED = {"cluster.py", "measurements.py"}
+UNRECORDED = {"measurements.py"}
 SHOWN = re.compile(r"^```\{measured\} (\S+)\n(?::tables: ([\d ]+)\n)?```$", flags=re.M)
 NUMBER = re.compile(r"[*<]*[-+−±]?\d[\d,.]*( ?(%|×|[kMGT]?B|[nµm]?s|users?|of \d+))?\**( \(.*\))?")
 
