@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := -m pip --disable-pip-version-check --quiet
 INSTALL := $(BIN)/python $(PIP) install --constraint constraints.txt --editable
 
-.PHONY: help demo serve reproduce leaderboard test test-nojit coverage check docs format lock bench clean
+.PHONY: help demo serve reproduce leaderboard test test-nojit coverage check docs format lock openapi release bench clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
@@ -80,6 +80,16 @@ lock:  ## write constraints.txt: the newest version of everything; needs Python 
 	@$(LOCK)/bin/python $(PIP) freeze --exclude graphbandit >> $(LOCK)/new.txt
 	@mv $(LOCK)/new.txt constraints.txt && rm -rf $(LOCK)
 	@git --no-pager diff --stat constraints.txt
+
+.venv/release: .venv/base
+	@$(INSTALL) '.[plots,release]'
+	@touch $@
+
+release: .venv/release  ## build both distributions into build/dist, check them, and try the wheels in a clean environment
+	$(BIN)/python tools/release.py
+
+openapi: .venv/serve  ## write docs/reference/openapi.json: the HTTP API for clients in other languages
+	$(BIN)/python tools/write_openapi.py
 
 bench: .venv/base  ## microseconds a round and memory of every policy, up to a million users
 	$(BIN)/python benchmarks/rounds.py

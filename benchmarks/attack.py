@@ -283,7 +283,7 @@ def service(folder: Path) -> Iterator[Target]:
     (folder / "edges.csv").write_text("user,friend\nu1,u2\nu2,u3\n")
     (folder / "arms.csv").write_text("arm,x0,x1\ntea,1,0\ncoffee,0,1\n")
     (folder / "tokens").write_text(TOKEN)
-    command = [sys.executable, "-m", "graphbandit.cli", "serve", "--graph", str(folder / "edges.csv")]
+    command = [sys.executable, "-m", "graphbandit.cli", "serve", "--create", "--graph", str(folder / "edges.csv")]
     command += ["--arms", str(folder / "arms.csv"), "--store", f"sqlite:///{folder}/state.db", "--policy", "linucb"]
     command += ["--port", str(port), "--token-file", str(folder / "tokens"), "--log-level", "error", "--rate", "0"]
     process = subprocess.Popen(command)
@@ -311,7 +311,8 @@ def main() -> None:
     options = parser.parse_args()
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (1024, most))  # as in a usual shell; the service inherits it
-    print(f"{'attack':22}{'memory':>10}{'innocent: answers':>19}{'failures':>10}{'median':>11}{'worst':>11}{'closed':>14}")
+    innocent = "innocent client: answers | failures | median, ms | worst, ms"
+    print(f"| attack | memory on top, MB | {innocent} | connections closed |\n|---|{'---:|' * 6}")
     for attack in ATTACKS:
         if options.only and attack.__name__ not in options.only:
             continue
@@ -319,11 +320,12 @@ def main() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # the attacker's own
             seen = watch(target, attack, options.seconds, options.scale)
             resource.setrlimit(resource.RLIMIT_NOFILE, (1024, most))
-        times = f"{seen.median * 1e3:8.1f} ms{seen.worst * 1e3:8.0f} ms"
-        closed = f"{seen.closed} of {seen.opened}"
-        print(f"{seen.attack:22}{seen.memory:7.0f} MB{seen.answers:19}{seen.failures:10}{times}{closed:>14}", flush=True)
+        innocent = f"{seen.answers} | {seen.failures} | {seen.median * 1e3:.1f} | {seen.worst * 1e3:.0f}"
+        print(f"| {seen.attack} | {seen.memory:.0f} | {innocent} | {seen.closed} of {seen.opened} |", flush=True)
 
 
 if __name__ == "__main__":
     os.environ.setdefault("PYTHONUNBUFFERED", "1")
-    main()
+    from measurements import recorded  # type: ignore[import-not-found]
+
+    recorded(main)

@@ -106,15 +106,17 @@ def compare(args: argparse.Namespace, m: int, dim: int) -> None:
         named.asked(pool)
 
     changed = median(change, 0.3)
-    share = f"{100 * np.mean(widths):7.2f}% {np.mean(exact):6.1f}" if widths else "  scanned      "
-    print(
-        f"{m:>9,} {dim:>4} {scanned:>10.3f} {searched:>10.3f} {scanned / searched:>7.1f} {share} {changed:>9.3f} {built:>8.2f}",
-        flush=True,
-    )
+    cells = [f"{m:,}", f"{dim}", f"{scanned:.3f}"]
+    if widths:
+        cells += [f"{searched:.3f}", f"{scanned / searched:.1f}", f"{100 * np.mean(widths):.2f} %", f"{np.mean(exact):.1f}"]
+    else:
+        cells += ["scanned", "", "", ""]
+    print(f"| {' | '.join(cells)} | {changed:.3f} | {built:.2f} |", flush=True)
 
 
 def everybody(args: argparse.Namespace, users: int) -> None:
     """All users for the mail of the night."""
+    print("| users | items | d | threads | clock, s | processor, s | processor, ms a user |\n|" + "---:|" * 7)
     for m, dim in ((m, dim) for m in args.sizes for dim in args.dims):
         named = world(args, m, dim, args.of)
         with tempfile.TemporaryDirectory() as folder:
@@ -123,11 +125,8 @@ def everybody(args: argparse.Namespace, users: int) -> None:
             start, processor = time.perf_counter(), time.process_time()
             rank_all(named, K, f"{folder}/top", users=chosen, workers=args.workers)
             seconds, processor = time.perf_counter() - start, time.process_time() - processor
-        print(
-            f"{users:,} users x {m:,} arms, d = {dim}, {args.workers} threads: {seconds:.1f} s, "
-            f"{processor:.1f} s of processor, {1e3 * processor / users:.2f} ms a user",
-            flush=True,
-        )
+        each = 1e3 * processor / users
+        print(f"| {users:,} | {m:,} | {dim} | {args.workers} | {seconds:.1f} | {processor:.1f} | {each:.2f} |", flush=True)
 
 
 def main() -> None:
@@ -145,10 +144,13 @@ def main() -> None:
         args.of = max(args.of, args.rank_all)
         everybody(args, args.rank_all)
         return
-    print("     arms  dim    scan ms  search ms   ratio  widths  exact  change ms  build s")
+    head = "items | d | full scan, ms | search, ms | ratio | widths | scored exactly | change of an item, ms | to build, s"
+    print(f"| {head} |\n|" + "---:|" * 9)
     for m, dim in ((m, dim) for m in args.sizes for dim in args.dims):
         compare(args, m, dim)
 
 
 if __name__ == "__main__":
-    main()
+    from measurements import recorded  # type: ignore[import-not-found]
+
+    recorded(main)

@@ -1,6 +1,6 @@
 """What dividing users among shards costs: processor time, memory, messages, settling, recovery.
 
-    python benchmarks/cluster.py [--users 100000] [--rounds 20000] [--shards 4] [--dim 10]
+    python benchmarks/cluster.py [--users 100000] [--rounds 20000] [--batch 1000] [--shards 4] [--dim 10]
         [--policies linucb graphucb graphucb-local adaptive] [--graphs ring geometric random]
 
 Machines with two cores show no speed-up; what it costs they show. Processor time is that of all
@@ -25,7 +25,7 @@ from graphbandit.cluster import ShardedPolicy
 from graphbandit.policies.core.decisions import Requests
 from graphbandit.sharding import check_shardable
 
-BATCH, POOL, ARMS = 1000, 20, 1000
+POOL, ARMS = 20, 1000
 SETTINGS: dict[str, dict[str, Any]] = {"graphucb": {"ridge": 0.1}}
 
 
@@ -56,11 +56,12 @@ class Batches(NamedTuple):
     users: np.ndarray
     arms: np.ndarray
     taste: np.ndarray
+    size: int
 
     def play(self, policy: Any, first: int, last: int) -> None:
         rng = np.random.default_rng(first)
-        for start in range(first, last, BATCH):
-            users = self.users[start : start + BATCH]
+        for start in range(first, last, self.size):
+            users = self.users[start : start + self.size]
             rows = rng.integers(ARMS, size=POOL * len(users))
             here = np.arange(len(users) + 1) * POOL
             ranked = policy.decide_many(Requests(users, self.arms, rows, here, np.ones(len(users), np.int64)), rng)
@@ -70,28 +71,28 @@ class Batches(NamedTuple):
             policy.update_many(users, x, rewards, items=chosen)
 
 
-def make_batches(n: int, dim: int, rounds: int) -> Batches:
+def make_batches(n: int, dim: int, rounds: int, size: int) -> Batches:
     rng = np.random.default_rng(1)
     arms = rng.standard_normal((ARMS, dim))
     arms /= np.linalg.norm(arms, axis=1, keepdims=True)
-    return Batches(rng.integers(n, size=rounds), arms, rng.standard_normal((1000, dim)))
+    return Batches(rng.integers(n, size=rounds), arms, rng.standard_normal((1000, dim)), size)
 
 
 def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def one_machine(name: str, kind: str, n: int, dim: int, rounds: int, answer: Any) -> None:
+def one_machine(name: str, kind: str, o: argparse.Namespace, answer: Any) -> None:
     """In a process of its own: processor time of the rounds after the first batch, and memory beyond a tiny policy's."""
     settings = check_shardable(name, SETTINGS.get(name, {}))
-    tiny, few = POLICIES[name](make_graph("random", 100), dim, **settings), make_batches(100, dim, BATCH)
-    few.play(tiny, 0, BATCH)
-    graph, batches = make_graph(kind, n), make_batches(n, dim, rounds + BATCH)
+    tiny, few = POLICIES[name](make_graph("random", 100), o.dim, **settings), make_batches(100, o.dim, 1000, 1000)
+    few.play(tiny, 0, 1000)
+    graph, batches = make_graph(kind, o.users), make_batches(o.users, o.dim, o.rounds + o.batch, o.batch)
     before = resident()
-    policy = POLICIES[name](graph, dim, **settings)
-    batches.play(policy, 0, BATCH)
+    policy = POLICIES[name](graph, o.dim, **settings)
+    batches.play(policy, 0, o.batch)
     begun = time.process_time()
-    batches.play(policy, BATCH, BATCH + rounds)
+    batches.play(policy, o.batch, o.batch + o.rounds)
     answer.put((time.process_time() - begun, resident() - before))
 
 
@@ -113,16 +114,16 @@ def usage(policy: ShardedPolicy) -> list[Cost]:
 
 def sharded(name: str, kind: str, o: argparse.Namespace) -> None:
     settings = SETTINGS.get(name, {})
-    base = run_apart(name, kind, o.users, o.dim, o.rounds)
+    base = run_apart(name, kind, o)
     for _ in range(2):  # the first time kernels may be compiled, which takes memory
         with ShardedPolicy(name, make_graph("random", 100), o.dim, shards=o.shards, settings=settings) as tiny:
-            make_batches(100, o.dim, BATCH).play(tiny, 0, BATCH)
+            make_batches(100, o.dim, 1000, 1000).play(tiny, 0, 1000)
             empty = usage(tiny)
-    graph, batches = make_graph(kind, o.users), make_batches(o.users, o.dim, o.rounds + BATCH)
+    graph, batches = make_graph(kind, o.users), make_batches(o.users, o.dim, o.rounds + o.batch, o.batch)
     with ShardedPolicy(name, graph, o.dim, shards=o.shards, settings=settings) as policy:
-        batches.play(policy, 0, BATCH)
+        batches.play(policy, 0, o.batch)
         before, own, traffic = usage(policy), time.process_time(), policy.traffic
-        batches.play(policy, BATCH, BATCH + o.rounds)
+        batches.play(policy, o.batch, o.batch + o.rounds)
         caller = time.process_time() - own
         after = usage(policy)
         shards = sum(late.seconds - early.seconds for late, early in zip(after, before, strict=True))
@@ -149,7 +150,7 @@ def recover(policy: ShardedPolicy, batches: Batches) -> float:
 
     os.kill(ray.get(policy.actors[0].process.remote()), signal.SIGKILL)
     begun = time.perf_counter()
-    batches.play(policy, 0, BATCH)
+    batches.play(policy, 0, batches.size)
     return time.perf_counter() - begun
 
 
@@ -157,14 +158,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--users", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=20_000)
+    parser.add_argument("--batch", type=int, default=1000)
     parser.add_argument("--shards", type=int, default=4)
     parser.add_argument("--dim", type=int, default=10)
     parser.add_argument("--policies", nargs="+", default=["linucb", "graphucb", "graphucb-local", "adaptive"])
     parser.add_argument("--graphs", nargs="+", choices=["ring", "geometric", "random"], default=["geometric"])
     o = parser.parse_args()
-    print(
-        f"{o.users:,} users, {o.shards} shards, d = {o.dim}, {o.rounds:,} rounds in batches of {BATCH:,}, {POOL} arms offered\n"
-    )
+    print(f"{o.users:,} users, {o.shards} shards, d = {o.dim}, {o.rounds:,} rounds in batches of {o.batch:,}, {POOL} arms\n")
     print(
         "| policy | graph | edges cut | one machine, µs a round | shards + caller | ratio | bytes a user, one machine | shards "
         "| ratio | messages a round | bytes a round | settling | recovery |"
@@ -176,4 +176,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from measurements import recorded  # type: ignore[import-not-found]
+
+    recorded(main)

@@ -92,7 +92,12 @@ def serve_granian(port: int) -> None:
 def commands(folder: Path, ports: dict[str, int], policy: str) -> dict[str, tuple[list[str], dict[str, str]]]:
     """How each server is started: a command and its environment."""
     files = {"GRAPHBANDIT_GRAPH": str(folder / "edges.parquet"), "GRAPHBANDIT_ARMS": str(folder / "arms.parquet")}
-    shared = files | {"GRAPHBANDIT_POLICY": policy, "GRAPHBANDIT_RATE": "0", "GRAPHBANDIT_LOG_LEVEL": "warning"}
+    shared = files | {
+        "GRAPHBANDIT_CREATE": "true",
+        "GRAPHBANDIT_POLICY": policy,
+        "GRAPHBANDIT_RATE": "0",
+        "GRAPHBANDIT_LOG_LEVEL": "warning",
+    }
     starts = {
         "fast path": [sys.executable, "-m", "graphbandit.cli", "serve"],
         "granian": [sys.executable, __file__, "--granian"],
@@ -116,20 +121,21 @@ async def measure(options: argparse.Namespace, crowd: Crowd, ports: dict[str, in
             before = all_seconds(servers[name])
             rates[name].append(await flat_out(port, visit, options.seconds, options.users_at_once))
             costs[name].append((all_seconds(servers[name]) - before) / (rates[name][-1] * options.seconds) * 1e6)
+    print("| server | requests a second | µs of processor time each | in turns |\n|---|---:|---:|---|")
     for name in ports:
-        each = f"{np.median(costs[name]):4.0f} µs of processor time each"
-        print(
-            f"{name:12}{np.median(rates[name]):9,.0f} requests/s, {each}   {[round(rate) for rate in rates[name]]}", flush=True
-        )
+        each, turns = np.median(costs[name]), ", ".join(f"{rate:,.0f}" for rate in rates[name])
+        print(f"| {name} | {np.median(rates[name]):,.0f} | {each:.0f} | {turns} |", flush=True)
+    print()
     first, *others = ports
     for other in others:
         ratios = np.array(rates[other]) / np.array(rates[first])
-        print(f"{other} to {first}: {np.median(ratios):.2f} of the throughput   {ratios.round(2).tolist()}", flush=True)
+        print(f"{other} to {first}: {np.median(ratios):.2f} of the throughput   {ratios.round(2).tolist()}\n", flush=True)
     load = min(float(np.median(found)) for found in rates.values()) / 2
+    print(f"| server, at {load:,.0f} requests a second | p50, ms | p99, ms |\n|---|---:|---:|")
     for name, port in ports.items():
         spent = await paced(port, visit, load, 2 * options.seconds, options.users_at_once)
         p50, p99 = np.percentile(spent, [50, 99]) * 1e3
-        print(f"{name:12}at {load:,.0f} requests/s: p50 {p50:.1f} ms, p99 {p99:.1f} ms", flush=True)
+        print(f"| {name} | {p50:.1f} | {p99:.1f} |", flush=True)
 
 
 def all_seconds(process: psutil.Process) -> float:
@@ -172,4 +178,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from measurements import recorded  # type: ignore[import-not-found]
+
+    recorded(main)

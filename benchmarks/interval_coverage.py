@@ -166,4 +166,6 @@ def main(say: Callable[[str], None] = print) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from measurements import recorded  # type: ignore[import-not-found]
+
+    recorded(main)

@@ -159,7 +159,7 @@ def run(store_url: str, kills: int, *, policy: str = "adaptive", seed: int = 0) 
             last, found, rewards = check_log(store_url, observed)
             expected = last, found
             seen |= {"events": last, "acknowledged": len(observed.acknowledged), "rewards": rewards}
-            print(json.dumps(seen), flush=True)
+            print(json.dumps(seen), file=sys.stderr, flush=True)
 
 
 def main() -> None:
@@ -169,15 +169,19 @@ def main() -> None:
     parser.add_argument("--policy", default="adaptive")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    print("| store | kills | at the start | events | rewards acknowledged | in the log | lost | twice | states as replayed |")
+    print("|---|" + "---:|" * 7 + "---|", flush=True)
     if options.sqlite:
         with tempfile.TemporaryDirectory() as name:
             seen = run(f"sqlite:///{name}/state.db", options.sqlite, policy=options.policy, seed=options.seed)
-        print(f"SQLite: no acknowledged reward lost, none twice, every state as replayed from zero. {seen}")
+        print(f"| SQLite | {' | '.join(f'{count:,}' for count in seen.values())} | 0 | 0 | all |", flush=True)
     if options.postgresql:
         with postgres_server() as url:
             seen = run(url, options.postgresql, policy=options.policy, seed=options.seed)
-        print(f"PostgreSQL: no acknowledged reward lost, none twice, every state as replayed from zero. {seen}")
+        print(f"| PostgreSQL | {' | '.join(f'{count:,}' for count in seen.values())} | 0 | 0 | all |", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    from measurements import recorded  # type: ignore[import-not-found]
+
+    recorded(main)

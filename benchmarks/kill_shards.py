@@ -341,7 +341,11 @@ def run(options: argparse.Namespace, folder: Path) -> None:
             time.sleep(2.0)
             for _ in range(-(-options.kills // options.rounds)):
                 kill_once(plan, ingresses, observed, seen, rng)
-                print(json.dumps({"kills": sum(seen.kills.values()), "acknowledged": len(observed.acknowledged)}), flush=True)
+                print(
+                    json.dumps({"kills": sum(seen.kills.values()), "acknowledged": len(observed.acknowledged)}),
+                    file=sys.stderr,
+                    flush=True,
+                )
             crowd.leave()
             states = settled_states(ingresses[0].url)
             end_shards(plan)
@@ -379,4 +383,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from measurements import recorded  # type: ignore[import-not-found]
+
+    recorded(main)

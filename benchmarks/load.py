@@ -274,41 +274,43 @@ async def measure(
             rates[name].append(await flat_out(ports[name], round_, options.seconds, options.users_at_once))
             spent_each = (processor_seconds(servers[name]) - before) / (rates[name][-1] * (time.perf_counter() - start))
             costs[name].append(spent_each * 1e6)
-    titles = {"empty": "empty FastAPI endpoint     ", "service": "recommendations and rewards"}
+    titles = {"empty": "empty FastAPI endpoint", "service": "recommendations and rewards"}
+    print("| flat out | requests a second | µs of processor time each | in turns |\n|---|---:|---:|---|")
     for name, title in titles.items():
-        each = f"{np.median(costs[name]):4.0f} µs of processor time each"
-        print(f"{title}     {np.median(rates[name]):9,.0f} requests/s, {each}   {[round(r) for r in rates[name]]}")
+        each, turns = np.median(costs[name]), ", ".join(f"{found:,.0f}" for found in rates[name])
+        print(f"| {title} | {np.median(rates[name]):,.0f} | {each:.0f} | {turns} |")
     nothing_rate, rate = (float(np.median(rates[name])) for name in rounds)
-    print(f"ratio                           {rate / nothing_rate:9.2f}   (to be 0.60 or more)", flush=True)
+    print(f"| ratio (to be 0.60 or more) | {rate / nothing_rate:.2f} | | |\n", flush=True)
+    print("| latency at a steady load | p50, ms | p99, ms | worst, ms |\n|---|---:|---:|---:|")
     for load, title in ((rate / 2, "half of that"), (0.3 * nothing_rate, "30 % of the empty one's")):
         spent = await paced(port, visit, load, 3 * options.seconds, options.users_at_once)
         p50, p99, worst = np.percentile(spent, [50, 99, 100]) * 1e3
-        here = f"{load:,.0f}/s, {title}"
-        print(f"at {here:40} p50 {p50:.1f} ms, p99 {p99:.1f} ms, worst {worst:.1f} ms   (p99 to be under 20 ms)", flush=True)
+        print(f"| {load:,.0f} a second, {title} (p99 to be under 20 ms) | {p50:.1f} | {p99:.1f} | {worst:.1f} |", flush=True)
     flushes = disk_pauses(folder, 3 * options.seconds)
     p50, p99, worst = np.percentile(flushes, [50, 99, 100]) * 1e3
     share = sum(spent for spent in flushes if spent > 0.02) / (3 * options.seconds)
-    print(
-        f"the disk alone, a flush of 16 kB            p50 {p50:.1f} ms, p99 {p99:.1f} ms, worst {worst:.1f} ms; "
-        f"{share:.1%} of the time in flushes of more than 20 ms"
-    )
+    print(f"| the disk alone, a flush of 16 kB | {p50:.1f} | {p99:.1f} | {worst:.1f} |")
     spent = await paced(ports["empty"], nothing, nothing_rate / 2, options.seconds, options.users_at_once, each=1)
     p50, p99, worst = np.percentile(spent, [50, 99, 100]) * 1e3
-    print(f"empty endpoint at half of its load          p50 {p50:.1f} ms, p99 {p99:.1f} ms, worst {worst:.1f} ms", flush=True)
+    print(f"| empty endpoint at half of its load | {p50:.1f} | {p99:.1f} | {worst:.1f} |\n", flush=True)
+    print(f"the disk alone: {share:.1%} of the time in flushes of more than 20 ms")
     alone = await flat_out(port, visit, options.seconds, 1)
-    print(f"one user alone                  {alone:9,.0f} requests/s, one after the other", flush=True)
+    print(f"one user alone: {alone:,.0f} requests a second, one after the other", flush=True)
     decisions = await batches(port, crowd, options.batch, options.seconds)
     print(
-        f"batches of {options.batch}                {decisions:9,.0f} decisions/s: {decisions / (rate / 2):.1f} times those of "
+        f"batches of {options.batch}: {decisions:,.0f} decisions a second, {decisions / (rate / 2):.1f} times those of "
         f"the mix, {decisions / (0.3 * nothing_rate):.1f} times those of a mix at 60 % of the empty endpoint   (to be 10)"
     )
+    if options.requests:
+        print("\n| requests | memory, MB |\n|---:|---:|")
     done = 0.0
     while done < options.requests:
-        print(f"memory after {done:11,.0f} requests  {memory.memory_info().rss / 2**20:9,.0f} MB", flush=True)
+        print(f"| {done:,.0f} | {memory.memory_info().rss / 2**20:,.0f} |", flush=True)
         start = time.perf_counter()
         speed = await flat_out(port, visit, min(20.0, options.requests / rate / 10), options.users_at_once)
         done += speed * (time.perf_counter() - start)
-    print(f"memory after {done:11,.0f} requests  {memory.memory_info().rss / 2**20:9,.0f} MB")
+    if options.requests:
+        print(f"| {done:,.0f} | {memory.memory_info().rss / 2**20:,.0f} |")
 
 
 def main() -> None:
@@ -363,4 +365,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     os.environ.setdefault("PYTHONUNBUFFERED", "1")
-    main()
+    from measurements import recorded  # type: ignore[import-not-found]
+
+    recorded(main)

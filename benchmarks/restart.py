@@ -63,13 +63,14 @@ def main() -> None:
         service = RecommendationService.open(EventStore(url), folder / "snapshots", initial)
         start = time.perf_counter()
         fill(service, options.events, options.rest)
-        print(f"{service.store.last:,} events written in {time.perf_counter() - start:.0f} s")
+        print(f"| {service.store.last:,} events, {options.users:,} users, `{options.policy}` | seconds |\n|---|---:|")
+        print(f"| to write them | {time.perf_counter() - start:.0f} |")
         expected = digest(*service.recommender.pack())
         service.store.close()
         for title in (f"snapshot and {options.rest:,} events after it", "snapshot of the end"):
             start = time.perf_counter()
             service = RecommendationService.open(EventStore(url), folder / "snapshots")
-            print(f"start from a {title}: {time.perf_counter() - start:.1f} s   (to be under 10 s)", flush=True)
+            print(f"| start from a {title} (to be under 10 s) | {time.perf_counter() - start:.1f} |", flush=True)
             assert digest(*service.recommender.pack()) == expected
             service.close()
         if options.zero:
@@ -77,10 +78,12 @@ def main() -> None:
             store.open()
             start = time.perf_counter()
             recommender = replay_from_zero(store)
-            print(f"replay from zero: {time.perf_counter() - start:.0f} s")
+            print(f"| replay from zero | {time.perf_counter() - start:.0f} |")
             assert digest(*recommender.pack()) == expected
             store.close()
 
 
 if __name__ == "__main__":
-    main()
+    from measurements import recorded  # type: ignore[import-not-found]
+
+    recorded(main)

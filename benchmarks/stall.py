@@ -77,17 +77,17 @@ def measure(url: str, service: psutil.Process, name: str, method: str, path: str
     crowd = threading.Thread(target=others)
     crowd.start()
     time.sleep(1.0)
-    said = ""
+    said = " | | "
     if path:
         with httpx.Client(base_url=url, timeout=120.0) as http:
             start = time.perf_counter()
             answer = http.request(method, path, json=body)
-            said = f"{time.perf_counter() - start:6.2f} s, {len(answer.content):,} bytes, status {answer.status_code}"
+            said = f"{time.perf_counter() - start:.2f} | {len(answer.content):,} | {answer.status_code}"
     time.sleep(1.0)
     over.set()
     crowd.join()
     worst, most = max(waits) * 1e3, max(memory) / 2**20
-    print(f"{name:30} longest wait of others {worst:8.1f} ms, memory {most:6,.0f} MB   {said}", flush=True)
+    print(f"| {name} | {worst:.1f} | {most:,.0f} | {said} |", flush=True)
 
 
 def main() -> None:
@@ -102,7 +102,8 @@ def main() -> None:
         write_files(folder, options.users, options.arms)
         url = f"http://127.0.0.1:{(port := free_port())}"
         files = ["--graph", str(folder / "edges.parquet"), "--arms", str(folder / "arms.parquet")]
-        command = [sys.executable, "-m", "graphbandit.cli", "serve", *files, "--store", f"sqlite:///{folder}/state.db"]
+        command = [sys.executable, "-m", "graphbandit.cli", "serve", "--create", *files]
+        command += ["--store", f"sqlite:///{folder}/state.db"]
         command += ["--port", str(port), "--policy", options.policy, "--rate", "0", "--log-level", "warning"]
         process = subprocess.Popen(command)
         try:
@@ -121,6 +122,8 @@ def main() -> None:
                 "the statistics": ("GET", "/v1/stats", None),
                 "the hash of the state": ("GET", "/v1/state", None),
             }
+            print("| large request | longest wait of others, ms | memory, MB | it took, s | bytes | status |")
+            print("|---|---:|---:|---:|---:|---:|")
             for title, request in large.items():
                 measure(url, psutil.Process(process.pid), title, *request)
         finally:
@@ -129,4 +132,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from measurements import recorded  # type: ignore[import-not-found]
+
+    recorded(main)

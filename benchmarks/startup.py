@@ -1,4 +1,4 @@
-"""What a newcomer waits for: seconds of every policy's first calls when nothing is compiled yet, as Markdown.
+"""What a newcomer waits for: seconds of every policy's first calls when nothing is compiled yet.
 
 python benchmarks/startup.py [--policies adaptive linucb] [--against CHECKOUT/src]
 
@@ -66,4 +66,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from measurements import recorded  # type: ignore[import-not-found]
+
+    recorded(main)

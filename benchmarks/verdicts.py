@@ -1,4 +1,4 @@
-"""How often verdicts are wrong: simulations in which the truth is known, as Markdown.
+"""How often verdicts are wrong: simulations in which the truth is known.
 
 python benchmarks/verdicts.py [--logs 40] [--gamma 2] [--boards 2000] [--reports 4000]
                               [--parts diagnose leaderboard claims evaluation]
@@ -281,4 +281,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from measurements import recorded  # type: ignore[import-not-found]
+
+    recorded(main)

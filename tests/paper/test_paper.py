@@ -35,6 +35,7 @@ from graphbandit.paper.claims import UNDECIDED, alike, all_hold, below, lower
 from graphbandit.paper.figure_parts import Data
 from graphbandit.paper.lineup import algorithms, tuned_baselines
 from graphbandit.paper.reproduce import load, reproduce, save, select
+from graphbandit.plots import colour
 
 SMALL = ReproduceSettings(runs=2, horizon=40, quick=True)
 SYNTHETIC = [name for name, figure in FIGURES.items() if not figure.sources]
@@ -398,7 +399,7 @@ def test_charts_are_drawn_and_described() -> None:
     assert render(chart, "png").startswith(b"\x89PNG")
     described = as_json(chart)
     json.dumps(described)
-    assert described["panels"][0]["series"][0]["colour"] == "#d1495b"
+    assert described["panels"][0]["series"][0]["colour"] == colour("GraphUCB")
 
 
 def test_command(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@
 | `rank_all` | `graphbandit rank-all` |
 | `fit` | `graphbandit fit` |
 | `serve` | `graphbandit serve` |
+| `compile` | `graphbandit compile` |
 | `import_events` | `graphbandit import` |
 | `store` | `graphbandit store verify`, `restore`, `replay`, `compact` and `forget-user`: tools for the log of a service |
 | `console` | what they share: errors without a traceback, Ctrl-C, the progress bar, lists of names |
@@ -28,6 +29,8 @@ import typer
 
 from .. import __version__
 from . import datasets, experiments, figures, graph, store
+from .compile import compile_policies
+from .console import accept_any_text
 from .diagnose import diagnose
 from .evaluate import evaluate
 from .fit import fit
@@ -52,12 +55,14 @@ app.command()(evaluate)
 app.command()(rank_all)
 app.command()(fit)
 app.command()(serve)
+app.command("compile")(compile_policies)
 app.command("import")(import_events)
 
 
 @app.callback(invoke_without_command=True)
 def main(version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
     """Bandits for many users who are joined by a graph."""
+    accept_any_text()
     if version:
         typer.echo(__version__)
         raise typer.Exit

@@ -4,6 +4,8 @@ bar.
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,6 +45,12 @@ EDGES = "The graph: a table with the columns user, friend (or source, target and
 
 ShowProgress = Callable[[int, int, str], None]
 """`show(done, total, note)`: the note says what is being done."""
+
+
+def accept_any_text() -> None:
+    """Print a question mark where the terminal has no such letter: on Windows, output into a file or pipe is not UTF-8."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 @contextmanager

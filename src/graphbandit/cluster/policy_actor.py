@@ -87,16 +87,26 @@ class PolicyActor:
 
         threadpool_limits(1)  # more threads would change the order of sums
         self._shard = begin.make(epoch)
+        self._table = np.empty((0, 0))
+
+    def run(self, plan: Sequence[tuple[str, int]], *arguments: Any) -> list[Any]:
+        """Make several calls in order, given their names and how many of the arguments each takes; returns all results."""
+        results, first = [], 0
+        for method, n_arguments in plan:
+            results.append(getattr(self, method)(*arguments[first : first + n_arguments]))
+            first += n_arguments
+        return results
 
     def process(self) -> int:
         """The number of the process."""
         return os.getpid()
 
     def usage(self) -> tuple[float, int]:
-        """Processor seconds of the process so far, and the bytes that are in memory."""
-        times = os.times()
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        return times.user + times.system, pages * os.sysconf("SC_PAGE_SIZE")
+        """Processor seconds of the process so far, and the bytes that are in memory: 0 where the system is not Linux."""
+        times, memory = os.times(), Path("/proc/self/statm")
+        if not memory.exists():
+            return times.user + times.system, 0
+        return times.user + times.system, int(memory.read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     # Changes: these are repeated after a restart, in their order.
 
@@ -147,10 +157,13 @@ class PolicyActor:
         """None, and then for each reader what it does not know."""
         return None, *(self._shard.values_for(reader, *asks) for reader, asks in asked.items())
 
-    def decide_many(self, requests: Requests, table: Floats, seed: Sequence[int], luck: Floats) -> Rankings:
-        """`Policy.decide_many` for own users; the table of the arms comes from the object store."""
-        local = requests._replace(users=self._rows(requests.users), table=table)
-        return self._shard.policy.decide_many(local, np.random.default_rng(seed), luck)
+    def decide_many(self, requests: Requests, table: Floats | None, seed: Sequence[int], luck: Floats) -> Rankings:
+        """`Policy.decide_many` for own users. The table of the arms comes from the object store; None is the last one again."""
+        self._table = self._table if table is None else table
+        local = requests._replace(users=self._rows(requests.users), table=self._table)
+        found = self._shard.policy.decide_many(local, np.random.default_rng(seed), luck)
+        # Ray sends answers of up to 100 kB at once; larger ones cost it several times as much.
+        return found._replace(order=found.order.astype(np.min_scalar_type(int(found.order.max(initial=0)))))
 
     def estimates(self, users: Ints | None = None) -> tuple[Ints, Floats]:
         """The users, all own ones by default, and their estimates."""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 ADVICE = "Ray is not installed; install it with: pip install 'graphbandit[ray]'"
+NOT_ON_WINDOWS = "shards on Ray are not supported on Windows; use Linux or macOS, or one process without shards."
 
 
 def import_ray() -> Any:
-    """The module `ray`, or a ValueError that says how to install it."""
+    """The module `ray`, or a ValueError that says what is missing."""
+    if sys.platform == "win32":
+        raise ValueError(NOT_ON_WINDOWS)
     try:
         import ray
     except ImportError:

@@ -59,7 +59,7 @@ class ShardPlan:
         """Write the plan; it is on disk when this returns."""
         folder.mkdir(parents=True, exist_ok=True)
         new = folder / f"{FILE}.new"
-        with new.open("w") as file:
+        with new.open("w", encoding="utf-8") as file:
             json.dump(self.as_table(), file)
             file.flush()
             os.fsync(file.fileno())
@@ -69,7 +69,7 @@ class ShardPlan:
     def read(cls, folder: Path) -> ShardPlan | None:
         """The plan in a folder; None if there is none."""
         path = folder / FILE
-        return cls.from_table(json.loads(path.read_text())) if path.is_file() else None
+        return cls.from_table(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
 
 
 def plan_folder(settings: ServiceSettings) -> Path:

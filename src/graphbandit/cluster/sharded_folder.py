@@ -80,7 +80,7 @@ def read_folder(folder: Path) -> SavedFolder:
     if not path.is_file():
         raise archive.ArchiveError(f"{folder} holds no sharded policy: it has no {HEADER}.")
     try:
-        table = json.loads(path.read_text())
+        table = json.loads(path.read_text(encoding="utf-8"))
         if table.pop("graphbandit") != "cluster" or table.pop("format") != FORMAT:
             raise archive.ArchiveError(f"{path} is not of a format that this version reads.")
         graph_file, names = folder / table.pop("graph"), table.pop("files")

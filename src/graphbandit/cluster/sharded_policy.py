@@ -17,7 +17,7 @@ from ..policies.core import graph_changes
 from ..policies.core.decisions import Rankings, Requests
 from ..sharding import check_shardable, local_view, partition
 from ..validate import NO_ITEMS, check, check_features, check_items, check_observations, check_places, count
-from .exchanges import Exchanges, Traffic
+from .exchanges import Asked, Exchanges, Traffic
 from .policy_actor import Change, ExchangeResult, NewShard, SavedShard
 from .ray_session import import_ray, join_ray
 from .shard_handle import ShardHandle
@@ -94,6 +94,7 @@ class ShardedPolicy:
         self._shard_of = np.array(shard_of, dtype=np.int64)
         self.rng = np.random.default_rng(seed)
         self._table: tuple[Any, Any] = (None, None)
+        self._holders: dict[int, int] = {}  # the shards that have the table, and how often they had been restored then
         self._temporary = tempfile.TemporaryDirectory(prefix="graphbandit-") if folder is None else None
         self._folder = Path(self._temporary.name if self._temporary is not None else folder or ".")
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -139,6 +140,7 @@ class ShardedPolicy:
     @property
     def actors(self) -> list[Any]:
         """The Ray actors, for whoever sends them observations by himself; see `exchange`."""
+        self._exchanges.catch_up()
         return [shard.actor for shard in self.shards]
 
     @property
@@ -173,21 +175,23 @@ class ShardedPolicy:
     # Decisions
 
     def decide_many(self, requests: Requests, rng: np.random.Generator, luck: Floats | None = None) -> Rankings:
-        """`Policy.decide_many`. Nothing is checked."""
+        """`Policy.decide_many`. Nothing is checked. A table is sent once: give another array if its numbers are to change."""
         offered = len(requests.rows)
         luck = rng.random(offered) if luck is None else luck
         seeds = rng.integers(2**63, size=2).tolist()
         ranked = Rankings(np.zeros(offered, np.int64), np.empty(offered), np.empty(offered), np.empty(len(requests.users)))
-        table = self._stored(requests.table)
-        asked = []
+        table, asked = self._stored(requests.table), []
         for shard, places in self._by_shard(requests.users):
             cells = _cells(requests.start, places)
             start = np.concatenate([[0], np.cumsum(requests.start[places + 1] - requests.start[places])])
             part = requests._replace(
                 users=requests.users[places], rows=requests.rows[cells], start=start, places=requests.places[places]
             )
-            arguments = (part._replace(table=np.empty((0, self.dim))), table, [*seeds, shard.number], luck[cells])
-            asked.append((shard, places, cells, arguments, shard.read("decide_many", *arguments)))
+            part, rest = part._replace(table=np.empty((0, self.dim))), ([*seeds, shard.number], luck[cells])
+            holds = self._holders.get(shard.number) == shard.restarts
+            self._holders[shard.number] = shard.restarts
+            reference = shard.read("decide_many", part, None if holds else table, *rest)
+            asked.append((shard, places, cells, (part, table, *rest), reference))
         for shard, places, cells, arguments, reference in asked:
             found = shard.answer(reference, "decide_many", *arguments)
             ranked.order[cells], ranked.mean[cells], ranked.bonus[cells] = found.order, found.mean, found.bonus
@@ -197,7 +201,7 @@ class ShardedPolicy:
     def _stored(self, table: Floats) -> Any:
         """The table in the object store; the same one is put there once."""
         if self._table[0] is not table:
-            self._table = (table, import_ray().put(table))
+            self._table, self._holders = (table, import_ray().put(table)), {}
         return self._table[1]
 
     def rank(self, user: int, arms: npt.ArrayLike, k: int, *, items: npt.ArrayLike | None = None) -> Ints:
@@ -224,20 +228,20 @@ class ShardedPolicy:
     def update_many(
         self, users: npt.ArrayLike, X: npt.ArrayLike, rewards: npt.ArrayLike, *, items: npt.ArrayLike | None = None
     ) -> None:
-        """Learn a batch, and exchange if it is time. When this returns, every shard has learned its part."""
+        """Learn a batch, and exchange if it is time. Whatever is asked next is answered by shards that have learned it."""
         who, features, values = check_observations(users, X, rewards, self.dim, self.n_users, self._graph.check_user)
         ids = check_items(items, len(who))
         known = ids if items is not None else None
         is_due = self._exchanges.count(len(who))
-        asked = self._exchanges.asked() if is_due else [{} for _ in self.shards]
+        asked: Asked = self._exchanges.asked() if is_due else [{} for _ in self.shards]
         begun = []
         for shard, places in self._by_shard(who):
             part = (who[places], features[places], values[places], None if known is None else known[places])
             readers = asked[shard.number]
-            if readers:  # what they ask for travels with the answer: a call costs more than most messages
+            if readers:  # what they ask for travels with the answer
                 begun.append((shard, shard.change("update_and_tell", readers, *part, n_results=len(readers) + 1)))
             else:
-                begun.append((shard, [shard.change("update_many", *part)]))
+                shard.change_later("update_many", *part)
         sent: dict[int, list[Any]] = {}
         for shard, (first, *references) in begun:
             restarts = shard.restarts
@@ -245,7 +249,7 @@ class ShardedPolicy:
             if shard.restarts == restarts:  # else it is asked next time
                 sent[shard.number] = references
         if is_due:
-            self._exchanges.run(asked, sent)
+            self._exchanges.run_later(asked, sent)
 
     def exchange(self) -> ExchangeResult:
         """Let every shard take what it does not know of the others; returns what that came to."""

@@ -14,7 +14,7 @@ from ..serving.http.guard import Guard
 from ..serving.operations.json_logs import set_up_logging
 from ..serving.operations.settings import ServiceSettings, is_loopback
 from ..serving.operations.stats import Stats
-from ..serving.start import GracefulServer, read_initial_state, reload_tokens
+from ..serving.start import GracefulServer, read_initial_state, reload_tokens_on_signal
 from ..serving.store.event_store import EventStore
 from ..serving.store.shard_schema import shard_store
 from .ingress import Ingress
@@ -127,8 +127,7 @@ def serve_shards(
         try:
             wait_for_shards(plan)
             guard = make_guard(settings, plan)
-            if hasattr(signal, "SIGHUP"):  # not on Windows
-                signal.signal(signal.SIGHUP, lambda *_: reload_tokens(guard, settings))
+            reload_tokens_on_signal(guard, settings)
             GracefulServer(guard, settings).run()
         finally:
             if not keep_shards:

@@ -253,7 +253,7 @@ def _remove_former_results(folder: Path, current: set[str]) -> None:
     Only files that the former summary lists are removed.
     """
     try:
-        former = {entry["file"] for entry in json.loads((folder / "summary.json").read_text())["worlds"]}
+        former = {entry["file"] for entry in json.loads((folder / "summary.json").read_text(encoding="utf-8"))["worlds"]}
     except (OSError, ValueError, KeyError, TypeError):
         return
     for file in former - current:

@@ -10,11 +10,19 @@ import numpy as np
 
 from ..experiments.tune import describe
 from ..graph_building.built_graph import described
+from ..graph_building.built_picture import figure_of
+from ..plots.drawing import has_matplotlib, image_tag
+from ..plots.evidence_plot import evidence
+from ..plots.user_graphs import tastes
+from ..policies import AdaptiveGraphUCB
 from . import look_text
 from .assessment import FirstLook
+from .contenders import ADAPTIVE
 from .lifts import LiftInterval, interval
 
 escape = html.escape
+MOST_DRAWN = 1000
+"""Users of a graph that is drawn: more would be a blot."""
 
 
 def render(found: FirstLook, folder: str) -> str:
@@ -101,7 +109,8 @@ def graph(found: FirstLook) -> str:
         )
     head = "<tr><th>candidate</th><th>edges</th><th>nats more than without</th><th>its users shuffled</th></tr>"
     table = f'<div class="scroll"><table><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></div>' if rows else ""
-    return f"<p>{escape(found.built.verdict)}</p>{table}"
+    drawn = image_tag(figure_of(found.built), found.built.verdict) if rows and has_matplotlib() else ""
+    return f"<p>{escape(found.built.verdict)}</p>{drawn}{table}"
 
 
 def groups(found: FirstLook) -> str:
@@ -126,7 +135,20 @@ def learned(found: FirstLook) -> str:
     if found.favourites:
         names = ", ".join(f"<b>{escape(name)}</b> ({value:.2f})" for name, value in found.favourites)
         said += f"<p>An average user is expected to like best: {names}.</p>"
+    said += _pictures(found)
     return said or "<p>Policies were judged off-policy; none was left to ask.</p>"
+
+
+def _pictures(found: FirstLook) -> str:
+    """What our policy believed in over time, and its users by taste, if it has used a graph that can be drawn."""
+    policy = next((one.policy for one in found.played if one.name == ADAPTIVE), None)
+    if not isinstance(policy, AdaptiveGraphUCB) or not has_matplotlib():
+        return ""
+    drawn = image_tag(evidence(policy, title="What decisions relied on"), policy.report().finding())
+    if policy.n_users <= MOST_DRAWN:
+        text = "The graph of users; neighbours with similar colours have similar tastes."
+        drawn += image_tag(tastes(policy.graph, policy.theta, title="Users coloured by what was learned of them"), text)
+    return drawn
 
 
 def listed(sentences: Sequence[str]) -> str:

@@ -59,11 +59,11 @@ class ModelFolder:
     def summary(self) -> dict[str, Any]:
         """What the model was fitted to; {} if there is none."""
         path = self.path / "fit.json"
-        return dict(json.loads(path.read_text())) if path.exists() else {}
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
 
     def _pointer(self) -> dict[str, Any]:
         path = self.kept / "checkpoint.json"
-        return dict(json.loads(path.read_text())) if path.exists() else {}
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
 
     # What is kept of a fit that has not ended
 
@@ -125,4 +125,4 @@ def read_summary(path: Path) -> dict[str, Any]:
     file = Path(path) / "fit.json"
     if not file.exists():
         raise ArchiveError(f"{path} holds no model that was fitted to the end.")
-    return dict(json.loads(file.read_text()))
+    return dict(json.loads(file.read_text(encoding="utf-8")))

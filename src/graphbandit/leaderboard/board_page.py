@@ -7,6 +7,8 @@ from importlib.resources import files as package_files
 from typing import Any
 
 from ..experiments.tune import describe
+from ..plots.drawing import has_matplotlib, image_tag
+from ..plots.interval_plot import intervals
 from .board_tables import lead, memory, memory_range, numbers, reasons, scale
 
 escape = html.escape
@@ -19,6 +21,7 @@ def render(content: dict[str, Any]) -> str:
         "style": (page / "page.css").read_text(encoding="utf-8"),
         "script": (page / "page.js").read_text(encoding="utf-8"),
         "lead": bold(escape(lead(content), quote=False)),
+        "picture": picture(content),
         "board": board(content),
         "notes": notes(content),
         "worlds": "\n".join(section(world) for world in content["worlds"]),
@@ -29,6 +32,18 @@ def render(content: dict[str, Any]) -> str:
     for name, part in parts.items():
         text = text.replace(f"{{{{{name}}}}}", part)
     return text
+
+
+def picture(content: dict[str, Any]) -> str:
+    """Mean ranks with their intervals, drawn; nothing if Matplotlib is missing or nothing ran."""
+    ran = {row["policy"]: row for row in content["policies"] if row["mean_rank"] is not None}
+    if not ran or not has_matplotlib():
+        return ""
+    found = {name: (row["mean_rank"], *row["mean_rank_interval"]) for name, row in ran.items()}
+    note = "over the worlds where each ran; lines: 95 % interval over seeds"
+    figure = intervals(found, what="mean rank", title="Which policy does best on average?", note=note)
+    best = min(found, key=lambda name: found[name][0])
+    return image_tag(figure, f"Mean rank of {len(found)} policies; the best is {best} with {found[best][0]:.1f}.")
 
 
 def bold(text: str) -> str:

@@ -4,33 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from io import BytesIO
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ..compute.arrays import Floats
+from ..plots.drawing import MANY_POINTS, draw_curve, new_figure, picture, styled
+from ..plots.palette import INK, VERMILLION, colour
+from ..plots.user_graphs import draw_edges, frame
 
-COLOURS = {
-    "AdaptiveGraphUCB": "#6d28d9",
-    "GraphUCB": "#d1495b",
-    "GraphUCB-Local": "#e08e1b",
-    "GraphUCB-Local, gauss-seidel": "#b8860b",
-    "Gob.Lin": "#2e6f95",
-    "CLUB": "#4f9d69",
-    "LinUCB": "#7d8597",
-    "LinUCB, radius of CLUB": "#8e5ea2",
-    "GraphUCB, complete graph": "#3d405b",
-}
-OTHERS = ("#8e5ea2", "#3d405b", "#118ab2", "#a3a500", "#bc6c25", "#c77dff", "#a98467", "#f72585")
-
-MOST_INSIDE = 6
-"""Names that have room inside the axes; a longer legend stands beside them."""
-
-
-def colour(name: str, position: int) -> str:
-    """The colour of a series: an algorithm of the paper has the same one in every figure."""
-    return COLOURS.get(name, OTHERS[position % len(OTHERS)])
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -60,6 +44,7 @@ class Panel:
     y_from_zero: bool = True
     log_y: bool = False
     edges: Sequence[tuple[int, int]] | None = None
+    node_colours: Sequence[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -100,29 +85,32 @@ def as_json(chart: Chart) -> dict[str, Any]:
 
 
 def render(chart: Chart, suffix: Literal["png", "pdf"]) -> bytes:
-    """The chart drawn by matplotlib."""
-    import matplotlib
+    """The chart drawn by matplotlib, as the content of a file."""
+    return picture(draw(chart), suffix)
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
 
+@styled
+def draw(chart: Chart) -> Figure:
+    """The chart as a Matplotlib figure.
+
+    Examples
+    --------
+    >>> len(draw(Chart([Panel("one", series=[ChartSeries("LinUCB", [1, 2], [1, 3])])])).axes)
+    1
+    """
     count = len(chart.panels)
     columns = min(chart.columns, count)
     rows = -(-count // columns)
-    figure, grid = plt.subplots(rows, columns, figsize=(5.2 * columns, 3.7 * rows), layout="constrained", squeeze=False)
+    figure, grid = new_figure(5.2 * columns, 4.1 * rows, rows, columns, squeeze=False)
     for axes, panel in zip(grid.ravel(), chart.panels, strict=False):
         _draw(axes, panel)
     for axes in grid.ravel()[count:]:
         axes.set_visible(False)
-    buffer = BytesIO()
-    # Without a date in it the same results give the same file.
-    figure.savefig(buffer, format=suffix, dpi=150, metadata={"CreationDate": None} if suffix == "pdf" else {"Software": None})
-    plt.close(figure)
-    return buffer.getvalue()
+    return figure
 
 
 def _draw(axes: Any, panel: Panel) -> None:
-    axes.set_title(panel.title, loc="left", fontsize=11)
+    axes.set_title(panel.title, loc="left", fontsize=11, color=INK)
     if panel.edges is not None:
         _draw_graph(axes, panel)
         return
@@ -134,26 +122,30 @@ def _draw(axes: Any, panel: Panel) -> None:
             width = (series.x[1] - series.x[0]) * 0.95 if len(series.x) > 1 else 1
             axes.bar(series.x, series.y, width=width, color=shade, label=series.name, alpha=0.8)
         else:
-            marker = "o" if len(series.x) <= 20 else None
-            dash = "--" if series.style == "dashed" else "-"
-            axes.plot(series.x, series.y, dash, color=shade, lw=1.8, label=series.name, marker=marker, ms=3.5)
-        if series.low is not None and series.high is not None:
-            axes.fill_between(series.x, series.low, series.high, color=shade, alpha=0.15, lw=0)
+            draw_curve(
+                axes,
+                series.x,
+                series.y,
+                colour=shade,
+                low=series.low,
+                high=series.high,
+                label=series.name,
+                dashed=series.style == "dashed",
+                marker=position if len(panel.series) > 1 or len(series.x) <= MANY_POINTS else None,
+            )
     axes.set(xlabel=panel.x, ylabel=panel.y)
     if panel.log_y:
         axes.set_yscale("log")
     elif panel.y_from_zero:
         axes.set_ylim(bottom=0)
-    axes.spines[["top", "right"]].set_visible(False)
-    if len(panel.series) > 1:
-        beside = dict(loc="upper left", bbox_to_anchor=(1.0, 1.0)) if len(panel.series) > MOST_INSIDE else {}
-        axes.legend(fontsize=8, frameon=False, **beside)
+    if len(panel.series) > 1:  # below the axes, where it hides no data
+        columns = 2 if max(len(one.name) for one in panel.series) > 18 else 3
+        axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=columns)
 
 
 def _draw_graph(axes: Any, panel: Panel) -> None:
     nodes = panel.series[0]
-    for i, j in panel.edges or ():
-        axes.plot([nodes.x[i], nodes.x[j]], [nodes.y[i], nodes.y[j]], color="#9aa0aa", lw=0.7, alpha=0.7)
-    axes.plot(nodes.x, nodes.y, "o", ms=7, color=COLOURS["GraphUCB"], mec="white")
-    axes.set_axis_off()
-    axes.set_aspect("equal")
+    place = np.column_stack([nodes.x, nodes.y])
+    draw_edges(axes, place, np.array(panel.edges, dtype=np.int64).reshape(-1, 2))
+    axes.scatter(*place.T, s=60, c=panel.node_colours or VERMILLION, edgecolors=INK, linewidths=0.6, zorder=2)
+    frame(axes)

@@ -9,8 +9,9 @@ import numpy as np
 from ..compute.arrays import Floats
 from ..experiments import simulate_delayed
 from ..experiments.testbeds import make_world
+from ..plots.palette import COLOURS
 from ..policies import AdaptiveGraphUCB, GraphUCB, LinUCB
-from .chart import COLOURS, Chart, ChartSeries, Panel, curve
+from .chart import Chart, ChartSeries, Panel, curve
 from .claims import REVERSED, Claim, estimate, lower
 from .figure_parts import Data, Figure, ReproduceSettings
 from .measure import over_runs

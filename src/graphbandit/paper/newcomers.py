@@ -14,8 +14,9 @@ from ..compute.arrays import Floats, Indices
 from ..environments import Hits, lastfm_world
 from ..experiments import simulate
 from ..graph import UserGraph
+from ..plots.palette import colour
 from ..policies import AdaptiveGraphUCB, GraphUCB, GraphUCBLocal, LinUCB, Policy
-from .chart import Chart, Panel, colour, curve
+from .chart import Chart, Panel, curve
 from .claims import REVERSED, Claim, estimate, lower
 from .figure_parts import Data, Figure, ReproduceSettings
 from .measure import over_runs

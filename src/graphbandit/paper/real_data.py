@@ -12,6 +12,7 @@ from .. import datasets, graphs
 from ..environments import Hits, lastfm_world, latent_world
 from ..experiments import TUNING_SEEDS, Tuned, compare, simulate, tune
 from ..graph import UserGraph
+from ..plots.palette import BLUE, VERMILLION
 from ..policies import CLUB, GraphUCB, GraphUCBLocal, LinUCB, Random
 from ..signals import sparsity
 from .chart import Chart, ChartSeries, Panel, curve
@@ -122,7 +123,7 @@ def chart_histograms(data: Data) -> Chart:
     middle = (data["edges"][1:] + data["edges"][:-1]) / 2
     panels = []
     for name, label in (("movielens", "MovieLens"), ("netflix", "Netflix")):
-        shade = "#2e6f95" if name == "movielens" else "#d1495b"
+        shade = BLUE if name == "movielens" else VERMILLION
         bars = ChartSeries(
             label, np.round(middle, 4).tolist(), np.round(data["share"][name], 5).tolist(), style="bars", colour=shade
         )

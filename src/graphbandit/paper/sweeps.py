@@ -9,7 +9,10 @@ import numpy as np
 
 from .. import signals
 from ..experiments import compare
-from ..experiments.testbeds import FAMILIES, draw_graph, make_world, world
+from ..experiments.testbeds import FAMILIES, make_world, world
+from ..graph import UserGraph
+from ..plots.graph_layout import layout
+from ..plots.user_graphs import main_taste, taste_shades
 from .chart import Chart, Panel, curve
 from .claims import REVERSED, Claim, Verdict, above, alike, all_hold, below, estimate
 from .figure_parts import Data, Figure, ReproduceSettings
@@ -166,33 +169,25 @@ def claims_graphs(data: Data) -> list[Claim]:
 
 
 def run_drawn(settings: ReproduceSettings) -> Data:
-    """One graph of each family, placed by eigenvectors of its Laplacian."""
+    """One world of each family: its graph, and the vectors of its users."""
     del settings
-    out: Data = {}
-    for family in FAMILIES:
-        graph = draw_graph(family, 1)
-        vectors = np.linalg.eigh(graph.laplacian("normalized").toarray())[1][:, 1:3]
-        vectors = vectors / np.abs(vectors).max(axis=0)
-        spread = np.sign(vectors) * np.abs(vectors) ** 0.6  # spreads the nodes in the middle
-        out[family] = {
-            "place": spread,
-            "edges": np.argwhere(np.triu(graph.adjacency.toarray()) > 0),
-            "sparsity": signals.sparsity(graph),
-        }
-    return out
+    worlds = {family: make_world(family, 1) for family in FAMILIES}
+    return {family: {"adjacency": env.graph.adjacency.toarray(), "truth": env.truth} for family, env in worlds.items()}
 
 
 def chart_drawn(data: Data) -> Chart:
-    """Nodes and edges."""
+    """Users and edges; similar colours are similar tastes."""
     from .chart import ChartSeries
 
     panels = []
     for family, label in FAMILIES.items():
-        part = data[family]
-        place = np.asarray(part["place"])
-        nodes = ChartSeries("users", place[:, 0].tolist(), place[:, 1].tolist(), style="points")
-        edges = [(int(i), int(j)) for i, j in part["edges"]]
-        panels.append(Panel(f"{label}, {float(part['sparsity']):.0%} of pairs", series=[nodes], edges=edges))
+        graph = UserGraph(data[family]["adjacency"])
+        place = layout(graph)
+        nodes = ChartSeries("users", place[:, 0].round(4).tolist(), place[:, 1].round(4).tolist(), style="points")
+        edges = [(int(i), int(j)) for i, j in np.argwhere(np.triu(graph.adjacency.toarray()) > 0)]
+        shades = taste_shades(main_taste(data[family]["truth"])[0])
+        title = f"{label}, {signals.sparsity(graph):.0%} of pairs"
+        panels.append(Panel(title, series=[nodes], edges=edges, node_colours=shades))
     return Chart(panels, bands="")
 
 
@@ -226,7 +221,7 @@ SMOOTHNESS_GRAPHS_FIGURE = Figure(
 GRAPHS_FIGURE = Figure(
     "graphs",
     "The four graphs",
-    "One draw of each family; positions are the second and third Laplacian eigenvectors.",
+    "One draw of each family. Similar colours are similar tastes, along the direction in which users differ most.",
     run_drawn,
     chart_drawn,
 )

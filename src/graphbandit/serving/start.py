@@ -24,7 +24,6 @@ from ..recommending.recommender_file import file_bytes
 from ..storage.columns import EDGES, EVENTS, ITEMS, parse_columns
 from ..storage.tables import Reading, columns_by_file
 from .domain.initial_state import InitialState
-from .domain.logged_recommender import LoggedRecommender
 from .domain.shadow import PolicySpec, parse_policy
 from .http.app import create_app, fast_handlers
 from .http.connection_limits import Connections, raise_descriptor_limit
@@ -40,7 +39,7 @@ from .operations.settings import ServiceSettings, is_loopback
 from .operations.shadow_stats import follow_shadow
 from .operations.stats import Stats
 from .operations.traces import Traces
-from .operations.warmup import warm_up, warm_up_in_background
+from .operations.warmup import compile_state, warm_up_in_background
 from .store import snapshots
 from .store.event_store import EventStore
 
@@ -233,6 +232,14 @@ def reload_tokens(guard: Guard, settings: ServiceSettings) -> None:
     logger.info("tokens read again", extra={"tokens": len(tokens), "read_only": sum(not token.may_write for token in tokens)})
 
 
+def reload_tokens_on_signal(guard: Guard, settings: ServiceSettings) -> None:
+    """Read the token file again whenever the process is sent SIGHUP."""
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, lambda *_: reload_tokens(guard, settings))
+    elif settings.token_file is not None:
+        logger.info("Windows has no SIGHUP: a changed token file is read at the next start")
+
+
 def serve(settings: ServiceSettings, demo: bool = False) -> None:
     """Run until a signal ends the process; raises whatever kept the service from starting."""
     json_logs.set_up_logging(settings.log_level)
@@ -242,7 +249,7 @@ def serve(settings: ServiceSettings, demo: bool = False) -> None:
     if not demo:
         _run(settings, read_initial_state(settings), None)
         return
-    with TemporaryDirectory(prefix="graphbandit-demo-") as folder:
+    with TemporaryDirectory(prefix="graphbandit-demo-", ignore_cleanup_errors=True) as folder:
         population = DemoPopulation(settings.seed)
         own = replace(settings, store=f"sqlite:///{folder}/demo.db", create=True, standby=False)
         initial = population.initial_state(settings.policy, settings.seed, settings.epsilon, settings.params)
@@ -257,8 +264,7 @@ def compile_for(*initial: InitialState) -> None:
     start = time.perf_counter()
     try:
         for state in initial:
-            LoggedRecommender.new(state).warm_up()
-            warm_up(state)
+            compile_state(state)
         logger.info("compiled", extra={"seconds": round(time.perf_counter() - start, 3)})
     except Exception:  # a full disk, for example
         logger.exception("the policy could not be compiled: it goes on as plain Python, slowly")
@@ -306,8 +312,7 @@ def _run(settings: ServiceSettings, initial: InitialState | None, population: De
 
     server = GracefulServer(guard, settings, leave)
     servers.append(server)
-    if hasattr(signal, "SIGHUP"):  # not on Windows
-        signal.signal(signal.SIGHUP, lambda *_: reload_tokens(guard, settings))
+    reload_tokens_on_signal(guard, settings)
     if population is not None:
         secret = next((token.secret for token in tokens if token.may_write), None)
         population.start(f"http://{settings.host}:{settings.port}", secret)

@@ -2,7 +2,7 @@
 
 | module | what is in it |
 |---|---|
-| `atomic` | `atomic_file`, `write_text`, `write_bytes`: a file is replaced as a whole or not at all |
+| `atomic` | `atomic_file`, `write_text`, `write_bytes`: a file is replaced as a whole or not at all; `sync_folder` |
 | `archive` | named arrays and a JSON header in one checksummed file: policies, results, snapshots |
 | `tables` | `read_table`: the one reader of tables; `write_table` |
 | `table_columns` | `Table`: what it returns, and its columns as numbers, as ids and as text |

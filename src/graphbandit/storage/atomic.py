@@ -52,6 +52,17 @@ def atomic_file(path: AnyPath, *, throttled: bool = False) -> Iterator[IO[bytes]
         aside.unlink(missing_ok=True)
 
 
+def sync_folder(folder: AnyPath) -> None:
+    """Wait until the names in a folder are on disk. Windows cannot be asked for that, and journals them by itself."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def write_bytes(path: AnyPath, content: bytes) -> None:
     """Replace the file at `path`."""
     with atomic_file(path) as file:

@@ -79,7 +79,7 @@ function graph(figure, panel) {
   const { x, y } = panel.series[0];
   const px = (v) => W / 2 + v * (H / 2 - 30), py = (v) => H / 2 + 8 - v * (H / 2 - 30);
   for (const [i, j] of panel.edges) node("line", { x1: px(x[i]), y1: py(y[i]), x2: px(x[j]), y2: py(y[j]), stroke: "#9aa0aa", "stroke-width": 0.8 }, svg);
-  x.forEach((v, k) => node("circle", { cx: px(v), cy: py(y[k]), r: 6, fill: "#d1495b", stroke: "white" }, svg));
+  x.forEach((v, k) => node("circle", { cx: px(v), cy: py(y[k]), r: 6, fill: (panel.node_colours || [])[k] || "#d55e00", stroke: "#30343f", "stroke-width": 0.8 }, svg));
 }
 
 function plot(figure, panel) {

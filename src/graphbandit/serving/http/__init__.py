@@ -15,5 +15,6 @@
 | `guard` | host, token, rate and size of every request; counts and logs it afterwards |
 | `responses` | responses as bytes, and errors in one form |
 | `dashboard` | serves the files of `page/`, with their Content-Security-Policy |
+| `openapi_document` | the OpenAPI document, with what the routes do not say |
 | `reference_page` | the page at `/docs`, made from the OpenAPI document |
 """

@@ -27,6 +27,7 @@ from ..store.database import Unavailable
 from .batching import Batcher
 from .dashboard import add_page
 from .experiment_routes import add_policies, experiment_gauges
+from .openapi_document import DescribedApp, operation_name
 from .reference_page import add_reference
 from .responses import EXPECTED, Handler, HttpResponse, error_response, handler
 from .schemas import (
@@ -78,12 +79,13 @@ def create_app(
         await asyncio.gather(starting, return_exceptions=True)
         await app.state.runtime.stop()
 
-    app = FastAPI(
+    app = DescribedApp(
         title="graphbandit",
         version=__version__,
         summary="Recommendations to users who are joined by a graph.",
         lifespan=lifespan,
         separate_input_output_schemas=False,
+        generate_unique_id_function=operation_name,
         docs_url=None,  # the framework's own page loads scripts of others
         redoc_url=None,
     )

@@ -27,6 +27,6 @@
 | `warmup` | compiles what later requests need |
 | `export` | the log as Parquet |
 | `store_tools` | checks and restores a store: `graphbandit store verify`, `restore` |
-| `client` | a client for Python programs |
+| `client/` | a client for Python programs, which is also a distribution of its own |
 | `demo_population` | simulated users for `graphbandit serve --demo` |
 """

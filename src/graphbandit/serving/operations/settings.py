@@ -121,7 +121,7 @@ def load(flags: Mapping[str, Any], config: Path | None = None, environment: Mapp
     chosen: dict[str, Any] = {}
     if config is not None:
         try:
-            table = tomllib.loads(config.read_text())
+            table = tomllib.loads(config.read_text(encoding="utf-8-sig"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{config} is not TOML: {error}.") from None
         chosen |= {name: _convert(f"{config}: {name}", kinds, name, value) for name, value in table.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from collections import defaultdict
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...storage import archive
+from ...storage.atomic import sync_folder
 from ..domain.events import DamagedLog, Event, EventKind, chain_of, reward_in, reward_key
 from ..domain.initial_state import InitialState
 from ..domain.packing import digest
@@ -218,13 +218,9 @@ def _put_in_place(path: Path, fresh: Path) -> list[str]:
     for suffix in ("-wal", "-shm", ""):
         old = path.with_name(f"{path.name}{suffix}")
         if old.exists():
-            old.rename(path.with_name(f"{kept}{suffix}"))
+            old.replace(path.with_name(f"{kept}{suffix}"))
             if not suffix:
                 said.append(f"what was there is kept as {path.with_name(kept)}.")
-    fresh.rename(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # the new name is on disk
-    finally:
-        os.close(folder)
+    fresh.replace(path)
+    sync_folder(path.parent)  # the new name is on disk
     return said

@@ -20,7 +20,8 @@ def read_tokens(file: Path) -> list[Token]:
     """The tokens of a file, one a line. The word `read` before a token makes it one that may read
     only."""
     tokens: list[Token] = []
-    for line in filter(None, map(str.strip, file.read_text().splitlines())):
+    # utf-8-sig: editors of Windows may put a byte order mark before the first token
+    for line in filter(None, map(str.strip, file.read_text(encoding="utf-8-sig").splitlines())):
         word, _, rest = line.partition(" ")
         tokens.append(Token(rest.strip(), may_write=False) if word == READ else Token(line))
     if not tokens:

@@ -21,10 +21,13 @@ from ... import graphs
 from ...compute.compiler import COMPILER
 from ...policies import Policy
 from ...policies.core.arm_catalogue import ArmCatalogue
+from ...policies.core.catalogue_choice import LEAST_ARMS
 from ...policies.core.decisions import Requests
 from ...solvers import DENSE_ROWS, fits_dense
 from ..domain.initial_state import InitialState
+from ..domain.logged_recommender import LoggedRecommender
 
+CATALOGUE = 2 * LEAST_ARMS  # arms: enough for what only large catalogues need
 logger = logging.getLogger("graphbandit.serving")
 
 
@@ -36,6 +39,20 @@ def warm_up(initial: InitialState) -> None:
         path = graphs.from_edges([(user, user + 1) for user in range(n - 1)], n_users=n)
         _exercise(replace(initial, graph=path, model=None).make_policy(), n)
     logger.info("warm-up finished", extra={"seconds": round(time.perf_counter() - start, 3)})
+
+
+def compile_state(initial: InitialState) -> None:
+    """Compile all that a service with this initial state needs: to decide and to learn, and for changes."""
+    LoggedRecommender.new(initial).warm_up()
+    warm_up(initial)
+
+
+def compile_policy(policy: str, epsilon: float = 0.0) -> None:
+    """Compile what a service with this policy needs, before there is one: its graph and arms do not matter."""
+    features = np.random.default_rng(0).standard_normal((CATALOGUE, 2))
+    names = [f"arm-{arm}" for arm in range(CATALOGUE)]
+    graph = graphs.from_edges([("ann", "bob"), ("bob", "eve")])
+    compile_state(InitialState(graph, names, features, [{}] * CATALOGUE, policy=policy, epsilon=epsilon))
 
 
 def warm_up_in_background(initial: InitialState) -> None:

@@ -3,7 +3,6 @@ writer."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import time
@@ -12,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from filelock import lock_descriptor
 from sqlalchemy import Connection, Engine, create_engine, event, func, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DisconnectionError, IntegrityError, NoSuchModuleError, SQLAlchemyError
@@ -74,19 +74,16 @@ class Database:
         return self.url.render_as_string(hide_password=True)
 
     def lock(self, timeout: float, go_on: Callable[[], None] = lambda: None) -> None:
-        """Become the only writer. In SQLite this locks a file beside the database; the system
-        releases it when the process ends, however it ends. In PostgreSQL the writer's connection
+        """Become the only writer. In SQLite this locks a file beside the database (`flock`, on Windows
+        `LockFileEx`); the system releases it when the process ends, however it ends. In PostgreSQL the writer's connection
         holds the lock. `go_on` is called while it waits, and may raise."""
         if not self.is_sqlite or self._lock_file is not None:
             return
         path = Path(f"{self.url.database}.lock")
-        self._lock_file = path.open("wb")
+        self._lock_file = path.open("ab")  # not truncated: Windows refuses that to everybody but the holder
         for _ in _attempts(timeout, go_on):
-            try:
-                fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if lock_descriptor(self._lock_file.fileno(), blocking=False):
                 return
-            except BlockingIOError:
-                continue
         self._lock_file.close()
         self._lock_file = None
         raise self._occupied()

@@ -6,7 +6,6 @@ renamed before its events leave the table; the table of parts says which files c
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, select
 
 from ...storage.archive import ArchiveError
-from ...storage.atomic import atomic_file
+from ...storage.atomic import atomic_file, sync_folder
 from ..domain.events import Event, EventKind
 from .database import sqlite_path
 from .schema import archived
@@ -130,11 +129,7 @@ def write_part(folder: Path, name: str, pages: Iterator[list[Event]]) -> tuple[i
             last, chain = page[-1].seq, page[-1].chain or ""
             flush(GROUP)
         flush(1)
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)  # the name, too, is on disk before any event leaves the table
-    finally:
-        os.close(descriptor)
+    sync_folder(folder)  # the name, too, is on disk before any event leaves the table
     return last, chain
 
 

@@ -1,0 +1,62 @@
+"""Means with their intervals, best first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from .drawing import grid_lines, new_figure, set_title, styled
+from .palette import colour, darker
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@styled
+def intervals(
+    found: Mapping[str, tuple[float, float, float]],
+    *,
+    what: str,
+    best: Literal["lowest", "highest"] = "lowest",
+    title: str = "",
+    note: str = "",
+) -> Figure:
+    """Means as dots and their intervals as lines, the best at the top.
+
+    Parameters
+    ----------
+    found : mapping of names to (mean, low, high)
+        The ends of an interval that is not known are NaN: then only the dot is drawn.
+    what : str
+        What is measured, with its unit: the label of the axis.
+    best : {"lowest", "highest"}
+        Which end of the axis is better.
+
+    Examples
+    --------
+    >>> figure = intervals({"LinUCB": (60, 55, 65), "GraphUCB": (27, 25, 30)}, what="regret after 1,000 rounds")
+    >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    ['GraphUCB', 'LinUCB']
+    """
+    if not found:
+        raise ValueError("found must have at least one mean, but it is empty.")
+    names = sorted(found, key=lambda name: found[name][0], reverse=best == "highest")
+    figure, axes = new_figure(5.6, 1.2 + 0.27 * len(names) + 0.35 * bool(title))
+    for row, name in enumerate(names):
+        mean, low, high = found[name]
+        shade = colour(name, list(found).index(name))
+        if np.isfinite([low, high]).all():
+            axes.plot([low, high], [row, row], color=shade, lw=2.6, alpha=0.6, solid_capstyle="butt")
+        axes.plot(mean, row, "o", color=darker(shade, 0.1), ms=6, mec="white", mew=0.6, zorder=3)
+    axes.set_yticks(range(len(names)), names, fontsize=9)
+    axes.set_ylim(len(names) - 0.4, -0.6)  # the best at the top
+    better = "← better" if best == "lowest" else "better →"
+    axes.set_xlabel(f"{what}    {better}" if best == "highest" else f"{better}    {what}")
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    grid_lines(axes, "x")
+    if title or note:
+        set_title(axes, title, note, width=48)
+    return figure

@@ -1,0 +1,28 @@
+"""The OpenAPI document: what FastAPI makes of the routes, and the bearer token, which the guard checks before them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+
+TOKEN = {"type": "http", "scheme": "bearer", "description": "A line of the token file, if the service was started with one."}
+
+
+class DescribedApp(FastAPI):
+    """An application whose OpenAPI document other languages can generate a client from."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The document. It is made when it is first asked for."""
+        if self.openapi_schema is None:
+            document = super().openapi()
+            document["components"]["securitySchemes"] = {"token": TOKEN}
+            document["security"] = [{"token": []}, {}]  # a service without a token file asks for none
+        assert self.openapi_schema is not None
+        return self.openapi_schema
+
+
+def operation_name(route: APIRoute) -> str:
+    """The name of an operation, which generators make a method of: that of the function, as in `put_user`."""
+    return route.name

@@ -1,0 +1,157 @@
+"""Calls over HTTP that are repeated until they are answered, on connections that are kept open."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+from urllib.parse import urlsplit
+
+RETRIED_STATUSES = {429, 502, 503, 504}
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two attempts, unless the service asks for more
+NO_ANSWER = 0
+MOST_SHOWN = 200  # characters of an answer in a message
+
+
+class ServiceError(Exception):
+    """The service refused a request, or did not answer, in which case `status` is 0."""
+
+    def __init__(self, status: int, problems: Sequence[Mapping[str, Any]], call: str = "the request") -> None:
+        said = "; ".join(f"{'.'.join(map(str, entry['loc']))}: {entry['msg']}" for entry in problems)
+        what = f"{call} was refused with status {status}" if status else f"{call} failed"
+        super().__init__(f"{what}: {said}")
+        self.status, self.problems = status, problems
+
+
+class HttpAnswer(NamedTuple):
+    """What came back: a status, the JSON, or a text if it is none, and how many seconds the service asks to wait."""
+
+    status: int  # NO_ANSWER if there was none; the content says why
+    content: Any
+    retry_after: float = 0.0
+
+
+class HttpCalls:
+    """Calls to one address. Threads may share it: each call in progress has a connection of its own."""
+
+    def __init__(self, url: str, token: str | None, timeout: float, patience: float, context: ssl.SSLContext | None) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+            raise ValueError(f"url must be like http://127.0.0.1:8000, but it is {_without_password(url)!r}.")
+        if not timeout > 0:
+            raise ValueError(f"timeout must be a positive number of seconds, but it is {timeout!r}.")
+        if not patience >= 0:
+            raise ValueError(f"patience must be a number of seconds, 0 or more, but it is {patience!r}.")
+        self.url = url.rstrip("/")
+        self._is_secure, self._host, self._port = parts.scheme == "https", parts.hostname, parts.port
+        self._base = parts.path.rstrip("/")
+        self._timeout, self._patience, self._context = timeout, patience, context
+        self._headers = {"content-type": "application/json", "accept": "application/json", "user-agent": "graphbandit-client"}
+        if token is not None:
+            self._headers["authorization"] = f"Bearer {_checked(token)}"
+        self._idle: list[http.client.HTTPConnection] = []  # appending and popping are atomic
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections. A later call opens a new one."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        """Send any request and return the answer; raises ServiceError if it is refused, or after
+        `patience` seconds."""
+        try:
+            content = None if body is None else json.dumps(body, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{method} {path} cannot be sent, since its body is not JSON: {error}.") from None
+        end, pause, attempts = time.monotonic() + self._patience, FIRST_PAUSE, 0
+        while True:
+            answer = self.attempt(method, path, content)
+            attempts += 1
+            if 200 <= answer.status < 300 and isinstance(answer.content, dict):
+                return answer.content
+            if method == "DELETE" and answer.status == 404 and attempts > 1:
+                return {}  # the first attempt deleted it, and its answer was lost
+            wait = max(answer.retry_after, pause * random.uniform(0.5, 1.0))
+            is_final = answer.status != NO_ANSWER and answer.status not in RETRIED_STATUSES
+            if is_final or time.monotonic() + wait > end:
+                raise ServiceError(answer.status, _problems(answer), f"{method} {self.url}{path}")
+            time.sleep(wait)
+            pause = min(LONGEST_PAUSE, 2.0 * pause)
+
+    def attempt(self, method: str, path: str, body: str | None) -> HttpAnswer:
+        """Send a request once. Without an answer the status is 0, and the content says why."""
+        connection = self._idle.pop() if self._idle else self._connect()
+        try:
+            connection.request(method, self._base + path, None if body is None else body.encode(), self._headers)
+            response = connection.getresponse()
+            content = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            reason = f"{type(error).__name__}: {error}".rstrip(": ")
+            return HttpAnswer(NO_ANSWER, f"no answer within {self._timeout:g} s of an attempt ({reason}).")
+        except BaseException:  # Ctrl-C: half an answer must not be taken for that of the next call
+            connection.close()
+            raise
+        self._idle.append(connection)
+        return HttpAnswer(response.status, _parsed(content), _seconds(response.headers.get("retry-after")))
+
+    def _connect(self) -> http.client.HTTPConnection:
+        if self._is_secure:
+            return http.client.HTTPSConnection(self._host, self._port, timeout=self._timeout, context=self._context)
+        return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+
+
+def _parsed(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except ValueError:
+        return f"the answer is not JSON: {content[:MOST_SHOWN].decode(errors='replace')!r}."
+
+
+def _problems(answer: HttpAnswer) -> Sequence[Mapping[str, Any]]:
+    """What is wrong, as the service says it, or in words of our own: a proxy may have answered."""
+    if isinstance(answer.content, dict) and answer.content.get("detail"):
+        found: Sequence[Mapping[str, Any]] = answer.content["detail"]
+        if isinstance(found, list) and all(isinstance(entry, dict) and {"loc", "msg"} <= entry.keys() for entry in found):
+            return found
+    said = answer.content if isinstance(answer.content, str) else f"{str(answer.content)[:MOST_SHOWN]}."
+    return [{"loc": ["service"], "msg": said, "type": "no_answer" if answer.status == NO_ANSWER else "unexpected"}]
+
+
+def _seconds(retry_after: str | None) -> float:
+    """Seconds from a Retry-After header, which has a number or a date; 0 if it has neither."""
+    if retry_after is None:
+        return 0.0
+    try:
+        if retry_after.strip().isdigit():
+            return float(retry_after)
+        date = parsedate_to_datetime(retry_after)
+        return max(0.0, (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+    except ValueError:
+        return 0.0
+
+
+def _checked(token: str) -> str:
+    """The token without the line end that it has in a file. An error must not show it."""
+    found = token.strip()
+    if not found or not (found.isascii() and found.isprintable()):
+        raise ValueError("token must be of printable ASCII characters, and not empty.")
+    return found
+
+
+def _without_password(url: str) -> str:
+    head, at, tail = url.rpartition("@")
+    return f"{head.split('//')[0]}//…@{tail}" if at else url
