@@ -41,6 +41,9 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
+autodoc_type_aliases = {"npt.ArrayLike": "ArrayLike"} | {
+    name: name for name in ("Bools", "Edges", "Floats", "Ints", "MakePolicy", "Radius", "Seed", "Table")
+}
 python_maximum_signature_line_length = 88
 napoleon_google_docstring = False
 napoleon_use_param = False  # else every word of a type is looked up as a name

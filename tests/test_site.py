@@ -39,6 +39,7 @@ ROOMS = (
     "graphbandit.fitting",
     "graphbandit.graph_building",
     "graphbandit.graphs",
+    "graphbandit.plots",
     "graphbandit.serving",
     "graphbandit.cluster",
 )

@@ -12,6 +12,10 @@ from sphinx.util.typing import ExtensionMetadata
 
 CODE = re.compile(r"(`+[^`]*`+)")
 SIGN = re.compile(r"\||(?<=\w)_(?!\w)")  # a substitution, and a reference such as name_
+PAGE = re.compile(r'`?docs/([\w/]+)\.md`?(?:, "[^"]*")?')
+ERRATUM = re.compile(r"\berrata(?= E\d)")
+LINKED = "\0"  # around what becomes a link, so that the rest of the line can be treated first
+ALIAS = re.compile(r"TypeAliasForwardRef\('([\w.]+)'\)")
 VALUES = ("attribute", "data", "property")
 KEPT: dict[str, list[str]] = {}
 """Docstrings of values while napoleon is at work."""
@@ -46,8 +50,11 @@ def plain(line: str) -> str:
     """A line of prose in which only code and emphasis are marked up; examples stay as they are."""
     if line.lstrip().startswith((">>>", "...", "..", ":")):
         return line
+    line = ERRATUM.sub(f"errata{LINKED}explanation/errata{LINKED}", PAGE.sub(rf"{LINKED}\1{LINKED}", line))
     parts = CODE.split(line)
-    return "".join(code(part) if part.startswith("`") else SIGN.sub(r"\\\g<0>", part) for part in parts)
+    written = "".join(code(part) if part.startswith("`") else SIGN.sub(r"\\\g<0>", part) for part in parts)
+    written = re.sub(f"errata{LINKED}(.*?){LINKED}", r":doc:`errata </\1>`", written)
+    return re.sub(f"{LINKED}(.*?){LINKED}", r":doc:`/\1`", written)
 
 
 def code(part: str) -> str:
@@ -68,6 +75,13 @@ def give_back(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines
         lines[:] = KEPT.pop(name)
 
 
+def shorten(
+    app: Sphinx, what: str, name: str, thing: Any, options: Any, signature: str | None, returned: str | None
+) -> tuple[str | None, str | None]:
+    """A signature in which aliases of types are names; autodoc writes those in a union out."""
+    return tuple(text and ALIAS.sub(r"\1", text) for text in (signature, returned))  # type: ignore[return-value]
+
+
 def skip(app: Sphinx, what: str, name: str, thing: Any, is_skipped: bool, options: Any) -> bool | None:
     """Leave out fields of named tuples, of which the class says more than their generated docstrings."""
     return True if (getattr(thing, "__doc__", "") or "").startswith("Alias for field number") else None
@@ -77,5 +91,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     """Read docstrings before napoleon does."""
     app.connect("autodoc-process-docstring", process, priority=400)
     app.connect("autodoc-process-docstring", give_back, priority=600)
+    app.connect("autodoc-process-signature", shorten)
     app.connect("autodoc-skip-member", skip)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

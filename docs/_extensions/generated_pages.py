@@ -1,4 +1,4 @@
-"""Pages that are made from the program when the site is built: its commands and its HTTP API.
+"""Parts of pages that are made from the program when the site is built: policies, commands, HTTP API.
 
 A page says where with a comment, `% generated: commands`, which is replaced before it is parsed.
 """
@@ -30,6 +30,21 @@ def commands() -> str:
     return commands_text(get_command(app))
 
 
+def policies() -> str:
+    """Every policy that has a name, in a section of its own."""
+    from graphbandit import POLICIES, Policy
+
+    def section(kind: type[Policy]) -> str:
+        # What it overrides is described once, with `Policy`.
+        own = [
+            member for member in vars(kind) if not member.startswith("_") and not hasattr(Policy, member) and member != "State"
+        ]
+        members = f"\n   :members: {', '.join(own)}" if own else ""
+        return f"## {kind.__name__}\n\n```{{eval-rst}}\n.. autoclass:: graphbandit.{kind.__name__}{members}\n```"
+
+    return "\n\n".join(map(section, POLICIES.values()))
+
+
 def openapi() -> Mapping[str, Any]:
     """The OpenAPI document: the file in the repository, or what the service itself says."""
     kept = DOCS / "reference" / "openapi.json"
@@ -44,7 +59,7 @@ def openapi() -> Mapping[str, Any]:
     return create_app(no_runtime).openapi()
 
 
-PARTS: dict[str, Callable[[], str]] = {"commands": commands, "http": lambda: http_text(openapi())}
+PARTS: dict[str, Callable[[], str]] = {"commands": commands, "policies": policies, "http": lambda: http_text(openapi())}
 
 
 def fill(app: Sphinx, page: str, source: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,7 +22,20 @@ def http_text(document: Schema) -> str:
     operations = [
         (path, method, found[method]) for path, found in document["paths"].items() for method in METHODS if method in found
     ]
-    return "\n\n".join("\n\n".join(operation_text(document, *found)) for found in operations)
+    said = Counter(status for *_, found in operations for status in statuses(found))
+    common = [status for status, times in said.items() if times > len(operations) / 2]
+    parts = ["Most endpoints may also answer:\n\n" + "\n".join(f"- {status}" for status in sorted(common))] if common else []
+    for operation in operations:
+        parts += operation_text(document, *operation)
+        others = [status for status in statuses(operation[-1]) if status not in common]
+        parts += ["Other statuses:\n\n" + "\n".join(f"- {status}" for status in others)] if others else []
+    return "\n\n".join(parts)
+
+
+def statuses(operation: Schema) -> list[str]:
+    """What an endpoint answers if something is not as it should be."""
+    answers = operation.get("responses", {})
+    return [f"**{status}** {cell(entry['description'])}" for status, entry in answers.items() if status != "200"]
 
 
 def operation_text(document: Schema, path: str, method: str, found: Schema) -> Iterator[str]:
@@ -38,13 +52,9 @@ def operation_text(document: Schema, path: str, method: str, found: Schema) -> I
     if body:
         yield from (table(document, title, rows) for title, rows in bodies(document, body))
     yield f"```sh\n{curl(document, path, method, found, body)}\n```"
-    answers = found.get("responses", {})
-    answer = body_schema(answers.get("200", {}))
+    answer = body_schema(found.get("responses", {}).get("200", {}))
     if answer.get("$ref") or answer.get("properties"):
         yield from (table(document, "Answer", rows) for _, rows in bodies(document, answer))
-    others = [f"{status} {cell(entry['description'])}" for status, entry in answers.items() if status != "200"]
-    if others:
-        yield "Other statuses: " + " ".join(others)
 
 
 def table(document: Schema, title: str, rows: list[tuple[str, Schema, bool, str]]) -> str:
