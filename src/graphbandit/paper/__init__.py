@@ -14,6 +14,7 @@
 | `regret_curves` | regret over time on four families of graphs, and with fixed arms |
 | `sweeps` | final regret against a property of the graph or of the users |
 | `topology` | four families of graphs with as many edges, equally smooth |
+| `forms` | the printed, released and recommended form of both algorithms, side by side |
 | `coverage` | how often confidence regions contain the true parameters |
 | `controls` | alpha; GraphUCB with another graph or without its bonus |
 | `delays` | delayed rewards |
@@ -24,6 +25,7 @@
 | `measure` | measurements that several figures share |
 | `chart` | what a figure shows, as data, and its drawing |
 | `reproduce` | runs figures, judges claims, writes the report |
+| `verdict_matrix` | the top of the report: figure × claim, what holds and why not, the forms side by side |
 | `report_page` | the report as one HTML page |
 """
 

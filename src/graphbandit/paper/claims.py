@@ -17,6 +17,8 @@ from ..compute.arrays import Floats
 from ..experiments.result import interval
 
 Verdict = Literal["holds", "does not hold", "undecided"]
+FORMS = ("printed", "released", "recommended")
+"""The formulas of the paper; what the published code computes; what we would use."""
 QUARTER = 0.25
 """Regrets that differ by at most this share are alike."""
 UNDECIDED = "The interval contains both answers: more runs are needed."
@@ -32,6 +34,9 @@ class Claim:
     evidence: dict[str, Any]
     reason: str = ""  # the likely reason why, should it not hold
     beyond: bool = False  # an observation of ours: the paper does not say it
+    form: str = ""  # of `FORMS`, if the same statement is judged in several
+    statement: str = ""  # the claim without its form
+    brief: str = ""  # the numbers that decide, in a few words
 
     @property
     def holds(self) -> bool:

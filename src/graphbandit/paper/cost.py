@@ -88,7 +88,7 @@ def claims(data: Data) -> list[Claim]:
             "Its time grows faster than the number of users.",
         ),
         Claim(
-            "It grows more slowly than that of GraphUCB with the closed form",
+            "The time of a round of GraphUCB-Local grows more slowly than that of GraphUCB with the closed form",
             slower,
             evidence | {"difference of exponents": difference},
             REVERSED,

@@ -156,7 +156,7 @@ def claims(data: Data) -> list[Claim]:
             linear,
         ),
         Claim(
-            f"It grows as √n (exponent within {NEAR} of ½), as the abstract says",
+            f"The regret of independent LinUCB grows as √n (exponent within {NEAR} of ½), as the abstract says",
             within(power["LinUCB"], 0.5 - NEAR, 0.5 + NEAR),
             found,
             "As long as every user is still being learned, a new one costs what the first did; √n needs longer runs.",

@@ -17,6 +17,7 @@ from ..storage.atomic import write_text
 from .chart import Chart, as_json
 from .claims import Claim
 from .figure_parts import Data, Figure, ReproduceSettings
+from .verdict_matrix import forms_table, in_words, matrix
 
 
 @dataclass
@@ -39,6 +40,9 @@ def write_report(path: Path, entries: list[FigureOutcome], settings: ReproduceSe
         "style": (page / "page.css").read_text(encoding="utf-8"),
         "script": (page / "page.js").read_text(encoding="utf-8"),
         "summary": summary(entries, settings),
+        "matrix": matrix(entries),
+        "words": in_words(entries),
+        "forms": forms_table(entries),
         "verdicts": "\n".join(verdict_rows(entries)),
         "figures": "\n".join(section(entry, settings) for entry in entries),
         "about": about(entries, settings),
@@ -109,7 +113,7 @@ def section(entry: FigureOutcome, settings: ReproduceSettings) -> str:
     picture = f'<img alt="{html.escape(figure.title)}" src="{inline["png"]}">'
     drawing = f'<div class="chart" data-chart="{figure.name}"><noscript>{picture}</noscript></div>'
     tools = f'<p class="tools">{links} <span>{entry.seconds:.1f} s</span> <code>{command(figure, settings)}</code></p>'
-    return f"{head}{drawing}{tools}{tuned(entry)}{''.join(claim_box(entry, claim) for claim in entry.claims)}</section>"
+    return f"{head}{drawing}{tools}{tuned(entry)}{claim_boxes(entry)}</section>"
 
 
 def command(figure: Figure, settings: ReproduceSettings) -> str:
@@ -132,11 +136,16 @@ def tuned(entry: FigureOutcome) -> str:
     return f'<p class="tuned">Tuned on separate seeds: {html.escape(chosen)}.</p>'
 
 
-def claim_box(entry: FigureOutcome, claim: Claim) -> str:
-    """Verdict, sentence, reason, and the numbers on request."""
+def claim_boxes(entry: FigureOutcome) -> str:
+    """The boxes of all claims of a figure."""
+    return "".join(claim_box(entry, claim, f"{entry.figure.name}-{k}") for k, claim in enumerate(entry.claims, start=1))
+
+
+def claim_box(entry: FigureOutcome, claim: Claim, name: str) -> str:
+    """Verdict, sentence, reason, and the numbers on request; the matrix links to its name."""
     reason = f"<p>{html.escape(claim.explanation)}</p>" if claim.explanation else ""
     return (
-        f'<details class="claim"><summary>{verdict(entry, claim)} {html.escape(claim.claim)}</summary>'
+        f'<details class="claim" id="{name}"><summary>{verdict(entry, claim)} {html.escape(claim.claim)}</summary>'
         f"{reason}{evidence(claim.evidence)}</details>"
     )
 

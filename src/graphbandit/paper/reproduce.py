@@ -30,7 +30,7 @@ from .lineup import algorithms
 from .report_page import FigureOutcome, is_beyond, write_report
 
 Progress = Callable[[int, int, str], None]
-PRESENTATION = ("__init__", "chart", "claims", "figure_list", "report_page", "reproduce")
+PRESENTATION = ("__init__", "chart", "claims", "figure_list", "report_page", "reproduce", "verdict_matrix")
 """Modules of this package that show what was measured: changing them changes no number."""
 MEASUREMENT = (
     "controls",
@@ -39,6 +39,7 @@ MEASUREMENT = (
     "delays",
     "estimation",
     "figure_parts",
+    "forms",
     "growth",
     "inequalities",
     "laplacians",

@@ -169,3 +169,11 @@ for (const place of document.querySelectorAll("[data-chart]")) {
     place.after(note);
   }
 }
+
+// A link of the matrix opens the claim that it leads to.
+function open_claim() {
+  const box = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (box && box.tagName === "DETAILS") box.open = true;
+}
+addEventListener("hashchange", open_claim);
+open_claim();
