@@ -88,7 +88,8 @@ def made_up(local: dict[str, float]) -> dict[str, Any]:
     noise = np.random.default_rng(0).normal(scale=0.1, size=(20, 4))
     levels = {"LinUCB": 60.0} | {f"GraphUCB, {form}": 20.0 for form in FORMS}
     levels |= {f"GraphUCB-Local, {form}": value for form, value in local.items()}
-    return {"regret": {name: value * (1 + noise * (1 + 0.1 * k)) for k, (name, value) in enumerate(levels.items())}}
+    regret = {name: value * (1 + noise * (1 + 0.1 * k)) for k, (name, value) in enumerate(levels.items())}
+    return {"rounds": np.arange(1, 5), "curves": regret, "regret": regret}
 
 
 def test_form_claims_both_ways() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..compute.arrays import Floats
-from ..plots.drawing import MANY_POINTS, draw_curve, new_figure, picture, styled
+from ..plots.drawing import MANY_POINTS, draw_curve, log_scale, new_figure, picture, styled
 from ..plots.palette import INK, VERMILLION, colour
 from ..plots.user_graphs import draw_edges, frame
 
@@ -135,7 +135,7 @@ def _draw(axes: Any, panel: Panel) -> None:
             )
     axes.set(xlabel=panel.x, ylabel=panel.y)
     if panel.log_y:
-        axes.set_yscale("log")
+        log_scale(axes)
     elif panel.y_from_zero:
         axes.set_ylim(bottom=0)
     if len(panel.series) > 1:  # below the axes, where it hides no data

@@ -9,9 +9,8 @@ import numpy as np
 
 from ..experiments import compare
 from ..experiments.testbeds import FAMILIES, world
-from ..plots.palette import colour
 from ..policies import GraphUCB, GraphUCBLocal, LinUCB
-from .chart import Chart, ChartSeries, Panel
+from .chart import Chart, Panel, curve
 from .claims import FORMS, REVERSED, Claim, all_hold, below, estimate
 from .figure_parts import Data, Figure, ReproduceSettings
 from .regret_curves import LEMMA
@@ -19,7 +18,6 @@ from .regret_curves import LEMMA
 PRESETS = {"printed": "paper", "released": "released", "recommended": "recommended"}
 ALGORITHMS: dict[str, Any] = {"GraphUCB": GraphUCB, "GraphUCB-Local": GraphUCBLocal}
 ORDERS = (("GraphUCB", "LinUCB"), ("GraphUCB-Local", "LinUCB"), ("GraphUCB", "GraphUCB-Local"))
-SHORT = {"rbf": "RBF", "er": "Erdős-Rényi", "ba": "Barabási-Albert", "ws": "Watts-Strogatz"}
 
 
 def policies() -> dict[str, Any]:
@@ -31,27 +29,25 @@ def policies() -> dict[str, Any]:
 
 
 def run(settings: ReproduceSettings) -> Data:
-    """Final regret in the worlds of the regret figures: (runs, families) by policy."""
+    """In the worlds of the regret figures: curves (runs, rounds), on average over the families; final regret by family."""
     results = [
         compare(policies(), world(family), settings.horizon, seeds=range(settings.runs), **settings.spreading)
         for family in FAMILIES
     ]
-    return {"regret": {name: np.array([result.regret[name][:, -1] for result in results]).T for name in policies()}}
+    return {
+        "rounds": results[0].rounds,
+        "curves": {name: np.mean([result.regret[name] for result in results], axis=0) for name in policies()},
+        "regret": {name: np.array([result.regret[name][:, -1] for result in results]).T for name in policies()},
+    }
 
 
 def chart(data: Data) -> Chart:
-    """A panel for each algorithm: regret on the four families, a curve for each form."""
-    places = list(range(len(FAMILIES)))
+    """A panel for each algorithm: a curve for each form, and LinUCB."""
     panels = []
     for name in ALGORITHMS:
-        series = []
-        for position, form in enumerate((*FORMS, "")):
-            label = f"{name}, {form}" if form else "LinUCB"
-            found = [estimate(runs) for runs in np.asarray(data["regret"][label]).T]
-            mean, low, high = np.nan_to_num([[round(one[end], 2) for one in found] for end in ("mean", "low", "high")]).tolist()
-            series.append(ChartSeries(label, places, mean, low, high, colour=colour(label, position)))
-        families = ", ".join(f"{k} {SHORT[family]}" for k, family in enumerate(FAMILIES))
-        panels.append(Panel(f"Final regret of {name}", families, "regret (log scale)", series, log_y=True))
+        shown = (*(f"{name}, {form}" for form in FORMS), "LinUCB")
+        series = [curve(label, data["rounds"], data["curves"][label]) for label in shown]
+        panels.append(Panel(f"{name}, mean of four families", "round", "cumulative regret", series))
     return Chart(panels)
 
 

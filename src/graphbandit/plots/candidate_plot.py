@@ -72,10 +72,10 @@ def _draw_graph(axes: Any, height: int, one: JudgedGraph) -> None:
         axes.plot(one.shuffled, [height] * len(one.shuffled), "|", color=SOFT, ms=11, mew=1.2)
         axes.plot([max(ends), one.difference], [height, height], color=shade, lw=1.2, alpha=0.5)
     axes.plot(one.difference, height, "o", color=shade, ms=10 if one.chosen else 7, zorder=3)
-    left = one.difference < max(one.shuffled, default=one.difference)
+    left = min(one.shuffled, default=one.difference) <= one.difference < max(one.shuffled, default=one.difference)
     axes.annotate(
         f"{one.difference:+,.0f}",
-        (one.difference, height),
+        (min(one.shuffled) if left else one.difference, height),  # beside the marks of the shuffles, not on them
         (-9, 0) if left else (9, 0),
         textcoords="offset points",
         ha="right" if left else "left",

@@ -226,6 +226,20 @@ def signed(value: float, _: object = None) -> str:
     return f"{value:+,.6g}" if value else "0"
 
 
+def log_scale(axes: Any) -> None:
+    """A logarithmic vertical axis with plain numbers, also between powers of ten if it is short."""
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    between = {1.0, 2.0, 5.0} if high < 100 * low else {1.0}
+
+    def plain(value: float, _: object = None) -> str:
+        lead = round(value / 10 ** np.floor(np.log10(value) + 1e-9), 6) if value > 0 else 0.0
+        return f"{value:g}" if lead in between else ""
+
+    axes.yaxis.set_major_formatter(plain)
+    axes.yaxis.set_minor_formatter(plain)
+
+
 def grid_lines(axes: Any, axis: Literal["x", "y"]) -> None:
     """Faint lines behind the data."""
     axes.grid(axis=axis, color=FAINT, lw=0.8)

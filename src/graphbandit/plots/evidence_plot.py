@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ..policies import AdaptiveGraphUCB
 from ..policies.adaptive.graph_report import CLEAR, Report
 from .coverage_plot import draw_coverage
-from .drawing import draw_curve, grid_lines, label_ends, new_figure, no_difference, set_title, signed, styled
+from .drawing import draw_curve, grid_lines, label_ends, log_scale, new_figure, no_difference, set_title, signed, styled
 from .palette import BLUE, INK, ORANGE, SOFT, darker
 
 if TYPE_CHECKING:
@@ -59,10 +59,8 @@ def evidence(found: AdaptiveGraphUCB | Report, *, title: str | None = None) -> F
     note = f"{report.rounds:,} rounds, {report.difference:+,.1f} nats for the graph"
     set_title(top, TITLES[report.verdict] if title is None else title, note)
     draw_curve(low, rounds, strength, colour=INK, marker=0)
-    low.set_yscale("log")
     low.set_ylim(strength.min() / 3, strength.max() * 3)
-    low.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    low.yaxis.set_minor_formatter(lambda value, _: "")
+    log_scale(low)
     low.set(ylabel="strength τ", xlabel="round (log scale)")
     grid_lines(low, "y")
     figure.align_ylabels()

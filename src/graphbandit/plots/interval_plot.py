@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from .drawing import grid_lines, new_figure, set_title, styled
-from .palette import colour, darker
+from .palette import COLOURS, INK, SAME, darker
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,17 +43,19 @@ def intervals(
     if not found:
         raise ValueError("found must have at least one mean, but it is empty.")
     names = sorted(found, key=lambda name: found[name][0], reverse=best == "highest")
-    figure, axes = new_figure(5.6, 1.2 + 0.27 * len(names) + 0.35 * bool(title))
+    figure, axes = new_figure(5.6, 1.35 + 0.27 * len(names) + 0.35 * bool(title))
     for row, name in enumerate(names):
         mean, low, high = found[name]
-        shade = colour(name, list(found).index(name))
+        shade = COLOURS.get(SAME.get(name, name), INK)  # only policies have colours of their own
         if np.isfinite([low, high]).all():
             axes.plot([low, high], [row, row], color=shade, lw=2.6, alpha=0.6, solid_capstyle="butt")
         axes.plot(mean, row, "o", color=darker(shade, 0.1), ms=6, mec="white", mew=0.6, zorder=3)
     axes.set_yticks(range(len(names)), names, fontsize=9)
     axes.set_ylim(len(names) - 0.4, -0.6)  # the best at the top
-    better = "← better" if best == "lowest" else "better →"
-    axes.set_xlabel(f"{what}    {better}" if best == "highest" else f"{better}    {what}")
+    axes.set_xlabel(f"{what}\n({'← better' if best == 'lowest' else 'better →'})")
+    low, high = axes.get_xlim()
+    if low < 0 < high:
+        axes.axvline(0, color=INK, lw=1.2, zorder=1)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     grid_lines(axes, "x")

@@ -111,8 +111,9 @@ def who_learns_from_whom(
     axes.plot(columns, rows, "o", color=ORANGE, ms=float(np.clip(60 / len(shown), 0.8, 4)), mew=0)
     names = [str(policy.graph.ids[row] if policy.graph.ids else row) for row in shown]
     if len(shown) <= MOST_NAMED:
-        axes.set_xticks(range(len(shown)), names, rotation=90, fontsize=8)
-        axes.set_yticks(range(len(shown)), names, fontsize=8)
+        size = min(8.0, 240 / len(shown))
+        axes.set_xticks(range(len(shown)), names, rotation=90, fontsize=size)
+        axes.set_yticks(range(len(shown)), names, fontsize=size)
     else:
         axes.set(xticks=[], yticks=[])
     axes.set(xlabel="reward of this user", ylabel="moves the estimate of this user")
