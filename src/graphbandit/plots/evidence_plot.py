@@ -43,11 +43,12 @@ def evidence(found: AdaptiveGraphUCB | Report, *, title: str | None = None) -> F
 
     Examples
     --------
-    >>> from graphbandit import environments, graphs, signals, simulate
-    >>> graph = graphs.watts_strogatz(20, 4, 0.1, seed=0)
-    >>> tastes, arms = signals.smooth(graph, 5, gamma=7, seed=1), signals.unit_arms(500, 5, seed=2)
-    >>> policy = AdaptiveGraphUCB(graph, 5)
-    >>> trace = simulate(policy, environments.Linear(graph, tastes, arms, sigma=0.1, pool=50), 600, seed=0)
+    >>> from graphbandit import graphs, signals
+    >>> graph, x = graphs.watts_strogatz(30, 4, 0.1, seed=0), signals.unit_arms(200, 2, seed=2)
+    >>> user = np.arange(200) % 30
+    >>> noise = 0.3 * np.random.default_rng(3).standard_normal(200)
+    >>> policy = AdaptiveGraphUCB(graph, 2)
+    >>> policy.update_many(user, x, (x * signals.smooth(graph, 2, gamma=7, seed=1)[user]).sum(axis=1) + noise)
     >>> evidence(policy).axes[0].get_title(loc="left")
     'The graph helps'
     """
