@@ -46,6 +46,14 @@ def test_tastes_that_differ_are_found(look: FirstLook) -> None:
     assert {one.name for one in look.played} >= {"at random", ALONE, SHARED, "CLUB", NO_GRAPH}
 
 
+def test_the_page_has_pictures_if_they_can_be_drawn(look: FirstLook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Candidate graphs; and, if our policy has used one, what it believed in and its users by taste."""
+    used = any(one.name == ADAPTIVE for one in look.played)
+    assert used and write_look(look, tmp_path / "with").read_text().count('<img class="plot"') == 3
+    monkeypatch.setattr("graphbandit.plots.drawing.find_spec", lambda name: None)
+    assert "<img" not in write_look(look, tmp_path / "without").read_text()
+
+
 def test_the_page_and_the_files_of_serve_are_written(look: FirstLook, tmp_path: Path) -> None:
     page = write_look(look, tmp_path / "look").read_text()
     for part in (*headline(look), *cannot_tell(look), *look.said, "graphbandit serve"):

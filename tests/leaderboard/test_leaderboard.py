@@ -228,6 +228,11 @@ def test_the_page_escapes_names_and_needs_nothing_from_outside() -> None:
     assert 'name="viewport"' in page and "prefers-color-scheme: dark" in page
 
 
+def test_the_board_is_written_without_matplotlib_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphbandit.plots.drawing.find_spec", lambda name: None)
+    assert "<img" not in render(summary(BOARD))
+
+
 def test_a_small_board_from_end_to_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["leaderboard", "--quick", "--seeds", "2", "--workers", "1", "--quiet", "--out", str(tmp_path)]
     words += ["--worlds", "er,communities-fixed", "--policies", "random", "--policies", "linucb"]

@@ -94,6 +94,6 @@ def picture(diagnosis: Diagnosis) -> bytes:
         diagnosis.shuffled,
         report=diagnosis.report,
         title=TITLES[diagnosis.verdict],
-        note=f"{size}; inside the grey band there is no difference",
+        note=f"{size}; grey band: no difference",
     )
     return png(figure)

@@ -41,14 +41,14 @@ def candidates(found: Sequence[JudgedGraph], *, title: str = "Which graph helps?
     ['nearest\\n90 edges', 'friends\\n40 edges']
     """
     rows = list(reversed(found))
-    figure, axes = new_figure(6.8, 1.9 + 0.6 * max(1, len(rows)))
+    figure, axes = new_figure(6.0, 1.9 + 0.6 * max(1, len(rows)))
     no_difference(axes, CLEAR, "x")
     axes.annotate(
         "no graph", (0, 1), (4, -2), xycoords=("data", "axes fraction"), textcoords="offset points", va="top", fontsize=9
     )
     for height, one in enumerate(rows):
         _draw_graph(axes, height, one)
-    set_title(axes, title, note or "dots: the graph; grey: its users shuffled", width=56)
+    set_title(axes, title, note or "dots: the graph; grey: its users shuffled", width=50)
     axes.set_yticks(range(len(rows)), [f"{row.name}\n{row.n_edges:,} edges" for row in rows], fontsize=9)
     for label, row in zip(axes.get_yticklabels(), rows, strict=True):
         label.set(color=BLUE if row.chosen else INK, fontweight="bold" if row.chosen else "normal", linespacing=1.25)
@@ -72,10 +72,13 @@ def _draw_graph(axes: Any, height: int, one: JudgedGraph) -> None:
         axes.plot(one.shuffled, [height] * len(one.shuffled), "|", color=SOFT, ms=11, mew=1.2)
         axes.plot([max(ends), one.difference], [height, height], color=shade, lw=1.2, alpha=0.5)
     axes.plot(one.difference, height, "o", color=shade, ms=10 if one.chosen else 7, zorder=3)
-    left = min(one.shuffled, default=one.difference) <= one.difference < max(one.shuffled, default=one.difference)
+    left = one.difference < max(one.shuffled, default=one.difference)
     axes.annotate(
         f"{one.difference:+,.0f}",
-        (min(one.shuffled) if left else one.difference, height),  # beside the marks of the shuffles, not on them
+        (
+            min(*one.shuffled, one.difference) if left else one.difference,
+            height,
+        ),  # beside the marks of the shuffles, not on them
         (-9, 0) if left else (9, 0),
         textcoords="offset points",
         ha="right" if left else "left",

@@ -43,21 +43,22 @@ def evidence(found: AdaptiveGraphUCB | Report, *, title: str | None = None) -> F
 
     Examples
     --------
-    >>> from graphbandit import environments, graphs, signals, simulate
-    >>> graph = graphs.watts_strogatz(20, 4, 0.1, seed=0)
-    >>> tastes, arms = signals.smooth(graph, 5, gamma=7, seed=1), signals.unit_arms(500, 5, seed=2)
-    >>> policy = AdaptiveGraphUCB(graph, 5)
-    >>> trace = simulate(policy, environments.Linear(graph, tastes, arms, sigma=0.1, pool=50), 600, seed=0)
+    >>> from graphbandit import graphs, signals
+    >>> graph, x = graphs.watts_strogatz(30, 4, 0.1, seed=0), signals.unit_arms(200, 2, seed=2)
+    >>> user = np.arange(200) % 30
+    >>> noise = 0.3 * np.random.default_rng(3).standard_normal(200)
+    >>> policy = AdaptiveGraphUCB(graph, 2)
+    >>> policy.update_many(user, x, (x * signals.smooth(graph, 2, gamma=7, seed=1)[user]).sum(axis=1) + noise)
     >>> evidence(policy).axes[0].get_title(loc="left")
     'The graph helps'
     """
     report = found.report() if isinstance(found, AdaptiveGraphUCB) else found
     if report.rounds == 0:
         raise ValueError("found has seen no reward yet: let the policy learn some before its evidence is drawn.")
-    figure, (top, low) = new_figure(6.6, 4.8, 2, 1, sharex=True, height_ratios=(2.2, 1))
+    figure, (top, low) = new_figure(5.8, 4.5, 2, 1, sharex=True, height_ratios=(2.2, 1))
     rounds, strength = draw_beliefs(top, report)
     note = f"{report.rounds:,} rounds, {report.difference:+,.1f} nats for the graph"
-    set_title(top, TITLES[report.verdict] if title is None else title, note)
+    set_title(top, TITLES[report.verdict] if title is None else title, note, width=50)
     draw_curve(low, rounds, strength, colour=INK, marker=0)
     low.set_ylim(strength.min() / 3, strength.max() * 3)
     log_scale(low)
@@ -133,15 +134,15 @@ def evidence_against_shuffled(
     if found.shape != at.shape or others.ndim != 2 or others.shape[1] != len(at):
         raise ValueError(f"difference and shuffled must have a value for each of {len(at)} rounds, but they have other shapes.")
     if report is None:
-        figure, axes = new_figure(7.0, 4.2)
+        figure, axes = new_figure(6.2, 3.9)
     else:
-        figure, grid = new_figure(7.4, 6.4, 3, 1, height_ratios=(2.2, 1.05, 1))
+        figure, grid = new_figure(6.4, 6.2, 3, 1, height_ratios=(2.2, 1.05, 1))
         axes = grid[0]
         draw_beliefs(grid[1], report)
         grid[1].set(xlabel="round (log scale)", ylabel="what decisions\nrelied on")
         draw_coverage(grid[2], {"": report.coverage}, report.rounds)
     _draw_differences(axes, at, found, others)
-    set_title(axes, title, note or "inside the grey band there is no difference", width=62)
+    set_title(axes, title, note or "inside the grey band there is no difference", width=54)
     figure.align_ylabels()
     return figure
 

@@ -48,7 +48,7 @@ def regret(
     if unknown or not names:
         text = f"there is no {unknown[0]!r}" if unknown else "none is named"
         raise ValueError(f"policies must be among {', '.join(result.names)}, but {text}.")
-    figure, axes = new_figure(7.2, 4.2)
+    figure, axes = new_figure(6.2, 3.9)
     rounds, ends = np.asarray(result.rounds, dtype=np.float64), []
     for position, name in enumerate(names):
         runs = result.regret[name] / rounds if per_round else result.regret[name]
