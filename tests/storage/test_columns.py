@@ -81,6 +81,7 @@ def test_what_is_said_about_columns_must_be_true() -> None:
 
 def test_the_option_columns() -> None:
     assert parse_columns(" user = uid, arm=sku ,") == {"user": "uid", "item": "sku"} and parse_columns(None) == {}
+    assert parse_columns("item=sku,user=uid,arm=url") == {"item": ("sku", "url"), "user": "uid"}
     for text in ("user", "user=", "=uid", "wife=uid"):
         with pytest.raises(ValueError, match="must be ROLE=COLUMN, as in user=uid,item=sku; roles are user, friend, item"):
             parse_columns(text)

@@ -256,6 +256,8 @@ def test_columns_of_several_files_are_told_apart(tmp_path: Path) -> None:
     files = {log: EVENTS, edges: EDGES}
     found = columns_by_file({"user": "uid", "friend": "two", "item": "sku"}, files)
     assert found == {log: {"user": "uid", "item": "sku"}, edges: {"friend": "two"}}
+    found = columns_by_file({"user": ("one", "uid"), "friend": "two"}, files)  # the files name users differently
+    assert found == {log: {"user": "uid"}, edges: {"user": "one", "friend": "two"}}
     with pytest.raises(
         ValueError, match=r"columns item=two: no file that has a role item has a column two; .*log\.csv has uid, sku"
     ):

@@ -111,7 +111,7 @@ class GraphUCB(Policy):
     dim : int
         Number of features.
     alpha : float
-        Strength of the graph. 1 is the paper's; with noise as small as 0.01 a tenth of it is better
+        Strength of the graph. 1 is the paper's; with noise as small as 0.01 a hundredth of it is better
         (errata E10).
     ridge : float, optional
         Part of every A_i, in the estimate and in the widths. 0.01, or 0.1 with `preset="released"`.

@@ -11,7 +11,7 @@ import numpy as np
 from ..compute.arrays import Floats, Ints
 from ..policies import Policy
 from ..storage.columns import EDGES as EDGE_ROLES
-from ..storage.columns import EVENTS, ITEMS, USERS
+from ..storage.columns import EVENTS, ITEMS, USERS, SaidColumns
 from ..storage.tables import Source, Table, columns_by_table, read_table
 from ..validate import check, count
 from . import recommender_file
@@ -96,7 +96,7 @@ class Recommender:
         features: Any = None,
         params: Mapping[str, Any] | None = None,
         epsilon: float = 0.0,
-        columns: Mapping[str, str] | None = None,
+        columns: SaidColumns | None = None,
         seed: int = 0,
     ) -> None:
         self._choice = PolicyChoice.of(policy, params, epsilon, seed)

@@ -75,6 +75,9 @@ PAIRS = (
 ID_ROLES = ("user", "friend", "item")
 NUMBER_ROLES = ("reward", "propensity", "weight")
 
+SaidColumns = Mapping[str, str | Sequence[str]]
+"""What a caller says of several tables: for a role its column, or several names for tables that differ."""
+
 
 @dataclass(frozen=True)
 class Roles:
@@ -170,13 +173,13 @@ def is_feature(name: str) -> bool:
     return name[:1] == "x" and name[1:].isdecimal()
 
 
-def parse_columns(text: str | None) -> dict[str, str]:
-    """The roles and columns of an option.
+def parse_columns(text: str | None) -> dict[str, str | tuple[str, ...]]:
+    """The roles and columns of an option. A role may be there several times, for files that name it differently.
 
-    >>> parse_columns("user=uid,item=sku")
-    {'user': 'uid', 'item': 'sku'}
+    >>> parse_columns("user=uid,item=sku,item=url")
+    {'user': 'uid', 'item': ('sku', 'url')}
     """
-    found: dict[str, str] = {}
+    found: dict[str, list[str]] = {}
     for word in (text or "").split(","):
         if not word.strip():
             continue
@@ -185,8 +188,8 @@ def parse_columns(text: str | None) -> dict[str, str]:
         if not equals or not column or role not in ("friend", *NAMES):
             roles = ", ".join(("user", "friend", *(role for role in NAMES if role != "user")))
             raise ValueError(f"columns {word.strip()!r} must be ROLE=COLUMN, as in user=uid,item=sku; roles are {roles}.")
-        found[role] = column
-    return found
+        found.setdefault(role, []).append(column)
+    return {role: names[0] if len(names) == 1 else tuple(names) for role, names in found.items()}
 
 
 def find_roles(

@@ -15,14 +15,14 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
 
 from ..compute.arrays import Flags
 from . import cells, csv_files, frames, parquet_files
 from .atomic import AnyPath, atomic_file
-from .columns import ID_ROLES, NUMBER_ROLES, Roles, find_roles, is_feature
+from .columns import ID_ROLES, NUMBER_ROLES, Roles, SaidColumns, find_roles, is_feature
 from .table_columns import Table, either, header_place
 
 __all__ = ["Reading", "Source", "Table", "columns_by_file", "head_of", "read_table", "skipped_rows", "write_table"]
@@ -32,6 +32,9 @@ WRITTEN = "a .csv, a .csv.gz or a .parquet"
 
 Source = Any
 """A path, a `Table`, a pandas, Polars or PyArrow frame, or a mapping of names to columns."""
+
+
+Key = TypeVar("Key")
 
 
 class Reading(TypedDict, total=False):
@@ -122,41 +125,41 @@ def head_of(source: Source) -> list[str]:
     return _opened(source, "the table", False, None).head
 
 
-def columns_by_file(columns: Mapping[str, str], files: Mapping[Path, Roles]) -> dict[Path, dict[str, str]]:
+def columns_by_file(columns: SaidColumns, files: Mapping[Path, Roles]) -> dict[Path, dict[str, str]]:
     """What `columns` says about each of several files: the roles that it has, in columns that it
     has.
 
     A ValueError says which entry fits none of them.
     """
     heads = {path: head_of(path) for path in files} if columns else {}
-    found: dict[Path, dict[str, str]] = {path: {} for path in files}
-    for role, column in columns.items():
-        fitting = [path for path, roles in files.items() if role in (*roles.needed, *roles.optional) and column in heads[path]]
-        if not fitting:
-            there = "; ".join(f"{path} has {', '.join(head[:20])}" for path, head in heads.items())
-            raise ValueError(f"columns {role}={column}: no file that has a role {role} has a column {column}; {there}.")
-        for path in fitting:
-            found[path][role] = column
-    return found
+    there = "; ".join(f"{path} has {', '.join(head[:20])}" for path, head in heads.items())
+    return _fitting(columns, files, heads, "file", f"; {there}")
 
 
-def columns_by_table(columns: Mapping[str, str], tables: Mapping[str, tuple[Source, Roles]]) -> dict[str, dict[str, str]]:
+def columns_by_table(columns: SaidColumns, tables: Mapping[str, tuple[Source, Roles]]) -> dict[str, dict[str, str]]:
     """What `columns` says about each of several arguments: the roles that it has, in columns that it has; {} for None.
 
-    >>> from graphbandit.storage.columns import ITEMS
-    >>> columns_by_table({"item": "url"}, {"items": ({"url": ["a"], "size": [1]}, ITEMS)})
-    {'items': {'item': 'url'}}
+    >>> from graphbandit.storage.columns import EVENTS, ITEMS
+    >>> events, items = {"user": ["ann"], "sku": ["a"], "reward": [1]}, {"url": ["a"], "size": [1]}
+    >>> columns_by_table({"item": ["url", "sku"]}, {"events": (events, EVENTS), "items": (items, ITEMS)})
+    {'events': {'item': 'sku'}, 'items': {'item': 'url'}}
     """
-    found: dict[str, dict[str, str]] = {name: {} for name in tables}
     heads = {name: _head_or_none(source) for name, (source, _) in tables.items()} if columns else {}
-    for role, column in columns.items():
-        fitting = [
-            name for name, (_, roles) in tables.items() if role in (*roles.needed, *roles.optional) and column in heads[name]
-        ]
-        if not fitting:
-            raise ValueError(f"columns {role}={column}: no table that has a role {role} has a column {column}.")
-        for name in fitting:
-            found[name][role] = column
+    return _fitting(columns, {name: roles for name, (_, roles) in tables.items()}, heads, "table", "")
+
+
+def _fitting(
+    columns: SaidColumns, roles: Mapping[Key, Roles], heads: Mapping[Key, Sequence[str]], what: str, there: str
+) -> dict[Key, dict[str, str]]:
+    found: dict[Key, dict[str, str]] = {key: {} for key in roles}
+    for role, names in columns.items():
+        having = [key for key, its in roles.items() if role in (*its.needed, *its.optional)]
+        for column in (names,) if isinstance(names, str) else names:
+            fitting = [key for key in having if column in heads[key]]
+            if not fitting:
+                raise ValueError(f"columns {role}={column}: no {what} that has a role {role} has a column {column}{there}.")
+            for key in fitting:
+                found[key].setdefault(role, column)
     return found
 
 
