@@ -108,7 +108,7 @@ def parsed(text: str) -> dict[str, Any]:
     tables: list[dict[str, Any]] = []
     notes: list[str] = []
     before: list[str] = []  # lines since the last table or heading
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [line.strip() for line in text.splitlines() if "(raylet)" not in line]  # Ray tells of workers that were killed
     for line, following in zip(lines, [*lines[1:], ""], strict=False):
         if line.startswith("#"):
             notes += before
