@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,3 +38,21 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     from serving_zoo import new_database
 
     return new_database(request.getfixturevalue("postgres"))
+
+
+@pytest.fixture(scope="module")
+def ray_cluster() -> Iterator[Any]:
+    """A Ray of two nodes on this machine, once for a module of tests; `pytest` prints why where there is no Ray."""
+    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'graphbandit[ray]'")
+    from ray.cluster_utils import Cluster
+
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    settings = {"num_cpus": 2, "object_store_memory": 150_000_000}
+    cluster = Cluster(initialize_head=True, head_node_args=settings)
+    try:
+        cluster.add_node(**settings)
+        ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+        yield cluster
+    finally:
+        ray.shutdown()
+        cluster.shutdown()

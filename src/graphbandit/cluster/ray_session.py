@@ -18,6 +18,8 @@ def import_ray() -> Any:
         import ray
     except ImportError:
         raise ValueError(ADVICE) from None
+    # Progress bars of Ray Data would replace `print` for good, after which Numba compiles no function that has one.
+    os.environ.setdefault("RAY_TQDM_PATCH_PRINT", "0")
     return ray
 
 

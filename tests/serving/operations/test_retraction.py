@@ -154,9 +154,12 @@ def test_snapshots_are_written_however_often_rewards_are_taken_back(tmp_path: Pa
             reward(server, decision=name, value=1.0)
             if step % 3 == 0:
                 client.retract(name)
-        time.sleep(0.5)
-        newest = max(int(path.stem[9:]) for path in (tmp_path / "snapshots").glob("snapshot-*.npz"))
-        lines = server.http.get("/metrics").text.splitlines()
+        for _ in range(100):  # the last one may still be under way
+            newest = max((int(path.stem[9:]) for path in (tmp_path / "snapshots").glob("snapshot-*.npz")), default=0)
+            lines = server.http.get("/metrics").text.splitlines()
+            if f"graphbandit_snapshot_event {float(newest)}" in lines and newest >= 100:
+                break
+            time.sleep(0.1)
         assert "graphbandit_snapshot_failures_total 0.0" in lines
         assert f"graphbandit_snapshot_event {float(newest)}" in lines and newest >= 100
 
