@@ -47,8 +47,9 @@ def ray_cluster() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    settings = {"num_cpus": 2, "object_store_memory": 150_000_000}
-    cluster = Cluster(initialize_head=True, head_node_args=settings)
+    os.environ["RAY_TQDM_PATCH_PRINT"] = "0"  # else `print` stays replaced in this process
+    settings: dict[str, Any] = {"num_cpus": 2, "object_store_memory": 150_000_000}
+    cluster = Cluster(initialize_head=True, head_node_args=settings | {"include_dashboard": False})
     try:
         cluster.add_node(**settings)
         ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")

@@ -64,7 +64,7 @@ def test_linucb_decides_and_learns_as_on_one_machine_bit_for_bit() -> None:
         assert policy.recommend(0, X[:20]) == int(one.rank(0, X[:20], 1)[0])
 
 
-@pytest.mark.parametrize("name", ["graphucb", "graphucb-local", "adaptive"])
+@pytest.mark.parametrize("name", ["graphucb", "adaptive"])
 def test_a_killed_shard_is_restored_and_the_result_is_the_same(name: str) -> None:
     found = []
     for is_killed in (False, True):

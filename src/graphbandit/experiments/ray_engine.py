@@ -251,6 +251,8 @@ def _import_ray() -> Any:
         import ray.cloudpickle
     except ModuleNotFoundError:
         raise ValueError("engine ray needs Ray: pip install 'graphbandit[ray]'.") from None
+    # Ray's progress bars would replace `print` for good, after which Numba compiles no function that has one.
+    os.environ.setdefault("RAY_TQDM_PATCH_PRINT", "0")
     return ray
 
 

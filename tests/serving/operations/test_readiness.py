@@ -151,7 +151,7 @@ def test_a_database_that_hangs_is_503_in_time_and_passes(proxy: tuple[Proxy, str
         start = time.monotonic()
         assert server.http.get("/v1/users/ann/history").status_code == 503 and time.monotonic() - start < limit
         forward.is_frozen = False
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60  # each refused attempt waits for its own deadline first
         while server.http.post("/v1/rewards", json={"decision": name, "value": 1.0}).status_code != 200:
             assert time.monotonic() < end
             time.sleep(0.2)
