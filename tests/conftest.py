@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,6 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import settings
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job that a shell started in the background:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # commands that the tests interrupt would inherit it
 
 # Compilation makes the first example slow; the examples are fixed, so that a run can be repeated.
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=60)

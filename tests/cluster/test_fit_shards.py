@@ -21,6 +21,7 @@ from graphbandit.storage.archive import ArchiveError
 from made_up_streams import arm_table, friends, read_back, stream, write_files
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.usefixtures("ray_cluster"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Ray's own
     pytest.mark.filterwarnings("ignore::FutureWarning"),

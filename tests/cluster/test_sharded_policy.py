@@ -19,6 +19,7 @@ from graphbandit.sharding import check_shardable
 from graphbandit.storage.archive import ArchiveError
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Ray's own
     pytest.mark.filterwarnings("ignore::FutureWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),

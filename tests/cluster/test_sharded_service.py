@@ -31,6 +31,7 @@ from graphbandit.serving.store.shard_schema import shard_store
 from serving_zoo import free_port, running
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning:ray"),

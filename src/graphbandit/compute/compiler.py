@@ -11,10 +11,10 @@ import platform
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
 from inspect import signature
-from pathlib import Path
+from types import FunctionType
 from typing import Any, TypeVar
 
 import llvmlite.binding
@@ -28,7 +28,7 @@ from numba.core.registry import cpu_target
 from numba.core.untyped_passes import TranslateByteCode
 from numba.extending import overload
 
-from .staleness import KERNEL_ROOMS, source_digest
+from .staleness import KERNEL_ROOMS, code_digest, file_digest
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,7 +43,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
 
     Numba itself looks at the file that defines a function, but a compiled loop contains the code of the kernels that it calls.
     Without this, an edit of `linalg.py` would leave every cached policy running the old arithmetic. The stamp is made of the
-    contents of files, not of their times: a checkout that changes nothing recompiles nothing.
+    code in the files, not of their times, comments, docstrings or lines: what changes none of the code recompiles nothing.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -58,12 +58,15 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         return getattr(self, name)
 
     def _set_up(self, function: Callable[..., Any]) -> None:
-        super().__init__(function)
-        own = _file_digest(function.__code__.co_filename)
+        # Numba names the files of a kernel after its line, which moves with every comment above it.
+        code = function.__code__.replace(co_firstlineno=1)
+        anywhere = FunctionType(code, function.__globals__, function.__name__, closure=function.__closure__)
+        anywhere.__qualname__, anywhere.__module__ = function.__qualname__, function.__module__
+        super().__init__(anywhere)
         index = self._cache_file
         # As part of the version, the stamp is compared before the rest of an index is unpickled: that may name types
         # which have moved since. The time of the file, Numba's own stamp, no longer counts.
-        self.stamp = own, source_digest(*KERNEL_ROOMS)
+        self.stamp = file_digest(function.__code__.co_filename), code_digest(*KERNEL_ROOMS)
         index._version, index._source_stamp = (index._version, *self.stamp), None
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -80,11 +83,6 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         """Whether machine code for these types is on disk."""
         index = self._cache_file
         return self._index_key(sig, cpu_target.target_context.codegen()) in index._load_index()
-
-
-@cache
-def _file_digest(path: str) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 class CalleeChanged(Exception):
@@ -107,7 +105,7 @@ class NameByContent(AnalysisPass):  # type: ignore[misc]
         """Set the identity, which Numba counts up."""
         identity, cache = state.func_id, getattr(state.func_id.func, "kernel_cache", None)
         if cache is not None:
-            text = f"{identity.modname}.{identity.func_qualname}:{identity.firstlineno} {cache.stamp}"
+            text = f"{identity.modname}.{identity.func_qualname} {cache.stamp}"
             identity.unique_id = int(hashlib.sha256(text.encode()).hexdigest()[:15], 16)
             identity.unique_name = f"{identity.func_qualname}${identity.unique_id}"
         return False
@@ -300,7 +298,7 @@ def _entry(dispatcher: Any, suffix: str, **flags: bool) -> Any:
     scope: dict[str, Any] = {"kernel": dispatcher, "__name__": kernel.__module__}
     exec(compile(f"def {name}({parameters}):\n    return kernel({parameters})\n", code.co_filename, "exec"), scope)
     function = scope[name]
-    function.__code__ = function.__code__.replace(co_firstlineno=code.co_firstlineno)  # part of the name of its file
+    function.__qualname__ = f"{kernel.__qualname__}_{suffix}"  # names its file
     entry = numba.njit(**FLAGS, **flags, no_cfunc_wrapper=True)(function)
     if isinstance(dispatcher._cache, KernelCache):
         entry._cache = KernelCache(function)

@@ -1,15 +1,16 @@
-"""Digests of source files, which say when compiled code and kept runs are out of date.
+"""A digest of source code, which says when compiled code and kept runs are out of date.
 
 A digest covers *rooms*: folders or single modules of the package, given by their paths in it.
 """
 
 from __future__ import annotations
 
-import ast
 import hashlib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from types import CodeType
+from typing import Any
 
 PACKAGE = Path(__file__).parents[1]
 KERNEL_ROOMS = ("compute", "policies", "solvers")
@@ -17,37 +18,36 @@ KERNEL_ROOMS = ("compute", "policies", "solvers")
 
 
 @cache
-def source_digest(*rooms: str) -> str:
-    """A digest of every byte of these rooms. Fast, so that it can be asked for whenever the package is imported."""
-    digest = hashlib.sha256()
-    for path in _modules(rooms):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+def code_digest(*rooms: str) -> str:
+    """Return a digest of what these rooms do: comments, docstrings, assertions and the layout of the lines do not count."""
+    return _digest(path for room in rooms for path in _modules(PACKAGE / room))
 
 
 @cache
-def code_digest(*rooms: str) -> str:
-    """A digest of what these rooms do: comments, docstrings and the layout of the lines do not count."""
+def file_digest(path: str) -> str:
+    """Return the same digest of one file."""
+    return _digest([Path(path)])
+
+
+def _digest(paths: Iterator[Path] | list[Path]) -> str:
     digest = hashlib.sha256()
-    for path in _modules(rooms):
-        digest.update(ast.dump(_without_docstrings(ast.parse(path.read_bytes()))).encode())
+    for path in paths:
+        code = compile(path.read_bytes(), path.name, "exec", dont_inherit=True, optimize=2)
+        digest.update(repr(_contents(code)).encode())
     return digest.hexdigest()
 
 
-def _modules(rooms: tuple[str, ...]) -> Iterator[Path]:
-    for room in rooms:
-        place = PACKAGE / room
-        yield from [place] if place.is_file() else sorted(place.rglob("*.py"))
+def _modules(place: Path) -> list[Path]:
+    return [place] if place.is_file() else sorted(place.rglob("*.py"))
 
 
-def _without_docstrings(tree: ast.Module) -> ast.Module:
-    """The same tree; a string that stands alone as a statement does nothing, so it is taken out."""
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            node.body = [line for line in body if not _is_string(line)]  # type: ignore[attr-defined]
-    return tree
+def _contents(code: CodeType) -> tuple[Any, ...]:
+    """Return what a code object does, without names of files and numbers of lines."""
+    constants = [_contents(value) if isinstance(value, CodeType) else _ordered(value) for value in code.co_consts]
+    signature = code.co_name, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
+    return (*signature, code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
 
 
-def _is_string(line: ast.stmt) -> bool:
-    return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant) and isinstance(line.value.value, str)
+def _ordered(value: Any) -> Any:
+    """Return a constant such that its text is the same in every process: sets have no order."""
+    return sorted(map(repr, value)) if isinstance(value, frozenset) else value

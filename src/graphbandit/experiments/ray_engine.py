@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..compute.staleness import source_digest
+from ..compute.staleness import code_digest
 from .kept_runs import RUN_ROOMS, versions
 from .parallel import Engine
 
@@ -169,7 +169,7 @@ def prepare_worker(path: tuple[str, ...]) -> None:
 @cache
 def code_here() -> str:
     """The versions of the code that computes a run, and a digest of it."""
-    return ", ".join([*(f"{name} {version}" for name, version in versions().items()), source_digest(*RUN_ROOMS)[:12]])
+    return ", ".join([*(f"{name} {version}" for name, version in versions().items()), code_digest(*RUN_ROOMS)[:12]])
 
 
 class Small(NamedTuple):
