@@ -27,6 +27,8 @@ from graphbandit import graphs
 from graphbandit.serving import EventStore, InitialState, ServiceSettings, Unavailable
 from graphbandit.serving.domain.logged_recommender import LoggedRecommender
 from graphbandit.serving.domain.packing import digest
+from graphbandit.serving.http.fast_path import FastPathProtocol
+from graphbandit.serving.http.limited_protocol import BODY
 from graphbandit.serving.operations.runtime import Runtime
 from graphbandit.serving.start import GracefulServer, build_app
 
@@ -118,6 +120,12 @@ class Running:
     def is_ready(self) -> bool:
         """Whether the service answers that it is ready."""
         return answers(self.http, "/ready")
+
+    @property
+    def bodies(self) -> int:
+        """How many connections are in the middle of a body."""
+        links = list(self.guard.connections._places)
+        return [link._phase for link in links if isinstance(link, FastPathProtocol)].count(BODY)
 
     def _wait(self) -> None:
         path = "/health" if self.settings.standby else "/ready"

@@ -19,20 +19,10 @@ from graphbandit import LinUCB
 from graphbandit.cli import app
 from graphbandit.serving import Client, InitialState, RecommendationService, ServiceSettings, start
 from graphbandit.serving.domain.logged_recommender import LoggedRecommender
-from graphbandit.serving.http.fast_path import FastPathProtocol
-from graphbandit.serving.http.limited_protocol import BODY
 from graphbandit.serving.start import GracefulServer, build_app, overruled, read_initial_state, snapshot_folder
+from graphbandit.serving.store import event_store
 from graphbandit.serving.store.snapshots import Snapshots
-from serving_zoo import (
-    Running,
-    ServiceProcess,
-    free_port,
-    opened_store,
-    running,
-    small_initial_state,
-    wait_until,
-    write_input_files,
-)
+from serving_zoo import ServiceProcess, free_port, opened_store, running, small_initial_state, wait_until, write_input_files
 
 
 def test_what_a_store_begins_with(tmp_path: Path) -> None:
@@ -74,7 +64,7 @@ def test_tables_of_other_systems_start_a_store(tmp_path: Path, caplog: pytest.Lo
 
 def test_the_command_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graphbandit.serving.operations.json_logs.set_up_logging", lambda level: None)
-    monkeypatch.setattr(start, "LOCK_TIMEOUT", 0.0)
+    monkeypatch.setattr(event_store, "OPEN_TIMEOUT", 0.0)
     runner = CliRunner()
     edges, arms = write_input_files(tmp_path)
     occupied = opened_store(f"sqlite:///{tmp_path}/occupied.db")
@@ -131,11 +121,6 @@ def test_the_command_prints_its_settings_reads_tokens_again_and_ends_though_a_re
     assert list((tmp_path / "state.db.snapshots").glob("snapshot-*2.npz"))  # written on the way out
 
 
-def bodies_begun(server: Running) -> int:
-    """How many connections are in the middle of a body."""
-    return [one._phase for one in list(server.guard.connections._places) if isinstance(one, FastPathProtocol)].count(BODY)
-
-
 def test_sigterm_says_so_drains_and_closes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     noticed = threading.Event()
 
@@ -155,7 +140,7 @@ def test_sigterm_says_so_drains_and_closes(tmp_path: Path, monkeypatch: pytest.M
         idle = connect(whole)
         assert idle.recv(2**16).startswith(b"HTTP/1.1 200")
         slow = [connect(whole[:-5]), connect(post(port, "te: trailers")[:-5])]  # on both ways
-        wait_until(lambda: bodies_begun(server) == 2)
+        wait_until(lambda: server.bodies == 2)
         server.terminate()
         wait_until(lambda: not server.is_ready())
         idle.sendall(whole)

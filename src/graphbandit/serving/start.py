@@ -44,7 +44,6 @@ from .store import snapshots
 from .store.event_store import EventStore
 
 logger = logging.getLogger("graphbandit.serving")
-LOCK_TIMEOUT = 10.0  # seconds to wait for the process that wrote to the store before, and may be ending
 
 
 def read_initial_state(settings: ServiceSettings) -> InitialState | None:
@@ -133,7 +132,7 @@ def build_app(
     found: list[InitialState] = []  # once the store is open
 
     def open_store() -> None:
-        found.append(store.open(initial, math.inf if settings.standby else LOCK_TIMEOUT))
+        found.append(store.open(initial, math.inf if settings.standby else None))
         if found[0].shard is not None:
             store.close()
             raise ValueError(f"{store.database!r} is the store of a shard: serve all of them, with --shards.")
