@@ -29,9 +29,9 @@ from serving_zoo import (
     reward,
     running,
     small_initial_state,
-    wait_until,
     write_input_files,
 )
+from waiting import wait_until
 
 
 def flags(folder: Path, store: str, *more: str) -> list[str]:
@@ -159,9 +159,7 @@ def test_a_database_that_lost_events_ends_the_process(postgres: str, tmp_path: P
         engine = create_engine(parse_url(url), isolation_level="AUTOCOMMIT")
         with engine.connect() as connection:
             connection.execute(text("DELETE FROM graphbandit_events WHERE seq > 3"))
-            others = (
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = :name"
-            )
+            others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = :name"
             connection.execute(text(others), {"name": parse_url(url).database})
         engine.dispose()
         statuses = []
@@ -199,9 +197,7 @@ def test_a_replay_that_is_cancelled_ends_soon(tmp_path: Path, monkeypatch: pytes
     assert len(seen) == 5 and recommendation_service  # the other fifteen were not replayed
 
 
-def test_a_lost_store_is_not_replaced_without_a_word(
-    tmp_path: Path, postgres: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lost_store_is_not_replaced_without_a_word(tmp_path: Path, postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graphbandit.serving.operations.json_logs.set_up_logging", lambda level: None)
     for store in (f"sqlite:///{tmp_path}/state.db", new_database(postgres)):
         done = CliRunner().invoke(app, ["serve", *flags(tmp_path, store)])
