@@ -24,6 +24,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,10 @@ class Observed:
     acknowledged: dict[str, float] = field(default_factory=dict)  # decision: value
     unanswered: dict[str, float] = field(default_factory=dict)  # sent, without an answer
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def has(self, count: int) -> bool:
+        """Whether so many rewards were acknowledged."""
+        return len(self.acknowledged) >= count
 
 
 def write_files(folder: Path) -> None:
@@ -152,7 +157,7 @@ def run(store_url: str, kills: int, *, policy: str = "adaptive", seed: int = 0) 
                 enough = len(observed.acknowledged) + rng.randint(1, MOST_REWARDS)
                 for user in crowd:
                     user.start()
-                wait_until(lambda enough=enough: len(observed.acknowledged) >= enough)
+                wait_until(partial(observed.has, enough))
                 time.sleep(rng.uniform(0.0, 0.02))  # so that it may be at anything
                 service.kill()
                 for user in crowd:

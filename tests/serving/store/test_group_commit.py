@@ -42,7 +42,7 @@ def test_what_has_waited_is_applied_even_if_more_comes_all_the_time() -> None:
         for _ in range(20):
             await asyncio.sleep(0)
         assert not applied
-        await asyncio.wait_for(writer.release(), 30)
+        await asyncio.wait_for(writer.release(), 60)
         assert applied == list(range(1, len(applied) + 1)) and len(applied) >= 40
         over.set_result(None)
         await asyncio.sleep(0)
