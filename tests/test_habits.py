@@ -61,8 +61,17 @@ def test_the_workflow_runs_what_decides_here() -> None:
     assert re.findall(r"- run: (.*)", workflow) == [".ci/run"]
     versions = re.search(r"python: \[(.*)\]", workflow)
     assert versions and versions.group(1).startswith('"' + PROJECT["requires-python"].removeprefix(">=") + '"')
-    commands = re.findall(r"^make .*$", (ROOT / ".ci" / "run").read_text(), flags=re.M)
-    assert commands == ["make check", "make test", "make test-nojit"]
+    commands = re.findall(r"^(?:make|python3) .*$", (ROOT / ".ci" / "run").read_text(), flags=re.M)
+    fresh = "python3 tools/fresh.py"  # from a clean clone; nothing may be installed before the command of the README
+    assert commands == [f"{fresh} test", "make check", f"{fresh} docs", "make test-nojit"]
+
+
+def test_developers_targets_share_one_environment() -> None:
+    needs = dict(re.findall(r"^([a-z-]+):(.*?) *##", MAKEFILE, flags=re.M))
+    users, nothing = {"demo", "serve", "reproduce", "leaderboard"}, {"help", "lock", "fresh", "clean"}
+    assert {target for target, needed in needs.items() if needed == " .venv/user"} == users
+    assert {target for target, needed in needs.items() if not needed} == nothing
+    assert {needed for target, needed in needs.items() if target not in users | nothing} == {" .venv/dev"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -30,7 +30,7 @@ print(*(sum(counts) for counts in zip(loaded_and_compiled(kernels.decide), loade
 
 
 @pytest.mark.compiled
-def test_second_process_compiles_nothing_unless_a_source_changed(tmp_path: Path) -> None:
+def test_second_process_compiles_nothing_unless_code_changed(tmp_path: Path) -> None:
     package = tmp_path / "graphbandit"
     shutil.copytree(Path(graphbandit.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path)}
@@ -40,9 +40,12 @@ def test_second_process_compiles_nothing_unless_a_source_changed(tmp_path: Path)
         return done.stdout.strip()
 
     assert run() == "0 2"  # hits and misses of the two entry points
+    linalg, linucb = package / "compute" / "linalg.py", package / "policies" / "linucb.py"
+    linalg.write_text("# This comment moves every kernel of the file down by a line.\n" + linalg.read_text())
+    linucb.write_text(linucb.read_text().replace('"""', '"""Reworded. ', 1))
     assert run() == "2 0"
-    with (package / "compute" / "linalg.py").open("a") as file:
-        file.write("# the entry points are in another file\n")
+    with linalg.open("a") as file:  # the entry points are in another file
+        file.write("\nADDED = 1\n")
     assert run() == "0 2"
 
 

@@ -192,28 +192,3 @@ def test_kept_runs_survive_a_docstring_and_not_a_change_of_policies_or_environme
     for module in ("policies/linucb.py", "environments/linear.py"):
         add_code(package / module)
         assert reused() == "0"
-
-
-KERNEL = """
-import numpy as np
-from graphbandit.compute.compiler import loaded_and_compiled
-from graphbandit.compute.linalg import dot
-dot(np.ones(2), np.ones(2))
-print(*loaded_and_compiled(dot))
-"""
-
-
-@pytest.mark.compiled
-def test_docstrings_and_comments_recompile_nothing(package: Path, tmp_path: Path) -> None:
-    def hits_and_misses() -> str:
-        return run_in(package, KERNEL, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
-
-    assert hits_and_misses() == "0 1"
-    for module in ELSEWHERE:
-        reword(package / module)
-    kernels = package / "compute" / "linalg.py"
-    kernels.write_text("# This comment moves every kernel down by a line.\n" + kernels.read_text())
-    reword(package / "policies" / "linucb.py")
-    assert hits_and_misses() == "1 0"
-    add_code(package / "policies" / "linucb.py")
-    assert hits_and_misses() == "0 1"
