@@ -55,7 +55,7 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture(scope="module")
 def ray_cluster() -> Iterator[Any]:
     """A Ray of two nodes on this machine, once for a module of tests; `pytest` prints why where there is no Ray."""
-    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'graphbandit[ray]'")
+    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install '.[ray]'")
     from ray.cluster_utils import Cluster
 
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"

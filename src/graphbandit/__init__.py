@@ -82,7 +82,9 @@ else:
         try:
             return import_module(f".adapters.{name}", __name__)
         except ModuleNotFoundError as error:
-            raise ImportError(f"{__name__}.{name} needs {error.name}: pip install '{__name__}[{name}]'.") from error
+            from .validate import missing_package
+
+            raise ImportError(missing_package(f"{__name__}.{name}", error.name, name)) from error
 
 
 def __dir__() -> list[str]:

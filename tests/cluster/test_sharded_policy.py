@@ -152,5 +152,5 @@ def test_a_policy_that_cannot_be_divided_is_refused_before_ray_is_started() -> N
 
 def test_without_ray_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ValueError, match=r"pip install 'graphbandit\[ray\]'"):
+    with pytest.raises(ValueError, match=r"needs Ray: .* pip install '\.\[ray\]'"):
         ShardedPolicy("linucb", GRAPH, DIM, shards=2)

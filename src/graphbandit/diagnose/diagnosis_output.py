@@ -13,6 +13,7 @@ from ..plots.drawing import has_matplotlib
 from ..plots.drawing import picture as png
 from ..plots.evidence_plot import evidence_against_shuffled
 from ..storage.atomic import write_bytes, write_text
+from ..validate import missing_package
 from .diagnosis import Diagnosis
 
 MOST_LISTED = 10  # misled users in the text; JSON has all
@@ -70,7 +71,7 @@ def write_diagnosis(diagnosis: Diagnosis, out: Path) -> str:
     text = json.dumps(diagnosis.as_table(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     write_text(out / "diagnosis.json", text)
     if not has_matplotlib():
-        return f"written to {out / 'diagnosis.json'}; the picture needs matplotlib: pip install 'graphbandit[plots]'."
+        return f"written to {out / 'diagnosis.json'}; {missing_package('the picture', 'matplotlib', 'plots')}"
     write_bytes(out / "diagnosis.png", picture(diagnosis))
     return f"written to {out / 'diagnosis.json'} and {out / 'diagnosis.png'}"
 
