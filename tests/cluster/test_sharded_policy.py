@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -142,6 +143,12 @@ def test_a_saved_policy_goes_on_where_it_stopped(shards: int, tmp_path: Path) ->
 
 def test_a_folder_without_a_policy_is_named(tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match="holds no sharded policy"):
+        ShardedPolicy.load(tmp_path)
+
+
+def test_a_folder_of_an_unknown_format_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cluster.json").write_text(json.dumps({"graphbandit": "cluster", "format": 99}))
+    with pytest.raises(ArchiveError, match=r"cluster\.json has format 99, but this version of graphbandit reads only format 1"):
         ShardedPolicy.load(tmp_path)
 
 

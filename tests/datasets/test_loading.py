@@ -10,6 +10,7 @@ import pytest
 
 from graphbandit import datasets
 from graphbandit.datasets import DatasetError, MissingDataset, Ratings
+from graphbandit.storage import archive
 from made_up import LAYOUTS, make_archive, make_folder, real
 
 
@@ -75,6 +76,9 @@ def test_the_parsed_copy_is_used_while_the_file_stands(
     assert len(datasets.load("lastfm", path).value) == 4
     copy.write_bytes(copy.read_bytes()[:-100])  # a damaged copy is made again
     assert len(datasets.load("lastfm", path).value) == 4
+    with monkeypatch.context() as patch:
+        patch.setattr(archive, "FORMAT", 99)  # so the copy has an unknown format: it is not used, and not an error
+        assert len(datasets.load("lastfm", path).value) == 4
     monkeypatch.setenv("XDG_CACHE_HOME", str(plays))  # a file: nothing can be written there
     assert len(datasets.load("lastfm", path).value) == 4
 

@@ -58,7 +58,7 @@ class LocalState(NamedTuple):
     message: Floats  # (n, d), what neighbours average: V_i⁻¹ b_i (jacobi) or the last estimate (gauss-seidel)
     rule: int
     items: ItemEffects
-    laplacian_ridge: float  # of the rules jacobi and gauss-seidel; 0 for others, and in files of 0.1.0, which left it out
+    laplacian_ridge: float  # for the rules jacobi and gauss-seidel; 0 for the other rules
 
 
 @compiled

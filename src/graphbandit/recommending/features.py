@@ -224,7 +224,7 @@ class Features:
         features = cls(table["columns"], context=table["context"], size=table["size"])
         features.left_out, features.reduction = table["left_out"], arrays.get("reduction")
         features.context_scale, features.crossed = table["context_scale"], table["crossed"]
-        features.intercept = table.get("intercept", True)
+        features.intercept = table["intercept"]
         features.item_encoders, features.context_encoders = (
             [
                 Encoder(

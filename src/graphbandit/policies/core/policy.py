@@ -288,7 +288,7 @@ class Policy(LiveUsers):
     def unpack(cls, header: dict[str, Any], arrays: archive.Arrays) -> Self:
         """The policy of which `pack` gave header and arrays."""
         policy = cls.__new__(cls)
-        graph, policy.state = policy_file.unpack(cls.__name__, cls.State, header, arrays)
+        graph, policy.state = policy_file.unpack(cls.State, header, arrays)
         policy.restore(graph, header)
         return policy
 
