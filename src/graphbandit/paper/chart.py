@@ -76,13 +76,11 @@ def regret_panel(title: str, part: Mapping[str, Any]) -> Panel:
 
 
 def as_json(chart: Chart) -> dict[str, Any]:
-    """The chart as JSON for the page's script: four digits are more than a screen shows, and every series has a colour."""
+    """The chart as JSON for the page's script, with the colour of every series."""
     out = asdict(chart)
     for panel in out["panels"]:
         for position, series in enumerate(panel["series"]):
             series["colour"] = series["colour"] or colour(series["name"], position)
-            for part in ("x", "y", "low", "high"):
-                series[part] = series[part] and [float(f"{value:.4g}") for value in series[part]]
     return out
 
 
