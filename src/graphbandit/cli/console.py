@@ -89,15 +89,13 @@ def progress_bar(title: str, quiet: bool) -> Iterator[ShowProgress]:
 
 @contextmanager
 def download_bar(name: str, quiet: bool) -> Iterator[Callable[[int, int | None], None]]:
-    """A bar of bytes on a terminal, which disappears when the download ends; none if `quiet`."""
-    if quiet:
-        yield lambda done, total: None
-        return
+    """A bar of bytes on a terminal, which disappears when the download ends; none if `quiet` or elsewhere."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn(f"downloading {name}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
         task = bar.add_task("", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
