@@ -43,7 +43,8 @@ def check_content(name: str, ratings: Ratings) -> None:
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_every_layout_and_place(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
     with pytest.raises(
-        MissingDataset, match=rf"{name} is not in .*graphbandit\. (Run `graphbandit datasets fetch|There is no off)"
+        MissingDataset,
+        match=rf"{name} is not in .*graphbandit\. (Run `graphbandit datasets fetch|There is no off|Download it from https)",
     ):
         datasets.load(name)
     for make in (make_archive, make_folder):

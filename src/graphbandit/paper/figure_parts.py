@@ -15,10 +15,6 @@ Data = dict[str, Any]
 """Nested dictionaries of arrays and JSON values, from which charts and claims are made."""
 
 
-class MissingData(Exception):
-    """A data set that a figure needs is missing; the message says how to get it."""
-
-
 @dataclass(frozen=True)
 class ReproduceSettings:
     """Scale and form of the figures; by default the scale of the paper."""
@@ -63,5 +59,5 @@ class Figure:
     run: Callable[[ReproduceSettings], Data]
     chart: Callable[[Data], Chart]
     claims: Callable[[Data], list[Claim]] = field(default=lambda data: [])
-    sources: tuple[str, ...] = ()  # data sets that it reads
+    sources: tuple[tuple[str, ...], ...] = ()  # data sets that it reads: the first of each group that is there
     beyond: bool = False  # not in the paper

@@ -140,7 +140,7 @@ def run(settings: ReproduceSettings, function: Any) -> Data:
 
 def run_lastfm(settings: ReproduceSettings) -> Data:
     """The same on Last.fm, with the settings that are tuned for the figure `lastfm`."""
-    env = lastfm_world(ratings("lastfm", settings)[1])  # raises MissingData before anything is tuned
+    env = lastfm_world(ratings("lastfm", settings)[1])
     chosen = {name: best_for_hits(name, settings).best for name in HITS.values()}
     return run(settings, partial(lastfm_run, env=env, chosen=chosen))
 
@@ -190,6 +190,6 @@ NEWCOMERS_LASTFM_FIGURE = Figure(
     run_lastfm,
     chart,
     claims,
-    sources=("lastfm",),
+    sources=(("lastfm",),),
     beyond=True,
 )

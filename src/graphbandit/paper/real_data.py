@@ -17,7 +17,7 @@ from ..policies import CLUB, GraphUCB, GraphUCBLocal, LinUCB, Random
 from ..signals import sparsity
 from .chart import Chart, ChartSeries, Panel, curve
 from .claims import REVERSED, Claim, Verdict, estimate, lower
-from .figure_parts import Data, Figure, MissingData, ReproduceSettings
+from .figure_parts import Data, Figure, ReproduceSettings
 from .lineup import run_lineup
 from .regret_curves import LEMMA, final
 from .regret_curves import chart as regret_chart
@@ -34,16 +34,10 @@ HIT_GRIDS: dict[str, dict[str, list[float]]] = {
 
 
 def ratings(name: str, settings: ReproduceSettings) -> tuple[str, datasets.Ratings]:
-    """Name and content of the first of these data sets that is there; MissingData if none is."""
-    sentence = ""
-    for source in NAMES[name]:
-        try:
-            return source, datasets.load(source, settings.data)
-        except datasets.MissingDataset as missing:
-            sentence = sentence or str(missing)
-        except datasets.DatasetError as error:
-            raise MissingData(f"{source} cannot be used: {error}") from None
-    raise MissingData(f"This figure needs a data set: {sentence}")
+    """Name and content of the first of these data sets that is there; MissingDataset if none is."""
+    there = [source for source in NAMES[name] if datasets.find(source, settings.data)]
+    source = there[0] if there else NAMES[name][0]
+    return source, datasets.load(source, settings.data)
 
 
 def factors(name: str, settings: ReproduceSettings) -> tuple[str, float, datasets.Factors]:
@@ -253,7 +247,7 @@ RATINGS_FIGURES = [
         partial(run_ratings, name=name),
         partial(regret_chart, title=label),
         partial(claims_ratings, name=name),
-        sources=NAMES[name],
+        sources=(NAMES[name],),
     )
     for name, label in (("movielens", "MovieLens"), ("netflix", "Netflix"))
 ]
@@ -264,7 +258,7 @@ HISTOGRAMS_FIGURE = Figure(
     run_histograms,
     chart_histograms,
     claims_histograms,
-    sources=NAMES["movielens"] + NAMES["netflix"],
+    sources=(NAMES["movielens"], NAMES["netflix"]),
 )
 LASTFM_FIGURE = Figure(
     "lastfm",
@@ -275,6 +269,6 @@ LASTFM_FIGURE = Figure(
     run_hits,
     chart_hits,
     claims_hits,
-    sources=NAMES["lastfm"],
+    sources=(NAMES["lastfm"],),
     beyond=True,
 )
