@@ -84,7 +84,7 @@ def test_a_second_call_runs_nothing(report: Path, monkeypatch: pytest.MonkeyPatc
     before = (report / "claims.json").read_text()
     for name in SYNTHETIC:
         monkeypatch.setitem(FIGURES, name, type(FIGURES[name])(**{**vars(FIGURES[name]), "run": fail}))
-    reproduce(SYNTHETIC, report, SMALL)
+    reproduce(["psi-time", "regret-er"], report, SMALL)  # the claims of all others are judged again too
     assert (report / "claims.json").read_text() == before
     with pytest.raises(AssertionError, match="ran again"):
         reproduce(["psi-time"], report, ReproduceSettings(runs=3, horizon=40, quick=True))

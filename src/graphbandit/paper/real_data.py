@@ -159,14 +159,27 @@ def hit_policies(shuffled: UserGraph) -> dict[str, Any]:
 
 
 @lru_cache
+def lastfm(settings: ReproduceSettings) -> Hits:
+    """Return the environment of Last.fm, whose features take a second to compute."""
+    return lastfm_world(ratings("lastfm", settings)[1])
+
+
+def quick_rounds(settings: ReproduceSettings) -> int:
+    """Return the rounds of a quick run on Last.fm."""
+    return min(4 * settings.horizon, 4000)
+
+
+@lru_cache
 def best_for_hits(name: str, settings: ReproduceSettings) -> Tuned:
     """The grid search of one policy on Last.fm; three figures need some of them.
 
     The same effort for all: a regularisation, `alpha` or `ridge`, and an exploration, three values
     each, the same seeds and rounds.
     """
-    env = lastfm_world(ratings("lastfm", settings)[1])
-    seeds, rounds = (TUNING_SEEDS[:1], 1000) if settings.quick else (TUNING_SEEDS[:2], HIT_ROUNDS * 2 // 5)
+    env = lastfm(settings)
+    seeds, rounds = (
+        (TUNING_SEEDS[:1], quick_rounds(settings) // 4) if settings.quick else (TUNING_SEEDS[:2], HIT_ROUNDS * 2 // 5)
+    )
     grid = HIT_GRIDS["ridge" if name.startswith("LinUCB") else "alpha"]
     shown = {key: values[1:2] if settings.quick and key != "exploration" else values for key, values in grid.items()}
     make = hit_policies(graphs.shuffled(env.graph, seed=SHUFFLE))[name]
@@ -190,8 +203,10 @@ def hits_on_lastfm(
 
     `policies(env)` returns the policies and what tuning chose for them.
     """
-    env = lastfm_world(ratings("lastfm", settings)[1])
-    horizon, runs = (4000, 2) if settings.quick else (max(settings.horizon, HIT_ROUNDS), min(settings.runs, most_runs))
+    env = lastfm(settings)
+    horizon, runs = (
+        (quick_rounds(settings), 2) if settings.quick else (max(settings.horizon, HIT_ROUNDS), min(settings.runs, most_runs))
+    )
 
     def world(seed: int) -> Hits:
         del seed  # the stream of rounds differs from run to run, the data do not
