@@ -32,6 +32,10 @@ class FigureOutcome:
     missing: str = ""
     chart: Chart | None = None
 
+    def __repr__(self) -> str:
+        held = sum(claim.holds for claim in self.claims)
+        return f"FigureOutcome({self.figure.name!r}, {held} of {len(self.claims)} claims hold)"
+
 
 def write_report(path: Path, entries: list[FigureOutcome], settings: ReproduceSettings) -> None:
     """Fill the template and write it."""
