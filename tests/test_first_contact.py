@@ -139,7 +139,8 @@ def outcome() -> FigureOutcome:
     )
 
 
-T = np.arange(1000)
+T: Any = np.arange(1000)
+RATINGS: Any = dict(user=[0, 1], item=[0, 0], value=[1, 2], user_ids=[7, 8], item_ids=[9])
 CASES: dict[str, tuple[Callable[[], object], str]] = {
     "UserGraph": (lambda: GRAPH, "1000 999"),
     "Linear": (lambda: Linear(SMALL, TASTES, ARMS, pool=10), "12 11 40 5 10"),
@@ -167,7 +168,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: gb.Features().fit({"item": [1, 2, 3], "price": [1.0, 2.0, 5.0], "kind": ["a", "b", "b"]}),
         "4 price kind",
     ),
-    "Ratings": (lambda: gb.datasets.Ratings([0, 1], [0, 0], [1, 2], user_ids=[7, 8], item_ids=[9]), "2 1"),
+    "Ratings": (lambda: gb.datasets.Ratings(**RATINGS), "2 1"),
     "Factors": (lambda: Factors(TASTES, ARMS, 0.0, 5.0), "12 40 5"),
     "Source": (lambda: DATASETS["lastfm"], "'lastfm'"),
     "Report": (report, "'helps' 500 +10.0"),

@@ -39,7 +39,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 FLAGS = {"error_model": "numpy"}
 LARGE = 8000
 """Bytes of intermediate code from which on callers call a kernel by name."""
-COMPILING = "graphbandit: compiling, once; this usually takes 5 to 20 seconds."
+COMPILING = "graphbandit: compiling, once; this usually takes 5 to 20 seconds a policy."
 
 
 class FirstCompilation(Listener):  # type: ignore[misc]

@@ -66,8 +66,8 @@ class FirstLook:
         from .look_text import cannot_tell, headline, played_table
 
         title, *more = headline(self)
-        table = played_table(self) if self.evaluation is None else self.evaluation.estimate_table()
-        return as_html(title, *table, [*more, *cannot_tell(self)])
+        headings, rows = played_table(self) if self.evaluation is None else self.evaluation.estimate_table()
+        return as_html(title, headings, rows, [*more, *cannot_tell(self)])
 
     @property
     def ours(self) -> str:
