@@ -52,8 +52,9 @@ def test_one_process_of_a_pool_says_that_it_compiles(
     process: str, lines: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(multiprocessing.current_process(), "name", process)
-    announce_compilation.__wrapped__()
-    assert [record.getMessage() for record in caplog.records if record.name == "graphbandit"] == [COMPILING] * lines
+    with caplog.at_level("WARNING", "graphbandit.compute"):  # a service in this process may have silenced it
+        announce_compilation.__wrapped__()
+    assert [record.getMessage() for record in caplog.records if record.name == "graphbandit.compute"] == [COMPILING] * lines
 
 
 CALLEE = """

@@ -130,7 +130,9 @@ def test_all_that_figures_import_is_covered() -> None:
         module
         for name in MEASUREMENT
         for module in imported(Path(f"paper/{name}.py"))
-        if not is_covered(module, FIGURE_ROOMS) and module not in allowed and module.parts[0] not in ("storage", "plots", "display.py")
+        if not is_covered(module, FIGURE_ROOMS)
+        and module not in allowed
+        and module.parts[0] not in ("storage", "plots", "display.py")
     ]
     assert missing == []
 

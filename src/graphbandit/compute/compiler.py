@@ -62,7 +62,7 @@ class FirstCompilation(Listener):  # type: ignore[misc]
 def announce_compilation() -> None:
     """Log `COMPILING`, once in a process; among the workers of a pool only the first one does."""
     if multiprocessing.current_process().name.endswith(("MainProcess", "-1")):
-        logging.getLogger("graphbandit").warning(COMPILING)
+        logging.getLogger("graphbandit.compute").warning(COMPILING)
 
 
 register("numba:compile", FirstCompilation())
