@@ -20,7 +20,7 @@ def demo(
     """Compare six algorithms, AdaptiveGraphUCB and the five of the paper, on random graphs: a table and a picture."""
     from .. import demo as example
 
-    with guarded(), progress_bar("compiling, then simulating", quiet=False) as show:
+    with guarded(), progress_bar("runs", quiet=False) as show:
         example.check_picture(out)
         result = example.run(runs=runs, horizon=horizon, workers=workers, progress=lambda done, total: show(done, total, ""))
     example.show(result, out)

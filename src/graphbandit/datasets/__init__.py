@@ -42,3 +42,7 @@ __all__ = [
     "find",
     "load",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

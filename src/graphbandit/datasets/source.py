@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..display import shorten
 from .dataset_files import DatasetError, Files
 from .ratings import Ratings
 
@@ -37,6 +38,9 @@ class Source:
     def short_title(self) -> str:
         """The title without the counts."""
         return self.title.partition(":")[0]
+
+    def __repr__(self) -> str:
+        return f"Source({self.name!r}, {shorten(self.title, 60)!r})"
 
     def find(self, folder: Path) -> Path | None:
         """The archive or the unpacked archive, at `folder` or in it; None if it is not there."""

@@ -174,7 +174,7 @@ def _run(
     if isinstance(policy, Policy):
         # A stream of the policy's own: it must not draw from those of the environment.
         policy.reseed(np.random.default_rng([seed, *b"policy ", *name.encode()]))
-    described = repr(policy)
+    described = kept_runs.described(policy)
     begin = time.perf_counter()
     regret = simulate(policy, environment, horizon, seed).regret[points - 1]
     run = Run(name, seed, regret, time.perf_counter() - begin, described, repr(environment))

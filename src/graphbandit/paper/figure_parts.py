@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..display import shorten
 from ..experiments.parallel import Spreading, check_engine
 from .chart import Chart
 from .claims import Claim
@@ -61,3 +62,6 @@ class Figure:
     claims: Callable[[Data], list[Claim]] = field(default=lambda data: [])
     sources: tuple[tuple[str, ...], ...] = ()  # data sets that it reads: the first of each group that is there
     beyond: bool = False  # not in the paper
+
+    def __repr__(self) -> str:
+        return f"Figure({self.name!r}, {shorten(self.title, 80)!r})"

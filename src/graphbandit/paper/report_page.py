@@ -39,6 +39,10 @@ class FigureOutcome:
     missing: str = ""
     needs: list[str] = field(default_factory=list)  # names of the data sets that are missing
 
+    def __repr__(self) -> str:
+        held = sum(claim.holds for claim in self.claims)
+        return f"FigureOutcome({self.figure.name!r}, {held} of {len(self.claims)} claims hold)"
+
 
 def write_report(path: Path, entries: list[FigureOutcome], settings: ReproduceSettings) -> None:
     """Fill the template and write it."""

@@ -76,7 +76,7 @@ def reproduce(
         (out / folder).mkdir(parents=True, exist_ok=True)
     made: dict[str, FigureOutcome] = {}
     with engine_running(Engine(settings.engine, settings.address, settings.workers)):
-        progress(0, len(chosen), "compiling")
+        progress(0, len(chosen), "starting")
         warm_up(settings)
         for done, figure in enumerate(chosen):
             progress(done, len(chosen), figure.name)

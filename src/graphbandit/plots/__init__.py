@@ -47,3 +47,7 @@ __all__ = [
     "user_uncertainty",
     "who_learns_from_whom",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -198,6 +198,7 @@ class GraphUCBLocal(Policy):
 
     State = LocalState
     ranges = Policy.ranges | REGION_RANGES | {"rule": optional(one_of(RULES))}
+    presets = PRESETS
 
     def __init__(
         self,
@@ -218,7 +219,7 @@ class GraphUCBLocal(Policy):
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())
-        self.params |= preset_settings(self.params, PRESETS)
+        self.params |= preset_settings(self.params, self.presets)
         region = confidence(graph.n_users, self.dim, self.params)
         number = RULES.index(self.params["rule"])
         laplacian = region.laplacian_ridge if number <= GAUSS_SEIDEL else 0.0

@@ -67,8 +67,7 @@ class Policy(LiveUsers):
         self._since_refresh = 0  # observations
 
     def __repr__(self) -> str:
-        settings = ", ".join(f"{name}={value!r}" for name, value in self.params.items() if np.ndim(value) == 0)
-        return f"{type(self).__name__}({self.graph!r}, {self.dim}, {settings})"
+        return hyperparameters.short_repr(self)
 
     def reseed(self, seed: Seed) -> None:
         """Replace the generator that breaks ties and draws samples."""

@@ -94,7 +94,7 @@ class Pending:
         self._made = 0
 
     def __repr__(self) -> str:
-        return f"Pending({self.policy!r}, condition={self.condition}, max_age={self.max_age}): {len(self)} pending"
+        return f"Pending({self.policy!r}, max_age={self.max_age}, {len(self)} pending)"
 
     def __len__(self) -> int:
         return len(self._pending)
