@@ -155,7 +155,7 @@ def replace_scale(solver: Push, links: Links, seen: Observations, total: float, 
 @compiled
 def largest_square(solver: Push) -> float:
     """Return the largest ‖r_v‖² that need not be pushed."""
-    return (solver.tolerance * solver.scale[SCALE]) ** 2
+    return float((solver.tolerance * solver.scale[SCALE]) ** 2)
 
 
 @compiled

@@ -88,7 +88,8 @@ def test_a_start_needs_only_a_snapshot_and_the_events_after_it(
     connection.close()
     with caplog.at_level(logging.INFO, "graphbandit.serving"):
         service = opened(tmp_path)
-    assert [(line.snapshot, line.replayed) for line in caplog.records if hasattr(line, "replayed")] == [(used, 18 - used)]
+    [line] = [vars(record) for record in caplog.records if record.message == "state restored"]
+    assert (line["snapshot"], line["replayed"]) == (used, 18 - used)
     assert fingerprint(service.recommender) == known and views(service) == expected
     service.close()
 
