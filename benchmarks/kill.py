@@ -33,9 +33,10 @@ from graphbandit.serving.domain.events import EventKind, decision_id, reward_in
 from graphbandit.serving.domain.packing import digest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from serving_zoo import free_port, postgres_server
+from serving_zoo import free_port, postgres_server, wait_until
 
 N_USERS, N_ARMS, DIM, CROWD = 60, 20, 4, 6
+MOST_REWARDS = 200  # are acknowledged between a start and a kill
 
 
 @dataclass
@@ -64,7 +65,7 @@ class ServiceProcess:
     def __init__(self, folder: Path, store: str, policy: str) -> None:
         self.port = free_port()
         files = ["--create", "--graph", str(folder / "edges.csv"), "--arms", str(folder / "arms.csv")]
-        files += ["--store", store, "--snapshots", str(folder / "snapshots"), "--snapshot-every", "300"]
+        files += ["--store", store, "--snapshots", str(folder / "snapshots"), "--snapshot-every", "100"]
         settings = ["--policy", policy, "--port", str(self.port), "--log-level", "error"]
         self.process = subprocess.Popen([sys.executable, "-m", "graphbandit.cli", "serve", *files, *settings])
         self.url = f"http://127.0.0.1:{self.port}"
@@ -147,9 +148,11 @@ def run(store_url: str, kills: int, *, policy: str = "adaptive", seed: int = 0) 
                     threading.Thread(target=visit, args=(service.url, observed, random.Random(rng.random())))
                     for _ in range(CROWD)
                 ]
+                enough = len(observed.acknowledged) + rng.randint(1, MOST_REWARDS)
                 for user in crowd:
                     user.start()
-                time.sleep(rng.uniform(0.1, 2.0))
+                wait_until(lambda enough=enough: len(observed.acknowledged) >= enough or service.process.poll() is not None)
+                time.sleep(rng.uniform(0.0, 0.02))  # so that it may be at anything
                 service.kill()
                 for user in crowd:
                     user.join()

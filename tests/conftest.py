@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +15,10 @@ from hypothesis import settings
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job that a shell started in the background:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # commands that the tests interrupt would inherit it
+
+MEMORY = Path("/dev/shm")  # a disk syncs a hundred times a second, and the stores of the tests commit thousands of times
+if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 * 2**30:
+    os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 
 # Compilation makes the first example slow; the examples are fixed, so that a run can be repeated.
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=60)

@@ -1,18 +1,22 @@
-"""A small service to test: users and arms, a real server in a thread, and a real PostgreSQL."""
+"""A small service to test: users and arms, a real server in a thread or a process, and a real PostgreSQL."""
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TypeVar
 from uuid import uuid4
 
 import httpx
@@ -23,11 +27,23 @@ from graphbandit import graphs
 from graphbandit.serving import EventStore, InitialState, ServiceSettings, Unavailable
 from graphbandit.serving.domain.logged_recommender import LoggedRecommender
 from graphbandit.serving.domain.packing import digest
+from graphbandit.serving.http.fast_path import FastPathProtocol
+from graphbandit.serving.http.limited_protocol import BODY
 from graphbandit.serving.operations.runtime import Runtime
 from graphbandit.serving.start import GracefulServer, build_app
 
 USERS = ("ann", "bob", "eve", "joe", "zoë")
 ARMS = ("tea", "coffee", "a/b", "50%", "ünï")
+Value = TypeVar("Value")
+
+
+def wait_until(condition: Callable[[], Value], limit: float = 60.0) -> Value:
+    """Call `condition` until it is true, and return its value; fail after `limit` seconds."""
+    end = time.monotonic() + limit
+    while not (value := condition()):
+        assert time.monotonic() < end, f"not true within {limit:g} s"
+        time.sleep(0.01)
+    return value
 
 
 def small_initial_state(policy: str = "linucb", **settings: Any) -> InitialState:
@@ -83,7 +99,7 @@ class Running:
     def __init__(self, settings: ServiceSettings, initial: InitialState | None) -> None:
         self.settings = settings
         self.app, self.guard = build_app(settings, initial, self._end)
-        self._server = GracefulServer(self.guard, settings)
+        self._server = GracefulServer(self.guard, settings, lambda: self.app.state.runtime.leave())
         self._thread = threading.Thread(target=self._server.run)
         self._thread.start()
         tokens = settings.tokens()
@@ -101,28 +117,44 @@ class Running:
     def _end(self) -> None:
         self._server.should_exit = True
 
-    def _wait(self) -> None:
-        for _ in range(6000):
-            try:
-                if self.http.get("/ready").status_code == 200:
-                    return
-            except httpx.TransportError:
-                pass
-            if not self._thread.is_alive():
-                break
-            time.sleep(0.05)
-        raise RuntimeError("the server did not start")
+    def is_ready(self) -> bool:
+        """Whether the service answers that it is ready."""
+        return answers(self.http, "/ready")
 
-    def has_ended(self, within: float = 30.0) -> bool:
+    @property
+    def bodies(self) -> int:
+        """How many connections are in the middle of a body."""
+        links = list(self.guard.connections._places)
+        return [link._phase for link in links if isinstance(link, FastPathProtocol)].count(BODY)
+
+    def _wait(self) -> None:
+        path = "/health" if self.settings.standby else "/ready"
+        wait_until(lambda: answers(self.http, path) or not self._thread.is_alive(), 300.0)
+        if not self._thread.is_alive():
+            raise RuntimeError("the server did not start")
+
+    def has_ended(self, within: float = 60.0) -> bool:
         """Whether the server ends by itself within so many seconds."""
         self._thread.join(within)
         return not self._thread.is_alive()
 
+    def terminate(self) -> None:
+        """Begin to shut down, as on SIGTERM."""
+        self._server.handle_exit(signal.SIGTERM, None)
+
     def stop(self) -> None:
-        """Shut down as on SIGTERM."""
+        """Shut down, and wait for the end."""
         self.http.close()
-        self._end()
+        self.terminate()
         self._thread.join()
+
+
+def answers(http: httpx.Client, path: str) -> bool:
+    """Whether the service answers a GET with 200."""
+    try:
+        return http.get(path).status_code == 200
+    except httpx.TransportError:
+        return False
 
 
 @contextmanager
@@ -134,6 +166,64 @@ def running(folder: Path, initial: InitialState | None = None, **settings: Any) 
         yield server
     finally:
         server.stop()
+
+
+class ServiceProcess:
+    """`graphbandit serve` in a process of its own, which compiles nothing and logs to a file in `folder`.
+
+    `before` is a statement to execute first."""
+
+    def __init__(self, folder: Path, *flags: str, before: str = "", token: str = "", **settings: str) -> None:
+        self.port = free_port()
+        self._log = folder / f"serve-{self.port}.log"
+        program = f"{before}\nfrom graphbandit.cli import app\napp()"
+        command = [sys.executable, "-c", program, "serve", "--port", str(self.port), *flags]
+        environment = os.environ | {"NUMBA_DISABLE_JIT": "1"} | settings
+        with self._log.open("w") as file:
+            self.process = subprocess.Popen(command, stderr=file, env=environment)
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        self.http = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", headers=headers, timeout=60.0)
+
+    def __enter__(self) -> Self:
+        try:
+            wait_until(lambda: self.is_ready() or self.process.poll() is not None, 300.0)
+            assert self.process.poll() is None, self.log
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def is_ready(self) -> bool:
+        """Whether the service answers that it is ready."""
+        return answers(self.http, "/ready")
+
+    @property
+    def log(self) -> str:
+        """All that it has said so far."""
+        return self._log.read_text()
+
+    @property
+    def messages(self) -> list[str]:
+        """The message of each line of the log."""
+        return [json.loads(line)["message"] for line in self.log.splitlines() if line.endswith("}")]
+
+    def recommend(self) -> int:
+        """The status of a decision about ann."""
+        return self.http.post("/v1/recommendations", json={"user": "ann"}).status_code
+
+    def end(self, sent: signal.Signals = signal.SIGTERM) -> int:
+        """Send a signal, wait for the end, and return the exit code."""
+        self.process.send_signal(sent)
+        return self.process.wait(60)
+
+    def kill(self) -> None:
+        """End it at once, if it has not ended."""
+        self.http.close()
+        self.process.kill()
+        self.process.wait()
 
 
 def recommend(server: Running, **body: Any) -> dict[str, Any]:

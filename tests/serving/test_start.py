@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import httpx
 import pytest
 import uvicorn
 from typer.testing import CliRunner
@@ -24,9 +19,10 @@ from graphbandit import LinUCB
 from graphbandit.cli import app
 from graphbandit.serving import Client, InitialState, RecommendationService, ServiceSettings, start
 from graphbandit.serving.domain.logged_recommender import LoggedRecommender
-from graphbandit.serving.start import build_app, overruled, read_initial_state, snapshot_folder
+from graphbandit.serving.start import GracefulServer, build_app, overruled, read_initial_state, snapshot_folder
+from graphbandit.serving.store import event_store
 from graphbandit.serving.store.snapshots import Snapshots
-from serving_zoo import free_port, small_initial_state, write_input_files
+from serving_zoo import ServiceProcess, free_port, opened_store, running, small_initial_state, wait_until, write_input_files
 
 
 def test_what_a_store_begins_with(tmp_path: Path) -> None:
@@ -68,12 +64,15 @@ def test_tables_of_other_systems_start_a_store(tmp_path: Path, caplog: pytest.Lo
 
 def test_the_command_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graphbandit.serving.operations.json_logs.set_up_logging", lambda level: None)
+    monkeypatch.setattr(event_store, "OPEN_TIMEOUT", 0.0)
     runner = CliRunner()
     edges, arms = write_input_files(tmp_path)
+    occupied = opened_store(f"sqlite:///{tmp_path}/occupied.db")
     for arguments, message in (
         (["--store", f"sqlite:///{tmp_path}/new.db"], "To begin a new log, say --create"),
         (["--store", f"sqlite:///{tmp_path}/new.db", "--create"], "needs a graph and arms"),
         (["--host", "0.0.0.0"], "token_file is needed"),
+        (["--store", f"sqlite:///{tmp_path}/occupied.db"], "a store has one writer"),
         (["--store", "mysql://x"], "store must be an address"),
         (["--store", "postgresql://nobody@127.0.0.1:1/x"], "the store cannot be used now"),
         (["--graph", str(tmp_path / "none.csv")], "arms is missing"),
@@ -82,133 +81,79 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, monkeypatch: pytest.Monk
     ):
         done = runner.invoke(app, ["serve", *arguments])
         assert done.exit_code == 2 and message in done.stderr, (arguments, done.stderr)
+    occupied.close()
 
 
-def test_the_command_runs_prints_its_settings_and_refuses_a_second_writer(tmp_path: Path) -> None:
+def post(port: int, *more: str) -> bytes:
+    lines = [f"host: 127.0.0.1:{port}", "content-type: application/json", "content-length: 15"]
+    return "\r\n".join(["POST /v1/recommendations HTTP/1.1", *lines, *more, "", '{"user": "ann"}']).encode()
+
+
+def test_the_command_prints_its_settings_reads_tokens_again_and_ends_though_a_request_does_not(tmp_path: Path) -> None:
     edges, arms = write_input_files(tmp_path)
-    store, port = f"sqlite:///{tmp_path}/state.db", free_port()
-    command = [sys.executable, "-m", "graphbandit.cli", "serve", "--store", store, "--policy", "linucb", "--port", str(port)]
-    files = ["--create", "--graph", str(edges), "--arms", str(arms)]
-    process = subprocess.Popen([*command, *files], stderr=subprocess.PIPE, text=True)
-    with Client(f"http://127.0.0.1:{port}", patience=120.0) as client:
-        client.wait()
-        client.reward(client.recommend("é/e")["decision"], 1.0)
-    second = subprocess.run([*command[:-1], str(free_port())], capture_output=True, text=True)
-    assert second.returncode == 2 and "a store has one writer" in second.stderr
-    process.send_signal(signal.SIGTERM)
-    _, lines = process.communicate()
-    assert process.returncode == 0
-    first = json.loads(lines.splitlines()[0])
+    file, store = tmp_path / "tokens", f"sqlite:///{tmp_path}/state.db"
+    file.write_text("first-token-of-two\nsecond-token-of-two\n")
+    flags = ["--create", "--store", store, "--policy", "linucb", "--graph", str(edges), "--arms", str(arms)]
+    flags += ["--token-file", str(file)]
+    end = {"GRAPHBANDIT_SHUTDOWN_NOTICE": "0.2", "GRAPHBANDIT_SHUTDOWN_DEADLINE": "1"}
+    with ServiceProcess(tmp_path, *flags, token="first-token-of-two", **end) as service:
+        with Client(f"http://127.0.0.1:{service.port}", "second-token-of-two") as client:
+            client.reward(client.recommend("é/e")["decision"], 1.0)
+
+        def statuses(*tokens: str) -> list[int]:
+            return [service.http.get("/v1/stats", headers={"authorization": f"Bearer {one}"}).status_code for one in tokens]
+
+        file.write_text("short\n")
+        service.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "stay as they are" in service.log)
+        assert statuses("first-token-of-two", "second-token-of-two") == [200, 200]
+        file.write_text("second-token-of-two\nthird-token-of-three\n")
+        service.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "tokens read again" in service.messages)
+        assert statuses("first-token-of-two", "second-token-of-two", "third-token-of-three") == [401, 200, 200]
+        with socket.create_connection(("127.0.0.1", service.port), 60) as link:
+            link.sendall(post(service.port, "authorization: Bearer second-token-of-two")[:-5])
+            assert statuses("second-token-of-two", "second-token-of-two") == [200, 200]  # so it has been read
+            begin = time.monotonic()
+            assert service.end() == 0 and time.monotonic() - begin > 1.2  # the notice and the deadline were given
+        first = json.loads(service.log.splitlines()[0])
     assert first["message"] == "settings" and first["store"] == store and first["policy"] == "linucb"
     assert list((tmp_path / "state.db.snapshots").glob("snapshot-*2.npz"))  # written on the way out
 
 
-def post(port: int, token: str, *more: str) -> bytes:
-    lines = [
-        f"host: 127.0.0.1:{port}",
-        f"authorization: Bearer {token}",
-        "content-type: application/json",
-        "content-length: 15",
-    ]
-    return "\r\n".join(["POST /v1/recommendations HTTP/1.1", *lines, *more, "", '{"user": "ann"}']).encode()
+def test_sigterm_says_so_drains_and_closes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noticed = threading.Event()
 
+    async def wait_for_notice(server: GracefulServer) -> None:
+        await asyncio.to_thread(noticed.wait)
 
-@pytest.fixture
-def command_with_tokens(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int, Path]]:
-    """The service as a process, its port, and its token file."""
-    edges, arms = write_input_files(tmp_path)
-    file, port = tmp_path / "tokens", free_port()
-    file.write_text("first-token-of-two\nsecond-token-of-two\n")
-    command = [
-        sys.executable,
-        "-m",
-        "graphbandit.cli",
-        "serve",
-        "--store",
-        f"sqlite:///{tmp_path}/state.db",
-        "--policy",
-        "linucb",
-    ]
-    command += ["--create", "--port", str(port), "--graph", str(edges), "--arms", str(arms), "--token-file", str(file)]
-    settings = {"GRAPHBANDIT_SHUTDOWN_NOTICE": "1.5", "GRAPHBANDIT_SHUTDOWN_DEADLINE": "5"}
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=os.environ | settings)
-    try:
-        with Client(f"http://127.0.0.1:{port}", "first-token-of-two", patience=120.0) as client:
-            client.wait()
-        yield process, port, file
-    finally:
-        process.kill()
-        process.wait()
-        if process.stderr is not None:
-            process.stderr.close()
+    monkeypatch.setattr(GracefulServer, "wait_for_notice", wait_for_notice)
+    with running(tmp_path, small_initial_state()) as server:
+        port = server.settings.port
+        whole = post(port)
 
+        def connect(first: bytes) -> socket.socket:
+            link = socket.create_connection(("127.0.0.1", port), 60)
+            link.sendall(first)
+            return link
 
-def test_sighup_replaces_tokens_and_a_wrong_file_changes_nothing(
-    command_with_tokens: tuple[subprocess.Popen[str], int, Path],
-) -> None:
-    process, port, file = command_with_tokens
-
-    def status(token: str) -> int:
-        return httpx.get(f"http://127.0.0.1:{port}/v1/stats", headers={"authorization": f"Bearer {token}"}).status_code
-
-    file.write_text("short\n")
-    process.send_signal(signal.SIGHUP)
-    time.sleep(0.5)
-    assert status("first-token-of-two") == 200
-    file.write_text("second-token-of-two\nthird-token-of-three\n")
-    process.send_signal(signal.SIGHUP)
-    end = time.monotonic() + 20
-    while status("third-token-of-three") != 200:
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    assert status("first-token-of-two") == 401 and status("second-token-of-two") == 200
-    process.send_signal(signal.SIGTERM)
-    _, lines = process.communicate()
-    assert process.returncode == 0
-    found = [line["message"] for line in map(json.loads, lines.splitlines())]
-    assert any("stay as they are" in line for line in found) and "tokens read again" in found
-
-
-def test_sigterm_says_so_drains_and_closes(command_with_tokens: tuple[subprocess.Popen[str], int, Path]) -> None:
-    process, port, _ = command_with_tokens
-    whole = post(port, "first-token-of-two")
-
-    def connect(first: bytes) -> socket.socket:
-        link = socket.create_connection(("127.0.0.1", port), 20)
-        link.sendall(first)
-        return link
-
-    idle = connect(whole)
-    assert idle.recv(2**16).startswith(b"HTTP/1.1 200")
-    slow = [connect(whole[:-5]), connect(post(port, "first-token-of-two", "te: trailers")[:-5])]  # on both ways
-    time.sleep(0.2)
-    process.send_signal(signal.SIGTERM)
-    time.sleep(0.5)
-    assert httpx.get(f"http://127.0.0.1:{port}/ready").status_code == 503
-    idle.sendall(whole)
-    assert idle.recv(2**16).startswith(b"HTTP/1.1 200")  # not ready, but whoever comes is served
-    assert idle.recv(2**16) == b""  # then connections between two requests are closed
-    for link in slow:
-        link.sendall(whole[-5:])
-        answer = b"".join(iter(lambda link=link: link.recv(2**16), b""))  # type: ignore[misc]
-        assert answer.startswith(b"HTTP/1.1 200") and b"connection: close" in answer
-        link.close()
-    idle.close()
-    process.communicate(timeout=60)
-    assert process.returncode == 0
-
-
-def test_a_request_that_does_not_end_does_not_hold_up_the_end(
-    command_with_tokens: tuple[subprocess.Popen[str], int, Path],
-) -> None:
-    process, port, _ = command_with_tokens
-    with socket.create_connection(("127.0.0.1", port), 20) as link:
-        link.sendall(post(port, "first-token-of-two")[:-5])
-        time.sleep(0.2)
-        start = time.monotonic()
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
-        assert process.returncode == 0 and time.monotonic() - start < 30
+        idle = connect(whole)
+        assert idle.recv(2**16).startswith(b"HTTP/1.1 200")
+        slow = [connect(whole[:-5]), connect(post(port, "te: trailers")[:-5])]  # on both ways
+        wait_until(lambda: server.bodies == 2)
+        server.terminate()
+        wait_until(lambda: not server.is_ready())
+        idle.sendall(whole)
+        assert idle.recv(2**16).startswith(b"HTTP/1.1 200")  # not ready, but whoever comes is served
+        noticed.set()
+        assert idle.recv(2**16) == b""  # then connections between two requests are closed
+        for link in slow:
+            link.sendall(whole[-5:])
+            answer = b"".join(iter(lambda link=link: link.recv(2**16), b""))  # type: ignore[misc]
+            assert answer.startswith(b"HTTP/1.1 200") and b"connection: close" in answer
+            link.close()
+        idle.close()
+        assert server.has_ended()
 
 
 def test_a_demo_that_cannot_be_compiled_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,17 +168,13 @@ def test_a_demo_that_cannot_be_compiled_goes_on(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_command_starts_a_demo_of_which_nothing_is_kept(tmp_path: Path) -> None:
-    port = free_port()
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path)}
-    command = [sys.executable, "-m", "graphbandit.cli", "serve", "--demo", "--policy", "linucb", "--port", str(port)]
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
-    with Client(f"http://127.0.0.1:{port}", patience=120.0) as client:
-        while not client.stats()["rewards"]:
-            time.sleep(0.05)
+    own = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path), "NUMBA_DISABLE_JIT": "0"}
+    with ServiceProcess(tmp_path, "--demo", "--policy", "linucb", **own) as service:
+        wait_until(lambda: service.http.get("/v1/stats").json()["rewards"])
         assert list(tmp_path.glob("graphbandit-demo-*"))
-    process.send_signal(signal.SIGINT)  # whether the compiler is at work or not
-    *lines, last = process.communicate()[1].splitlines()
-    assert process.returncode == 130 and last == "interrupted: nothing is kept of a demo."
+        assert service.end(signal.SIGINT) == 130  # whether the compiler is at work or not
+        *lines, last = service.log.splitlines()
+    assert last == "interrupted: nothing is kept of a demo."
     assert not list(tmp_path.glob("graphbandit-demo-*"))
     assert not [line for line in map(json.loads, lines) if line["level"] in ("warning", "error")]
 

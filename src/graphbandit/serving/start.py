@@ -132,7 +132,7 @@ def build_app(
     found: list[InitialState] = []  # once the store is open
 
     def open_store() -> None:
-        found.append(store.open(initial, math.inf if settings.standby else 10.0))
+        found.append(store.open(initial, math.inf if settings.standby else None))
         if found[0].shard is not None:
             store.close()
             raise ValueError(f"{store.database!r} is the store of a shard: serve all of them, with --shards.")
@@ -216,9 +216,13 @@ class GracefulServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
         """Answer what has begun, and close all connections."""
         self._guard.is_stopping = True
-        if self._notice and not self.force_exit:
-            await asyncio.sleep(self._notice)
+        if not self.force_exit:
+            await self.wait_for_notice()
         await super().shutdown(sockets)
+
+    async def wait_for_notice(self) -> None:
+        """Give load balancers the time to notice that the service is not ready."""
+        await asyncio.sleep(self._notice)
 
 
 def reload_tokens(guard: Guard, settings: ServiceSettings) -> None:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
@@ -23,7 +24,7 @@ from graphbandit.evaluation import read_export
 from graphbandit.serving import RecommendationService
 from graphbandit.serving.operations import export
 from graphbandit.serving.store import event_store
-from serving_zoo import ARMS, USERS, recommend, reward, running, small_initial_state
+from serving_zoo import ARMS, USERS, recommend, reward, running, small_initial_state, wait_until
 
 
 def test_the_export_is_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,20 +113,20 @@ def test_there_is_one_export_at_a_time(tmp_path: Path, monkeypatch: pytest.Monke
 
     def slow(service: RecommendationService) -> Iterator[bytes]:
         begun.set()
-        finish.wait(30)
+        finish.wait(60)
         yield from original(service)
 
     monkeypatch.setattr(export, "decisions", slow)
     with running(tmp_path, small_initial_state()) as server, ThreadPoolExecutor(1) as other:
         recommend(server)
         first = other.submit(server.http.get, "/v1/export/decisions.parquet")
-        assert begun.wait(30)
+        assert begun.wait(60)
         for name in ("decisions", "rewards", "arms"):
             answer = server.http.get(f"/v1/export/{name}.parquet")
             assert answer.status_code == 503 and answer.headers["retry-after"] == "10" and "one at a time" in answer.text
         recommend(server)  # others are served
         finish.set()
-        assert first.result(30).status_code == 200
+        assert first.result(60).status_code == 200
         assert server.http.get("/v1/export/rewards.parquet").status_code == 200
 
 
@@ -136,30 +137,31 @@ def test_an_export_that_nobody_reads_any_more_lets_others_in(tmp_path: Path) -> 
         for _ in range(3):
             with server.http.stream("GET", "/v1/export/decisions.parquet") as answer:
                 assert answer.status_code in (200, 503)  # and go away without reading
-        for _ in range(100):
-            if server.http.get("/v1/export/decisions.parquet").status_code == 200:
-                break
-            time.sleep(0.05)
-        assert server.http.get("/v1/export/decisions.parquet").status_code == 200
+        wait_until(lambda: server.http.get("/v1/export/decisions.parquet").status_code == 200)
 
 
-def test_an_export_rests_while_the_service_is_busy() -> None:
-    """On a busy service most of the time is rest; on an idle one nearly none."""
+def test_an_export_rests_while_the_service_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy service it rests nine times as long as it works; on an idle one not at all."""
 
     def pieces() -> Iterator[bytes]:
         for _ in range(10):
             time.sleep(0.005)
             yield b"x"
 
-    async def spent(requests_a_second: float) -> float:
-        loop = asyncio.get_running_loop()
-        start = loop.time()
-        found = [piece async for piece in export.paced(pieces(), lambda: int((loop.time() - start) * requests_a_second))]
-        assert len(found) == 10
-        return loop.time() - start
+    async def rest(seconds: float) -> None:
+        rests.append(seconds)
 
-    idle, busy = asyncio.run(spent(0.0)), asyncio.run(spent(5000.0))
-    assert busy > 0.3 and busy > 2 * idle
+    async def read(requests: float) -> None:
+        counts = count(step=requests)  # so many are answered between two pieces
+        assert len([piece async for piece in export.paced(pieces(), lambda: int(next(counts)))]) == 10
+
+    rests: list[float] = []
+    monkeypatch.setattr(export.asyncio, "sleep", rest)
+    asyncio.run(read(0))
+    assert rests == [0.0] * 10
+    rests.clear()
+    asyncio.run(read(10**9))
+    assert len(rests) == 10 and min(rests) >= export.LONGEST_REST * 0.005
 
 
 def test_groups_of_rows_are_large_though_pieces_are_small(tmp_path: Path) -> None:

@@ -10,11 +10,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from graphbandit.serving.operations import runtime as runtimes
-from graphbandit.serving.operations.group_watcher import LOOK_EVERY
 from graphbandit.serving.operations.metrics import GAUGES, Histogram, Seldom
 from graphbandit.serving.operations.stats import Stats
 from graphbandit.storage import archive
-from serving_zoo import Running, new_database, postgres_server, recommend, reward, running, small_initial_state
+from serving_zoo import Running, new_database, recommend, reward, running, small_initial_state, wait_until
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -64,7 +63,8 @@ def test_metrics_say_what_an_operator_asks(tmp_path: Path) -> None:
             reward(server, decision=recommend(server)["decision"], value=1.0)
         server.http.put("/v1/users/new").raise_for_status()
         server.http.get("/v1/users/ann").raise_for_status()
-        time.sleep(3 * LOOK_EVERY)
+        stats = server.runtime.stats
+        wait_until(lambda: stats.snapshots and sum(stats.loop_delay.counts))
         found = scraped(server)
         size = (tmp_path / "state.db").stat().st_size
 
@@ -75,7 +75,7 @@ def test_metrics_say_what_an_operator_asks(tmp_path: Path) -> None:
     assert of("logged_events_total", kind="user_put") == 1
     assert of("commit_seconds_count") >= 2 and of("commit_seconds_sum") > 0
     assert of("request_seconds_count", route="/v1/rewards") == 4 and of("request_seconds_count", route="/v1/users") == 2
-    assert of("snapshots_total") >= 1 and of("snapshot_failures_total") == 0 and 0 <= of("snapshot_age_seconds") < 60
+    assert of("snapshots_total") >= 1 and of("snapshot_failures_total") == 0 and 0 <= of("snapshot_age_seconds") < 3600
     assert 3 <= of("snapshot_event") <= of("events") == 9
     assert of("queue_events") == of("heavy_work") == 0 and of("store_bytes") >= size > 0
     assert of("loop_delay_seconds_count") >= 1
@@ -92,17 +92,13 @@ def test_a_snapshot_that_cannot_be_written_is_counted(tmp_path: Path, monkeypatc
     monkeypatch.setattr(archive, "write", full)
     with running(tmp_path, small_initial_state(), snapshot_every=1) as server:
         recommend(server)
-        for _ in range(100):
-            found = scraped(server)
-            if found["graphbandit_snapshot_failures_total", ()]:
-                break
-            time.sleep(0.05)
-        assert found["graphbandit_snapshot_failures_total", ()] >= 1
+        wait_until(lambda: scraped(server)["graphbandit_snapshot_failures_total", ()])
+        found = scraped(server)
         assert ("graphbandit_snapshot_age_seconds", ()) not in found
 
 
-def test_the_size_of_a_postgresql_store_is_that_of_its_database(tmp_path: Path) -> None:
-    with postgres_server() as uri, running(tmp_path, small_initial_state(), store=new_database(uri)) as server:
+def test_the_size_of_a_postgresql_store_is_that_of_its_database(tmp_path: Path, postgres: str) -> None:
+    with running(tmp_path, small_initial_state(), store=new_database(postgres)) as server:
         assert scraped(server)["graphbandit_store_bytes", ()] > 10**6
 
 
@@ -132,10 +128,11 @@ def test_a_metric_can_be_read_before_anything_happened() -> None:
 def test_a_stall_of_the_event_loop_is_seen(tmp_path: Path) -> None:
     with running(tmp_path, small_initial_state()) as server:
         loop = server.runtime._group_commit._loop  # type: ignore[union-attr]
-        loop.call_soon_threadsafe(time.sleep, 0.4)
-        time.sleep(0.8)
         delays = server.runtime.stats.loop_delay
-    assert delays.total > 0.15 and sum(delays.counts[-4:]) >= 1
+        before = sum(delays.counts[-4:])
+        loop.call_soon_threadsafe(time.sleep, 0.4)
+        wait_until(lambda: sum(delays.counts[-4:]) > before)
+    assert delays.total > 0.15
 
 
 def test_a_duration_on_a_bound_is_within_it() -> None:

@@ -22,7 +22,7 @@ from graphbandit.serving import (
 )
 from graphbandit.serving.operations.store_tools import verify
 from graphbandit.storage import archive
-from serving_zoo import USERS, fingerprint, recommend, reward, running, small_initial_state
+from serving_zoo import USERS, fingerprint, recommend, reward, running, small_initial_state, wait_until
 
 POLICIES: dict[str, dict[str, Any]] = {
     "linucb": {},
@@ -119,10 +119,7 @@ def test_a_running_service_takes_a_reward_back(tmp_path: Path) -> None:
         client.retract(decisions[0])
         for name in decisions[1:]:
             client.retract(name)
-        for _ in range(200):
-            if not server.runtime.service.recommender.stale:
-                break
-            time.sleep(0.05)
+        wait_until(lambda: not server.runtime.service.recommender.stale)
         assert server.http.get("/v1/stats").json()["total_rewards"] == 0
         assert all(arm["mean"] == 0.0 for arm in recommend(server, k=5)["arms"])
         assert server.http.get("/v1/export/rewards.parquet").status_code == 200
@@ -154,14 +151,15 @@ def test_snapshots_are_written_however_often_rewards_are_taken_back(tmp_path: Pa
             reward(server, decision=name, value=1.0)
             if step % 3 == 0:
                 client.retract(name)
-        for _ in range(100):  # the last one may still be under way
+
+        def is_saved() -> bool:
+            recommend(server)  # after which a snapshot may be due
             newest = max((int(path.stem[9:]) for path in (tmp_path / "snapshots").glob("snapshot-*.npz")), default=0)
             lines = server.http.get("/metrics").text.splitlines()
-            if f"graphbandit_snapshot_event {float(newest)}" in lines and newest >= 100:
-                break
-            time.sleep(0.1)
-        assert "graphbandit_snapshot_failures_total 0.0" in lines
-        assert f"graphbandit_snapshot_event {float(newest)}" in lines and newest >= 100
+            return newest >= 100 and f"graphbandit_snapshot_event {float(newest)}" in lines
+
+        wait_until(is_saved)
+        assert "graphbandit_snapshot_failures_total 0.0" in server.http.get("/metrics").text.splitlines()
 
 
 def test_a_rebuild_from_far_back_leads_to_a_snapshot(tmp_path: Path) -> None:
@@ -170,13 +168,9 @@ def test_a_rebuild_from_far_back_leads_to_a_snapshot(tmp_path: Path) -> None:
         names = [recommend(server)["decision"] for _ in range(30)]
         for name in names:
             reward(server, decision=name, value=1.0)
-        time.sleep(0.5)  # a snapshot, at event 40 or a little later, has learned the first reward
+        wait_until(lambda: server.runtime.service.saved >= 40)  # a snapshot has learned the first reward
         client.retract(names[0])
-        for _ in range(100):
-            if server.runtime.service.saved == 61:
-                break
-            time.sleep(0.05)
-        assert server.runtime.service.saved == 61
+        wait_until(lambda: server.runtime.service.saved == 61)
         found = server.runtime.service.restart_point()
         assert found.seq == 61 and found.rewards == 29
 

@@ -29,7 +29,7 @@ def test_requests_go_on_while_the_state_is_copied(tmp_path: Path, monkeypatch: p
     def slow(self: LoggedRecommender) -> tuple[dict[str, Any], Arrays]:
         begun.set()
         before = self.seq
-        finish.wait(30)
+        finish.wait(60)
         assert self.seq == before  # nothing is applied to what is copied
         return pack(self)
 
@@ -48,7 +48,7 @@ def test_requests_go_on_while_the_state_is_copied(tmp_path: Path, monkeypatch: p
             with pytest.raises(TimeoutError):
                 change.result(0.3)
             finish.set()
-            assert change.result(30).status_code == 200
+            assert change.result(60).status_code == 200
         monkeypatch.setattr(LoggedRecommender, "pack", pack)
         assert server.http.post("/v1/recommendations", json={"user": "new"}).status_code == 200
         assert server.runtime.service.recommender.rewards == seen + 1

@@ -89,20 +89,20 @@ class Database:
         raise self._occupied()
 
     @contextmanager
-    def reading(self, limit: float = ANSWER_TIMEOUT) -> Iterator[Connection]:
-        """A connection for queries that take at most `limit` seconds, from any thread."""
+    def reading(self, limit: float | None = None) -> Iterator[Connection]:
+        """A connection for queries that take at most `limit` seconds, by default ANSWER_TIMEOUT, from any thread."""
         with translated_errors(), self._readers.connect() as connection, self._limited(connection, limit):
             yield connection
 
     @contextmanager
-    def transaction(self, limit: float = ANSWER_TIMEOUT) -> Iterator[Connection]:
-        """A transaction of the writer that takes at most `limit` seconds. After an error other than
-        `KeyTaken` the next one makes a new connection."""
+    def transaction(self, limit: float | None = None) -> Iterator[Connection]:
+        """A transaction of the writer that takes at most `limit` seconds, by default ANSWER_TIMEOUT. After an
+        error other than `KeyTaken` the next one makes a new connection."""
         with translated_errors():
             try:
                 connection = self._connection or self.connect()
                 with self._limited(connection, limit), connection.begin():
-                    if limit > PAGE_TIMEOUT and not self.is_sqlite:
+                    if limit is not None and limit > PAGE_TIMEOUT and not self.is_sqlite:
                         connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
                     yield connection
             except IntegrityError as error:
@@ -198,7 +198,7 @@ class Database:
 
     def _lock_postgresql(self, connection: Connection, timeout: float, go_on: Callable[[], None]) -> None:
         for _ in _attempts(timeout, go_on):
-            with self._limited(connection, ANSWER_TIMEOUT):
+            with self._limited(connection):
                 held = connection.execute(select(func.pg_try_advisory_lock(self._lock_number))).scalar_one()
                 connection.commit()
             if held:
@@ -206,11 +206,12 @@ class Database:
         raise self._occupied()
 
     @contextmanager
-    def _limited(self, connection: Connection, seconds: float) -> Iterator[None]:
+    def _limited(self, connection: Connection, limit: float | None = None) -> Iterator[None]:
         """Give what happens inside so many seconds, if the database is a server that may hang."""
         if self.is_sqlite:
             yield
             return
+        seconds = ANSWER_TIMEOUT if limit is None else limit
         with self._watchdog.limit(connection.connection.driver_connection, seconds):
             yield
 

@@ -24,6 +24,7 @@ from .event_archive import EventArchive, archive_folder
 from .schema import check_version, create_tables, events, heartbeat, initial_states
 
 logger = logging.getLogger("graphbandit.serving")
+OPEN_TIMEOUT = 10.0  # seconds to wait for a writer that may be ending
 PAGE_SIZE = 10_000  # events that are read at once
 LARGEST_INSERT = 64  # rows of one statement
 HEARTBEAT_BYTES = 16_384  # more than a few events need, so that a disk is full for both or for none
@@ -83,11 +84,11 @@ class EventStore:
     def __repr__(self) -> str:
         return f"EventStore({self.database!r})"
 
-    def open(self, initial: InitialState | None = None, timeout: float = 10.0) -> InitialState:
+    def open(self, initial: InitialState | None = None, timeout: float | None = None) -> InitialState:
         """Become the writer, create the tables of a new log, and return the initial state of the log:
-        `initial`, if the log is new."""
+        `initial`, if the log is new. `timeout` is OPEN_TIMEOUT by default."""
         try:
-            return self._open(initial, timeout)
+            return self._open(initial, OPEN_TIMEOUT if timeout is None else timeout)
         except BaseException:
             self.close()
             raise
