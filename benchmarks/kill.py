@@ -151,7 +151,11 @@ def run(store_url: str, kills: int, *, policy: str = "adaptive", seed: int = 0) 
                 enough = len(observed.acknowledged) + rng.randint(1, MOST_REWARDS)
                 for user in crowd:
                     user.start()
-                wait_until(lambda enough=enough: len(observed.acknowledged) >= enough or service.process.poll() is not None)
+                wait_until(
+                    lambda enough=enough, process=service.process: (
+                        len(observed.acknowledged) >= enough or process.poll() is not None
+                    )
+                )
                 time.sleep(rng.uniform(0.0, 0.02))  # so that it may be at anything
                 service.kill()
                 for user in crowd:
