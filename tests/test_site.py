@@ -43,7 +43,18 @@ ROOMS = (
     "graphbandit.serving",
     "graphbandit.cluster",
 )
-NOT_DOCUMENTED = {"DATASETS", "Log", "POLICIES", "TUNING_SEEDS", "datasets", "environments", "graphs", "policies", "signals"}
+NOT_DOCUMENTED = {
+    "DATASETS",
+    "Log",
+    "POLICIES",
+    "TUNING_SEEDS",
+    "datasets",
+    "environments",
+    "graphs",
+    "plots",
+    "policies",
+    "signals",
+}
 """Tables, modules, and a name of an earlier version."""
 
 
