@@ -43,7 +43,7 @@ ROOMS = (
     "graphbandit.serving",
     "graphbandit.cluster",
 )
-NOT_DOCUMENTED = {"DATASETS", "POLICIES", "TUNING_SEEDS", "datasets", "environments", "graphs", "policies", "signals"}
+NOT_DOCUMENTED = {"DATASETS", "POLICIES", "TUNING_SEEDS", "datasets", "environments", "graphs", "plots", "policies", "signals"}
 """Tables and modules."""
 
 

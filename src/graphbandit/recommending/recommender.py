@@ -105,17 +105,17 @@ class Recommender:
         self.notes: list[str] = []  # what was guessed or left out, as sentences
 
     def __repr__(self) -> str:
-        named = self._named
-        if named is None:
+        if (named := self._named) is None:
             return f"Recommender({len(self.user_names):,} users, not fitted)"
         sizes = f"{len(named.rows):,} users, {len(named.arms):,} items, {self.n_events:,} events"
         return f"Recommender({sizes}, {type(named.policy).__name__}, dim={named.dim})"
 
     def _repr_html_(self) -> str:
-        if self._named is None:
+        if (named := self._named) is None:
             return as_html(repr(self), [], [])
-        sizes = {"users": len(self.named.rows), "items": len(self.named.arms), "events": self.n_events}
-        return as_html("Recommender", [], [*sizes.items(), ("policy", self.policy)], self.notes)
+        sizes = {"users": len(named.rows), "items": len(named.arms), "events": self.n_events}
+        rows = [*((name, f"{n:,}") for name, n in sizes.items()), ("policy", repr(self.policy))]
+        return as_html("Recommender", [], rows, self.notes)
 
     @property
     def named(self) -> NamedPolicy:
