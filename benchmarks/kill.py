@@ -33,7 +33,8 @@ from graphbandit.serving.domain.events import EventKind, decision_id, reward_in
 from graphbandit.serving.domain.packing import digest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from serving_zoo import free_port, postgres_server, wait_until
+from serving_zoo import free_port, postgres_server
+from waiting import wait_until
 
 N_USERS, N_ARMS, DIM, CROWD = 60, 20, 4, 6
 MOST_REWARDS = 200  # are acknowledged between a start and a kill
@@ -151,11 +152,7 @@ def run(store_url: str, kills: int, *, policy: str = "adaptive", seed: int = 0) 
                 enough = len(observed.acknowledged) + rng.randint(1, MOST_REWARDS)
                 for user in crowd:
                     user.start()
-                wait_until(
-                    lambda enough=enough, process=service.process: (
-                        len(observed.acknowledged) >= enough or process.poll() is not None
-                    )
-                )
+                wait_until(lambda enough=enough: len(observed.acknowledged) >= enough)
                 time.sleep(rng.uniform(0.0, 0.02))  # so that it may be at anything
                 service.kill()
                 for user in crowd:

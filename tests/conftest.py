@@ -31,9 +31,6 @@ if os.environ.get("NUMBA_DISABLE_JIT") == "1":
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the generic checks first, those of one policy in one worker: they compile the kernels that other tests load."""
-    for item in items:
-        if isinstance(item, pytest.Function) and item.originalname == "test_generic_checks":
-            item.add_marker(pytest.mark.xdist_group(item.callspec.params["name"]))
     items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)  # stable: nothing else moves
 
 

@@ -10,13 +10,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 from uuid import uuid4
 
 import httpx
@@ -31,19 +30,10 @@ from graphbandit.serving.http.fast_path import FastPathProtocol
 from graphbandit.serving.http.limited_protocol import BODY
 from graphbandit.serving.operations.runtime import Runtime
 from graphbandit.serving.start import GracefulServer, build_app
+from waiting import wait_until
 
 USERS = ("ann", "bob", "eve", "joe", "zoë")
 ARMS = ("tea", "coffee", "a/b", "50%", "ünï")
-Value = TypeVar("Value")
-
-
-def wait_until(condition: Callable[[], Value], limit: float = 60.0) -> Value:
-    """Call `condition` until it is true, and return its value; fail after `limit` seconds."""
-    end = time.monotonic() + limit
-    while not (value := condition()):
-        assert time.monotonic() < end, f"not true within {limit:g} s"
-        time.sleep(0.01)
-    return value
 
 
 def small_initial_state(policy: str = "linucb", **settings: Any) -> InitialState:

@@ -15,7 +15,7 @@ import pytest
 
 import graphbandit
 from graphbandit.compute import staleness
-from graphbandit.compute.staleness import KERNEL_ROOMS, code_digest
+from graphbandit.compute.staleness import KERNEL_ROOMS, code_digest, file_digest
 from graphbandit.experiments.kept_runs import RUN_ROOMS
 from graphbandit.paper import FIGURES, ReproduceSettings
 from graphbandit.paper.reproduce import FIGURE_ROOMS, MEASUREMENT, PRESENTATION, run_key
@@ -43,6 +43,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def forget() -> None:
     code_digest.cache_clear()
+    file_digest.cache_clear()
 
 
 def digests() -> tuple[str, str, str]:

@@ -22,7 +22,8 @@ from graphbandit.serving.domain.logged_recommender import LoggedRecommender
 from graphbandit.serving.start import GracefulServer, build_app, overruled, read_initial_state, snapshot_folder
 from graphbandit.serving.store import event_store
 from graphbandit.serving.store.snapshots import Snapshots
-from serving_zoo import ServiceProcess, free_port, opened_store, running, small_initial_state, wait_until, write_input_files
+from serving_zoo import ServiceProcess, free_port, opened_store, running, small_initial_state, write_input_files
+from waiting import wait_until
 
 
 def test_what_a_store_begins_with(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ A digest covers *rooms*: folders or single modules of the package, given by thei
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import CodeType
@@ -20,21 +19,15 @@ KERNEL_ROOMS = ("compute", "policies", "solvers")
 @cache
 def code_digest(*rooms: str) -> str:
     """Return a digest of what these rooms do: comments, docstrings, assertions and the layout of the lines do not count."""
-    return _digest(path for room in rooms for path in _modules(PACKAGE / room))
+    digests = [file_digest(str(path)) for room in rooms for path in _modules(PACKAGE / room)]
+    return hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 @cache
 def file_digest(path: str) -> str:
     """Return the same digest of one file."""
-    return _digest([Path(path)])
-
-
-def _digest(paths: Iterator[Path] | list[Path]) -> str:
-    digest = hashlib.sha256()
-    for path in paths:
-        code = compile(path.read_bytes(), path.name, "exec", dont_inherit=True, optimize=2)
-        digest.update(repr(_contents(code)).encode())
-    return digest.hexdigest()
+    code = compile(Path(path).read_bytes(), Path(path).name, "exec", dont_inherit=True, optimize=2)
+    return hashlib.sha256(repr(_contents(code)).encode()).hexdigest()
 
 
 def _modules(place: Path) -> list[Path]:

@@ -14,7 +14,8 @@ from graphbandit.serving.domain.logged_recommender import LoggedRecommender
 from graphbandit.serving.http import batching
 from graphbandit.serving.operations import recommendation_service
 from graphbandit.serving.operations.recommendation_service import RecommendationService, StoredDecisions
-from serving_zoo import USERS, recommend, reward, running, small_initial_state, wait_until
+from serving_zoo import USERS, recommend, reward, running, small_initial_state
+from waiting import wait_until
 
 
 def test_one_that_cannot_be_answered_does_not_leave_others_without_an_answer(

@@ -28,7 +28,8 @@ from graphbandit.serving.http.connection_limits import (
 from graphbandit.serving.http.fast_path import FastPathProtocol
 from graphbandit.serving.http.limited_protocol import IDLE
 from graphbandit.serving.operations.stats import Stats
-from serving_zoo import Running, running, small_initial_state, wait_until
+from serving_zoo import Running, running, small_initial_state
+from waiting import wait_until
 
 HEALTH = b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
 TOKEN = "a-token-that-is-long-enough-0123456789"

@@ -23,7 +23,8 @@ from graphbandit.serving.domain.logged_recommender import LoggedRecommender
 from graphbandit.serving.domain.offers import LoggedOffers
 from graphbandit.serving.domain.proposals import RequestBatch
 from graphbandit.serving.http import batching, heavy_line
-from serving_zoo import ARMS, Running, fingerprint, recommend, reward, running, small_initial_state, wait_until
+from serving_zoo import ARMS, Running, fingerprint, recommend, reward, running, small_initial_state
+from waiting import wait_until
 
 MANY = 100_000
 

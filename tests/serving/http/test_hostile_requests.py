@@ -14,7 +14,8 @@ import pytest
 from graphbandit.serving.http.fast_path import FastPathProtocol
 from graphbandit.serving.http.guard import is_local
 from graphbandit.serving.http.request_bodies import CHUNKED_SLICE, CHUNKS_A_TURN
-from serving_zoo import Running, running, small_initial_state, wait_until
+from serving_zoo import Running, running, small_initial_state
+from waiting import wait_until
 
 WRITER, READER = "a-token-that-may-write", "a-token-that-may-read"
 WRITE, READ = (f"authorization: Bearer {token}\r\n".encode() for token in (WRITER, READER))

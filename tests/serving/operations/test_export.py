@@ -24,7 +24,8 @@ from graphbandit.evaluation import read_export
 from graphbandit.serving import RecommendationService
 from graphbandit.serving.operations import export
 from graphbandit.serving.store import event_store
-from serving_zoo import ARMS, USERS, recommend, reward, running, small_initial_state, wait_until
+from serving_zoo import ARMS, USERS, recommend, reward, running, small_initial_state
+from waiting import wait_until
 
 
 def test_the_export_is_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

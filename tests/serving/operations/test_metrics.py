@@ -13,7 +13,8 @@ from graphbandit.serving.operations import runtime as runtimes
 from graphbandit.serving.operations.metrics import GAUGES, Histogram, Seldom
 from graphbandit.serving.operations.stats import Stats
 from graphbandit.storage import archive
-from serving_zoo import Running, new_database, recommend, reward, running, small_initial_state, wait_until
+from serving_zoo import Running, new_database, recommend, reward, running, small_initial_state
+from waiting import wait_until
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 

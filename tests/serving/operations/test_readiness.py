@@ -29,9 +29,9 @@ from serving_zoo import (
     reward,
     running,
     small_initial_state,
-    wait_until,
     write_input_files,
 )
+from waiting import wait_until
 
 
 def flags(folder: Path, store: str, *more: str) -> list[str]:

@@ -22,7 +22,8 @@ from graphbandit.serving import (
 )
 from graphbandit.serving.operations.store_tools import verify
 from graphbandit.storage import archive
-from serving_zoo import USERS, fingerprint, recommend, reward, running, small_initial_state, wait_until
+from serving_zoo import USERS, fingerprint, recommend, reward, running, small_initial_state
+from waiting import wait_until
 
 POLICIES: dict[str, dict[str, Any]] = {
     "linucb": {},
