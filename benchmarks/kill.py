@@ -24,6 +24,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -121,6 +122,11 @@ def check_log(store_url: str, observed: Observed) -> tuple[int, str, int]:
     return last, state, len(found)
 
 
+def has_acknowledged(observed: Observed, enough: int) -> bool:
+    """Say whether so many rewards have been acknowledged."""
+    return len(observed.acknowledged) >= enough
+
+
 def run(store_url: str, kills: int, *, policy: str = "adaptive", seed: int = 0) -> dict[str, int]:
     """Kill the service `kills` times under load; returns what was counted."""
     rng, observed = random.Random(seed), Observed()
@@ -152,7 +158,7 @@ def run(store_url: str, kills: int, *, policy: str = "adaptive", seed: int = 0) 
                 enough = len(observed.acknowledged) + rng.randint(1, MOST_REWARDS)
                 for user in crowd:
                     user.start()
-                wait_until(lambda enough=enough: len(observed.acknowledged) >= enough)
+                wait_until(partial(has_acknowledged, observed, enough))
                 time.sleep(rng.uniform(0.0, 0.02))  # so that it may be at anything
                 service.kill()
                 for user in crowd:

@@ -58,7 +58,7 @@ def losing_acknowledgements(store: EventStore) -> Iterator[None]:
     original = store.database.transaction
 
     @contextmanager
-    def lost(limit: float = 5.0) -> Iterator[Connection]:
+    def lost(limit: float | None = None) -> Iterator[Connection]:
         with original(limit) as connection:
             yield connection
         store.database.disconnect()

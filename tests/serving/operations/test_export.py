@@ -157,7 +157,7 @@ def test_an_export_rests_while_the_service_is_busy(monkeypatch: pytest.MonkeyPat
         assert len([piece async for piece in export.paced(pieces(), lambda: int(next(counts)))]) == 10
 
     rests: list[float] = []
-    monkeypatch.setattr(export.asyncio, "sleep", rest)
+    monkeypatch.setattr(asyncio, "sleep", rest)
     asyncio.run(read(0))
     assert rests == [0.0] * 10
     rests.clear()
