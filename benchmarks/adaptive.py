@@ -112,7 +112,7 @@ def coverage(seeds: int, workers: int) -> None:
     table(["world", "dense", "local"], rows)
 
 
-former = partial(AdaptiveGraphUCB, item_effects=False, trials=False, growing_bonus=False)  # as 0.1.0 decided
+constant_bonus = partial(AdaptiveGraphUCB, item_effects=False, trials=False, growing_bonus=False)
 
 
 def unit_arms(seed: int) -> environments.Linear:
@@ -150,8 +150,8 @@ def long(seeds: range, workers: int, override: int | None) -> None:
         horizon = override or own
         policies: dict[str, Any] = {
             "adaptive": AdaptiveGraphUCB,
-            "constant bonus": former,
-            "constant bonus, exploration 2": partial(former, exploration=2.0),
+            "constant bonus": constant_bonus,
+            "constant bonus, exploration 2": partial(constant_bonus, exploration=2.0),
             "Thompson": partial(AdaptiveGraphUCB, thompson=True),
             "LinUCB, log": partial(LinUCB, radius="log", exploration=make(0).sigma),
         }

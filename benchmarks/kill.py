@@ -49,10 +49,6 @@ class Observed:
     unanswered: dict[str, float] = field(default_factory=dict)  # sent, without an answer
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def has(self, count: int) -> bool:
-        """Whether so many rewards were acknowledged."""
-        return len(self.acknowledged) >= count
-
 
 def write_files(folder: Path) -> None:
     rng = np.random.default_rng(0)
@@ -126,6 +122,11 @@ def check_log(store_url: str, observed: Observed) -> tuple[int, str, int]:
     return last, state, len(found)
 
 
+def has_acknowledged(observed: Observed, enough: int) -> bool:
+    """Say whether so many rewards have been acknowledged."""
+    return len(observed.acknowledged) >= enough
+
+
 def run(store_url: str, kills: int, *, policy: str = "adaptive", seed: int = 0) -> dict[str, int]:
     """Kill the service `kills` times under load; returns what was counted."""
     rng, observed = random.Random(seed), Observed()
@@ -157,7 +158,7 @@ def run(store_url: str, kills: int, *, policy: str = "adaptive", seed: int = 0) 
                 enough = len(observed.acknowledged) + rng.randint(1, MOST_REWARDS)
                 for user in crowd:
                     user.start()
-                wait_until(partial(observed.has, enough))
+                wait_until(partial(has_acknowledged, observed, enough))
                 time.sleep(rng.uniform(0.0, 0.02))  # so that it may be at anything
                 service.kill()
                 for user in crowd:

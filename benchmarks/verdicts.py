@@ -56,7 +56,7 @@ def diagnosis(seed: int, related: bool, gamma: float) -> Diagnosis:
 
 
 def above_the_range(found: Diagnosis) -> bool:
-    """The rule of version 0.1.0: better than the best shuffle by 3 nats and by their range."""
+    """A simpler rule: better than the best shuffle by 3 nats and by their range."""
     ends = found.shuffled[:, -1]
     return bool(found.report.verdict == "helps" and found.difference[-1] - ends.max() > max(3.0, float(np.ptp(ends))))
 
@@ -64,7 +64,7 @@ def above_the_range(found: Diagnosis) -> bool:
 RULES: dict[str, Callable[[Diagnosis], bool]] = {
     "test alone": lambda found: found.shuffle_test.passes,
     '"helps"': lambda found: found.verdict == "helps",
-    '"helps", rule of 0.1.0': above_the_range,
+    '"helps", above the shuffles': above_the_range,
 }
 
 
@@ -87,7 +87,7 @@ def boards_of_equals(k: int, boards: int, seeds: int = 10) -> list[Floats]:
 
 
 def unadjusted(regret: Floats) -> list[bool]:
-    """The rule of version 0.1.0: the paired 95 % interval of the difference from the best."""
+    """Without Holm's correction: the paired 95 % interval of the difference from the best."""
     mean, half = interval(regret - regret[regret.mean(axis=1).argmin()], axis=1)
     return [bool(one) for one in mean <= half]
 
@@ -97,7 +97,7 @@ def print_leaderboard(boards: int) -> None:
     print(f"## leaderboard: {boards} boards of policies that are equal in truth, 10 seeds\n")
     print("| policies | rule | policies called worse | boards with one or more |\n|---:|---|---:|---:|")
     for k in (2, 5, 11, 22):
-        for name, rule in (("0.1.0, unadjusted", unadjusted), ("Holm, all pairs", level_with_best)):
+        for name, rule in (("unadjusted", unadjusted), ("Holm, all pairs", level_with_best)):
             level = [rule(regret) for regret in boards_of_equals(k, boards)]
             worse = float(np.mean([not one for board in level for one in board]))
             print(f"| {k} | {name} | {worse:.1%} | {share([not all(board) for board in level])} |", flush=True)

@@ -14,7 +14,6 @@ project = "graphbandit"
 author = "the graphbandit developers"
 copyright = author
 version = release = graphbandit.__version__
-repository = "https://github.com/graphbandit/graphbandit"
 
 OWN = [path.stem for path in sorted((DOCS / "_extensions").glob("*.py")) if "\ndef setup(" in path.read_text(encoding="utf-8")]
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", *OWN]
@@ -33,6 +32,7 @@ nb_execution_timeout = 300
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 nb_merge_streams = True
+nb_output_stderr = "remove"  # that something is being compiled
 suppress_warnings = ["myst-nb.lexer"]  # only a notebook that is run says which language it is in
 
 # API
@@ -56,10 +56,5 @@ html_favicon = "../src/graphbandit/serving/http/page/icon.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
-html_theme_options = {
-    "source_repository": repository,
-    "source_branch": "main",
-    "source_directory": "docs/",
-}
 pygments_style = "friendly"
 pygments_dark_style = "monokai"

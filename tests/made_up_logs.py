@@ -71,6 +71,7 @@ def export(folder: Path, log: DecisionLog, **changed: Any) -> Path:
     told = np.flatnonzero(~np.isnan(log.reward))
     rewards = dict(decision=[names[t] for t in told], place=np.zeros(len(told), int), reward=log.reward[told])
     arms = dict(version=range(m), arm=[f"arm-{k}" for k in range(m)], offered=[True] * m, features=log.arms.tolist())
+    arms |= dict(since=[begin] * m, until=pa.nulls(m, pa.timestamp("us", tz="UTC")))
     for name, columns in dict(decisions=decisions, rewards=rewards, arms=arms).items():
         parquet.write_table(pa.table(columns | changed.get(name, {})), folder / f"{name}.parquet")
     return folder

@@ -1,9 +1,11 @@
-"""The documentation is run: every Python block and cell, every link; every command is named somewhere."""
+"""The documentation is run: every Python block and cell, every link, every option of a command."""
 
 from __future__ import annotations
 
 import inspect
 import re
+import shlex
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +19,9 @@ from graphbandit.cli import app
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+TOP = ("README", "CONTRIBUTING", "CHANGELOG", "SECURITY", "CODE_OF_CONDUCT", "client/README")
+PAGES = [*(ROOT / f"{name}.md" for name in TOP), *sorted(DOCS.rglob("*.md"))]
 TUTORIALS = sorted(page for page in (DOCS / "tutorials").glob("*.md") if page.name != "index.md")
-SITE = "https://graphbandit.github.io/graphbandit/"
-REPOSITORY = "https://github.com/graphbandit/graphbandit"
-FILES = (f"{REPOSITORY}/blob/main/", "https://raw.githubusercontent.com/graphbandit/graphbandit/main/")
 BLOCK = re.compile(r"^(`{3,}|:{3,}).*?^\1$", flags=re.M | re.S)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
@@ -39,7 +39,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
+# The client's page needs a service: tests/serving/operations has tests of every call.
+@pytest.mark.parametrize("page", [page for page in PAGES if page != ROOT / "client" / "README.md"], ids=named)
 def test_python_blocks_run(page: Path, folder: Path) -> None:
     names: dict[str, object] = {}
     for block in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.S):
@@ -91,34 +92,38 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
 
 
-def place_of(page: Path, target: str) -> tuple[Path, str] | None:
-    """The file and the heading that a link means; None if it leads to somebody else's."""
-    path, _, anchor = target.partition("#")
-    if path.startswith(SITE):
-        name = path.removeprefix(SITE) or "index.html"
-        return DOCS / name.replace(".html", ".md"), anchor
-    for start in FILES:
-        if path.startswith(start):
-            return ROOT / path.removeprefix(start), anchor
-    if re.match(r"[a-z]+:", path):
-        return None
-    return (page.parent / path if path else page), anchor
-
-
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in LINK.findall(BLOCK.sub("", page.read_text())):
-        if place := place_of(page, target):
-            path, anchor = place
+        if not re.match(r"[a-z]+:", target):  # links to other sites are not followed
+            name, _, anchor = target.partition("#")
+            path = page.parent / name if name else page
             assert path.exists(), f"{named(page)} links to {target}"
             is_generated = "% generated:" in path.read_text() if path.suffix == ".md" else True
             assert not anchor or is_generated or anchor in anchors(path), f"{named(page)} links to {target}"
 
 
-def test_links_of_the_readme_work_elsewhere_too() -> None:
-    """Package indexes show it alone, without the files around it."""
-    targets = LINK.findall(BLOCK.sub("", (ROOT / "README.md").read_text()))
-    assert len(targets) >= 4 and all(target.startswith("https://") for target in targets)
+COMMANDS = [
+    (page, line)
+    for page in PAGES
+    for block in re.findall(r"^```sh\n(.*?)^```$|^( {4}[^\n]*)$", page.read_text(), flags=re.M | re.S)
+    for line in re.findall(r"^ *((?:graphbandit|make|pip install) .*)$", "".join(block).replace("\\\n", " "), flags=re.M)
+]
+
+
+@pytest.mark.parametrize(("page", "line"), COMMANDS, ids=[f"{named(page)}: {line[:60]}" for page, line in COMMANDS])
+def test_shell_commands_exist(page: Path, line: str) -> None:
+    """Nothing is run: with `--help` a command only refuses names and options that it does not know."""
+    match shlex.split(line, comments=True):
+        case ["graphbandit", *words]:
+            done = CliRunner().invoke(app, [*words, "--help"])
+            assert done.exit_code == 0, done.output
+        case ["make", target, *_]:
+            assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), flags=re.M)
+        case ["pip", "install", path]:
+            folder, extras = re.fullmatch(r"([./\w]+)(?:\[([\w,]+)\])?", path).groups()  # type: ignore[union-attr]
+            project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
+            assert set(filter(None, (extras or "").split(","))) <= set(project.get("optional-dependencies", {}))
 
 
 def test_the_readme_is_one_screen() -> None:

@@ -43,8 +43,8 @@ ROOMS = (
     "graphbandit.serving",
     "graphbandit.cluster",
 )
-NOT_DOCUMENTED = {"DATASETS", "Log", "POLICIES", "TUNING_SEEDS", "datasets", "environments", "graphs", "policies", "signals"}
-"""Tables, modules, and a name of an earlier version."""
+NOT_DOCUMENTED = {"DATASETS", "POLICIES", "TUNING_SEEDS", "datasets", "environments", "graphs", "plots", "policies", "signals"}
+"""Tables and modules."""
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@
 | `paper`, `leaderboard` | every figure of the paper; every policy in every world |
 | `recommending` | `Recommender`: your ids, your tables, around a policy |
 | `first_look` | is it worth it on my data? one page answers |
-| `graph_building` | a graph from behaviour, judged before it is used |
 | `diagnose`, `evaluation` | does my graph help? what would another policy earn? |
 | `graph_building` | a graph from behaviour, judged on later events |
 | `fitting` | a model from a log that does not fit into memory |
@@ -21,7 +20,7 @@
 | `checks` | generic checks for any policy, ours or yours |
 | `cli`, `demo` | the command `graphbandit` |
 | `solvers` | the Laplacian-regularised estimate, dense, by pushing residuals, by conjugate gradients |
-| `storage`, `validate`, `compute` | files; checks of arguments; compiled arithmetic |
+| `storage`, `validate`, `display`, `compute` | files; checks of arguments; reprs and HTML tables; compiled arithmetic |
 """
 
 from __future__ import annotations
@@ -47,6 +46,7 @@ __all__ = [
     "datasets",
     "environments",
     "graphs",
+    "plots",
     "policies",
     "signals",
     "simulate",
@@ -55,8 +55,7 @@ __all__ = [
 __all__ += policies.__all__
 
 ADAPTERS = ("gymnasium", "obp", "sklearn")
-RECOMMENDING = ("Features", "Recommendation", "Recommender")
-"""Imported when first used, as the adapters are: a simulation does not need to read tables."""
+"""Public too, but not in `__all__`: a star import would need their libraries."""
 
 if TYPE_CHECKING:
     from . import plots as plots
@@ -69,21 +68,22 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """The recommender, the plots, or the adapter of this name, imported now."""
+        """Import the recommender, the plots or an adapter on first use: a simulation needs none of them."""
         from importlib import import_module
 
         if name == "plots":
             return import_module(".plots", __name__)
-
-        if name in RECOMMENDING:
+        if name in ("Features", "Recommendation", "Recommender"):
             return getattr(import_module(".recommending", __name__), name)
         if name not in ADAPTERS:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         try:
             return import_module(f".adapters.{name}", __name__)
         except ModuleNotFoundError as error:
-            raise ImportError(f"{__name__}.{name} needs {error.name}: pip install '{__name__}[{name}]'.") from error
+            from .validate import missing_package
+
+            raise ImportError(missing_package(f"{__name__}.{name}", error.name, name)) from error
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *ADAPTERS, "plots"])
+    return [*__all__, *ADAPTERS, "__version__"]

@@ -12,6 +12,7 @@ from .graph import UserGraph
 from .graphs import Seed
 from .validate import NOT_NEGATIVE, check, is_integer
 
+__all__ = ["smooth", "smoothness", "smoothness_terms", "sparsity", "unit_arms", "unit_rows"]
 DIRECT_SOLVE_USERS = 2000  # for more, the sparse factors fill in, and conjugate gradients are faster
 
 
@@ -96,3 +97,7 @@ def sparsity(graph: UserGraph) -> float:
     """
     n = graph.n_users
     return 2 * graph.n_edges / (n * (n - 1)) if n > 1 else 0.0
+
+
+def __dir__() -> list[str]:
+    return __all__

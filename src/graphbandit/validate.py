@@ -100,6 +100,15 @@ def list_of(allowed: Range, what: str) -> Range:
     return Range(f"a list of one or more {what}", holds, (list(allowed.examples),))
 
 
+def missing_package(what: str, package: str | None, extra: str) -> str:
+    """Return the error message for an optional package that is not installed.
+
+    >>> missing_package("a picture", "matplotlib", "plots")
+    "a picture needs matplotlib: install graphbandit with its extra plots (in a checkout: pip install '.[plots]')."
+    """
+    return f"{what} needs {package}: install graphbandit with its extra {extra} (in a checkout: pip install '.[{extra}]')."
+
+
 def check(name: str, value: Any, allowed: Range) -> Any:
     """`value`, or a ValueError that names the argument."""
     if not allowed.holds(value):

@@ -14,7 +14,6 @@ def test_nothing_is_imported_before_it_is_used() -> None:
 import sys, graphbandit, graphbandit.adapters
 loaded = {"sklearn", "gymnasium", "obp", "igraph", "sknetwork", "pandas", "networkx"} & set(sys.modules)
 assert not loaded, loaded
-assert {"sklearn", "gymnasium", "obp", "simulate"} <= set(dir(graphbandit))
 assert graphbandit.obp.BanditPolicy and not {"sklearn", "gymnasium"} & set(sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
@@ -31,5 +30,5 @@ def test_a_missing_library_is_named_with_the_way_to_get_it(monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "sklearn.base", None)  # as if it were not installed
     if hasattr(gb.adapters, "sklearn"):
         monkeypatch.delattr(gb.adapters, "sklearn")
-    with pytest.raises(ImportError, match=r"graphbandit.sklearn needs sklearn.*: pip install 'graphbandit\[sklearn\]'"):
+    with pytest.raises(ImportError, match=r"graphbandit.sklearn needs sklearn.*: install .* pip install '\.\[sklearn\]'"):
         gb.sklearn  # noqa: B018

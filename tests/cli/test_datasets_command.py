@@ -32,4 +32,5 @@ def test_commands(tmp_path: Path) -> None:
     assert "non-commercial" in described and "Ratings(3 ratings, 3 users, 2 items, 2 friendships, 2 tags)" in described
     assert "graphbandit datasets fetch lastfm" in run("info", "lastfm")
     assert "name must be one of" in run("info", "imdb", code=2)
-    assert "no official download" in run("fetch", "netflix", "--yes", code=2)
+    assert "no official download" in run("fetch", "ciao", "--yes", code=2)
+    assert "kaggle.com" in run("info", "netflix")

@@ -49,6 +49,9 @@ def test_the_folder_of_a_plan(tmp_path: Path) -> None:
     (tmp_path / "cluster.json").write_text(json.dumps({"format": 1, "policy": "linucb"}))  # of a policy, not of a service
     with pytest.raises(ValueError, match="must be the plan of a service"):
         ShardPlan.read(tmp_path)
+    (tmp_path / "cluster.json").write_text(json.dumps({"format": 99}))
+    with pytest.raises(ValueError, match=r"cluster\.json has format 99, but this version of graphbandit reads only format 1"):
+        ShardPlan.read(tmp_path)
 
 
 def test_what_a_service_of_shards_does_not_offer_is_refused_before_anything_is_made(tmp_path: Path) -> None:

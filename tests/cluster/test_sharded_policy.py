@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -145,6 +146,12 @@ def test_a_folder_without_a_policy_is_named(tmp_path: Path) -> None:
         ShardedPolicy.load(tmp_path)
 
 
+def test_a_folder_of_an_unknown_format_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "cluster.json").write_text(json.dumps({"graphbandit": "cluster", "format": 99}))
+    with pytest.raises(ArchiveError, match=r"cluster\.json has format 99, but this version of graphbandit reads only format 1"):
+        ShardedPolicy.load(tmp_path)
+
+
 def test_a_policy_that_cannot_be_divided_is_refused_before_ray_is_started() -> None:
     with pytest.raises(ValueError, match="to be divided among shards, but it is 'club'"):
         ShardedPolicy("club", GRAPH, DIM, shards=2)
@@ -152,5 +159,5 @@ def test_a_policy_that_cannot_be_divided_is_refused_before_ray_is_started() -> N
 
 def test_without_ray_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ValueError, match=r"pip install 'graphbandit\[ray\]'"):
+    with pytest.raises(ValueError, match=r"needs Ray: .* pip install '\.\[ray\]'"):
         ShardedPolicy("linucb", GRAPH, DIM, shards=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import shutil
 import subprocess
@@ -16,7 +17,7 @@ import numpy.typing as npt
 import pytest
 
 import graphbandit
-from graphbandit.compute.compiler import compiled, compiling_aside, without_lock
+from graphbandit.compute.compiler import COMPILING, announce_compilation, compiled, compiling_aside, without_lock
 
 SCRIPT = """
 from graphbandit import LinUCB, graphs
@@ -30,20 +31,33 @@ print(*(sum(counts) for counts in zip(loaded_and_compiled(kernels.decide), loade
 
 
 @pytest.mark.compiled
-def test_second_process_compiles_nothing_unless_a_source_changed(tmp_path: Path) -> None:
+def test_second_process_compiles_nothing_unless_code_changed(tmp_path: Path) -> None:
     package = tmp_path / "graphbandit"
     shutil.copytree(Path(graphbandit.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path)}
 
-    def run() -> str:
+    def run() -> tuple[str, str]:
         done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
+        return done.stdout.strip(), done.stderr.strip()
 
-    assert run() == "0 2"  # hits and misses of the two entry points
-    assert run() == "2 0"
-    with (package / "compute" / "linalg.py").open("a") as file:
-        file.write("# the entry points are in another file\n")
-    assert run() == "0 2"
+    assert run() == ("0 2", COMPILING)  # hits and misses of the two entry points; one line, although several kernels compile
+    linalg, linucb = package / "compute" / "linalg.py", package / "policies" / "linucb.py"
+    linalg.write_text("# This comment moves every kernel of the file down by a line.\n" + linalg.read_text())
+    linucb.write_text(linucb.read_text().replace('"""', '"""Reworded. ', 1))
+    assert run() == ("2 0", "")
+    with linalg.open("a") as file:  # the entry points are in another file
+        file.write("\nADDED = 1\n")
+    assert run() == ("0 2", COMPILING)
+
+
+@pytest.mark.parametrize(("process", "lines"), [("MainProcess", 1), ("LokyProcess-1", 1), ("LokyProcess-2", 0)])
+def test_one_process_of_a_pool_says_that_it_compiles(
+    process: str, lines: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(multiprocessing.current_process(), "name", process)
+    with caplog.at_level("WARNING", "graphbandit.compute"):  # a service in this process may have silenced it
+        announce_compilation.__wrapped__()
+    assert [record.getMessage() for record in caplog.records if record.name == "graphbandit.compute"] == [COMPILING] * lines
 
 
 CALLEE = """

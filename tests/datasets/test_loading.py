@@ -10,6 +10,7 @@ import pytest
 
 from graphbandit import datasets
 from graphbandit.datasets import DatasetError, MissingDataset, Ratings
+from graphbandit.storage import archive
 from made_up import LAYOUTS, make_archive, make_folder, real
 
 
@@ -42,7 +43,8 @@ def check_content(name: str, ratings: Ratings) -> None:
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_every_layout_and_place(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_cache: Path) -> None:
     with pytest.raises(
-        MissingDataset, match=rf"{name} is not in .*graphbandit\. (Run `graphbandit datasets fetch|There is no off)"
+        MissingDataset,
+        match=rf"{name} is not in .*graphbandit\. (Run `graphbandit datasets fetch|There is no off|Download it from https)",
     ):
         datasets.load(name)
     for make in (make_archive, make_folder):
@@ -75,6 +77,9 @@ def test_the_parsed_copy_is_used_while_the_file_stands(
     assert len(datasets.load("lastfm", path).value) == 4
     copy.write_bytes(copy.read_bytes()[:-100])  # a damaged copy is made again
     assert len(datasets.load("lastfm", path).value) == 4
+    with monkeypatch.context() as patch:
+        patch.setattr(archive, "FORMAT", 99)  # so the copy has an unknown format: it is not used, and not an error
+        assert len(datasets.load("lastfm", path).value) == 4
     monkeypatch.setenv("XDG_CACHE_HOME", str(plays))  # a file: nothing can be written there
     assert len(datasets.load("lastfm", path).value) == 4
 

@@ -226,5 +226,5 @@ def test_wrong_arguments() -> None:
 
 def test_without_matplotlib_there_is_still_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graphbandit.plots.drawing.find_spec", lambda name: None)
-    assert "pip install 'graphbandit[plots]'" in write_diagnosis(diagnosed("smooth"), tmp_path)
+    assert "pip install '.[plots]'" in write_diagnosis(diagnosed("smooth"), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["diagnosis.json"]

@@ -19,7 +19,7 @@ def hits(**settings: Any) -> Hits:
     return Hits(graphs.complete(6), np.eye(40), CONSUMED, **{"candidates": 5} | settings)
 
 
-def test_uniform_draws_are_those_of_0_1_0() -> None:
+def test_uniform_draws_never_change() -> None:
     for env in (hits(), hits(negatives="uniform")):
         (block,) = env.rounds(500, seed=1)
         drawn = block.pool.tobytes() + block.user.tobytes() + block.mean.tobytes()

@@ -13,6 +13,7 @@ import pytest
 from graphbandit import GraphUCB, LinUCB, Random, Result, UserGraph, compare, environments, graphs, signals, simulate
 from graphbandit.environments import rounds as rounds_module
 from graphbandit.experiments.result import interval
+from graphbandit.storage import archive
 
 
 def world(seed: int, pool: int | None = 10) -> environments.Linear:
@@ -302,7 +303,7 @@ def test_another_version_of_the_package_runs_anew(tmp_path: Path, monkeypatch: p
     assert len(seeds) == 2
 
 
-def test_damaged_and_anonymous_runs_are_not_reused(tmp_path: Path) -> None:
+def test_damaged_and_anonymous_runs_are_not_reused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class First:
         def recommend(self, user: int, arms: Any) -> int:
             return 0
@@ -318,3 +319,5 @@ def test_damaged_and_anonymous_runs_are_not_reused(tmp_path: Path) -> None:
     kept.write_bytes(kept.read_bytes()[:-100])
     assert compare(both, world, 20, seeds=[0], keep=tmp_path).provenance["reused"] == 0
     assert compare(both, world, 20, seeds=[0], keep=tmp_path).provenance["reused"] == 1
+    monkeypatch.setattr(archive, "FORMAT", 99)  # so the kept run has an unknown format
+    assert compare(both, world, 20, seeds=[0], keep=tmp_path).provenance["reused"] == 0

@@ -24,7 +24,7 @@ from graphbandit.leaderboard import LeaderboardSettings, leaderboard
 from graphbandit.paper import FIGURES, ReproduceSettings
 from waiting import wait_until
 
-ray = pytest.importorskip("ray", reason="Ray is not installed; pip install 'graphbandit[ray]' to run these tests")
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install '.[ray]'")
 pytestmark = [
     pytest.mark.compiled,  # what is compared is made by compiled code, in other processes
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Ray leaves files and sockets of its processes to the collector
@@ -261,7 +261,7 @@ def test_bad_engines_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="'auto' here, so it needs the engine ray"):
         ReproduceSettings(address="auto")
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ValueError, match=r"engine ray needs Ray: pip install 'graphbandit\[ray\]'"):
+    with pytest.raises(ValueError, match=r"engine ray needs Ray: .* pip install '\.\[ray\]'"):
         compare({"a": Random}, world, 10, seeds=[0], engine="ray")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -16,7 +17,6 @@ from pyarrow import parquet
 
 from graphbandit import POLICIES, LinUCB, Policy, Recommender, Stochastic
 from graphbandit.fitting import fit, fit_log, time_order
-from graphbandit.fitting.model_folder import read_summary
 from graphbandit.storage.archive import ArchiveError
 from graphbandit.storage.tables import write_table
 from made_up_streams import arm_table, arm_vectors, edge_table, friends, learned, read_back, stream, write_files
@@ -26,6 +26,11 @@ def same_state(one: Policy, other: Policy) -> bool:
     """Whether two policies are equal to the bit."""
     arrays, others = one.pack()[1], other.pack()[1]
     return arrays.keys() == others.keys() and all(np.array_equal(arrays[k], others[k], equal_nan=True) for k in arrays)
+
+
+def summary(folder: Path) -> dict[str, Any]:
+    """What the model in a folder was fitted to."""
+    return dict(json.loads((folder / "fit.json").read_text()))
 
 
 @pytest.mark.parametrize("order", ["sorted", "reversed", "late", "shuffled"])
@@ -62,7 +67,7 @@ def test_the_model_recommends_by_name(tmp_path: Path) -> None:
     assert recommender.recommend("user 3").items == (f"arm {best}",)
     assert set(recommender.recommend("user 3", 12, where={"topic": "tea"}).items) == {f"arm {k}" for k in range(0, 12, 2)}
     recommender.observe("user 3", "arm 1", 1.0)  # it goes on learning
-    assert read_summary(tmp_path / "model")["users"] == 40
+    assert summary(tmp_path / "model")["users"] == 40
 
 
 def test_a_service_begins_with_the_model(tmp_path: Path) -> None:
@@ -118,7 +123,7 @@ def test_folders_between_are_columns(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         parquet.write_table(table.slice(150 * (day - 1), 150), folder / "part.parquet")
     fit(tmp_path / "log", tmp_path / "model", arms=arm_table(), policy="linucb")
-    assert read_summary(tmp_path / "model")["time_kind"] == "dates"
+    assert summary(tmp_path / "model")["time_kind"] == "dates"
 
 
 class Stopped(Exception):
@@ -206,8 +211,26 @@ def test_another_job_is_not_continued(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(ValueError, match="fitted to another log"):
         fit(log, tmp_path / "model", policy="lints", **options)
     fit(log, tmp_path / "model", policy="linucb", restart=True, **options)
-    assert read_summary(tmp_path / "model")["rows"] == 510
+    assert summary(tmp_path / "model")["rows"] == 510
     assert LinUCB.load(tmp_path / "model").n_users == 40
+
+
+@pytest.mark.parametrize("file", ["fit.json", ".fitting/checkpoint.json"])
+def test_a_folder_of_an_unknown_format_is_refused(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit_log, "CHUNK", 100)
+    monkeypatch.setattr(fit_log, "SHARE_OF_CHECKPOINTS", 1e9)
+    log = write_files(tmp_path / "log", stream(500), "sorted")
+    options: dict[str, Any] = dict(arms=arm_table(), graph=friends(), policy="linucb", checkpoint_every=0.0)
+    if file == "fit.json":
+        fit(log, tmp_path / "model", **options)
+    else:
+        with pytest.raises(Stopped):
+            fit(log, tmp_path / "model", progress=stop_at(300), **options)
+    path = tmp_path / "model" / file
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99}))
+    with pytest.raises(ArchiveError, match=f"{path.name} has format 99, but this version of graphbandit reads only format 1"):
+        fit(log, tmp_path / "model", **options)
+    assert fit(log, tmp_path / "model", restart=True, **options).rows == 500
 
 
 def spoiled(column: str, cell: Any, row: int = 250) -> pa.Table:

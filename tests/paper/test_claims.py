@@ -72,7 +72,7 @@ def test_only_what_the_text_says_counts_as_the_papers_claim() -> None:
     ours = {name: {claim.beyond for claim in sweeps.claims(data, name=name)} for name in sweeps.SWEEPS}
     assert ours == {name: {name not in ("smoothness-rbf", "sparsity-rbf", "sweep-er-p")} for name in sweeps.SWEEPS}
     claims = [Claim("a", "holds", {}), Claim("b", "holds", {}, beyond=True)]
-    entry = FigureOutcome(FIGURES["sweep-ba-m"], {}, claims, {}, 0.0)
+    entry = FigureOutcome(FIGURES["sweep-ba-m"], {}, claims)
     assert "reproduced" in verdict(entry, claims[0]) and "reproduced" not in verdict(entry, claims[1])
     from graphbandit.paper import ReproduceSettings
 

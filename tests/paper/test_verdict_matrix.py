@@ -17,7 +17,7 @@ WORDS: dict[Verdict, str] = {"holds": "✓ holds", "does not hold": "✗ fails",
 
 def outcome(name: str, *claims: Claim, beyond: bool = False) -> FigureOutcome:
     figure = Figure(name, f"Title of {name}", "", lambda settings: {}, lambda data: None, beyond=beyond)  # type: ignore
-    return FigureOutcome(figure, {}, list(claims), {}, 0.0)
+    return FigureOutcome(figure, {}, list(claims))
 
 
 def claim(text: str, verdict: Verdict, reason: str = "", **more: Any) -> Claim:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from graphbandit import POLICIES, GraphUCB, LinUCB, Policy, graphs, signals
+from graphbandit import POLICIES, LinUCB, Policy, graphs, signals
 from graphbandit.checks import check_policy, yield_checks
 
 PRESETS = [{"preset": preset} for preset in ("paper", "released", "recommended")]
@@ -217,7 +217,7 @@ def generated(cls: type[Policy]) -> list[dict[str, Any]]:
 
 
 CASES = [
-    pytest.param(name, settings, id=f"{name}[{described(settings)}]")
+    pytest.param(name, settings, id=f"{name}[{described(settings)}]", marks=pytest.mark.xdist_group(name))
     for name, cls in POLICIES.items()
     for settings in SETTINGS.get(name) or generated(cls)
 ]
@@ -374,12 +374,6 @@ def test_a_graph_must_be_one() -> None:
     for cls in POLICIES.values():
         with pytest.raises(ValueError, match="graph must be a UserGraph"):
             cls([[0, 1], [1, 0]], 2)  # type: ignore[arg-type, call-arg]
-
-
-def test_repr_names_the_settings() -> None:
-    assert repr(GraphUCB(graphs.empty(3), 2, alpha=0.5)).startswith(
-        "GraphUCB(UserGraph(n_users=3, n_edges=0), 2, preset='paper', alpha=0.5, ridge=0.01"
-    )
 
 
 @pytest.mark.parametrize("name", POLICIES)

@@ -35,5 +35,3 @@ def test_a_shard_that_does_not_exist_is_refused() -> None:
         Router({"ann": 0, "bob": 2}, 2)
     with pytest.raises(ValueError, match="n_shards"):
         Router({}, 0)
-    with pytest.raises(ValueError, match="format"):
-        Router.from_table({"format": 2})

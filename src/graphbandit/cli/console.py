@@ -87,6 +87,19 @@ def progress_bar(title: str, quiet: bool) -> Iterator[ShowProgress]:
         yield lambda done, total, note: bar.update(task, description=note, completed=done, total=total)
 
 
+@contextmanager
+def download_bar(name: str, quiet: bool) -> Iterator[Callable[[int, int | None], None]]:
+    """A bar of bytes on a terminal, which disappears when the download ends; none if `quiet` or elsewhere."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(f"downloading {name}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
 class TableReader:
     """Reads the tables of a command: a bar while it reads, then sentences on standard error about
     what was guessed and what was skipped.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .console import guarded
+from .console import download_bar, guarded
 
 if TYPE_CHECKING:
     from ..datasets import Source
@@ -51,18 +51,14 @@ def fetch(
     yes: Annotated[bool, typer.Option("--yes", help="Accept the licence without a question.")] = False,
 ) -> None:
     """Download a data set after showing its size and licence; resume an interrupted download."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
-
     from .. import datasets
 
     with guarded():
         source = _describe(name)
         if source.url is not None and not yes:
             typer.confirm("Download it under this licence?", abort=True)
-        with Progress(BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=Console(stderr=True)) as bar:
-            task = bar.add_task("", total=source.size)
-            path = datasets.fetch(name, to, progress=lambda done, total: bar.update(task, completed=done, total=total))
+        with download_bar(name, quiet=False) as show:
+            path = datasets.fetch(name, to, progress=show)
         typer.echo(path)
 
 
@@ -71,6 +67,6 @@ def _describe(name: str) -> Source:
 
     source = describe(name)
     size = "not known before the download" if source.size is None else f"{source.size / 1e6:.1f} MB"
-    typer.echo(f"{source.title}\naddress   {source.url or 'no official download'}\nsize      {size}")
+    typer.echo(f"{source.title}\naddress   {source.url or source.page or 'no official download'}\nsize      {size}")
     typer.echo(f"licence   {source.licence}\ncite      {source.citation}")
     return source

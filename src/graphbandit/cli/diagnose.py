@@ -57,7 +57,6 @@ def diagnose(
             rows = library.read_log(log, **reader.options(log))
             joined = library.read_edges(graph, rows.ids or (), **reader.options(graph))
         with progress_bar("rows", quiet) as show:
-            show(0, len(rows) * (1 + shuffles), "compiling")
 
             def progress(done: int, total: int) -> None:
                 show(done, total, "with the graph" if done <= len(rows) else "with its users shuffled")

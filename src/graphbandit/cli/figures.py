@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .console import Address, AsJson, DataFolder, EngineName, Quiet, Workers, guarded, progress_bar
+from .console import Address, AsJson, DataFolder, EngineName, Quiet, Workers, download_bar, guarded, progress_bar
 
 
 def demo(
@@ -20,7 +20,7 @@ def demo(
     """Compare six algorithms, AdaptiveGraphUCB and the five of the paper, on random graphs: a table and a picture."""
     from .. import demo as example
 
-    with guarded(), progress_bar("compiling, then simulating", quiet=False) as show:
+    with guarded(), progress_bar("runs", quiet=False) as show:
         example.check_picture(out)
         result = example.run(runs=runs, horizon=horizon, workers=workers, progress=lambda done, total: show(done, total, ""))
     example.show(result, out)
@@ -41,13 +41,18 @@ def reproduce(
     engine: EngineName = "local",
     address: Address = None,
     data: DataFolder = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Download no data set.")] = False,
     out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("report"),
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Reproduce the figures of the paper, check its claims against them, and write a report."""
+    """Reproduce the figures of the paper, check its claims against them, and write a report.
+
+    Free data sets that the figures need and this machine lacks are downloaded to the cache.
+    """
     from ..paper import ReproduceSettings
-    from ..paper.reproduce import claims_list
+    from ..paper.report_page import absent_figures
+    from ..paper.reproduce import claims_list, downloads, select
     from ..paper.reproduce import reproduce as make
 
     with guarded(lambda: f"finished figures are kept in {out}; the same command continues"):
@@ -60,15 +65,35 @@ def reproduce(
             engine=engine,
             address=address,
         )
+        names = figures or []
+        if not offline:
+            fetch(downloads(select(names), settings), quiet)
         with progress_bar("figures", quiet) as show:
-            entries = make(figures or [], out, settings, show)
-    for entry in entries:
-        if entry.missing:
-            typer.echo(f"{entry.figure.name}: {entry.missing}", err=True)
+            entries = make(names, out, settings, show)
+    absent = absent_figures(entries, settings)
     if as_json:
+        typer.echo(absent, err=True)
         typer.echo(json.dumps(claims_list(entries), ensure_ascii=False, default=float))
         return
     verdicts = [claim.verdict for entry in entries for claim in entry.claims]
     held, undecided = verdicts.count("holds"), verdicts.count("undecided")
     found = f"{held} of {len(verdicts)} claims hold in these runs, {undecided} are undecided"
     typer.echo(f"{found}; the report is {out / 'index.html'}")
+    typer.echo(absent)
+
+
+def fetch(names: list[str], quiet: bool) -> None:
+    """Download these data sets to the cache. Without a network, say so in one line and go on."""
+    from .. import datasets
+
+    for position, name in enumerate(names):
+        try:
+            with download_bar(name, quiet) as show:
+                path = datasets.fetch(name, progress=show)
+        except datasets.UnreachableServer as error:
+            typer.echo(f"{error} Going on without {' and '.join(names[position:])}.", err=True)
+            return
+        except (datasets.DatasetError, OSError) as error:
+            typer.echo(f"{name} was not downloaded: {error}", err=True)
+        else:
+            typer.echo(f"downloaded {path}; licence: {datasets.describe(name).licence}", err=True)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..validate import missing_package
 from .console import EDGES, Columns, Quiet, SkipBad, guarded, progress_bar
 
 
@@ -39,7 +40,7 @@ def import_events(
             from ..serving.start import import_into_store
             from ..serving.store.database import Unavailable
         except ImportError as error:
-            raise ValueError(f"the store needs {error.name}: pip install 'graphbandit[serve]'.") from None
+            raise ValueError(missing_package("the store", error.name, "serve")) from None
         said: list[str] = []
         try:
             with progress_bar("importing", quiet) as show:

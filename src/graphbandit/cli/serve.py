@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from ..compute.compiler import is_compiling
-from ..validate import check, one_of
+from ..validate import check, missing_package, one_of
 from .console import EDGES, Columns, SkipBad, guarded
 
 UNSOUND = 3
@@ -78,7 +78,7 @@ def serve(
             from ..serving.start import serve as run
             from ..serving.store.database import Unavailable
         except ImportError as error:
-            raise ValueError(f"the service needs {error.name}: pip install 'graphbandit[serve]'.") from None
+            raise ValueError(missing_package("the service", error.name, "serve")) from None
         check("engine", engine, one_of(("local", "ray")))
         if engine == "local" and (shards is not None or address is not None):
             raise ValueError("shards and address are for --engine ray, but the engine is local.")

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..validate import missing_package
 from .console import Quiet, guarded, progress_bar
 
 app = typer.Typer(no_args_is_help=True, help="Check and mend the store of a service.")
@@ -39,7 +40,7 @@ def store_errors() -> Iterator[None]:
         try:
             from ..serving.store.database import Unavailable
         except ImportError as error:
-            raise ValueError(f"the store needs {error.name}: pip install 'graphbandit[serve]'.") from None
+            raise ValueError(missing_package("the store", error.name, "serve")) from None
         try:
             yield
         except Unavailable as error:

@@ -112,6 +112,7 @@ def fit_shards(
             learner.settle()
             folder.begin_to_write()
             learner.save(folder.path)
+            job.recommender.n_events = survey.rows
             recommender_file.save_names(job.recommender, folder.path)
             folder.finish(job.summary(survey) | {"shards": shards, "cut_share": learner.cut_share})
     finally:

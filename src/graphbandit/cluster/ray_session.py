@@ -6,7 +6,8 @@ import os
 import sys
 from typing import Any
 
-ADVICE = "Ray is not installed; install it with: pip install 'graphbandit[ray]'"
+from ..validate import missing_package
+
 NOT_ON_WINDOWS = "shards on Ray are not supported on Windows; use Linux or macOS, or one process without shards."
 
 
@@ -17,7 +18,7 @@ def import_ray() -> Any:
     try:
         import ray
     except ImportError:
-        raise ValueError(ADVICE) from None
+        raise ValueError(missing_package("a cluster", "Ray", "ray")) from None
     # Progress bars of Ray Data would replace `print` for good, after which Numba compiles no function that has one.
     os.environ.setdefault("RAY_TQDM_PATCH_PRINT", "0")
     return ray

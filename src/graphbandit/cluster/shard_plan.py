@@ -15,8 +15,8 @@ from ..serving.domain.initial_state import InitialState
 from ..serving.operations.settings import ServiceSettings
 from ..serving.store.database import sqlite_path
 from ..sharding.routing import Router
+from ..storage import archive
 
-FORMAT = 1
 FILE = "cluster.json"
 
 
@@ -46,13 +46,13 @@ class ShardPlan:
 
     def as_table(self) -> dict[str, Any]:
         """The plan as values of JSON."""
-        return {"format": FORMAT, "name": self.name, "partition": self.partition, "router": self.router.as_table()}
+        return {"format": archive.FORMAT, "name": self.name, "partition": self.partition, "router": self.router.as_table()}
 
     @classmethod
     def from_table(cls, table: dict[str, Any]) -> ShardPlan:
         """The plan that `as_table` described."""
-        if table.get("format") != FORMAT or "router" not in table:
-            raise ValueError(f"{FILE} must be the plan of a service of format {FORMAT}, but it is something else.")
+        if "router" not in table:
+            raise ValueError(f"{FILE} must be the plan of a service, but it is something else.")
         return cls(table["name"], Router.from_table(table["router"]), table["partition"])
 
     def write(self, folder: Path) -> None:
@@ -69,7 +69,11 @@ class ShardPlan:
     def read(cls, folder: Path) -> ShardPlan | None:
         """The plan in a folder; None if there is none."""
         path = folder / FILE
-        return cls.from_table(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+        if not path.is_file():
+            return None
+        table = json.loads(path.read_text(encoding="utf-8"))
+        archive.check_format(table.get("format"), path)
+        return cls.from_table(table)
 
 
 def plan_folder(settings: ServiceSettings) -> Path:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 HEADER = "cluster.json"
 POLICY_FILE = "policy.gb"
-FORMAT = 1
 
 
 class FolderHeader(NamedTuple):
@@ -65,7 +64,7 @@ def write_folder(folder: Path, header: FolderHeader, graph: UserGraph, shard_of:
     for shard, call, reference in begun:
         shard.answer(reference, *call)
     table = header._asdict() | {"exchange_seconds": _finite(header.exchange_seconds)}
-    table = {"graphbandit": "cluster", "format": FORMAT, **table, "graph": graph_file, "files": names}
+    table = {"graphbandit": "cluster", "format": archive.FORMAT, **table, "graph": graph_file, "files": names}
     with atomic_file(folder / HEADER) as file:
         file.write(json.dumps(table, indent=2, default=lambda value: value.tolist()).encode())
     for pattern in ("shard-*.gb", "graph-*.gb", POLICY_FILE):
@@ -81,8 +80,9 @@ def read_folder(folder: Path) -> SavedFolder:
         raise archive.ArchiveError(f"{folder} holds no sharded policy: it has no {HEADER}.")
     try:
         table = json.loads(path.read_text(encoding="utf-8"))
-        if table.pop("graphbandit") != "cluster" or table.pop("format") != FORMAT:
-            raise archive.ArchiveError(f"{path} is not of a format that this version reads.")
+        if table.pop("graphbandit") != "cluster":
+            raise archive.ArchiveError(f"{path} describes no sharded policy.")
+        archive.check_format(table.pop("format"), path)
         graph_file, names = folder / table.pop("graph"), table.pop("files")
         header = FolderHeader(**table | {"exchange_seconds": table["exchange_seconds"] or float("inf")})
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import logging
+import multiprocessing
 import platform
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from inspect import signature
 from types import FunctionType
@@ -23,6 +25,7 @@ import numpy
 from numba.core.caching import FunctionCache
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import AnalysisPass, register_pass
+from numba.core.event import Listener, register
 from numba.core.imputils import user_function
 from numba.core.registry import cpu_target
 from numba.core.untyped_passes import TranslateByteCode
@@ -36,6 +39,33 @@ F = TypeVar("F", bound=Callable[..., Any])
 FLAGS = {"error_model": "numpy"}
 LARGE = 8000
 """Bytes of intermediate code from which on callers call a kernel by name."""
+COMPILING = "graphbandit: compiling, once; this usually takes 5 to 20 seconds a policy."
+
+
+class FirstCompilation(Listener):  # type: ignore[misc]
+    """Logs a line when the first kernel of this package is compiled, so that a slow first call explains itself.
+
+    Numba sends the event when it compiles, not when it loads machine code from disk. Without any set-up of logging, Python
+    prints warnings on standard error.
+    """
+
+    def on_start(self, event: Any) -> None:
+        """A function is about to be compiled, perhaps one of another package."""
+        if event.data["dispatcher"].py_func.__module__.startswith("graphbandit."):
+            announce_compilation()
+
+    def on_end(self, event: Any) -> None:
+        """Called by Numba."""
+
+
+@cache
+def announce_compilation() -> None:
+    """Log `COMPILING`, once in a process; among the workers of a pool only the first one does."""
+    if multiprocessing.current_process().name.endswith(("MainProcess", "-1")):
+        logging.getLogger("graphbandit.compute").warning(COMPILING)
+
+
+register("numba:compile", FirstCompilation())
 
 
 class KernelCache(FunctionCache):  # type: ignore[misc]

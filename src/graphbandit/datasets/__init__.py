@@ -9,7 +9,7 @@ from.
 | `official_sources` | `DATASETS`: address, checksum, licence, citation and loader of each data set; `describe` |
 | `source` | `Source`, an entry of that table; the folders in which data sets are looked for |
 | `loading` | `load`, `find`, `fetch`; parsed copies in the cache |
-| `download` | downloads that are resumed after an interruption |
+| `download` | downloads that are checked, and resumed after an interruption |
 | `dataset_files` | `Files`: the files in an archive or a folder, and a compiled reader of integer tables |
 | `ratings` | `Ratings`: the in-memory form |
 | `factorise` | `factorise`: latent features from ratings |
@@ -19,6 +19,7 @@ from.
 from __future__ import annotations
 
 from .dataset_files import DatasetError, Files
+from .download import UnreachableServer
 from .factorise import Factors, factorise
 from .loading import fetch, find, load
 from .official_sources import DATASETS, describe
@@ -33,6 +34,7 @@ __all__ = [
     "MissingDataset",
     "Ratings",
     "Source",
+    "UnreachableServer",
     "cache_folder",
     "describe",
     "factorise",
@@ -40,3 +42,7 @@ __all__ = [
     "find",
     "load",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

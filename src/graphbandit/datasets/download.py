@@ -1,12 +1,12 @@
-"""Downloads that are resumed after an interruption.
+"""Downloads that are checked, and resumed after an interruption.
 
-The partial file is kept on purpose, so this is not an atomic write of `storage.atomic`.
+The partial file is kept on purpose, so this is not an atomic write of `storage.atomic`. The usual
+library, pooch, begins again after a broken connection, and would bring requests with it.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -20,20 +20,23 @@ if TYPE_CHECKING:
     from http.client import HTTPResponse
 
 CHUNK = 1 << 16
+TIMEOUT = 10
+"""Seconds to wait for a connection, and for the next bytes."""
 ByteProgress = Callable[[int, int | None], None]
 """`progress(bytes done, bytes in all)`; None if the server does not say how many."""
 
 
-def download(
-    source: Source, folder: Path, *, progress: ByteProgress | None = None, attempts: int = 3, timeout: float = 30
-) -> Path:
+class UnreachableServer(DatasetError):
+    """The server of a data set does not answer: most likely there is no network."""
+
+
+def download(source: Source, folder: Path, *, progress: ByteProgress | None = None) -> Path:
     """Download the official archive into `folder`, unless it is there already, and return its path.
 
-    Bytes go to `<archive>.part`. After an interruption that file is kept, and the next attempt or
-    the next call continues it. The file is renamed to its final name when its checksum is right.
+    Bytes go to `<archive>.part`. A broken connection is opened again as long as each one brings
+    more bytes. The part is kept, and the next call continues it. It gets its final name when its
+    checksum is right.
     """
-    from http.client import HTTPException  # slow to import
-
     if source.url is None:
         raise DatasetError(f"{source.name} cannot be fetched. {source.how_to_get()}")
     target = folder / source.archives[0]
@@ -41,26 +44,19 @@ def download(
         return target
     folder.mkdir(parents=True, exist_ok=True)
     part = target.with_name(f"{target.name}.part")
-    for attempt in range(1, attempts + 1):
-        try:
-            done, total = _continue(source.url, part, progress, timeout)
-        except (OSError, HTTPException) as error:  # URLError, HTTPError, a time-out, a reset connection
-            refused = 400 <= getattr(error, "code", 0) < 500
-            if attempt == attempts or refused:
-                raise DatasetError(f"{source.url} cannot be fetched: {error}.{_kept(part)}") from None
-            continue
-        if total is None or done == total:
-            break
-    else:
-        raise DatasetError(f"{source.url} was interrupted after {done} of {total} bytes.{_kept(part)}")
+    size = -1
+    while not _append_rest(source.url, part, progress):
+        before, size = size, part.stat().st_size if part.exists() else 0
+        if size <= before:
+            raise DatasetError(f"{source.url} was interrupted. {size} bytes are kept: the next attempt continues there.")
     verify(source, part)
     part.replace(target)
     return target
 
 
 def verify(source: Source, path: Path) -> None:
-    """Check the published SHA-256 or, if there is none, the checksums inside the zip; delete a
-    wrong file and raise.
+    """Check the known SHA-256 or, if there is none, the checksums inside the zip; delete a wrong
+    file and raise.
     """
     if source.sha256 is not None:
         with path.open("rb") as file:
@@ -78,48 +74,36 @@ def verify(source: Source, path: Path) -> None:
         raise DatasetError(f"{source.archives[0]} from {source.url} is not what it should be: {problem}. It was removed.")
 
 
-def _continue(url: str, part: Path, progress: ByteProgress | None, timeout: float) -> tuple[int, int | None]:
-    """Append the missing bytes to `part`; return its size, and the size of the whole file if the
-    server says it.
-    """
-    import urllib.error
+def _append_rest(url: str, part: Path, progress: ByteProgress | None) -> bool:
+    """Append the missing bytes to `part`; return whether the file is complete."""
+    import urllib.error  # slow to import
     import urllib.request
+    from http.client import HTTPException
 
     begin = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(url, headers={"Range": f"bytes={begin}-"} if begin else {})
     try:
-        response: HTTPResponse = urllib.request.urlopen(request, timeout=timeout)
+        response: HTTPResponse = urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
         error.close()
-        if error.code != 416:
-            raise
-        total = _total(error.headers.get("Content-Range"))
-        if total == begin:  # the file was complete
-            return begin, total
-        part.unlink()  # it is longer than the file, so it is not a part of it
-        return _continue(url, part, progress, timeout)
-    with response:
-        resumed = response.status == 206
-        done = begin if resumed else 0  # a server without range requests sends the whole file
+        if error.code == 416 and begin:  # nothing follows the part, so it is not known what it is: begin again
+            part.unlink()
+            return False
+        raise DatasetError(f"{url} cannot be fetched: {error}.") from None
+    except (OSError, HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        raise UnreachableServer(f"{request.host} cannot be reached ({getattr(reason, 'strerror', None) or reason}).") from None
+    # A server without range requests answers 200 and sends the whole file.
+    with response, part.open("ab" if response.status == 206 else "wb") as file:
         length = response.headers.get("Content-Length")
-        total = _total(response.headers.get("Content-Range")) if resumed else int(length) if length else None
-        with part.open("r+b" if resumed else "wb") as file:
-            file.seek(done)
-            while chunk := response.read(CHUNK):
-                file.write(chunk)
-                done += len(chunk)
-                if progress is not None:
-                    progress(done, total)
-            file.flush()
-            os.fsync(file.fileno())
-    return done, total
-
-
-def _total(content_range: str | None) -> int | None:
-    """The 900 of `bytes 100-899/900` or `bytes */900`."""
-    size = (content_range or "").rpartition("/")[2]
-    return int(size) if size.isdigit() else None
-
-
-def _kept(part: Path) -> str:
-    return f" {part.stat().st_size} bytes are kept: the next attempt continues there." if part.exists() else ""
+        total = file.tell() + int(length) if length else None
+        while True:
+            try:
+                chunk = response.read(CHUNK)
+            except (OSError, HTTPException):  # a time-out, a reset connection, an incomplete chunk
+                return False
+            if not chunk:
+                return total is None or file.tell() == total
+            file.write(chunk)
+            if progress is not None:
+                progress(file.tell(), total)

@@ -23,6 +23,9 @@ class Factors(NamedTuple):
     offset: float  # mean of the scaled ratings, or 0
     scale: float  # the largest rating: ratings divided by it lie in [0, 1]
 
+    def __repr__(self) -> str:
+        return f"Factors({len(self.users):,} users, {len(self.items):,} items, dim={self.users.shape[1]})"
+
     def predict(self, user: Indices, item: Indices) -> Floats:
         """Ratings of these pairs, on the scale of the data."""
         return np.asarray(self.scale * (self.offset + np.einsum("ij,ij->i", self.users[user], self.items[item])))

@@ -58,7 +58,8 @@ def fetch(name: str, to: str | os.PathLike[str] | None = None, *, progress: Byte
     path.
 
     An interrupted download is resumed. `progress(done, total)` gets numbers of bytes; total is None
-    if the server does not say it.
+    if the server does not say it. Raises `UnreachableServer` if there is no network, and another
+    `DatasetError` if the server refuses or the checksum is wrong.
     """
     return download(describe(name), cache_folder() if to is None else Path(to).expanduser(), progress=progress)
 

@@ -57,6 +57,7 @@ DATASETS: dict[str, Source] = {
             licence="research only; no redistribution (terms of the Netflix prize)",
             citation="J. Bennett and S. Lanning (2007). The Netflix Prize. KDD Cup and Workshop 2007",
             load=netflix.load,
+            page="https://www.kaggle.com/datasets/netflix-inc/netflix-prize-data",
         ),
         Source(
             name="lastfm",
@@ -64,7 +65,7 @@ DATASETS: dict[str, Source] = {
             url=f"{GROUPLENS}/hetrec2011/hetrec2011-lastfm-2k.zip",
             archives=("hetrec2011-lastfm-2k.zip",),
             file=lastfm.FILE,
-            sha256=None,
+            sha256="6738f48195667ff03caaab4d32ca9a3133d8cc026b7c3cdaf6ce1010e913c59c",
             size=None,
             licence=HETREC_LICENCE,
             citation=HETREC_CITATION,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..display import shorten
 from .dataset_files import DatasetError, Files
 from .ratings import Ratings
 
@@ -23,14 +24,23 @@ class Source:
 
     name: str
     title: str
-    url: str | None  # None: there is no official download
+    url: str | None  # None: it cannot be downloaded without an account, or not at all
     archives: tuple[str, ...]  # file names of the archive, the official one first
     file: str  # a file by which the unpacked archive is recognised
-    sha256: str | None  # of the official archive; None: not published, so the checksums inside the zip are used
+    sha256: str | None  # of the official archive; None: not known, so the checksums inside the zip are used
     size: int | None  # bytes of the official archive
     licence: str
     citation: str
     load: Callable[[Files], Ratings]
+    page: str = ""  # where people with an account get it, if there is no `url`
+
+    @property
+    def short_title(self) -> str:
+        """The title without the counts."""
+        return self.title.partition(":")[0]
+
+    def __repr__(self) -> str:
+        return f"Source({self.name!r}, {shorten(self.title, 60)!r})"
 
     def find(self, folder: Path) -> Path | None:
         """The archive or the unpacked archive, at `folder` or in it; None if it is not there."""
@@ -43,10 +53,12 @@ class Source:
 
     def how_to_get(self) -> str:
         """A sentence that says how to get the data set."""
-        place = f"put {self.archives[0]}, or the folder it unpacks to, into a folder and name it in data or {ENVIRONMENT}"
-        if self.url is None:
-            return f"There is no official download any more; if you have it, {place}."
-        return f"Run `graphbandit datasets fetch {self.name}`, or {place}."
+        place = f"put {self.archives[0]} into a folder and name the folder with --data, data= or {ENVIRONMENT}"
+        if self.url is not None:
+            return f"Run `graphbandit datasets fetch {self.name}`, or {place}."
+        if self.page:
+            return f"Download it from {self.page} (this needs an account), {place}."
+        return f"There is no official download any more; if you have it, {place}."
 
 
 def cache_folder() -> Path:

@@ -16,7 +16,4 @@ from .diagnosis import Diagnosis, diagnose
 from .diagnosis_output import as_text
 from .reward_log import RewardLog, learn_log, read_log
 
-Log = RewardLog
-"""The name of `RewardLog` in version 0.1.0."""
-
-__all__ = ["Diagnosis", "Log", "RewardLog", "as_text", "diagnose", "learn_log", "read_edges", "read_log"]
+__all__ = ["Diagnosis", "RewardLog", "as_text", "diagnose", "learn_log", "read_edges", "read_log"]

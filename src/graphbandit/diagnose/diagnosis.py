@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..compute.arrays import Floats, Ints
+from ..display import as_html
 from ..graph import UserGraph
 from ..policies import AdaptiveGraphUCB
 from ..policies.adaptive.evidence import KINDS
@@ -69,8 +70,27 @@ class Diagnosis:
             return verdict
         return "too few shuffles" if self.shuffle_test.basis == "none" else "no better than shuffled"
 
+    def __repr__(self) -> str:
+        sizes = f"{self.n_users:,} users, {self.n_edges:,} edges, {self.report.rounds:,} rounds, {len(self.shuffled)} shuffles"
+        return f"Diagnosis({self.verdict!r}, {sizes})"
+
     def __str__(self) -> str:
         return f"{self.finding()} {self.report.details()}"
+
+    def _repr_html_(self) -> str:
+        return as_html(self.finding(), *self.evidence_table(), [self.report.details()])
+
+    def evidence_table(self) -> tuple[list[str], list[tuple[str, str, str, str]]]:
+        """Headings and rows of a table: log evidence with the graph, with shuffled ones and without a graph."""
+        report, ends = self.report, self.shuffled[:, -1]
+        shuffled = {"best": ends.max(), "median": np.median(ends), "worst": ends.min()}
+        evidence = {"with the graph": report.with_graph}
+        evidence |= {f"shuffled, {name} of {len(ends)}": report.without + float(end) for name, end in shuffled.items()}
+        evidence |= {"without: everyone alike": report.everyone, "without: everyone alone": report.alone}
+        gains = {name: value - report.without for name, value in evidence.items()}
+        counted = max(report.counted, 1.0)
+        rows = [(name, f"{evidence[name]:,.1f}", f"{more:+,.1f}", f"{more / counted:+.4f}") for name, more in gains.items()]
+        return ["log evidence, in nats", "total", "against none", "a round"], rows
 
     def finding(self) -> str:
         """The verdict as a sentence."""

@@ -6,13 +6,11 @@ import json
 from pathlib import Path
 from textwrap import fill
 
-import numpy as np
-
-from ..compute.arrays import Floats
 from ..plots.drawing import has_matplotlib
 from ..plots.drawing import picture as png
 from ..plots.evidence_plot import evidence_against_shuffled
 from ..storage.atomic import write_bytes, write_text
+from ..validate import missing_package
 from .diagnosis import Diagnosis
 
 MOST_LISTED = 10  # misled users in the text; JSON has all
@@ -20,19 +18,9 @@ MOST_LISTED = 10  # misled users in the text; JSON has all
 
 def as_text(diagnosis: Diagnosis) -> str:
     """The verdict and its evidence, as `graphbandit diagnose` prints them."""
-    report, ends = diagnosis.report, diagnosis.shuffled[:, -1]
-    counted = max(report.counted, 1.0)
-    rows = [
-        ("with the graph", report.with_graph),
-        *((f"shuffled, {name} of {len(ends)}", report.without + end) for name, end in _shuffled(ends)),
-        ("without: everyone alike", report.everyone),
-        ("without: everyone alone", report.alone),
-    ]
+    report, (headings, rows) = diagnosis.report, diagnosis.evidence_table()
     lines = [fill(diagnosis.finding(), 100), ""]
-    lines.append(f"{'log evidence, in nats':28}{'total':>14}{'against none':>16}{'a round':>12}")
-    for name, value in rows:
-        more = value - report.without
-        lines.append(f"{name:28}{value:>14,.1f}{more:>+16,.1f}{more / counted:>+12.4f}")
+    lines += [f"{name:28}{total:>14}{more:>16}{rate:>12}" for name, total, more, rate in (headings, *rows)]
     lines += ["", f"{'round':>10}{'strength':>12}{'graph':>9}{'everyone':>10}{'alone':>8}   what decisions relied on"]
     now = (report.rounds, report.strength, *(report.weights[kind] for kind in ("alone", "everyone", "graph")))
     steps = [tuple(step) for step in report.trail if step.round < report.rounds]
@@ -40,11 +28,6 @@ def as_text(diagnosis: Diagnosis) -> str:
         lines.append(f"{at:>10,}{strength:>12.3g}{joined:>9.0%}{everyone:>10.0%}{alone:>8.0%}")
     lines += ["", "held-out rewards inside their predictive interval: " + _coverage(diagnosis), *_misled(diagnosis)]
     return "\n".join(lines)
-
-
-def _shuffled(ends: Floats) -> list[tuple[str, float]]:
-    summary = {"best": ends.max(), "median": np.median(ends), "worst": ends.min()}
-    return [(name, float(end)) for name, end in summary.items()]
 
 
 def _coverage(diagnosis: Diagnosis) -> str:
@@ -70,7 +53,7 @@ def write_diagnosis(diagnosis: Diagnosis, out: Path) -> str:
     text = json.dumps(diagnosis.as_table(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     write_text(out / "diagnosis.json", text)
     if not has_matplotlib():
-        return f"written to {out / 'diagnosis.json'}; the picture needs matplotlib: pip install 'graphbandit[plots]'."
+        return f"written to {out / 'diagnosis.json'}; {missing_package('the picture', 'matplotlib', 'plots')}"
     write_bytes(out / "diagnosis.png", picture(diagnosis))
     return f"written to {out / 'diagnosis.json'} and {out / 'diagnosis.png'}"
 

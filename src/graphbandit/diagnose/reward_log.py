@@ -52,6 +52,9 @@ class RewardLog:
             raise ValueError("features must have one or more columns, but it has none.")
         _check_sizes(self.features, self.reward, lambda row: f"row {row}", lambda column: f"features[{column}]")
 
+    def __repr__(self) -> str:
+        return f"RewardLog({len(self):,} rewards, {len(np.unique(self.user)):,} users, dim={self.dim})"
+
     def __len__(self) -> int:
         return len(self.user)
 

@@ -29,3 +29,7 @@ __all__ = [
     "streams",
     "tag_features",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -70,10 +70,8 @@ class Drifting:
         self.period, self.change = int(period), change
 
     def __repr__(self) -> str:
-        change = f"{len(self.truth)} phases, period={self.period}, change={self.change!r}"
-        return (
-            f"Drifting({self.graph!r}, {len(self.arms)} arms, dim={self.dim}, sigma={self.sigma}, pool={self.pool}, {change})"
-        )
+        sizes = f"{len(self.arms)} arms, dim={self.dim}, sigma={self.sigma}, pool={self.pool}"
+        return f"Drifting({self.graph!r}, {sizes}, {len(self.truth)} phases of {self.period}, {self.change})"
 
     @property
     def dim(self) -> int:

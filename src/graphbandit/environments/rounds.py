@@ -28,6 +28,9 @@ class Rounds(NamedTuple):
     mean: Floats  # (t, k), their expected rewards
     noise: Floats  # (t,), added to the reward of whichever is chosen
 
+    def __repr__(self) -> str:
+        return f"Rounds({len(self.user):,} rounds, {self.pool.shape[1]:,} arms on offer in each)"
+
 
 class Environment(Protocol):
     """A seeded stream of rounds over a fixed catalogue of arms."""

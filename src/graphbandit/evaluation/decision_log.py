@@ -91,6 +91,11 @@ class DecisionLog:
         shown = np.bincount(rows, weights=self.offered == self.arm[rows], minlength=len(self))
         _refuse("arm", self.arm, shown != 1, "among those on offer, which name every arm once")
 
+    def __repr__(self) -> str:
+        return (
+            f"DecisionLog({len(self):,} rounds, {len(np.unique(self.user)):,} users, {len(self.arms):,} arms, dim={self.dim})"
+        )
+
     def __len__(self) -> int:
         return len(self.user)
 

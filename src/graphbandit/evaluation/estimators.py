@@ -35,6 +35,11 @@ class Estimate(NamedTuple):
     error: float
     width: float = NORMAL  # half the interval, in standard errors
 
+    def __str__(self) -> str:
+        if not np.isfinite(self.value):
+            return "–"
+        return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]" if np.isfinite(self.error) else f"{self.value:.4f}"
+
     @property
     def low(self) -> float:
         """Lower end of the interval."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from .estimators import Estimate
 from .standings import Evaluation, Standing
 
 
@@ -14,7 +11,7 @@ def as_text(found: Evaluation) -> str:
     lines = [f"{size}. What each policy would earn a round, with 95 % intervals:", ""]
     lines.append(f"From now on, as trained on the first {found.trained:,} rounds; judged on {found.evaluated:,} later ones")
     lines.append(f"{'':20}{'doubly robust':>26}{'SNIPS':>26}{'IPS':>26}{'rounds’ worth':>15}{'matched':>9}{'max weight':>12}")
-    lines.append(f"{'what was logged':20}{_cell(found.logged):>26}")
+    lines.append(f"{'what was logged':20}{found.logged!s:>26}")
     lines += [_trained_row(standing) for standing in found.standings]
     lines += [
         "",
@@ -23,23 +20,11 @@ def as_text(found: Evaluation) -> str:
     ]
     lines += [_replay_row(standing) for standing in found.standings]
     lines += ["", *(standing.finding() for standing in found.standings)]
-    warnings = [
-        *found.notes,
-        *(warning for standing in found.standings for warning in (*standing.warnings, *standing.replay_warnings)),
-    ]
-    return "\n".join([*lines, "", *(f"note: {warning}" for warning in warnings)] if warnings else lines)
-
-
-def _cell(estimate: Estimate | None) -> str:
-    if estimate is None or not np.isfinite(estimate.value):
-        return "–"
-    if not np.isfinite(estimate.error):
-        return f"{estimate.value:.4f}"
-    return f"{estimate.value:.4f} [{estimate.low:.4f}, {estimate.high:.4f}]"
+    return "\n".join([*lines, "", *(f"note: {warning}" for warning in found.warnings)] if found.warnings else lines)
 
 
 def _trained_row(standing: Standing) -> str:
-    cells = "".join(f"{_cell(estimate):>26}" for estimate in (standing.dr, standing.snips, standing.ips))
+    cells = "".join(f"{estimate or '–'!s:>26}" for estimate in (standing.dr, standing.snips, standing.ips))
     seen = standing.overlap
     rest = "" if seen is None else f"{seen.effective:>15,.1f}{seen.matched:>9.1%}{seen.largest:>12.3g}"
     return f"{standing.policy:20}{cells}{rest}"
@@ -49,4 +34,4 @@ def _replay_row(standing: Standing) -> str:
     if standing.replay is None:
         return f"{standing.policy:20}{'–':>26}"
     online = standing.replay
-    return f"{standing.policy:20}{_cell(online.estimate):>26}{online.rounds:>26,}{online.share:>10.2%}"
+    return f"{standing.policy:20}{online.estimate!s:>26}{online.rounds:>26,}{online.share:>10.2%}"

@@ -25,6 +25,9 @@ class Replay(NamedTuple):
     floor: float
     average: Estimate  # mean weight of the tried rounds; 1 if the log has everything that the policy does
 
+    def __repr__(self) -> str:
+        return f"Replay({self.estimate}, {self.rounds:,} rounds, {self.share:.1%} of those tried)"
+
     def as_table(self) -> dict[str, Any]:
         """Plain JSON values."""
         counts = {name: value for name, value in self._asdict().items() if name not in ("estimate", "average")}

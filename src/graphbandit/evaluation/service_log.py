@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..compute.arrays import Flags, Floats, Ints
+from ..compute.arrays import Floats, Ints
 from ..storage import cells
 from ..storage.tables import Table, read_table
 from .decision_log import DecisionLog
@@ -26,14 +26,14 @@ def read_export(folder: str | Path) -> DecisionLog:
     and its reward count.
     """
     decisions, rewards, arms = (read_table(Path(folder) / name) for name in FILES)
-    decisions.check_columns("decision", "user", "propensity", "version", "candidates")
+    decisions.check_columns("decision", "time", "user", "propensity", "version", "candidates")
     if not len(rewards):
         raise ValueError(f"{rewards.name} has no rows: nothing was rewarded yet.")
     rewards.check_columns("decision", "place", "reward")
     imported = np.asarray(rewards.data.column("decision").is_null().to_numpy(), dtype=bool)
     if imported.any():  # they are of no decision here; `read_decisions` reads those that have propensities
         rewards = rewards.without(imported)
-    arms.check_columns("version", "features")
+    arms.check_columns("version", "features", "since", "until")
     for table, name in ((decisions, "decision"), (arms, "version")):
         table.check_distinct(name)
     features = _features(arms)
@@ -97,22 +97,17 @@ def _rewards(decisions: Table, rewards: Table) -> Floats:
 def _offers(decisions: Table, arms: Table, versions: list[str], shown: Ints) -> tuple[list[Ints | None], tuple[str, ...]]:
     """The arms on offer in each decision, None where they are not known, and notes about that."""
     column = decisions.data.column("candidates")
-    whole = np.asarray(column.is_null().to_numpy(), dtype=bool)
     flat, lengths = cells.lists_of(column, ";")
     rows = _arm_rows(decisions, flat, np.repeat(np.arange(len(decisions)), lengths), versions)
     found: list[Ints | None] = list(np.split(rows, np.cumsum(lengths)[:-1]))
-    everything = _Catalogue(arms, decisions, whole)
-    for row in np.flatnonzero(whole).tolist():
+    everything = _Catalogue(arms, decisions)
+    for row in np.flatnonzero(column.is_null().to_numpy()).tolist():
         offer = everything.at(row)
-        found[row] = offer if offer is not None and shown[row] in offer else None
+        found[row] = offer if shown[row] in offer else None
     lost = sum(offer is None for offer in found)
     if lost:
-        why = f"they chose from all arms, the arms changed meanwhile, and {arms.name} does not say when"
-        if everything.timed:
-            why = "they chose from all arms while these changed, and what they showed was already gone"
+        why = "they chose from all arms while these changed, and what they showed was already gone"
         return found, (f"{lost:,} of {len(found):,} decisions are left out: {why}.",)
-    if not everything.timed and whole.any():
-        return found, (f"{arms.name} does not say when arms came: all are taken to have been there from the start.",)
     return found, ()
 
 
@@ -121,24 +116,16 @@ class _Catalogue:
     now).
     """
 
-    def __init__(self, arms: Table, decisions: Table, whole: Flags) -> None:
-        self.timed = arms.has("since") and arms.has("until")
-        offered = arms.data.column("offered").to_pylist() if arms.has("offered") else [True]
-        self.always = np.arange(len(arms)) if all(offered) else None
-        self.known: dict[int, Ints] = {}  # number of changes so far → rows
-        if not self.timed or not whole.any():
-            return
-        decisions.check_columns("time")
+    def __init__(self, arms: Table, decisions: Table) -> None:
         self.time = cells.instants(decisions.data.column("time"))
         self.since, until = cells.instants(arms.data.column("since")), arms.data.column("until")
         gone = np.asarray(until.is_valid().to_numpy(), dtype=bool)
         self.until = np.where(gone, cells.instants(until), np.iinfo(np.int64).max)
         self.changes = np.unique(np.concatenate([self.since, self.until[gone]]))
+        self.known: dict[int, Ints] = {}  # number of changes so far → rows
 
-    def at(self, decision: int) -> Ints | None:
-        """Rows of the arms that existed at a decision; None if that is not known."""
-        if not self.timed:
-            return self.always
+    def at(self, decision: int) -> Ints:
+        """Return the rows of the arms that existed at a decision."""
         time = self.time[decision]
         changes = int(np.searchsorted(self.changes, time, side="right"))
         if changes not in self.known:

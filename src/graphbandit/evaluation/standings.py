@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..display import as_html
 from .decision_log import DecisionLog
 from .estimators import Estimate, Overlap
 from .replay import Replay
@@ -30,6 +31,9 @@ class Standing:
     overlap: Overlap | None
     replay: Replay | None
     warnings: tuple[str, ...]  # why the estimates of the trained policy cannot be trusted
+
+    def __repr__(self) -> str:
+        return f"Standing({self.policy!r}, doubly robust {self.dr or '–'})"
 
     @property
     def replay_warnings(self) -> tuple[str, ...]:
@@ -75,6 +79,26 @@ class Evaluation:
     logged: Estimate  # mean reward of the evaluated rounds, as they were
     standings: tuple[Standing, ...]
     notes: tuple[str, ...]  # about the log
+
+    def __repr__(self) -> str:
+        sizes = f"{self.rounds:,} rounds, {self.users:,} users, {self.arms:,} arms"
+        return f"Evaluation({len(self.standings)} policies, {sizes})"
+
+    def _repr_html_(self) -> str:
+        return as_html(repr(self), *self.estimate_table(), [*(one.finding() for one in self.standings), *self.warnings])
+
+    def estimate_table(self) -> tuple[list[str], list[tuple[object, ...]]]:
+        """Headings and rows of a table: what each policy would earn a round, by each estimator."""
+        rows: list[tuple[object, ...]] = [("what was logged", self.logged, "", "", "")]
+        for one in self.standings:
+            worth = "" if one.overlap is None else f"{one.overlap.effective:,.1f}"
+            rows.append((one.policy, one.dr or "–", one.snips or "–", one.ips or "–", worth))
+        return ["policy", "doubly robust", "SNIPS", "IPS", "rounds’ worth"], rows
+
+    @property
+    def warnings(self) -> list[str]:
+        """What limits the log, and why some numbers cannot be trusted."""
+        return [*self.notes, *(text for one in self.standings for text in (*one.warnings, *one.replay_warnings))]
 
     def __getitem__(self, policy: str) -> Standing:
         return {standing.policy: standing for standing in self.standings}[policy]

@@ -69,8 +69,8 @@ def compare(
         computes a run. Code of your own is not compared: after changing it, use another folder. A
         policy of your own is kept only if it has a `__repr__`, which should show its settings.
     engine : {"local", "ray"}
-        Processes of this machine, or Ray, which needs `pip install 'graphbandit[ray]'`. The numbers
-        and the kept files are the same.
+        Processes of this machine, or Ray, which needs the extra `ray`. The numbers and the kept
+        files are the same.
     address : str, optional
         With Ray: a running cluster, as "host:port" or "auto", all of whose processors are used. By
         default a Ray with `workers` processors is started on this machine, for this call.
@@ -174,7 +174,7 @@ def _run(
     if isinstance(policy, Policy):
         # A stream of the policy's own: it must not draw from those of the environment.
         policy.reseed(np.random.default_rng([seed, *b"policy ", *name.encode()]))
-    described = repr(policy)
+    described = kept_runs.described(policy)
     begin = time.perf_counter()
     regret = simulate(policy, environment, horizon, seed).regret[points - 1]
     run = Run(name, seed, regret, time.perf_counter() - begin, described, repr(environment))

@@ -27,6 +27,10 @@ class LateTrace(NamedTuple):
     regret: Floats  # (t,), cumulative pseudo-regret of all rounds
     known: Ints  # (t,), the reward arrives after the decision of this round; `NEVER` if it is lost
 
+    def __repr__(self) -> str:
+        lost = (self.known == NEVER).sum()
+        return f"LateTrace({len(self.user):,} rounds, regret {self.regret[-1:].sum():.4g}, {lost:,} rewards lost)"
+
     def crowding(self, least: int = 5) -> float:
         """How much the pending decisions of a user concentrate on one arm; 1 means all of them.
 

@@ -85,6 +85,10 @@ class Experiment:
         object.__setattr__(self, "_points", tuple(self._grid_point(values) for values in combinations))
         self._check_tune()
 
+    def __repr__(self) -> str:
+        sizes = f"{len(self.policies)} policies, {len(self.worlds())} worlds, {len(self.seeds)} seeds, {self.horizon:,} rounds"
+        return f"Experiment({self.name!r}, {sizes})"
+
     def worlds(self) -> list[GridPoint]:
         """One world for each combination of the grid, the last key varying fastest."""
         return list(self._points)

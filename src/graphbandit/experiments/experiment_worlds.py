@@ -110,7 +110,7 @@ class DriftingWorld(LinearWorld):
     Its first phase has the users of the `LinearWorld`.
 
     >>> DriftingWorld({"kind": "complete"}, n_arms=100, period=300)(seed=0)
-    Drifting(UserGraph(n_users=20, n_edges=190), 100 arms, dim=5, sigma=0.01, pool=50, 4 phases, period=300, change='drift')
+    Drifting(UserGraph(n_users=20, n_edges=190), 100 arms, dim=5, sigma=0.01, pool=50, 4 phases of 300, drift)
     """
 
     phases: int = 4

@@ -100,6 +100,14 @@ def versions() -> dict[str, str]:
     return {name: version(name) for name in ("graphbandit", *LIBRARIES)}
 
 
+def described(policy: Learner) -> str:
+    """The repr of a policy and, for one of this package, all its settings: its repr shows only those that were changed."""
+    if not isinstance(policy, Policy):
+        return repr(policy)
+    settings = ", ".join(f"{name}={value!r}" for name, value in policy.params.items() if np.ndim(value) == 0)
+    return f"{policy!r}: {settings or 'no settings'}"
+
+
 def file_name(name: str, policy: Learner, environment: Environment, *, horizon: int, seed: int) -> str | None:
     """The name of the file of this run.
 
@@ -109,7 +117,7 @@ def file_name(name: str, policy: Learner, environment: Environment, *, horizon: 
         return None
     digest = hashlib.sha256()
     code = [code_digest(*RUN_ROOMS), *map(version, LIBRARIES)]
-    digest.update(json.dumps([name, horizon, seed, code, repr(policy), _class_name(environment)]).encode())
+    digest.update(json.dumps([name, horizon, seed, code, described(policy), _class_name(environment)]).encode())
     # A repr shows sizes, not contents: with another gamma or a shuffled graph it is the same.
     if isinstance(policy, Policy):
         _add_graph(digest, policy.graph)

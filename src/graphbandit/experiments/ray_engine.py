@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..compute.staleness import code_digest
+from ..validate import missing_package
 from .kept_runs import RUN_ROOMS, versions
 from .parallel import Engine
 
@@ -250,7 +251,7 @@ def _import_ray() -> Any:
         import ray
         import ray.cloudpickle
     except ModuleNotFoundError:
-        raise ValueError("engine ray needs Ray: pip install 'graphbandit[ray]'.") from None
+        raise ValueError(missing_package("engine ray", "Ray", "ray")) from None
     # Ray's progress bars would replace `print` for good, after which Numba compiles no function that has one.
     os.environ.setdefault("RAY_TQDM_PATCH_PRINT", "0")
     return ray

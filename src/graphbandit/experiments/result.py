@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..compute.arrays import Floats
+from ..display import as_html, as_markdown
 from ..storage import archive
 
 
@@ -19,6 +20,11 @@ class Interval(NamedTuple):
     mean: float
     low: float
     high: float
+
+    @property
+    def cells(self) -> tuple[str, str]:
+        """The mean and the interval as cells of a table."""
+        return f"{self.mean:.1f}", f"{self.low:.1f} – {self.high:.1f}"
 
 
 def interval(values: Floats, axis: int = 0, level: float = 0.95) -> tuple[Floats, Floats]:
@@ -46,6 +52,12 @@ class Result:
     seconds: dict[str, Floats]  # (n_seeds,) time spent simulating
     provenance: dict[str, Any] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"Result({len(self.names)} policies, {len(self.seeds)} seeds, {self.rounds[-1]:,} rounds)"
+
+    def _repr_html_(self) -> str:
+        return as_html(repr(self), *self._regret_table())
+
     @property
     def names(self) -> list[str]:
         """The policies, in the order given."""
@@ -63,11 +75,10 @@ class Result:
 
     def table(self) -> str:
         """Final regret of every policy as Markdown."""
-        lines = ["| policy | regret | 95 % interval |", "|---|---:|---:|"]
-        for name in self.names:
-            mean, low, high = self.final(name)
-            lines.append(f"| {name} | {mean:.1f} | {low:.1f} – {high:.1f} |")
-        return "\n".join(lines)
+        return as_markdown(*self._regret_table())
+
+    def _regret_table(self) -> tuple[Sequence[str], list[Sequence[str]]]:
+        return ("policy", "regret", "95 % interval"), [(name, *self.final(name).cells) for name in self.names]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one `.npz` file, without pickle."""

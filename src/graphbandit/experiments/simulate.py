@@ -35,6 +35,9 @@ class Trace(NamedTuple):
     reward: Floats  # (t,), what was seen
     regret: Floats  # (t,), cumulative pseudo-regret: expected rewards only, no noise in it
 
+    def __repr__(self) -> str:
+        return f"Trace({len(self.user):,} rounds, regret {self.regret[-1:].sum():.4g})"
+
 
 def simulate(policy: Learner, environment: Environment, horizon: int, seed: int | np.random.Generator = 0) -> Trace:
     """Let `policy` act and learn for `horizon` rounds.

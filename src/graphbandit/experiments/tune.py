@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+from ..display import as_html, as_markdown, shorten
 from ..validate import is_number
 from .compare import MakeEnvironment, compare
 from .result import Interval
@@ -32,12 +33,19 @@ class Tuned:
     best: dict[str, Any]
     trials: list[Trial]  # in grid order
 
+    def __repr__(self) -> str:
+        return f"Tuned({shorten(describe(self.best), 70)}; best of {len(self.trials)} trials)"
+
+    def _repr_html_(self) -> str:
+        return as_html(repr(self), *self._trial_table())
+
     def table(self) -> str:
         """Every combination as Markdown, best first."""
-        lines = ["| settings | regret | 95 % interval |", "|---|---:|---:|"]
-        for settings, (mean, low, high) in sorted(self.trials, key=lambda trial: trial.regret.mean):
-            lines.append(f"| {describe(settings)} | {mean:.1f} | {low:.1f} – {high:.1f} |")
-        return "\n".join(lines)
+        return as_markdown(*self._trial_table())
+
+    def _trial_table(self) -> tuple[Sequence[str], list[Sequence[str]]]:
+        best_first = sorted(self.trials, key=lambda trial: trial.regret.mean)
+        return ("settings", "regret", "95 % interval"), [(describe(one.settings), *one.regret.cells) for one in best_first]
 
     def at_edge(self) -> list[str]:
         """The numeric settings whose best value is the smallest or largest of those tried.

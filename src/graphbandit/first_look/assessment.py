@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..compute.arrays import Floats, Ints
+from ..display import as_html
 from ..evaluation import Evaluation
 from ..graph import UserGraph
 from ..graph_building import BuiltGraph, build_graph
@@ -54,8 +55,19 @@ class FirstLook:
     evaluation: Evaluation | None  # if the log has propensities
     learned: str  # what AdaptiveGraphUCB says of the graph
     favourites: tuple[tuple[str, float], ...]  # items that earn the most for everybody
-    arms: tuple[list[str], Floats] = field(repr=False)  # names and vectors of all items
-    history: Mapping[str, Any] = field(default_factory=dict, repr=False)  # columns of all events, as they were learned
+    arms: tuple[list[str], Floats]  # names and vectors of all items
+    history: Mapping[str, Any] = field(default_factory=dict)  # columns of all events, as they were learned
+
+    def __repr__(self) -> str:
+        sizes = f"{self.n_events:,} events, {self.n_users:,} users, {self.n_items:,} items"
+        return f"FirstLook({sizes}, {'a graph helps' if self.built.helps else 'no graph helps'})"
+
+    def _repr_html_(self) -> str:
+        from .look_text import cannot_tell, headline, played_table
+
+        title, *more = headline(self)
+        headings, rows = played_table(self) if self.evaluation is None else self.evaluation.estimate_table()
+        return as_html(title, headings, rows, [*more, *cannot_tell(self)])
 
     @property
     def ours(self) -> str:

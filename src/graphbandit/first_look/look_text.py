@@ -116,14 +116,20 @@ def serve_line(found: FirstLook, folder: str) -> str:
     return f"graphbandit serve --create {files} --store sqlite:///{folder}/state.db --epsilon 0.05"
 
 
+def played_table(found: FirstLook) -> tuple[tuple[str, str, str], list[tuple[str, str, str]]]:
+    """Headings and rows of a table: what each policy earned, the best first, and the lift over it; no rows without a replay."""
+    best_first = sorted(found.played, key=lambda one: -one.reward.mean())
+    lifts = {name: span(lift) for name, lift in found.lifts.items()}
+    rows = [(one.name, f"{one.reward.mean():.4f}", lifts.get(one.name, "")) for one in best_first]
+    return ("policy", what_is_counted(found), f"lift of {found.ours}"), rows
+
+
 def as_text(found: FirstLook, folder: str) -> str:
     """What the command prints."""
     lines = [fill(sentence, 100) for sentence in headline(found)]
     if found.played:
-        lines += ["", f"{'policy':38}{what_is_counted(found):>16}   lift of {found.ours}"]
-        for one in sorted(found.played, key=lambda one: -one.reward.mean()):
-            own = span(found.lifts[one.name]) if one.name in found.lifts else ""
-            lines.append(f"{one.name:38}{one.reward.mean():>16.4f}   {own}")
+        headings, rows = played_table(found)
+        lines += ["", *(f"{name:38}{earned:>16}   {lift}" for name, earned, lift in (headings, *rows))]
     if found.by_group:
         lines += ["", f"For whom, against {found.baseline}:"]
         lines += [f"  {group.name}: {span(group.lift)}" for group in found.by_group if group.lift.rounds]

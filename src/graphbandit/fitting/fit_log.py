@@ -141,6 +141,7 @@ def fit(
     learn_rows(job, folder, learner, in_chunks(order.stream(resumed), CHUNK), Position(resumed, survey.rows, checkpoint_every))
     folder.begin_to_write()
     learner.save(folder.path / POLICY_FILE)
+    job.recommender.n_events = survey.rows
     recommender_file.save_names(job.recommender, folder.path)
     folder.finish(job.summary(survey))
     return fitted(folder)._replace(resumed=resumed, was_there=False)

@@ -18,13 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from ..storage import archive
-from ..storage.archive import ArchiveError
 from ..storage.atomic import write_text
 from .event_files import Piece
 from .log_survey import PieceFacts, Survey
 
 SURVEY = "survey of a log"
-FORMAT = 1
 
 
 class ModelFolder:
@@ -58,12 +56,10 @@ class ModelFolder:
 
     def summary(self) -> dict[str, Any]:
         """What the model was fitted to; {} if there is none."""
-        path = self.path / "fit.json"
-        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+        return _read(self.path / "fit.json")
 
     def _pointer(self) -> dict[str, Any]:
-        path = self.kept / "checkpoint.json"
-        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+        return _read(self.kept / "checkpoint.json")
 
     # What is kept of a fit that has not ended
 
@@ -93,7 +89,7 @@ class ModelFolder:
         path = self.kept / f"checkpoint-{rows}"
         _remove(path)
         write(path)
-        write_text(self.kept / "checkpoint.json", json.dumps({"digest": self.digest, "rows": rows, "name": path.name}))
+        self._write(self.kept / "checkpoint.json", rows=rows, name=path.name)
         for other in self.kept.glob("checkpoint-*"):
             if other != path:
                 _remove(other)
@@ -108,9 +104,12 @@ class ModelFolder:
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Say what the model was fitted to, and keep nothing else."""
-        text = json.dumps({"format": FORMAT, "digest": self.digest, **summary}, indent=2, ensure_ascii=False)
-        write_text(self.path / "fit.json", text + "\n")
+        self._write(self.path / "fit.json", **summary)
         shutil.rmtree(self.kept, ignore_errors=True)
+
+    def _write(self, path: Path, **table: Any) -> None:
+        text = json.dumps({"format": archive.FORMAT, "digest": self.digest, **table}, indent=2, ensure_ascii=False)
+        write_text(path, text + "\n")
 
 
 def _remove(path: Path) -> None:
@@ -120,9 +119,9 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def read_summary(path: Path) -> dict[str, Any]:
-    """What the model in a folder was fitted to; an `ArchiveError` if there is none."""
-    file = Path(path) / "fit.json"
-    if not file.exists():
-        raise ArchiveError(f"{path} holds no model that was fitted to the end.")
-    return dict(json.loads(file.read_text(encoding="utf-8")))
+def _read(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    archive.check_format(table.get("format"), path)
+    return table

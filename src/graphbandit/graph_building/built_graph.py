@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..display import as_html
 from ..graph import UserGraph
 from ..policies.adaptive.graph_report import ENOUGH_ROUNDS, times
 from ..storage.atomic import AnyPath, write_bytes
@@ -23,6 +24,8 @@ WHAT = {
     "given": "the given graph",
 }
 """What each candidate joins."""
+HEADINGS = ("candidate", "edges", "nats", "an event", "shuffled", "p")
+LEGEND = "nats: log evidence of the later events, more than without a graph; shuffled: lowest to highest"
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,17 +81,18 @@ class BuiltGraph:
             f"({best.difference:+,.1f} nats; shuffled {_range(best)})."
         )
 
+    def __repr__(self) -> str:
+        chosen = "no graph helps" if self.chosen is None else repr(self.chosen.name)
+        return f"BuiltGraph({chosen} of {len(self.candidates)} candidates, {self.graph!r})"
+
     def __str__(self) -> str:
         lines = [fill(self.verdict, 100), ""]
-        lines.append(f"{'candidate':28}{'edges':>9}{'nats':>11}{'an event':>11}{'shuffled':>20}{'p':>9}")
-        for candidate in self.candidates:
-            name = f"{candidate.name}{' *' * candidate.chosen}"
-            lines.append(
-                f"{name:28}{candidate.n_edges:>9,}{candidate.difference:>+11,.1f}{candidate.per_event:>+11.4f}"
-                f"{_range(candidate):>20}{_chance(candidate.p):>9}"
-            )
-        lines += ["", "nats: log evidence of the later events, more than without a graph; shuffled: lowest to highest", ""]
-        return "\n".join([*lines, *(fill(sentence, 100) for sentence in self.said)])
+        for name, edges, nats, rate, shuffled, p in (HEADINGS, *map(_cells, self.candidates)):
+            lines.append(f"{name:28}{edges:>9}{nats:>11}{rate:>11}{shuffled:>20}{p:>9}")
+        return "\n".join([*lines, "", LEGEND, "", *(fill(sentence, 100) for sentence in self.said)])
+
+    def _repr_html_(self) -> str:
+        return as_html(self.verdict, HEADINGS, map(_cells, self.candidates), [LEGEND, *self.said])
 
     def as_table(self) -> dict[str, Any]:
         """Everything but the graphs as plain JSON values."""
@@ -125,6 +129,12 @@ class BuiltGraph:
 def described(name: str) -> str:
     """What a candidate joins, in words; a blend joins what both of its parts do."""
     return " and ".join(WHAT[part] for part in name.split(" + "))
+
+
+def _cells(candidate: Candidate) -> tuple[str, ...]:
+    gain = f"{candidate.difference:+,.1f}", f"{candidate.per_event:+.4f}"
+    name = f"{candidate.name}{' *' * candidate.chosen}"
+    return name, f"{candidate.n_edges:,}", *gain, _range(candidate), _chance(candidate.p)
 
 
 def _range(candidate: Candidate) -> str:

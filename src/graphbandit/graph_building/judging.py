@@ -37,6 +37,9 @@ class Candidate:
     passes: bool = False  # Holm's test over all candidates, and the rank among its shuffles
     chosen: bool = False
 
+    def __repr__(self) -> str:
+        return f"Candidate({self.name!r}, {self.n_edges:,} edges, {self.difference:+,.1f} nats{', chosen' * self.chosen})"
+
     @property
     def n_edges(self) -> int:
         """Number of edges between the judged users."""

@@ -64,3 +64,7 @@ __all__ = [
     "watts_strogatz",
     "write_graphml",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

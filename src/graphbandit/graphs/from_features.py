@@ -35,8 +35,8 @@ def knn(features: npt.ArrayLike, k: int, *, seed: int = 0) -> UserGraph:
     """The graph that joins every user with its `k` nearest others in Euclidean distance.
 
     Two users are joined if either is among the `k` nearest of the other. Above 50,000 users the
-    neighbours are approximate, which needs `pip install 'graphbandit[graphs]'`; docs/howto/graph_building.md
-    says how many of them are right.
+    neighbours are approximate, which needs the extra `graphs`; docs/howto/graph_building.md says
+    how many of them are right.
 
     Parameters
     ----------

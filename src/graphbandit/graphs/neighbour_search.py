@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..compute.arrays import Floats, Ints
+from ..validate import missing_package
 
 EXACT_USERS = 50_000
 """With more users the search is approximate: the exact one grows with the square of their number."""
@@ -44,10 +45,8 @@ def _approximate(features: Floats, k: int, seed: int) -> Ints:
     try:
         from pynndescent import NNDescent
     except ImportError:
-        raise ValueError(
-            f"features has {len(features):,} users; above {EXACT_USERS:,} the search for neighbours needs pynndescent: "
-            "pip install 'graphbandit[graphs]'."
-        ) from None
+        what = f"features has {len(features):,} users; above {EXACT_USERS:,} the search for neighbours"
+        raise ValueError(missing_package(what, "pynndescent", "graphs")) from None
     # More neighbours are searched for than are wanted: a longer list finds more of the true ones.
     search = NNDescent(features.astype(np.float32), n_neighbors=max(3 * k // 2, 15), random_state=seed)
     return np.asarray(search.neighbor_graph[0][:, :k], dtype=np.int64)

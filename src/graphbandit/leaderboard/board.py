@@ -64,7 +64,7 @@ class Cell:
 
     policy: str
     world: str
-    regret: Floats = field(default_factory=lambda: np.empty(0))  # (n_seeds,), at the horizon
+    regret: Floats = field(default_factory=lambda: np.empty(0), repr=False)  # (n_seeds,), at the horizon
     settings: dict[str, Any] = field(default_factory=dict)  # chosen by tuning
     edge: list[str] = field(default_factory=list)  # settings whose best value is the first or last tried
     micros: float = math.nan  # µs a round, median over seeds, drawing the round included
@@ -81,6 +81,9 @@ class Board:
     missing: dict[str, str]  # world → how to get its data
     settings: LeaderboardSettings
     grids: dict[str, Grid]
+
+    def __repr__(self) -> str:
+        return f"Board({len(self.grids)} policies, {len(self.worlds)} worlds, {self.settings.seeds} seeds)"
 
 
 def leaderboard(
@@ -103,7 +106,7 @@ def leaderboard(
     cells = {}
     engine = Engine(settings.engine, settings.address, settings.workers)
     with engine_running(engine), threadpool_limits(1):  # a second thread would compete with the workers
-        progress(0, total, "compiling")
+        progress(0, total, "starting")
         warm_up(names, engine)
         for name, world in ((name, world) for world in present for name in names):
             shifted = partial(_shifted, progress, done, total, f"{world.name}: {name}")

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..compute.arrays import Floats
+from ..display import shorten
 from ..experiments.result import interval
 
 Verdict = Literal["holds", "does not hold", "undecided"]
@@ -37,6 +38,9 @@ class Claim:
     form: str = ""  # of `FORMS`, if the same statement is judged in several
     statement: str = ""  # the claim without its form
     brief: str = ""  # the numbers that decide, in a few words
+
+    def __repr__(self) -> str:
+        return f"Claim({shorten(self.claim, 80)!r}, {self.verdict!r})"
 
     @property
     def holds(self) -> bool:

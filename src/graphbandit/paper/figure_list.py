@@ -1,4 +1,4 @@
-"""The table of all figures, in the order of the paper and of the report."""
+"""The table of all figures, in the order of the paper and of the report, and their numbers in the paper."""
 
 from __future__ import annotations
 
@@ -55,3 +55,29 @@ FIGURES: dict[str, Figure] = {
         learned_graphs.LEARNED_GRAPH_LASTFM_FIGURE,
     )
 }
+PAPER_FIGURES = {
+    "1a": "delta-smoothness",
+    "1b": "psi-time",
+    "2a": "regret-rbf",
+    "2b": "regret-er",
+    "3a": "smoothness-rbf",
+    "3b": "sparsity-rbf",
+    "4a": "movielens",
+    "4b": "netflix",
+    "5": "approximation",
+    "6": "noise-term",
+    "7a": "regret-rbf",
+    "7b": "regret-er",
+    "7c": "regret-ba",
+    "7d": "regret-ws",
+    "8": "smoothness-graphs",
+    "9": "graphs",
+    "10a": "smoothness-rbf",
+    "10b": "sparsity-rbf",
+    "10c": "sweep-er-p",
+    "10d": "sweep-ba-m",
+    "10e": "sweep-ws-p",
+    "10f": "sweep-ws-m",
+    "11": "histograms",
+}
+"""Number of a figure in the paper → name of ours. The other figures measure statements of its text, or go beyond it."""

@@ -7,16 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..display import shorten
 from ..experiments.parallel import Spreading, check_engine
 from .chart import Chart
 from .claims import Claim
 
 Data = dict[str, Any]
 """Nested dictionaries of arrays and JSON values, from which charts and claims are made."""
-
-
-class MissingData(Exception):
-    """A data set that a figure needs is missing; the message says how to get it."""
 
 
 @dataclass(frozen=True)
@@ -63,5 +60,8 @@ class Figure:
     run: Callable[[ReproduceSettings], Data]
     chart: Callable[[Data], Chart]
     claims: Callable[[Data], list[Claim]] = field(default=lambda data: [])
-    sources: tuple[str, ...] = ()  # data sets that it reads
+    sources: tuple[tuple[str, ...], ...] = ()  # data sets that it reads: the first of each group that is there
     beyond: bool = False  # not in the paper
+
+    def __repr__(self) -> str:
+        return f"Figure({self.name!r}, {shorten(self.title, 80)!r})"

@@ -126,6 +126,6 @@ LEARNED_GRAPH_LASTFM_FIGURE = Figure(
     run_hits,
     chart_hits,
     claims_hits,
-    sources=("lastfm",),
+    sources=(("lastfm",),),
     beyond=True,
 )

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import environments, graphs, signals
 from ..compute.arrays import Floats, Indices
-from ..environments import Hits, lastfm_world
+from ..environments import Hits
 from ..experiments import simulate
 from ..graph import UserGraph
 from ..plots.palette import colour
@@ -20,7 +20,7 @@ from .chart import Chart, Panel, curve
 from .claims import REVERSED, Claim, estimate, lower
 from .figure_parts import Data, Figure, ReproduceSettings
 from .measure import over_runs
-from .real_data import best_for_hits, hit_policies, ratings
+from .real_data import best_for_hits, hit_policies, lastfm, quick_rounds
 
 USERS, DIM, POOL, GAMMA, SIGMA = 200, 5, 20, 7.0, 0.1
 SHARE = 0.2
@@ -129,7 +129,7 @@ def lastfm_run(seed: int, settings: ReproduceSettings, env: Hits, chosen: Data) 
     known = hit_policies(env.graph)
     policies: dict[str, Any] = {"AdaptiveGraphUCB": lambda g, d: AdaptiveGraphUCB(g, d, solver="local")}
     policies |= {name: partial(known[tuned], **chosen[tuned]) for name, tuned in HITS.items()}
-    return run_world(env, offers, 4000 if settings.quick else 20 * settings.horizon, policies, seed)
+    return run_world(env, offers, quick_rounds(settings) if settings.quick else 20 * settings.horizon, policies, seed)
 
 
 def run(settings: ReproduceSettings, function: Any) -> Data:
@@ -140,7 +140,7 @@ def run(settings: ReproduceSettings, function: Any) -> Data:
 
 def run_lastfm(settings: ReproduceSettings) -> Data:
     """The same on Last.fm, with the settings that are tuned for the figure `lastfm`."""
-    env = lastfm_world(ratings("lastfm", settings)[1])  # raises MissingData before anything is tuned
+    env = lastfm(settings)
     chosen = {name: best_for_hits(name, settings).best for name in HITS.values()}
     return run(settings, partial(lastfm_run, env=env, chosen=chosen))
 
@@ -190,6 +190,6 @@ NEWCOMERS_LASTFM_FIGURE = Figure(
     run_lastfm,
     chart,
     claims,
-    sources=("lastfm",),
+    sources=(("lastfm",),),
     beyond=True,
 )

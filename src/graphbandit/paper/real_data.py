@@ -17,7 +17,7 @@ from ..policies import CLUB, GraphUCB, GraphUCBLocal, LinUCB, Random
 from ..signals import sparsity
 from .chart import Chart, ChartSeries, Panel, curve
 from .claims import REVERSED, Claim, Verdict, estimate, lower
-from .figure_parts import Data, Figure, MissingData, ReproduceSettings
+from .figure_parts import Data, Figure, ReproduceSettings
 from .lineup import run_lineup
 from .regret_curves import LEMMA, final
 from .regret_curves import chart as regret_chart
@@ -34,16 +34,10 @@ HIT_GRIDS: dict[str, dict[str, list[float]]] = {
 
 
 def ratings(name: str, settings: ReproduceSettings) -> tuple[str, datasets.Ratings]:
-    """Name and content of the first of these data sets that is there; MissingData if none is."""
-    sentence = ""
-    for source in NAMES[name]:
-        try:
-            return source, datasets.load(source, settings.data)
-        except datasets.MissingDataset as missing:
-            sentence = sentence or str(missing)
-        except datasets.DatasetError as error:
-            raise MissingData(f"{source} cannot be used: {error}") from None
-    raise MissingData(f"This figure needs a data set: {sentence}")
+    """Name and content of the first of these data sets that is there; MissingDataset if none is."""
+    there = [source for source in NAMES[name] if datasets.find(source, settings.data)]
+    source = there[0] if there else NAMES[name][0]
+    return source, datasets.load(source, settings.data)
 
 
 def factors(name: str, settings: ReproduceSettings) -> tuple[str, float, datasets.Factors]:
@@ -165,14 +159,27 @@ def hit_policies(shuffled: UserGraph) -> dict[str, Any]:
 
 
 @lru_cache
+def lastfm(settings: ReproduceSettings) -> Hits:
+    """Return the environment of Last.fm, whose features take a second to compute."""
+    return lastfm_world(ratings("lastfm", settings)[1])
+
+
+def quick_rounds(settings: ReproduceSettings) -> int:
+    """Return the rounds of a quick run on Last.fm."""
+    return min(4 * settings.horizon, 4000)
+
+
+@lru_cache
 def best_for_hits(name: str, settings: ReproduceSettings) -> Tuned:
     """The grid search of one policy on Last.fm; three figures need some of them.
 
     The same effort for all: a regularisation, `alpha` or `ridge`, and an exploration, three values
     each, the same seeds and rounds.
     """
-    env = lastfm_world(ratings("lastfm", settings)[1])
-    seeds, rounds = (TUNING_SEEDS[:1], 1000) if settings.quick else (TUNING_SEEDS[:2], HIT_ROUNDS * 2 // 5)
+    env = lastfm(settings)
+    seeds, rounds = (
+        (TUNING_SEEDS[:1], quick_rounds(settings) // 4) if settings.quick else (TUNING_SEEDS[:2], HIT_ROUNDS * 2 // 5)
+    )
     grid = HIT_GRIDS["ridge" if name.startswith("LinUCB") else "alpha"]
     shown = {key: values[1:2] if settings.quick and key != "exploration" else values for key, values in grid.items()}
     make = hit_policies(graphs.shuffled(env.graph, seed=SHUFFLE))[name]
@@ -196,8 +203,10 @@ def hits_on_lastfm(
 
     `policies(env)` returns the policies and what tuning chose for them.
     """
-    env = lastfm_world(ratings("lastfm", settings)[1])
-    horizon, runs = (4000, 2) if settings.quick else (max(settings.horizon, HIT_ROUNDS), min(settings.runs, most_runs))
+    env = lastfm(settings)
+    horizon, runs = (
+        (quick_rounds(settings), 2) if settings.quick else (max(settings.horizon, HIT_ROUNDS), min(settings.runs, most_runs))
+    )
 
     def world(seed: int) -> Hits:
         del seed  # the stream of rounds differs from run to run, the data do not
@@ -253,7 +262,7 @@ RATINGS_FIGURES = [
         partial(run_ratings, name=name),
         partial(regret_chart, title=label),
         partial(claims_ratings, name=name),
-        sources=NAMES[name],
+        sources=(NAMES[name],),
     )
     for name, label in (("movielens", "MovieLens"), ("netflix", "Netflix"))
 ]
@@ -264,7 +273,7 @@ HISTOGRAMS_FIGURE = Figure(
     run_histograms,
     chart_histograms,
     claims_histograms,
-    sources=NAMES["movielens"] + NAMES["netflix"],
+    sources=(NAMES["movielens"], NAMES["netflix"]),
 )
 LASTFM_FIGURE = Figure(
     "lastfm",
@@ -275,6 +284,6 @@ LASTFM_FIGURE = Figure(
     run_hits,
     chart_hits,
     claims_hits,
-    sources=NAMES["lastfm"],
+    sources=(NAMES["lastfm"],),
     beyond=True,
 )

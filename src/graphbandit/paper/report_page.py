@@ -1,36 +1,47 @@
-"""The report as one self-contained page: verdicts first, then interactive figures."""
+"""The report as one page: what is absent, verdicts, then interactive figures; the pictures lie beside it."""
 
 from __future__ import annotations
 
-import base64
 import html
 import json
 import platform
+import re
 import time
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from importlib.resources import files as package_files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from .. import datasets
 from ..storage.atomic import write_text
 from .chart import Chart, as_json
 from .claims import Claim
+from .figure_list import PAPER_FIGURES
 from .figure_parts import Data, Figure, ReproduceSettings
-from .verdict_matrix import forms_table, in_words, matrix
+from .verdict_matrix import forms_table, in_words, listed, matrix
+
+SUFFIXES: tuple[Literal["png", "pdf"], ...] = ("png", "pdf")
+"""Formats of the pictures, which lie beside the page in the folder `figures`."""
 
 
 @dataclass
 class FigureOutcome:
-    """A figure with data, claims and pictures, or with a sentence on the missing data set."""
+    """A figure with data and claims, or with sentences on the missing data sets."""
 
     figure: Figure
-    data: Data | None
-    claims: list[Claim]
-    pictures: dict[str, bytes]  # suffix → content
-    seconds: float
-    missing: str = ""
+    data: Data | None = None
+    claims: list[Claim] = field(default_factory=list)
+    seconds: float = 0.0
     chart: Chart | None = None
+    missing: str = ""
+    needs: list[str] = field(default_factory=list)  # names of the data sets that are missing
+
+    def __repr__(self) -> str:
+        held = sum(claim.holds for claim in self.claims)
+        return f"FigureOutcome({self.figure.name!r}, {held} of {len(self.claims)} claims hold)"
 
 
 def write_report(path: Path, entries: list[FigureOutcome], settings: ReproduceSettings) -> None:
@@ -39,6 +50,7 @@ def write_report(path: Path, entries: list[FigureOutcome], settings: ReproduceSe
     parts = {
         "style": (page / "page.css").read_text(encoding="utf-8"),
         "script": (page / "page.js").read_text(encoding="utf-8"),
+        "absent": marked(absent_figures(entries, settings)),
         "summary": summary(entries, settings),
         "matrix": matrix(entries),
         "words": in_words(entries),
@@ -54,6 +66,71 @@ def write_report(path: Path, entries: list[FigureOutcome], settings: ReproduceSe
     for name, part in parts.items():
         text = text.replace(f"{{{{{name}}}}}", part)
     write_text(path, text)
+
+
+def absent_figures(entries: list[FigureOutcome], settings: ReproduceSettings) -> str:
+    """Say which figures of the paper the report lacks and how to get them, with commands between backticks.
+
+    A second sentence names the figures beyond the paper whose data sets are missing.
+    """
+    outcomes = {entry.figure.name: entry for entry in entries}
+    paper: dict[str, list[str]] = defaultdict(list)  # what to do → numbers of the absent figures
+    for number, name in PAPER_FIGURES.items():
+        for way in ways_to_get(outcomes.get(name), settings):
+            paper[way].append(number)
+    numbers = merged(number for part in paper.values() for number in part)
+    if paper:
+        figures = f"Figure {numbers[0]} of the paper is" if len(numbers) == 1 else f"Figures {listed(numbers)} of the paper are"
+        text = f"{figures} absent: {in_one({way: merged(part) for way, part in paper.items()})}."
+    else:
+        text = f"All {len(merged(PAPER_FIGURES))} figures of the paper are here."
+    beyond: dict[str, list[str]] = defaultdict(list)
+    for name, entry in outcomes.items():
+        for way in ways_to_get(entry, settings) if entry.figure.beyond else []:
+            beyond[way].append(name)
+    if beyond:
+        names = dict.fromkeys(name for part in beyond.values() for name in part)
+        text += f" Absent beyond the paper: {listed(names)}; {in_one(beyond)}."
+    return text
+
+
+def marked(text: str) -> str:
+    """Text as HTML, with commands between backticks and addresses marked as such."""
+    text = re.sub("`(.+?)`", r"<code>\1</code>", html.escape(text))
+    return re.sub(r"https://\S+", r'<a href="\g<0>">\g<0></a>', text)
+
+
+def ways_to_get(entry: FigureOutcome | None, settings: ReproduceSettings) -> list[str]:
+    """What to do about an absent figure, for each of its missing data sets; empty if the figure is there."""
+    if entry is None:  # neither asked for nor stored
+        return [f"run `{command(settings)}`"]
+    if not entry.needs:
+        return [entry.missing[0].lower() + entry.missing[1:].rstrip(".")] if entry.missing else []
+    ways = []
+    for source in map(datasets.describe, entry.needs):
+        if source.url is not None:
+            ways.append(f"run `{command(settings)}` with a network, which downloads {source.short_title}")
+        else:
+            add = "" if settings.data else " --data DIR"
+            ways.append(f"put {source.archives[0]} from {source.page} into a folder DIR and run `{command(settings)}{add}`")
+    return ways
+
+
+def in_one(ways: dict[str, list[str]]) -> str:
+    """Join what to do with what it is for; the latter is left out if there is one thing to do."""
+    return "; ".join(f"for {listed(names)}, {way}" for way, names in ways.items()) if len(ways) > 1 else next(iter(ways))
+
+
+def merged(numbers: Iterable[str]) -> list[str]:
+    """Numbers of figures in the order of the paper; 4a and 4b become 4 if these are all parts of figure 4."""
+    wanted = set(numbers)
+    parts: dict[str, list[str]] = defaultdict(list)
+    for number in PAPER_FIGURES:
+        parts[number.rstrip("abcdef")].append(number)
+    out = []
+    for whole, part in parts.items():
+        out += [whole] if wanted.issuperset(part) else [number for number in part if number in wanted]
+    return out
 
 
 def summary(entries: list[FigureOutcome], settings: ReproduceSettings) -> str:
@@ -100,28 +177,24 @@ def verdict(entry: FigureOutcome, claim: Claim) -> str:
 def section(entry: FigureOutcome, settings: ReproduceSettings) -> str:
     """A figure with its caption, downloads and claims."""
     figure = entry.figure
-    head = (
-        f'<section id="{figure.name}"><h2>{html.escape(figure.title)}</h2><p class="caption">{html.escape(figure.caption)}</p>'
-    )
+    numbers = [number for number, name in PAPER_FIGURES.items() if name == figure.name]
+    title = f"Figure{'s' * (len(numbers) > 1)} {listed(numbers)}: {figure.title}" if numbers else figure.title
+    head = f'<section id="{figure.name}"><h2>{html.escape(title)}</h2><p class="caption">{html.escape(figure.caption)}</p>'
     if entry.missing:
-        return f'{head}<p class="missing">{html.escape(entry.missing)}</p></section>'
-    inline = {
-        suffix: f"data:{kind};base64,{base64.b64encode(entry.pictures[suffix]).decode()}"
-        for suffix, kind in (("png", "image/png"), ("pdf", "application/pdf"))
-    }
-    links = " ".join(f'<a download="{figure.name}.{end}" href="{uri}">{end.upper()}</a>' for end, uri in inline.items())
-    picture = f'<img alt="{html.escape(figure.title)}" src="{inline["png"]}">'
+        return f'{head}<p class="missing">{marked(entry.missing)}</p></section>'
+    links = " ".join(f'<a href="figures/{figure.name}.{suffix}">{suffix.upper()}</a>' for suffix in SUFFIXES)
+    picture = f'<img alt="{html.escape(figure.title)}" src="figures/{figure.name}.png">'
     drawing = f'<div class="chart" data-chart="{figure.name}"><noscript>{picture}</noscript></div>'
-    tools = f'<p class="tools">{links} <span>{entry.seconds:.1f} s</span> <code>{command(figure, settings)}</code></p>'
+    tools = f'<p class="tools">{links} <span>{entry.seconds:.1f} s</span> <code>{command(settings, figure.name)}</code></p>'
     return f"{head}{drawing}{tools}{tuned(entry)}{claim_boxes(entry)}</section>"
 
 
-def command(figure: Figure, settings: ReproduceSettings) -> str:
-    """The command that makes this figure with these settings."""
-    words = ["graphbandit reproduce", figure.name]
+def command(settings: ReproduceSettings, figure: str = "") -> str:
+    """The command that makes this figure, or all of them, with these settings."""
+    words = ["graphbandit reproduce"] + [figure] * bool(figure)
     words += ["--quick"] * settings.quick + [f"--preset {settings.preset}"] * (settings.preset != "paper")
     words += [f"--runs {settings.runs}"] * (settings.runs != (3 if settings.quick else 20)) + ["--data DIR"] * bool(
-        figure.sources
+        settings.data
     )
     return " ".join(words)
 

@@ -25,9 +25,9 @@ from ..storage import archive
 from ..storage.atomic import write_bytes, write_text
 from .chart import render
 from .figure_list import FIGURES
-from .figure_parts import Data, Figure, MissingData, ReproduceSettings
+from .figure_parts import Data, Figure, ReproduceSettings
 from .lineup import algorithms
-from .report_page import FigureOutcome, is_beyond, write_report
+from .report_page import SUFFIXES, FigureOutcome, is_beyond, write_report
 
 Progress = Callable[[int, int, str], None]
 PRESENTATION = ("__init__", "chart", "claims", "figure_list", "report_page", "reproduce", "verdict_matrix")
@@ -76,7 +76,7 @@ def reproduce(
         (out / folder).mkdir(parents=True, exist_ok=True)
     made: dict[str, FigureOutcome] = {}
     with engine_running(Engine(settings.engine, settings.address, settings.workers)):
-        progress(0, len(chosen), "compiling")
+        progress(0, len(chosen), "starting")
         warm_up(settings)
         for done, figure in enumerate(chosen):
             progress(done, len(chosen), figure.name)
@@ -128,19 +128,38 @@ def make(figure: Figure, out: Path, settings: ReproduceSettings) -> FigureOutcom
     data, seconds = load(results, key)
     is_new = data is None
     if data is None:
+        needs = absent_data(figure, settings)
+        if needs:
+            return FigureOutcome(figure, needs=needs, missing=" ".join(map(how_to_get, needs)))
         begin = time.time()
         try:
             data = figure.run(settings)
-        except MissingData as missing:
-            return FigureOutcome(figure, None, [], {}, 0.0, str(missing))
+        except datasets.DatasetError as error:
+            return FigureOutcome(figure, missing=f"A data set cannot be used: {error}")
         seconds = time.time() - begin
     chart = figure.chart(data)
-    pictures = {"png": render(chart, "png"), "pdf": render(chart, "pdf")}
-    for suffix, content in pictures.items():
-        write_bytes(picture_path(out, figure, suffix), content)
+    for suffix in SUFFIXES:
+        write_bytes(picture_path(out, figure, suffix), render(chart, suffix))
     if is_new:
         save(results, key, data, seconds)  # last: results mean that the pictures are there too
-    return FigureOutcome(figure, data, list(figure.claims(data)), pictures, seconds, "", chart)
+    return FigureOutcome(figure, data, list(figure.claims(data)), seconds, chart)
+
+
+def absent_data(figure: Figure, settings: ReproduceSettings) -> list[str]:
+    """Names of the data sets that a figure needs and that are not on this machine."""
+    return [group[0] for group in figure.sources if not any(datasets.find(name, settings.data) for name in group)]
+
+
+def downloads(figures: Iterable[Figure], settings: ReproduceSettings) -> list[str]:
+    """Names of the data sets that these figures need, that are not on this machine, and that are free to download."""
+    needed = dict.fromkeys(name for figure in figures for name in absent_data(figure, settings))
+    return [name for name in needed if datasets.describe(name).url is not None]
+
+
+def how_to_get(name: str) -> str:
+    """Sentences that name a data set and say how to get it."""
+    source = datasets.describe(name)
+    return f"This figure needs {source.short_title}. {source.how_to_get()}"
 
 
 def stored(figure: Figure, out: Path, settings: ReproduceSettings) -> FigureOutcome | None:
@@ -148,11 +167,9 @@ def stored(figure: Figure, out: Path, settings: ReproduceSettings) -> FigureOutc
     data, seconds = load(out / "results" / f"{figure.name}.npz", run_key(figure, settings))
     if data is None:
         return None
-    try:
-        pictures = {suffix: picture_path(out, figure, suffix).read_bytes() for suffix in ("png", "pdf")}
-    except FileNotFoundError:
+    if not all(picture_path(out, figure, suffix).exists() for suffix in SUFFIXES):
         return make(figure, out, settings)
-    return FigureOutcome(figure, data, list(figure.claims(data)), pictures, seconds, "", figure.chart(data))
+    return FigureOutcome(figure, data, list(figure.claims(data)), seconds, figure.chart(data))
 
 
 def picture_path(out: Path, figure: Figure, suffix: str) -> Path:
@@ -163,7 +180,7 @@ def picture_path(out: Path, figure: Figure, suffix: str) -> Path:
 def run_key(figure: Figure, settings: ReproduceSettings) -> str:
     """A digest of all that the numbers depend on: settings, code, libraries, data sets."""
     versions = [version(name) for name in LIBRARIES]
-    found = [(name, datasets.find(name, settings.data)) for name in figure.sources]
+    found = [(name, datasets.find(name, settings.data)) for group in figure.sources for name in group]
     files = [(name, str(path), path.stat().st_size, path.stat().st_mtime_ns) for name, path in found if path]
     source = json.dumps([figure.name, settings.key(), code_digest(*FIGURE_ROOMS), versions, files])
     return hashlib.sha256(source.encode()).hexdigest()

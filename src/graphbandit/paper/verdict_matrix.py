@@ -146,7 +146,7 @@ def comparisons(claims: Iterable[PlacedClaim]) -> list[str]:
     sentences = []
     for first, part in found.items():
         held, failed, undecided = _tally(part)
-        others = _listed(dict.fromkeys(str(LOWER.sub(r"\2", placed.claim.claim)) for placed in part))
+        others = listed(dict.fromkeys(str(LOWER.sub(r"\2", placed.claim.claim)) for placed in part))
         rest = [f"higher in {failed}"] * bool(failed) + [f"open in {undecided}"] * bool(undecided)
         tail = f", {' and '.join(rest)}" if rest else ""
         sentences.append(
@@ -243,7 +243,8 @@ def _number(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def _listed(names: Iterable[str]) -> str:
+def listed(names: Iterable[str]) -> str:
+    """Join names by commas, and the last one by "and"."""
     *most, last = names
     return f"{', '.join(most)} and {last}" if most else last
 

@@ -13,7 +13,7 @@
 | `interval_plot` | `intervals`: means with intervals, best first |
 | `candidate_plot` | `candidates`: graphs that were judged, against their shuffles |
 
-Matplotlib is imported when a plot is drawn: `pip install 'graphbandit[plots]'`.
+Matplotlib, of the extra `plots`, is imported when a plot is drawn.
 """
 
 from __future__ import annotations
@@ -47,3 +47,7 @@ __all__ = [
     "user_uncertainty",
     "who_learns_from_whom",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

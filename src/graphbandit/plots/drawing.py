@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..storage.atomic import AnyPath, write_bytes
+from ..validate import missing_package
 from .palette import BAND, FAINT, INK, MARKERS, SOFT, darker
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def has_matplotlib() -> bool:
 def require_matplotlib() -> None:
     """Raise a ValueError that says what to install if plots cannot be drawn."""
     if not has_matplotlib():
-        raise ValueError("a picture needs matplotlib: pip install 'graphbandit[plots]'.")
+        raise ValueError(missing_package("a picture", "matplotlib", "plots"))
 
 
 @cache

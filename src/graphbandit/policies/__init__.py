@@ -107,3 +107,7 @@ __all__ = [
     "SpectralUCB",
     "Stochastic",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

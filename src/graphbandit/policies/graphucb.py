@@ -163,6 +163,7 @@ class GraphUCB(Policy):
         | REGION_RANGES
         | {"roughness": optional(one_of(SOURCES)), "solver": one_of(LAPLACIAN_SOLVERS), "tolerance": POSITIVE}
     )
+    presets = PRESETS
 
     def __init__(
         self,
@@ -183,7 +184,7 @@ class GraphUCB(Policy):
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())
-        self.params |= preset_settings(self.params, PRESETS)
+        self.params |= preset_settings(self.params, self.presets)
         region = confidence(graph.n_users, self.dim, self.params)
         added = estimate_ridge(preset, region)
         if added == 0:

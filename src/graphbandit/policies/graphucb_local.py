@@ -58,7 +58,7 @@ class LocalState(NamedTuple):
     message: Floats  # (n, d), what neighbours average: V_i⁻¹ b_i (jacobi) or the last estimate (gauss-seidel)
     rule: int
     items: ItemEffects
-    laplacian_ridge: float  # of the rules jacobi and gauss-seidel; 0 for others, and in files of 0.1.0, which left it out
+    laplacian_ridge: float  # for the rules jacobi and gauss-seidel; 0 for the other rules
 
 
 @compiled
@@ -198,6 +198,7 @@ class GraphUCBLocal(Policy):
 
     State = LocalState
     ranges = Policy.ranges | REGION_RANGES | {"rule": optional(one_of(RULES))}
+    presets = PRESETS
 
     def __init__(
         self,
@@ -218,7 +219,7 @@ class GraphUCBLocal(Policy):
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())
-        self.params |= preset_settings(self.params, PRESETS)
+        self.params |= preset_settings(self.params, self.presets)
         region = confidence(graph.n_users, self.dim, self.params)
         number = RULES.index(self.params["rule"])
         laplacian = region.laplacian_ridge if number <= GAUSS_SEIDEL else 0.0

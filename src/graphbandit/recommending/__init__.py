@@ -16,7 +16,7 @@
 | `unknown_users` | what to show to users whom nobody has seen |
 | `policy_choice` | which policy it is to have, checked at once |
 | `ids` | ids and filter values as text |
-| `open_recommendations` | what was shown lately, so that it can be rewarded by its id |
+| `open_recommendations` | `Recommendation`; what was shown lately, so that it can be rewarded by its id |
 | `requests` | what is asked for, as it arrives and resolved to rows |
 | `errors` | `InvalidRequest` and `UnknownName`, which name the field that is wrong |
 """
@@ -24,6 +24,7 @@
 from __future__ import annotations
 
 from .features import Features
-from .recommender import Recommendation, Recommender
+from .open_recommendations import Recommendation
+from .recommender import Recommender
 
 __all__ = ["Features", "Recommendation", "Recommender"]

@@ -30,10 +30,10 @@ class Alike:
     [0]
     """
 
-    def __init__(self, names: list[str], vectors: Floats, features: Features | None = None) -> None:
+    def __init__(self, names: list[str], vectors: Floats, features: Features) -> None:
         self.names = names
         self.vectors = vectors  # of norm 1
-        self.features = features  # from attributes to vectors; None in files of older versions
+        self.features = features  # from attributes to vectors
         self._place = {name: row for row, name in enumerate(names)}
 
     @classmethod
@@ -55,10 +55,6 @@ class Alike:
 
     def near_attributes(self, attributes: Mapping[str, Any], rows: Mapping[str, int], k: int = NEIGHBOURS) -> dict[int, float]:
         """The same for somebody who is in no table: by attributes, of which one that is missing is average."""
-        if self.features is None:
-            raise ValueError(
-                "attributes are given, but the model was saved by a version that kept no map of them; save it anew."
-            )
         known = [encoder.column for encoder in self.features.item_encoders]
         unknown = sorted(set(attributes) - set(known))
         if unknown:
@@ -90,7 +86,7 @@ class Alike:
 
     def pack(self) -> tuple[dict[str, Any], Arrays]:
         """Header and arrays, for a file."""
-        header, arrays = ({}, {}) if self.features is None else self.features.pack()
+        header, arrays = self.features.pack()
         packed: Arrays = {f"alike_features.{name}": array for name, array in arrays.items()}
         return {"alike": self.names, "alike_features": header}, packed | {"alike": self.vectors}
 
@@ -99,8 +95,7 @@ class Alike:
         """What `pack` returned header and arrays of."""
         prefix = "alike_features."
         own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-        table = header.get("alike_features")
-        return cls(header["alike"], arrays["alike"], Features.unpack(table, own) if table else None)
+        return cls(header["alike"], arrays["alike"], Features.unpack(header["alike_features"], own))
 
 
 def _normed(vectors: Floats) -> Floats:

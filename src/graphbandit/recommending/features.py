@@ -13,6 +13,7 @@ import numpy as np
 
 from ..compute.arrays import Floats
 from ..compute.svd import truncated_svd
+from ..display import shorten
 from ..storage.archive import Arrays
 from ..storage.columns import ITEMS, is_feature
 from ..storage.tables import Source, Table, read_table
@@ -108,7 +109,7 @@ class Features:
             self.fit_context(context)
         return self
 
-    def fit_context(self, context: Source) -> None:
+    def fit_context(self, context: Source) -> Self:
         """Learn the map from a table with the context columns."""
         table = read_table(context, name="context")
         said = {name: kind or None for name, kind in (self.context or {}).items()}
@@ -116,6 +117,7 @@ class Features:
         encoded = _encode(self.context_encoders, table)
         self.context_scale = 1.0 / (np.sqrt((encoded**2).sum(axis=1).mean()) or 1.0)
         self.crossed = min(self.item_width, MOST_CROSSED // max(1, self.context_width))
+        return self
 
     def fit_table(self, table: Source) -> Floats:
         """(rows, item_width) the rows of a table without ids, of which every column counts."""
@@ -193,6 +195,10 @@ class Features:
         crossed = (items[:, : self.crossed, None] * context[:, None, :]).reshape(rows, -1)
         return np.hstack([np.ones((rows, int(self.intercept))), items, context, crossed])
 
+    def __repr__(self) -> str:
+        columns = [encoder.column for encoder in (*self.item_encoders, *self.context_encoders)]
+        return f"Features({f'{self.dim} of ' + shorten(', '.join(columns), 70) if self.is_fitted else 'not fitted'})"
+
     def __str__(self) -> str:
         lines = ["intercept"] * self.intercept + [encoder.describe() for encoder in self.item_encoders]
         encoded = sum(encoder.width for encoder in self.item_encoders)
@@ -224,7 +230,7 @@ class Features:
         features = cls(table["columns"], context=table["context"], size=table["size"])
         features.left_out, features.reduction = table["left_out"], arrays.get("reduction")
         features.context_scale, features.crossed = table["context_scale"], table["crossed"]
-        features.intercept = table.get("intercept", True)
+        features.intercept = table["intercept"]
         features.item_encoders, features.context_encoders = (
             [
                 Encoder(

@@ -372,12 +372,7 @@ class NamedPolicy:
         """Set the arms from what `arms_table` returned, and their features."""
         self.arms, self.versions, self.attributes = header["arms"], header["versions"], header["attributes"]
         self._features = features
-        self.catalogue = header.get("catalogue", 0)
-        self.since, self.until = header.get("since", []), header.get("until", [])
-        if len(self.since) < len(self.versions):  # a file of 0.1.0: what is not offered now never was, to later filters
-            offered = set(self.arms.values())
-            self.since = [0] * len(self.versions)
-            self.until = [None if version in offered else 0 for version in range(len(self.versions))]
+        self.catalogue, self.since, self.until = header["catalogue"], header["since"], header["until"]
         items = [self.item_ids.setdefault(name, len(self.item_ids)) for name in self.versions]
         self._version_items = np.array(items, dtype=np.int64)
         self._offered, self._index = OfferedArms(self.arms), ArmIndex(self.dim)

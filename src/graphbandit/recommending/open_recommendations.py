@@ -1,16 +1,35 @@
-"""`OpenRecommendations`: what was shown lately, so that it can be rewarded by its id."""
+"""`Recommendation`, and `OpenRecommendations`: what was shown lately, so that it can be rewarded by its id."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ..display import as_html, shorten
 from ..validate import LARGEST_REWARD, is_number
 from .errors import UnknownName
 
 REMEMBERED = 100_000
 """Recommendations that can still be rewarded; the oldest are forgotten first."""
+
+
+class Recommendation(NamedTuple):
+    """What to show to a user, best first."""
+
+    id: str  # for `reward`
+    user: Hashable
+    items: tuple[Hashable, ...]
+    mean: tuple[float, ...]  # expected rewards
+    bonus: tuple[float, ...]  # what exploration adds to them
+    propensity: float  # probability that the first item came first
+
+    def __repr__(self) -> str:
+        return f"Recommendation({self.id!r}, user={self.user!r}, items={shorten(repr(self.items), 60)})"
+
+    def _repr_html_(self) -> str:
+        rows = [(item, f"{mean:.4g}", f"{bonus:.4g}") for item, mean, bonus in zip(*self[2:5], strict=True)]
+        return as_html(f"{self.id}, for {self.user}", ["item", "mean", "bonus"], rows)
 
 
 class OpenRecommendation(NamedTuple):

@@ -88,7 +88,7 @@ def rank_all(
     >>> import graphbandit as gb
     >>> items = {"item": ["tea", "cola", "milk"], "kind": ["hot", "cold", "cold"]}
     >>> recommender = gb.Recommender({"user": ["ann"], "friend": ["bob"]}, items, policy="linucb", params={"exploration": 0.1})
-    >>> recommender.fit({"user": ["ann", "bob"], "item": ["tea", "cola"], "reward": [1, 0]})
+    >>> _ = recommender.fit({"user": ["ann", "bob"], "item": ["tea", "cola"], "reward": [1, 0]})
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     recommender.rank_all(1, folder + "/top.parquet")
     2

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Self, Unpack
+from typing import Any, Self, Unpack
 
 import numpy as np
 
 from ..compute.arrays import Floats, Ints
+from ..display import as_html
 from ..policies import Policy
 from ..storage.columns import EDGES as EDGE_ROLES
 from ..storage.columns import EVENTS, ITEMS, USERS, SaidColumns
@@ -22,24 +23,13 @@ from .errors import UnknownName
 from .features import Features
 from .ids import filter_texts, id_text, id_texts
 from .named_policy import NamedPolicy
-from .open_recommendations import OpenRecommendations, check_reward
+from .open_recommendations import OpenRecommendations, Recommendation, check_reward
 from .policy_choice import PolicyChoice
 from .rank_everybody import Ids, RankAllOptions, rank_all
 from .requests import Request
 from .user_names import UserNames, read_users
 
 CHUNK = 50_000  # events whose vectors are in memory at once
-
-
-class Recommendation(NamedTuple):
-    """What to show to a user, best first."""
-
-    id: str  # for `reward`
-    user: Hashable
-    items: tuple[Hashable, ...]
-    mean: tuple[float, ...]  # expected rewards
-    bonus: tuple[float, ...]  # what exploration adds to them
-    propensity: float  # probability that the first item came first
 
 
 class Recommender:
@@ -78,6 +68,7 @@ class Recommender:
     >>> items = {"item": ["tea", "cola", "milk"], "kind": ["hot", "cold", "cold"], "price": [2, 3, 1]}
     >>> recommender = Recommender(friends, items, policy="linucb", params={"exploration": 0.1})
     >>> recommender.fit({"user": ["ann", "bob"], "item": ["tea", "cola"], "reward": [1, 0]})
+    Recommender(3 users, 3 items, 2 events, LinUCB, dim=4)
     >>> found = recommender.recommend("ann", k=2, exclude=["milk"])
     >>> found.items
     ('tea', 'cola')
@@ -110,13 +101,21 @@ class Recommender:
         self._shown = OpenRecommendations()
         self._draws = np.random.default_rng(seed)
         self._only_taken = False  # whether events have no rewards that differ
+        self.n_events = 0  # learned so far
         self.notes: list[str] = []  # what was guessed or left out, as sentences
 
     def __repr__(self) -> str:
-        named = self._named
-        if named is None:
-            return f"Recommender({len(self.user_names)} users, not fitted)"
-        return f"Recommender({len(named.rows)} users, {len(named.arms)} items, {type(named.policy).__name__}, dim={named.dim})"
+        if (named := self._named) is None:
+            return f"Recommender({len(self.user_names):,} users, not fitted)"
+        sizes = f"{len(named.rows):,} users, {len(named.arms):,} items, {self.n_events:,} events"
+        return f"Recommender({sizes}, {type(named.policy).__name__}, dim={named.dim})"
+
+    def _repr_html_(self) -> str:
+        if (named := self._named) is None:
+            return as_html(repr(self), [], [])
+        sizes = {"users": len(named.rows), "items": len(named.arms), "events": self.n_events}
+        rows = [*((name, f"{n:,}") for name, n in sizes.items()), ("policy", repr(self.policy))]
+        return as_html("Recommender", [], rows, self.notes)
 
     @property
     def named(self) -> NamedPolicy:
@@ -154,7 +153,7 @@ class Recommender:
         columns: Mapping[str, str] | None = None,
         skip_bad: bool = False,
         progress: Callable[[float], None] | None = None,
-    ) -> None:
+    ) -> Self:
         """Learn a log of events: user, item, reward, and perhaps time and context columns; may be called again.
 
         Events are learned in order of time. Users and items that are new join. Columns that play no
@@ -182,7 +181,7 @@ class Recommender:
         rows = np.array([named.rows[name] for name in user_ids], dtype=np.int64)[user]
         newest = np.array([named.arms[name] for name in item_ids], dtype=np.int64)
         versions = newest[item]
-        context = self.features.context_rows(self._context_of(table), len(table))
+        context = self.features.context_rows(table, len(table))
         self._only_taken = self._only_taken or (first and np.ptp(reward) == 0 and len(item_ids) > 1)
         unseen = unseen_items(user, item, self._draws) if self._only_taken else None
         if unseen is not None:
@@ -196,8 +195,10 @@ class Recommender:
             if unseen is not None:
                 other = part[unseen[part] >= 0]
                 self._learn(rows[other], newest[unseen[other]], np.zeros(len(other)), context[other])
+            self.n_events += len(part)
             if progress is not None:
                 progress(min(1.0, (start + CHUNK) / len(order)))
+        return self
 
     def observe(self, user: Hashable, item: Hashable, reward: float, *, context: Mapping[str, Any] | None = None) -> None:
         """Learn that a user got an item, whoever chose it, and what it earned."""
@@ -205,6 +206,7 @@ class Recommender:
         version, vector = self._version(item), self.features.context_rows(context)
         row = self._join(id_text(user, "user"))
         self._learn(np.array([row]), np.array([version]), np.array([float(reward)]), vector)
+        self.n_events += 1
 
     def reward(self, recommendation: Recommendation | str, reward: float, *, item: Hashable | None = None) -> None:
         """Learn what a recommendation earned: its first item, or the one that is named. Each may be rewarded once."""
@@ -216,6 +218,7 @@ class Recommender:
         context, row = self.features.context_rows(shown.context), self._join(shown.user)
         self._learn(np.array([row]), np.array([shown.versions[place]]), np.array([float(reward)]), context)
         self._shown.close(name, place)
+        self.n_events += 1
 
     def _learn(self, rows: Ints, versions: Ints, rewards: Floats, context: Floats) -> None:
         named = self.named
@@ -323,13 +326,14 @@ class Recommender:
         return recommender_file.load(cls, path, features)
 
     def pack(self) -> dict[str, Any]:
-        """Open recommendations, the random generator and what rewards mean, as plain JSON values."""
-        open_ = self._shown.as_table()
-        return dict(open=open_, draws=self._draws.bit_generator.state, only_taken=bool(self._only_taken))
+        """Open recommendations, the random generator, what rewards mean and how many were learned, as plain JSON values."""
+        counts = dict(only_taken=bool(self._only_taken), events=self.n_events)
+        return dict(open=self._shown.as_table(), draws=self._draws.bit_generator.state, **counts)
 
     def restore(self, header: Mapping[str, Any], named: NamedPolicy) -> None:
         """Set what `pack` returned, and the policy."""
         self._shown, self._only_taken = OpenRecommendations.from_table(header["open"]), header["only_taken"]
+        self.n_events = header["events"]
         self._draws.bit_generator.state = header["draws"]
         self._connect(named)
         self._named = named
@@ -394,6 +398,3 @@ class Recommender:
         if version is None:
             raise UnknownName("item", f"there is no item {item!r}; add it with add_items.")
         return version
-
-    def _context_of(self, table: Table) -> Source | None:
-        return table if self.features.context_encoders else None

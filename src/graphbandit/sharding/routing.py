@@ -11,8 +11,6 @@ import numpy as np
 
 from ..validate import check, count
 
-FORMAT = 1
-
 
 def name_hash(name: str) -> int:
     """The same 64 bits for a name in every process, on every machine, in every version.
@@ -95,7 +93,7 @@ class Router:
         """
         arrays = {"hashes": self.hashes.astype("<u8"), "shards": self.shards.astype("<u2")}
         texts = {name: base64.b64encode(array.tobytes()).decode() for name, array in arrays.items()}
-        return {"format": FORMAT, "n_shards": self.n_shards, "exceptions": self.exceptions} | texts
+        return {"n_shards": self.n_shards, "exceptions": self.exceptions} | texts
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> Router:
@@ -110,10 +108,6 @@ class Router:
         >>> Router.from_table(Router({}, 5).as_table()).n_shards
         5
         """
-        if table.get("format") != FORMAT:
-            raise ValueError(
-                f"table must be of format {FORMAT}, but it is of {table.get('format')!r}: a newer version wrote it."
-            )
         router = cls({}, table["n_shards"])
         router.exceptions = dict(table["exceptions"])
         router.hashes = np.frombuffer(base64.b64decode(table["hashes"]), dtype="<u8").astype(np.uint64)

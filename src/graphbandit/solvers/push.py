@@ -67,11 +67,11 @@ class Push(NamedTuple):
     inverse: Floats  # (n, d, d), V_i⁻¹
     queue: Indices  # (n,), ring buffer of users whose residual is too large; a user is in it at most once
     waiting: Flags  # (n,), who is in it
-    work: Ints  # (2,), see above; (1,) from files of 0.1.0
+    work: Ints  # (2,), see above
     alpha: float
     shift: float  # ridge + alpha
     tolerance: float
-    scale: Floats  # (3,), or (0,) from files of 0.1.0, which go on as they were: |r_vk| <= tolerance, ω = 1, no balance
+    scale: Floats  # (3,), see above
 
 
 def push(n: int, dim: int, *, alpha: float, ridge: float, tolerance: float) -> Push:
@@ -105,7 +105,7 @@ def observe_push(solver: Push, links: Links, seen: Observations, user: int, x: F
     follow_gram(solver.inverse[user], seen.gram[user], solver.shift, x, seen.visits[user])
     for k in range(x.shape[0]):
         solver.residual[user, k] += error * x[k]
-    if solver.scale.shape[0] > 0 and follow_scale(solver.scale, abs(error) * euclidean_norm(x)):
+    if follow_scale(solver.scale, abs(error) * euclidean_norm(x)):
         push_waiting(solver, links, seen, 0, enqueue_large(solver, 0, 0))
     else:
         drain(solver, links, seen, user)
@@ -153,18 +153,14 @@ def replace_scale(solver: Push, links: Links, seen: Observations, total: float, 
 
 
 @compiled
-def limits(solver: Push) -> tuple[float, float]:
-    """The largest |r_vk| and the largest ‖r_v‖² that are left as they are."""
-    if solver.scale.shape[0] == 0:
-        return solver.tolerance, np.inf
-    return np.inf, (solver.tolerance * solver.scale[SCALE]) ** 2
+def largest_square(solver: Push) -> float:
+    """Return the largest ‖r_v‖² that need not be pushed."""
+    return float((solver.tolerance * solver.scale[SCALE]) ** 2)
 
 
 @compiled
 def relaxation(solver: Push) -> float:
     """ω = 2 / (1 + sqrt(1 - ρ²)), the best one where an iteration of Jacobi's shrinks the error by ρ."""
-    if solver.scale.shape[0] == 0:
-        return 1.0
     walk = solver.alpha / solver.shift
     return 2.0 / (1.0 + sqrt(1.0 - REACH * walk * walk))
 
@@ -199,13 +195,11 @@ def drain(solver: Push, links: Links, seen: Observations, user: int) -> None:
 
 @compiled
 def is_large(solver: Push, user: int) -> bool:
-    """Whether the residual of this user has to be pushed."""
-    each, squared = limits(solver)
-    size, large = 0.0, False
+    """Return whether the residual of this user has to be pushed."""
+    size = 0.0
     for k in range(solver.theta.shape[1]):
         size += solver.residual[user, k] ** 2
-        large |= abs(solver.residual[user, k]) > each
-    return large or size > squared
+    return size > largest_square(solver)
 
 
 @compiled
@@ -226,7 +220,7 @@ def push_waiting(solver: Push, links: Links, seen: Observations, head: int, leng
     """Push everybody in the queue, and then everybody whose residual becomes too large."""
     n, dim = solver.theta.shape
     step, omega = np.empty(dim), relaxation(solver)
-    each, squared = limits(solver)
+    squared = largest_square(solver)
     due = next_balance(solver)
     while length > 0:
         v = solver.queue[head]
@@ -255,13 +249,12 @@ def push_waiting(solver: Push, links: Links, seen: Observations, head: int, leng
         for edge in range(links.start[v], links.start[v] + links.filled[v]):
             w = links.neighbour[edge]
             share = solver.alpha * (links.weight[edge] / links.degree[w])  # P_wv
-            size, large = 0.0, False
+            size = 0.0
             for k in range(dim):
                 residual = solver.residual[w, k] + share * step[k]
                 solver.residual[w, k] = residual
                 size += residual * residual
-                large |= abs(residual) > each
-            if (large or size > squared) and not solver.waiting[w]:
+            if size > squared and not solver.waiting[w]:
                 tail = head + length
                 solver.queue[tail if tail < n else tail - n] = w
                 solver.waiting[w] = True
@@ -280,8 +273,6 @@ def next_balance(solver: Push) -> float:
     It reads n residuals in order, ten times as fast as a push reads its neighbours', and the Gram matrices of those who have
     data twice, which takes as long as pushing them.
     """
-    if solver.scale.shape[0] == 0:
-        return np.inf
     n = solver.theta.shape[0]
     return float(solver.work[LOOKED] + n / 4 + 2.0 * min(float(n), solver.scale[COUNT]))
 
@@ -300,7 +291,7 @@ def balance(solver: Push, links: Links, seen: Observations) -> bool:
             weight += links.degree[v]
             for k in range(dim):
                 total[k] += links.degree[v] * solver.residual[v, k]
-    if not euclidean_norm(total) > IMBALANCE * sqrt(limits(solver)[1]) * weight:  # NaN too
+    if not euclidean_norm(total) > IMBALANCE * sqrt(largest_square(solver)) * weight:  # NaN too
         return False
     system, factor, ridge = np.zeros((dim, dim)), np.zeros((dim, dim)), solver.shift - solver.alpha
     for v in range(n):

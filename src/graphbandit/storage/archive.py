@@ -19,14 +19,22 @@ import numpy.typing as npt
 
 from .atomic import AnyPath, atomic_file
 
-FORMAT = 3
-READABLE = (2, 3)
-"""Version 0.1.0 wrote format 2. `policies/core/policy_file.py` lists the fields renamed since."""
+FORMAT = 1
+"""The version of every file that graphbandit writes for itself. Raise it when one of them changes its meaning."""
 Arrays = dict[str, npt.NDArray[Any]]
 
 
 class ArchiveError(ValueError):
     """The file is damaged, of another kind or of another format; the message says which."""
+
+
+def check_format(found: object, name: Path | str) -> None:
+    """Raise `ArchiveError` unless `found` is the format that this version reads; the message calls the file `name`."""
+    if found != FORMAT:
+        raise ArchiveError(
+            f"{name} has format {found!r}, but this version of graphbandit reads only format {FORMAT}: "
+            "use the version that wrote it, or make it anew."
+        )
 
 
 def write(path: AnyPath, kind: str, header: Mapping[str, Any], arrays: Arrays, *, throttled: bool = False) -> None:
@@ -74,11 +82,9 @@ def _load(file: IO[bytes], target: Path | str, kind: str) -> tuple[dict[str, Any
         damaged = sums.keys() != content.keys()
     except (KeyError, ValueError, TypeError, AttributeError):
         raise ArchiveError(f"{target} is not a graphbandit file: it has no readable header.") from None
+    check_format(version, target)
     if found != kind:
         raise ArchiveError(f"{target} holds a {found}, not a {kind}.")
-    if version not in READABLE:
-        formats = " and ".join(map(str, READABLE))
-        raise ArchiveError(f"{target} has format {version}; this version of graphbandit reads formats {formats}.")
     if damaged:
         raise ArchiveError(f"{target} is damaged: its arrays are not those that its header lists.")
     for name, array in content.items():

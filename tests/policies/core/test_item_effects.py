@@ -23,7 +23,7 @@ from graphbandit import (
 )
 from graphbandit.compute.arrays import Floats
 from graphbandit.experiments import simulate_delayed
-from graphbandit.policies.core import item_effects, kernels, policy_file
+from graphbandit.policies.core import item_effects, kernels
 from graphbandit.policies.core.decisions import Requests
 from graphbandit.policies.core.item_effects import item_effect, no_items, reset_item, with_room
 from graphbandit.validate import LARGEST_ITEM, check_items
@@ -250,16 +250,6 @@ def test_a_saved_policy_goes_on(make: Any, tmp_path: Path) -> None:
         one.update_many(more[0], more[1], more[3], items=more[2] + 20)
     assert same_scores(policy, loaded) and policy.item_room == loaded.item_room > 20
     assert np.array_equal(simulate(policy, WORLD, 40, seed=1).arm, simulate(loaded, WORLD, 40, seed=1).arm)
-
-
-def test_a_field_that_a_file_lacks_has_its_default() -> None:
-    """A state of 0.1.0 has no items."""
-    policy = LinUCB(GRAPH, DIM)
-    header, arrays = policy.pack()
-    header["numbers"] = {name: value for name, value in header["numbers"].items() if not name.startswith("items")}
-    arrays = {name: array for name, array in arrays.items() if not name.startswith("items")}
-    _, state = policy_file.unpack("LinUCB", LinUCB.State, header, arrays)
-    assert not state.items.enabled and item_effects.n_rows(state.items) == 0
 
 
 @pytest.mark.parametrize("make", EFFECTS.values(), ids=EFFECTS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import threading
 import time
 from collections.abc import Iterator
@@ -12,15 +13,18 @@ from itertools import count
 from pathlib import Path
 from urllib.parse import quote
 
+import numpy as np
 import pytest
 from pyarrow import parquet
+from typer.testing import CliRunner
 
+from graphbandit.cli import app
 from graphbandit.diagnose import read_log
 from graphbandit.evaluation import read_export
 from graphbandit.serving import RecommendationService
 from graphbandit.serving.operations import export
 from graphbandit.serving.store import event_store
-from serving_zoo import ARMS, recommend, reward, running, small_initial_state
+from serving_zoo import ARMS, USERS, recommend, reward, running, small_initial_state
 from waiting import wait_until
 
 
@@ -52,6 +56,24 @@ def test_the_export_is_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     log = read_log(tmp_path / "rewards.parquet")  # `graphbandit diagnose` reads it
     assert len(log) == 11 and log.dim == 2
     assert all(entry["since"].timestamp() == 0 and entry["until"] is None for entry in tables["arms"])
+
+
+def test_an_export_is_evaluated(tmp_path: Path) -> None:
+    """The command reads the files as the service writes them; the value of a random choice is also computed here."""
+    weighted = []
+    with running(tmp_path, small_initial_state(epsilon=0.5)) as server:
+        for number in range(40):
+            made = recommend(server, user=USERS[number % 5])
+            value = float(made["arms"][0]["arm"] == "tea") + 0.1 * (number % 3)
+            reward(server, decision=made["decision"], value=value)
+            weighted.append(value / len(ARMS) / made["propensity"])
+        for name in ("decisions", "rewards", "arms"):
+            (tmp_path / f"{name}.parquet").write_bytes(server.http.get(f"/v1/export/{name}.parquet").content)
+    done = CliRunner().invoke(app, ["evaluate", str(tmp_path), "--policies", "linucb", "--json", "--quiet"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert (found["rounds"], found["users"], found["arms"]) == (40, 5, 5) and found["policies"][0]["policy"] == "random"
+    assert found["policies"][0]["ips"]["value"] == pytest.approx(np.mean(weighted[20:]))
 
 
 def test_the_export_tells_which_arms_there_were(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from graphbandit.serving import EventStore, RecommendationService, Request, Reward, UnknownName
-from graphbandit.serving.domain.events import DamagedLog, Draft, EventKind, chain_of, decision_id, parse_decision_id
-from graphbandit.serving.store import schema
+from graphbandit.serving.domain.events import DamagedLog, Draft, EventKind, chain_of, parse_decision_id
 from graphbandit.serving.store.database import make_engine, parse_url
 from graphbandit.serving.store.event_store import LogChanged
 from serving_zoo import opened_store, small_initial_state
@@ -42,23 +41,6 @@ def test_every_event_has_the_hash_of_all_before_it(store_url: str) -> None:
         chain = chain_of(chain, event)
         assert event.chain == chain
     assert store.tail == chain and [event for page in store.read() for event in page] == new
-    store.close()
-
-
-def test_a_log_of_version_0_1_gets_its_chain(store_url: str) -> None:
-    engine = make_engine(parse_url(store_url), "BEGIN IMMEDIATE")
-    with engine.begin() as connection:
-        schema.migrate(connection, schema.MIGRATIONS[:3])
-        row = text("INSERT INTO graphbandit_events (seq, kind, at, body, key, who) VALUES (:seq, 2, 0, '[]', :key, :seq)")
-        connection.execute(row, [{"seq": seq, "key": f"k{seq}"} for seq in range(1, 6)])
-    engine.dispose()
-    store = opened_store(store_url)
-    chain = ""
-    for event in [event for page in store.read() for event in page]:
-        chain = chain_of(chain, event)
-        assert event.chain == chain
-    assert store.tail == chain and store.epoch_of(5) == "" and store.epoch_of(6) == store.epoch != ""
-    assert decision_id(store.epoch_of(5), 5, 0) == "5.0"
     store.close()
 
 
@@ -116,7 +98,7 @@ def test_epochs_in_which_nothing_was_written_leave_no_row(store_url: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "name", ["", ".", "..", "17", "a.b", "a.1", "a.1.0.0", "a.01.0", "a.1.", "٣.0", "a.1.٣", "9" * 40 + ".0", ".1.0"]
+    "name", ["", ".", "..", "17", "17.0", "a.b", "a.1", "a.1.0.0", "a.01.0", "a.1.", "٣.0", "a.1.٣", f"a.{2**63}.0", ".1.0"]
 )
 def test_ids_that_no_decision_has(name: str) -> None:
     assert parse_decision_id(name) is None

@@ -1,65 +1,62 @@
-"""Migrations of the tables: applied once, refused by older versions, and stores of every version
-open."""
+"""The tables: created once, in one transaction; a store of an unknown version is refused and stays as it is."""
 
 from __future__ import annotations
 
+from contextlib import closing
+from pathlib import Path
+
 import pytest
-from sqlalchemy import Column, Connection, Integer, MetaData, Table, insert, inspect, text
+from sqlalchemy import inspect, text
 
 from graphbandit.serving import EventStore
-from graphbandit.serving.domain.events import DecisionRecord, encode
-from graphbandit.serving.store import schema
 from graphbandit.serving.store.database import make_engine, parse_url
+from graphbandit.storage import archive
 from serving_zoo import opened_store
 
 
-def test_migrations_are_applied_once_and_newer_tables_are_refused(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def execute(url: str, statement: str) -> list[tuple[object, ...]]:
+    """Run a statement; the rows that it returns."""
+    engine = make_engine(parse_url(url), "BEGIN IMMEDIATE")
+    with engine.begin() as connection:
+        result = connection.execute(text(statement))
+        rows = [tuple(row) for row in result] if result.returns_rows else []
+    engine.dispose()
+    return rows
+
+
+def test_an_unknown_version_of_the_tables_is_refused(store_url: str) -> None:
     opened_store(store_url).close()
-    extra = Table("graphbandit_extra", MetaData(), Column("id", Integer, primary_key=True))
-
-    def second(connection: Connection) -> None:
-        extra.create(connection)
-
-    def broken(connection: Connection) -> None:
-        connection.execute(insert(extra).values(id=1))
-        raise RuntimeError("half way")
-
-    engine = make_engine(parse_url(store_url), "BEGIN IMMEDIATE")
-    with pytest.raises(RuntimeError, match="half way"), engine.begin() as connection:
-        schema.migrate(connection, (*schema.MIGRATIONS, second, broken))
-    with engine.begin() as connection:
-        assert not inspect(connection).has_table("graphbandit_extra")  # a failed migration leaves nothing, tables included
-        assert schema.migrate(connection, (*schema.MIGRATIONS, second)) == 1
-        assert schema.migrate(connection, (*schema.MIGRATIONS, second)) == 0
-    engine.dispose()
-    with pytest.raises(schema.TooNew, match="upgrade graphbandit"):
+    assert execute(store_url, "SELECT version FROM graphbandit_schema") == [(1,)]
+    before = execute(store_url, "SELECT epoch FROM graphbandit_epochs")
+    execute(store_url, "UPDATE graphbandit_schema SET version = 99")
+    said = (
+        "the store has version 99 of the tables, but this version of graphbandit works only with version 1: "
+        "use the version that wrote the store, or begin another store"
+    )
+    with pytest.raises(ValueError, match=said):
         EventStore(store_url).open(timeout=0.0)
+    with pytest.raises(ValueError, match=said), closing(EventStore(store_url)) as store:
+        store.attach()
+    assert execute(store_url, "SELECT epoch FROM graphbandit_epochs") == before
+    execute(store_url, "UPDATE graphbandit_schema SET version = 1")
+    opened_store(store_url).close()
 
 
-def test_events_of_the_first_version_are_linked(store_url: str) -> None:
+def test_an_unknown_format_of_the_initial_state_is_refused(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(archive, "FORMAT", 99)
+        opened_store(store_url).close()
+    with pytest.raises(archive.ArchiveError, match="the initial state of the log has format 99, but this version"):
+        opened_store(store_url)
+
+
+def test_a_start_that_fails_leaves_no_tables(store_url: str) -> None:
+    if store_url.startswith("sqlite"):
+        Path(str(parse_url(store_url).database)).touch()
+    with pytest.raises(ValueError, match="needs a graph and arms"):
+        EventStore(store_url).open(timeout=0.0)
     engine = make_engine(parse_url(store_url), "BEGIN IMMEDIATE")
-    with engine.begin() as connection:
-        assert schema.migrate(connection, schema.MIGRATIONS[:1]) == 1
-        row = text("INSERT INTO graphbandit_events (seq, kind, at, body, who) VALUES (:seq, 2, 0, '[]', :who)")
-        connection.execute(row, [{"seq": seq, "who": who} for seq, who in enumerate([5, 6, None, 5, 5, 6], 1)])
+    assert inspect(engine).get_table_names() == []
     engine.dispose()
-    store = opened_store(store_url)
-    assert [event.previous for page in store.read() for event in page] == [None, None, None, 1, 4, 2]
-    assert [event.seq for event in store.history(5, 9)] == [5, 4, 1]
-    store.close()
-
-
-def test_events_of_the_second_version_are_counted(store_url: str) -> None:
-    decisions = [DecisionRecord(row, None, [1], [0.5], [0.1], 1.0, 0.5) for row in range(3)]
-    rows = [(1, encode(decisions[:1]), 0), (1, encode(decisions), None), (2, "[1,0,0,1.0,0,1]", 0), (8, '{"arm":"tea"}', None)]
-    rows += [(1, encode([DecisionRecord(4, [3, 4], [4, 3], [1.0, 0.5], [0.1, 0.1], 1.0, 1.0)] * 2), None)]
-    engine = make_engine(parse_url(store_url), "BEGIN IMMEDIATE")
-    with engine.begin() as connection:
-        assert schema.migrate(connection, schema.MIGRATIONS[:2]) == 2
-        row = text("INSERT INTO graphbandit_events (seq, kind, at, body, who) VALUES (:seq, :kind, 0, :body, :who)")
-        for seq, (kind, body, who) in enumerate(rows, 1):
-            connection.execute(row, {"seq": seq, "kind": kind, "body": body, "who": who})
-    engine.dispose()
-    store = opened_store(store_url)
-    assert [event.items for page in store.read() for event in page] == [1, 3, 1, 1, 2]
-    store.close()
+    with pytest.raises(ValueError, match="the store has no tables"), closing(EventStore(store_url)) as store:
+        store.attach()

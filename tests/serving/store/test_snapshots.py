@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import logging
 import shutil
+import sqlite3
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from graphbandit.serving import EventStore, RecommendationService, Request, Reward, replay_from_zero
+from graphbandit.serving.domain import proposals
+from graphbandit.serving.domain.offers import LoggedOffers
+from graphbandit.storage import archive
 from serving_zoo import fingerprint, small_initial_state
 
 
@@ -47,6 +52,59 @@ def test_a_snapshot_of_a_timeline_that_was_given_up_is_not_the_state(tmp_path: P
     service.close()
     service = opened(tmp_path)
     assert service.saved == 40  # the new snapshot is taken
+    service.close()
+
+
+def views(service: RecommendationService) -> list[object]:
+    """What the state says of every user: the scores of all arms, a decision by a filter, and what it chose from."""
+    state, offers = service.recommender, LoggedOffers(service.recommender)
+    made = state.decide([Request(name, where={"topic": ["odd"]}, k=2) for name in state.rows], np.random.default_rng(0))
+    chosen_from = [np.asarray(offers.of(decision)).tolist() for decision in made]
+    return [[state.ranked(row) for row in state.rows.values()], made, chosen_from]
+
+
+@pytest.mark.parametrize("used", [14, 9])
+def test_a_start_needs_only_a_snapshot_and_the_events_after_it(
+    used: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The events before the snapshot, the newer or the older one, are deleted: all that they did is known from it alone."""
+    service = opened(tmp_path)
+    live(service, 3, 1.0)
+    state = service.recommender
+    service.change(proposals.put_arm(state, "mint", [1.0, 0.5], {"topic": "odd"}))
+    service.change(proposals.delete_arm(state, "50%"))
+    service.change(proposals.delete_user(state, "eve"))
+    service.snapshot()
+    live(service, 2, 0.5)
+    service.change(proposals.put_user(state, "new", {"bob": 2.0}))
+    service.snapshot()
+    live(service, 2, 0.25)
+    expected, known = views(service), fingerprint(state)
+    service.store.close()  # killed: no snapshot of the end
+    if used == 9:
+        (tmp_path / "snapshots" / "snapshot-00000000000000000014.npz").unlink()
+    with sqlite3.connect(tmp_path / "state.db") as connection:
+        connection.execute("DELETE FROM graphbandit_events WHERE seq < ?", (used,))
+    connection.close()
+    with caplog.at_level(logging.INFO, "graphbandit.serving"):
+        service = opened(tmp_path)
+    [line] = [vars(record) for record in caplog.records if record.message == "state restored"]
+    assert (line["snapshot"], line["replayed"]) == (used, 18 - used)
+    assert fingerprint(service.recommender) == known and views(service) == expected
+    service.close()
+
+
+def test_a_snapshot_of_an_unknown_format_is_ignored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    service = opened(tmp_path)
+    live(service, 2, 1.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(archive, "FORMAT", 99)
+        service.close()  # writes a snapshot
+    service = opened(tmp_path)
+    assert service.saved == 0 and service.recommender.rewards == 2
+    assert "has format 99, but this version" in " ".join(str(getattr(record, "reason", "")) for record in caplog.records)
     service.close()
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ...compute.arrays import Floats
+from ...display import as_html
 from ...graph import UserGraph
 from .evidence import ALONE, EVERYONE, GRAPH, KINDS, log_evidence, noise_variance, weigh
 from .learning import LEVELS
@@ -76,8 +77,18 @@ class Report:
             return "no difference"
         return "helps" if self.difference > 0 else "hurts"
 
+    def __repr__(self) -> str:
+        return f"Report({self.verdict!r}, {self.rounds:,} rounds, {self.difference:+,.1f} nats)"
+
     def __str__(self) -> str:
         return f"{self.finding()} {self.details()}" if self.rounds else self.finding()
+
+    def _repr_html_(self) -> str:
+        kinds = {"graph": self.with_graph, "everyone": self.everyone, "alone": self.alone}
+        rows = [(kind, f"{fit:,.1f}", f"{self.weights[kind]:.0%}") for kind, fit in kinds.items() if isfinite(fit)]
+        return as_html(
+            self.finding(), ["model", "log evidence, in nats", "weight"], rows, [self.details()] if self.rounds else []
+        )
 
     def finding(self) -> str:
         """Whether the graph helps, in one sentence."""

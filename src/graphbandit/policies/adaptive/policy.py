@@ -20,7 +20,6 @@ coverage).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -39,7 +38,6 @@ from ..core.graph_changes import Changes
 from ..core.item_effects import no_items
 from ..core.item_sums import item_sums, rows_in, take_item_sums
 from ..core.policy import Policy, Seed
-from ..core.policy_file import ADDED_FIELDS
 from .evidence import EVERYONE, KINDS, Evidence, mean_noise, no_evidence, weigh
 from .graph_models import Moments
 from .graph_report import Report, graph_report
@@ -110,7 +108,7 @@ class AdaptiveGraphUCB(Policy):
         mostly noise to all models; elsewhere evidence decides. For a single user `everyone` is not
         on trial.
     growing_bonus : bool
-        False leaves the bonus at one deviation, as in 0.1.0: a little better in short runs, and
+        False leaves the bonus at one deviation: a little better in short runs, and
         linear regret in some long ones.
 
     References
@@ -320,8 +318,3 @@ class AdaptiveGraphUCB(Policy):
 
 def _ascending(values: Sequence[float]) -> Floats:
     return np.array(sorted({float(value) for value in values}))
-
-
-# A policy of 0.1.0 goes on as it was.
-NO_TRIALS = partial(no_trials, np.zeros(0), False)
-ADDED_FIELDS["AdaptiveState"] = {"items": no_items, "trials": NO_TRIALS, "item_trials": NO_TRIALS, "growing_bonus": bool}

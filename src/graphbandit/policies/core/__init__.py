@@ -9,7 +9,7 @@
 | `propensity` | how probable a choice is under a policy that samples |
 | `live_users` | `LiveUsers`, the part of `Policy` about users and edges that come and go |
 | `graph_changes` | how such a change is checked, made and taken back |
-| `policy_file` | a policy as header and arrays of a file, and fields renamed or added since 0.1.0 |
+| `policy_file` | a policy as header and arrays of a file |
 | `item_effects` | what an item earns beyond its features, for everybody |
 | `item_sums` | the same as sums over observations, which shards add up |
 | `ridge` | ridge regression by rank-one updates, and optimistic scores |

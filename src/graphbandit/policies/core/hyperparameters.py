@@ -6,6 +6,9 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from ...display import shorten
 from ...graph import UserGraph
 from ...validate import NOT_NEGATIVE, POSITIVE, PROBABILITY, SWITCH, Range, check_all, count, one_of, optional
 from .policy_file import number_fields
@@ -41,6 +44,16 @@ def collect(policy: type, given: Mapping[str, Any], ranges: Mapping[str, Range])
     params = {name: given[name] for name in inspect.signature(declared).parameters if name not in NOT_HYPERPARAMETERS}
     check_all(params, ranges)
     return params
+
+
+def short_repr(policy: Any) -> str:
+    """The repr of a policy: graph and dim, or the policy inside a wrapper, and the settings that differ from the defaults."""
+    usual = {name: parameter.default for name, parameter in inspect.signature(type(policy)).parameters.items()}
+    usual |= getattr(policy, "presets", {}).get(policy.params.get("preset"), {})
+    shown = {name: value for name, value in policy.params.items() if name in usual and name != "policy" and np.ndim(value) == 0}
+    changed = shorten(", ".join(f"{name}={value!r}" for name, value in shown.items() if value != usual[name]), 50)
+    inside = repr(policy.policy) if hasattr(policy, "policy") else f"{policy.graph!r}, {policy.dim}"
+    return f"{type(policy).__name__}({', '.join(filter(None, [inside, changed]))})"
 
 
 def build_state(kind: type, params: Mapping[str, Any], arrays: Mapping[str, Any]) -> Any:

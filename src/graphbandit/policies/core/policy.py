@@ -67,8 +67,7 @@ class Policy(LiveUsers):
         self._since_refresh = 0  # observations
 
     def __repr__(self) -> str:
-        settings = ", ".join(f"{name}={value!r}" for name, value in self.params.items() if np.ndim(value) == 0)
-        return f"{type(self).__name__}({self.graph!r}, {self.dim}, {settings})"
+        return hyperparameters.short_repr(self)
 
     def reseed(self, seed: Seed) -> None:
         """Replace the generator that breaks ties and draws samples."""
@@ -288,7 +287,7 @@ class Policy(LiveUsers):
     def unpack(cls, header: dict[str, Any], arrays: archive.Arrays) -> Self:
         """The policy of which `pack` gave header and arrays."""
         policy = cls.__new__(cls)
-        graph, policy.state = policy_file.unpack(cls.__name__, cls.State, header, arrays)
+        graph, policy.state = policy_file.unpack(cls.State, header, arrays)
         policy.restore(graph, header)
         return policy
 

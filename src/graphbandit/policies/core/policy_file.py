@@ -7,8 +7,8 @@ arrays among the arrays, numbers in the header, and for a nested tuple the name 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from functools import cache, partial
+from collections.abc import Hashable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
@@ -20,7 +20,6 @@ from ...compute.observations import Observations
 from ...graph import UserGraph
 from ...storage import archive
 from ...storage.archive import Arrays
-from .item_effects import no_items
 
 if TYPE_CHECKING:
     from .policy import Policy
@@ -32,40 +31,6 @@ POLICY_FILE = "policy.gb"
 
 GENERATORS: dict[str, Any] = {name: getattr(np.random, name) for name in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")}
 GRAPH_PARTS = ("data", "indices", "indptr")
-RIDGE = {part: f"model.{part}" for part in ("seen", "inverse", "theta", "log_ratio", "ridge")}
-RENAMED_FIELDS: dict[str, dict[str, str]] = {
-    "LinUCB": RIDGE,
-    "AdaptiveGraphUCB": {"evidence.heft": "evidence.precision"},
-    "OFUL": {f"current.{name}": name for name in ("shared", "sigma", "delta", "norm", "exploration")},
-    "CLUB": {"pools": "models", "clusters": "n_clusters", "before": "tests_before"},
-    "SCLUB": {
-        "pools": "models",
-        "rings.least": "lists.least_visits",
-        "rings.at_least": "lists.n_least",
-        "rings.most": "lists.most_visits",
-        "rings": "lists",
-    },
-    "DynUCB": {"pools": "models", "mean": "compares_means", "first": "opens_clusters"},
-    "CommunityUCB": {"pools": "models"},
-    "COFIBA": {
-        "pools": "models",
-        "item_clusters": "n_item_clusters",
-        "user_clusters": "n_user_clusters",
-        "reach": "width_floor",
-        "first": "first_cluster",
-    },
-}
-"""Policy → field of its state in files of 0.1.0 → the same field now. What is in a renamed field moves with it."""
-ADDED_FIELDS: dict[str, dict[str, Callable[[], Any]]] = {
-    "LinUCBState": {"items": no_items},
-    "LinTSState": {"sigma": float, "delta": float},  # the scale of 0.1.0 is a number, which does not need them
-    "LocalState": {"items": no_items, "laplacian_ridge": float},
-    "Push": {"scale": partial(np.zeros, 0)},
-}
-"""Type of a state, or of a part of one → field that files of 0.1.0 do not have → function that makes its value.
-
-A family whose defaults need its own modules adds them itself.
-"""
 
 
 def pack(policy: Policy, since_refresh: int) -> tuple[dict[str, Any], Arrays]:
@@ -74,7 +39,6 @@ def pack(policy: Policy, since_refresh: int) -> tuple[dict[str, Any], Arrays]:
     header = {
         "policy": type(policy).__name__,
         "dim": policy.dim,
-        "noise": policy.n_normals,
         "since": since_refresh,
         "params": {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in policy.params.items()},
         "numbers": numbers,
@@ -84,11 +48,10 @@ def pack(policy: Policy, since_refresh: int) -> tuple[dict[str, Any], Arrays]:
     return header, arrays | pack_graph(policy.graph, "graph.")
 
 
-def unpack(name: str, kind: type, header: dict[str, Any], arrays: Arrays) -> tuple[UserGraph, Any]:
+def unpack(kind: type, header: dict[str, Any], arrays: Arrays) -> tuple[UserGraph, Any]:
     """The graph and the state of a policy's file; `kind` is the type of the state."""
     graph = unpack_graph(arrays, "graph.", header["ids"])
-    renames = RENAMED_FIELDS.get(name, {})
-    state = unflatten(kind, _renamed(arrays, renames), _renamed(header["numbers"], renames))
+    state = unflatten(kind, arrays, header["numbers"])
     if any(gram.shape[1:] != (header["dim"], header["dim"]) for gram in grams(state)):
         raise ValueError(f"its arrays are not those of dimension {header['dim']}")
     return graph, state
@@ -156,12 +119,9 @@ def flatten(state: Any, prefix: str = "") -> tuple[Arrays, dict[str, Any]]:
 
 def unflatten(kind: type, arrays: Arrays, numbers: dict[str, Any], prefix: str = "") -> Any:
     """The state of type `kind` that `flatten` took apart."""
-    values, added = {}, ADDED_FIELDS.get(kind.__name__, {})
+    values = {}
     for name in kind._fields:  # type: ignore[attr-defined]
         key = f"{prefix}{name}"
-        if name in added and not any(stored == key or stored.startswith(f"{key}.") for stored in (*arrays, *numbers)):
-            values[name] = added[name]()
-            continue
         nested = _nested(kind, name, numbers.get(key))
         if nested:
             values[name] = unflatten(nested, arrays, numbers, f"{key}.")
@@ -190,12 +150,3 @@ def _nested(kind: type, name: str, stored: Any) -> type | None:
     hint = get_type_hints(kind)[name]
     tuples = {choice.__name__: choice for choice in get_args(hint) or (hint,) if hasattr(choice, "_fields")}
     return next(iter(tuples.values()), None) if len(tuples) < 2 else tuples[stored]
-
-
-def _renamed(fields: dict[str, Any], renames: dict[str, str]) -> dict[str, Any]:
-    """The fields under their names of today; names of today are left alone."""
-    changed = {}
-    for name, value in fields.items():
-        old = next((old for old in renames if name == old or name.startswith(f"{old}.")), None)
-        changed[name if old is None else renames[old] + name.removeprefix(old)] = value
-    return changed

@@ -94,7 +94,7 @@ class Pending:
         self._made = 0
 
     def __repr__(self) -> str:
-        return f"Pending({self.policy!r}, condition={self.condition}, max_age={self.max_age}): {len(self)} pending"
+        return f"Pending({self.policy!r}, max_age={self.max_age}, {len(self)} pending)"
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -215,15 +215,14 @@ class Pending:
         """What `save` wrote; it continues bit for bit where the saved one stopped."""
         header, arrays = archive.read(path, "pending")
         try:
-            columns = [arrays.pop(f"pending.{name}") for name in ("user", "x", "made")]
-            items = arrays.pop("pending.item", np.full(len(header["ids"]), NOT_KNOWN))  # files of 0.1.0 have none
+            users, x, made, items = (arrays.pop(f"pending.{name}") for name in ("user", "x", "made", "item"))
             inner = unpack_policy(header["policy"], arrays)
             pending = cls(inner, condition=header["condition"], max_age=header["max_age"])
-            check_observations(columns[0], columns[1], np.zeros(len(header["ids"])), inner.dim, inner.n_users, inner.check_user)
+            check_observations(users, x, np.zeros(len(header["ids"])), inner.dim, inner.n_users, inner.check_user)
             check_items(items, len(header["ids"]))
-            rows = zip(columns[0].tolist(), columns[1], columns[2].tolist(), items.tolist(), strict=True)
-            for name, (user, x, made, item) in zip(header["ids"], rows, strict=True):
-                pending._keep(name, _Shown(user, x.copy(), made, item))
+            rows = zip(header["ids"], users.tolist(), x, made.tolist(), items.tolist(), strict=True)
+            for name, user, shown, turn, item in rows:
+                pending._keep(name, _Shown(user, shown.copy(), turn, item))
             pending._closed = {name: outcome for name, outcome in header["closed"]}
             pending._made = header["made"]
         except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -137,9 +137,6 @@ class Stochastic(Policy):
         self.live_graph = policy.live_graph
         self.state = StochasticState(policy.state, float(epsilon), 0.0 if temperature is None else float(temperature))
 
-    def __repr__(self) -> str:
-        return f"Stochastic({self.policy!r}, epsilon={self.params['epsilon']!r}, temperature={self.params['temperature']!r})"
-
     @property
     def theta(self) -> Floats:
         """(n_users, dim) the policy's estimate for every user, as a copy."""

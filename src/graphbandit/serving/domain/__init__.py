@@ -16,7 +16,6 @@ the state (event sourcing).
 | `policy_changes` | shadow, promotion, rollback, experiment: from the request to the event, and to the state |
 | `model` | the saved Recommender that a service was begun from: contexts and newcomers as vectors |
 | `packing` | what a snapshot is made of, in bytes; a hash of the whole state |
-| `arm_dates` | when each version of an arm was offered |
 | `logged_recommender` | the state: a `NamedPolicy` that applies events, and its snapshots |
 | `shard_initial` | the initial state of one shard of a service |
 | `correspondence` | what a shard has sent to others and received from them |

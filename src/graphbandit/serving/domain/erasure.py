@@ -69,7 +69,7 @@ class Eraser:
         if found[:7] != event[:7] and self.first is None:
             self.first = event.seq
         found = event if self.first is None else found._replace(chain=chain_of(self._chain, found))
-        self._chain, self._at = found.chain or "", found.at
+        self._chain, self._at = found.chain, found.at
         return found
 
     def moved(self, row: int) -> int:

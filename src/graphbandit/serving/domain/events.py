@@ -8,6 +8,7 @@ so that a late reward is learned with the features that were shown.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from enum import IntEnum
 from hashlib import blake2b
@@ -41,6 +42,7 @@ class EventKind(IntEnum):
     DELIVERED = 20  # what another shard said to a change of ours
 
 
+DECISION_ID = re.compile(r"(?P<epoch>[^.]+)\.(?P<seq>0|[1-9][0-9]{0,18})\.(?P<item>0|[1-9][0-9]{0,18})")
 CONTROL = "control"
 """The policy of a decision that the shadow made, in an experiment."""
 
@@ -67,7 +69,7 @@ class Event(NamedTuple):
     user: int | None = None
     items: int = 1
     previous: int | None = None  # the user's event before this one: a linked list, so that a history needs no index
-    chain: str | None = None  # what `chain_of` returns: a hash of this event and of all before it
+    chain: str = ""  # what `chain_of` returns: a hash of this event and of all before it
 
 
 class DecisionRecord(NamedTuple):
@@ -107,7 +109,7 @@ def encode(body: object) -> str:
 
 
 def encode_record(record: DecisionRecord | RewardRecord) -> tuple[object, ...]:
-    """A record without those of its last fields that are None: the same bytes as before there were such fields."""
+    """Leave out those of the last fields of a record that are None, to save space."""
     end = len(record)
     while record[end - 1] is None:
         end -= 1
@@ -126,8 +128,8 @@ def decisions_in(body: str) -> list[DecisionRecord]:
 
 
 def fingerprint_in(body: str) -> str | None:
-    """The fingerprint of the request in the body of DECIDED, if it had an idempotency key; version
-    0.1 wrote none."""
+    """The fingerprint of the request in the body of DECIDED; None if it had no idempotency key, or named a user who was
+    forgotten."""
     *_, last = from_json(body)
     return last if isinstance(last, str) else None
 
@@ -191,22 +193,16 @@ def decision_id(epoch: str, seq: int, item: int) -> str:
 
     >>> decision_id("k3xq7a", 17, 0), parse_decision_id("k3xq7a.17.0"), parse_decision_id("k3xq7a.17.x")
     ('k3xq7a.17.0', ('k3xq7a', 17, 0), None)
-
-    Logs of version 0.1 began without epochs.
-
-    >>> decision_id("", 17, 0), parse_decision_id("17.0")
-    ('17.0', ('', 17, 0))
     """
-    return f"{epoch}.{seq}.{item}" if epoch else f"{seq}.{item}"
+    return f"{epoch}.{seq}.{item}"
 
 
 def parse_decision_id(text: str) -> tuple[str, int, int] | None:
     """Epoch, number of the event and item in its list; None if no decision can have this id."""
-    *epoch, seq, item = text.split(".", 3) if "." in text else ("", "", "")
-    if len(epoch) > 1 or not (seq.isascii() and seq.isdecimal() and item.isascii() and item.isdecimal()):
+    found = DECISION_ID.fullmatch(text)
+    if found is None or int(found["seq"]) >= 2**63:
         return None
-    parts = "".join(epoch), int(seq[:20]), int(item[:20])
-    return parts if parts[1] < 2**63 and decision_id(*parts) == text else None
+    return found["epoch"], int(found["seq"]), int(found["item"])
 
 
 def reward_key(seq: int, item: int, place: int) -> str:

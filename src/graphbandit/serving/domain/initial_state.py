@@ -20,11 +20,7 @@ from ...validate import LARGEST_FEATURE, check, one_of
 from .model import ServiceModel
 from .shard_initial import ShardPlace
 
-DEFAULTS = "0.2.0"
-"""The version whose defaults hold for settings that an initial state does not have."""
-FORMER_DEFAULTS = {"adaptive": {"item_effects": False, "trials": False, "growing_bonus": False}}
-"""Policy → what version 0.1.0, which wrote no version, did without a setting."""
-ARCHIVE_KIND = "beginning"  # part of the file format since 0.1.0
+ARCHIVE_KIND = "initial state"
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +89,8 @@ class InitialState:
         """The archive that the store keeps."""
         if self.model is not None:
             content = np.frombuffer(self.model.content, dtype=np.uint8)
-            return archive.to_bytes(ARCHIVE_KIND, dict(defaults=DEFAULTS), {"model": content})
-        header = dict(policy=self.policy, params=dict(self.params), epsilon=self.epsilon, seed=self.seed, defaults=DEFAULTS)
+            return archive.to_bytes(ARCHIVE_KIND, {}, {"model": content})
+        header = dict(policy=self.policy, params=dict(self.params), epsilon=self.epsilon, seed=self.seed)
         header |= dict(users=self.users, arms=list(self.arms), attributes=[dict(entry) for entry in self.attributes])
         matrix = self.adjacency
         arrays = {"features": self.features, "data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
@@ -131,8 +127,6 @@ class InitialState:
         n = max(1, len(header["users"]))
         matrix = sparse.csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(n, n))
         fields = {name: header[name] for name in ("arms", "attributes", "policy", "params", "epsilon", "seed")}
-        if "defaults" not in header:  # a log is replayed by the policy that wrote it
-            fields["params"] = FORMER_DEFAULTS.get(header["policy"], {}) | header["params"]
         graph = UserGraph(matrix, header["users"]) if header["users"] else None
         if "shard" in header:
             number, n_shards, n_users = header["shard"]

@@ -24,7 +24,6 @@ from ...recommending.errors import Conflict, InvalidRequest
 from ...recommending.named_policy import Ranking
 from ...recommending.requests import AnyRequest, ResolvedRequest
 from ...storage import archive
-from .arm_dates import arm_dates
 from .events import CONTROL, DecisionRecord, Event, EventKind, RewardRecord, decisions_in, reward_in, table_in
 from .experiment import HoldoutExperiment
 from .imported import imported_in, kept_rows
@@ -59,7 +58,6 @@ class LoggedRecommender(ShadowedPolicy):
         self.decisions = 0
         self.rewards = 0
         self._latest = np.zeros(len(names), dtype=np.int64)
-        self.are_dated = True  # whether it is known when arms came and went
         self.without: set[int] = set()  # events of rewards that were retracted, known before a replay gets to them
         self.stale = False  # whether a reward was retracted after it was learned: the state must be replayed
         self.model: ServiceModel | None = None  # that the log began from
@@ -183,7 +181,7 @@ class LoggedRecommender(ShadowedPolicy):
             if event.seq <= self.seq:
                 raise ValueError(f"events must come in order, but {event.seq} follows {self.seq}.")
             self.seq = event.seq
-            self.tail = event.chain or ""
+            self.tail = event.chain
             if event.user is not None:
                 self._latest[event.user] = event.seq
             if event.kind == EventKind.REWARDED:
@@ -301,14 +299,6 @@ class LoggedRecommender(ShadowedPolicy):
                     field = "a" if a is None else "b"
                     raise Conflict(field, f"user {body[field]!r} was deleted before the edge could be put.")
 
-    def date_arms(self, changes: Sequence[Event]) -> None:
-        """Learn from the events that put and deleted arms when each version was offered, which
-        snapshots of 0.1.0 do not tell. Nothing happens if some of these events are missing."""
-        since, until, newest = arm_dates(self.versions, changes)
-        if newest == self.arms:
-            self.since, self.until, self.are_dated = since, until, True
-            self.catalogue = changes[-1].seq if changes else 0
-
     def put_user(self, name: str, edges: Mapping[str, float]) -> int:
         """Add a user, or neighbours of one; an experiment draws who joins."""
         row = super().put_user(name, edges)
@@ -350,7 +340,7 @@ class LoggedRecommender(ShadowedPolicy):
         policy, arrays = self.policy.pack()
         header: dict[str, Any] = dict(policy=policy, gone=sorted(self.gone)) | self.arms_table()
         header |= dict(seq=self.seq, tail=self.tail, decisions=self.decisions, rewards=self.rewards)
-        header |= ({"without": sorted(self.without)} if self.without else {}) | ({"stale": True} if self.stale else {})
+        header |= dict(without=sorted(self.without), stale=self.stale)
         packed: archive.Arrays = {f"policy.{name}": np.array(array) for name, array in arrays.items()}
         packed |= {"names": json_bytes(self.names), "features": self.features.copy(), "latest": self.latest.copy()}
         table, shadow = self.pack_policies()
@@ -371,15 +361,12 @@ class LoggedRecommender(ShadowedPolicy):
         recommender._latest = arrays["latest"]
         recommender.seq, recommender.decisions, recommender.rewards = header["seq"], header["decisions"], header["rewards"]
         recommender.tail = header["tail"]
-        recommender.are_dated = "since" in header
-        if not recommender.are_dated:  # a snapshot of 0.1.0; `date_arms` may follow
-            recommender.catalogue = recommender.seq
         recommender.unpack_policies(header, arrays)
         recommender.last_experiment = header.get("last_experiment")
         if "experiment" in header:
             sums = {name: arrays[f"experiment.{name}"] for name in ("sums", "rows", "holdout")}
             recommender.experiment = HoldoutExperiment.unpack(header["experiment"], sums)
-        recommender.without, recommender.stale = set(header.get("without", ())), header.get("stale", False)
+        recommender.without, recommender.stale = set(header["without"]), header["stale"]
         return recommender
 
 

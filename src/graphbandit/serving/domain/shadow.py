@@ -24,7 +24,7 @@ from ...recommending.requests import ResolvedRequest
 from ...recommending.unknown_users import UnknownUsers
 from ...storage import archive
 from .events import Event
-from .initial_state import DEFAULTS, InitialState
+from .initial_state import InitialState
 
 logger = logging.getLogger("graphbandit.serving")
 KEPT_CHANGES = 100
@@ -68,7 +68,7 @@ class PolicySpec(NamedTuple):
 
     def body(self) -> dict[str, Any]:
         """The body of SHADOW_BEGUN."""
-        return self._asdict() | {"params": dict(self.params), "defaults": DEFAULTS}
+        return self._asdict() | {"params": dict(self.params)}
 
 
 def parse_policy(text: str, usual: PolicySpec) -> PolicySpec:

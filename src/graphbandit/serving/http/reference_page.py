@@ -25,7 +25,7 @@ LIMITS = (
     ("minProperties", "maxProperties", " entries"),
 )
 """(least, most, of what) in a schema."""
-EXAMPLES = {"user": "ann", "a": "ann", "b": "bob", "arm": "tea", "decision": "17.0", "candidates": ["tea", "cola"]}
+EXAMPLES = {"user": "ann", "a": "ann", "b": "bob", "arm": "tea", "decision": "k3xq7a.17.0", "candidates": ["tea", "cola"]}
 Schema = Mapping[str, Any]
 
 

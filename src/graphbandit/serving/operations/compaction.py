@@ -86,5 +86,5 @@ def _checked(store: EventStore, end: int) -> Iterator[list[Event]]:
     seq, chain = store.archive.last, store.archive.tail
     for page in store.read(seq, end):
         check_chain(page, seq, chain)
-        seq, chain = page[-1].seq, page[-1].chain or ""
+        seq, chain = page[-1].seq, page[-1].chain
         yield page

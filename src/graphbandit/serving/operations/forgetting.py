@@ -93,7 +93,7 @@ def _erase(store: EventStore, initial: InitialState, eraser: Eraser, show: Show)
         nonlocal seq, chain
         for page in pages:
             check_chain(page, seq, chain)
-            seq, chain = page[-1].seq, page[-1].chain or ""
+            seq, chain = page[-1].seq, page[-1].chain
             yield [eraser.rewritten(event) for event in page]
             show(seq, store.last)
 

@@ -34,3 +34,4 @@ def set_up_logging(level: str) -> None:
     logging.getLogger("uvicorn.access").handlers = []
     # It reports duplicate keys, which are normal; the store raises everything else.
     logging.getLogger("psycopg").setLevel("CRITICAL")
+    logging.getLogger("graphbandit.compute").setLevel("ERROR")  # that it compiles: the service logs its warm-up

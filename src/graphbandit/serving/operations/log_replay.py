@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..domain.events import EventKind, check_chain
+from ..domain.events import check_chain
 from ..domain.initial_state import InitialState
 from ..domain.logged_recommender import LoggedRecommender
 from ..domain.retraction import retracted_rewards
@@ -24,9 +24,6 @@ def restart_point(store: EventStore, snapshots: Snapshots, initial: InitialState
     retracted = retracted_rewards(store.retractions())
     found = snapshots.read_newest(initial.policy_class, store.last, store.find, retracted)
     recommender = new_state(initial) if found is None else found
-    if not recommender.are_dated:
-        kinds = [EventKind.ARM_PUT, EventKind.ARM_DELETED]
-        recommender.date_arms([event for page in store.read(until=recommender.seq, kinds=kinds) for event in page])
     recommender.use_model(initial.model)
     return recommender
 

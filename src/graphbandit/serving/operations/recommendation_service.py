@@ -136,7 +136,7 @@ class RecommendationService:
     @classmethod
     def _restore(cls, store: EventStore, folder: Path, initial: InitialState, stats: Stats | None) -> RecommendationService:
         start = time.perf_counter()
-        snapshots = Snapshots(folder, store.name, store.epoch_of)
+        snapshots = Snapshots(folder, store.name)
         snapshots.remove_parts()
         recommender = restart_point(store, snapshots, initial)
         found = recommender.seq
@@ -301,7 +301,7 @@ class RecommendationService:
         event = self.store.find_key(request_key(batch.idempotency_key))
         if event is None:
             raise error
-        found = _first_attempt(event, self.store.epoch_of(event.seq), fingerprint(batch.requests), None)
+        found = _first_attempt(event, self.store.epoch_of(event.seq), fingerprint(batch.requests))
         if isinstance(found, InvalidRequest):
             raise found
         return found
@@ -341,7 +341,7 @@ class RecommendationService:
                     self.shadow_stats.decided(self.recommender, event.seq, proposal.decisions, proposal.shadows)
                     result = Logged(event.seq, is_new, proposal.decisions, epoch)
                 else:
-                    result = _first_attempt(event, epoch, proposal.fingerprint, proposal.decisions)
+                    result = _first_attempt(event, epoch, proposal.fingerprint)
             elif isinstance(proposal, ProposedReward):
                 if is_new:
                     rewards.append((proposal.value, proposal.best))
@@ -372,21 +372,8 @@ def _summary(found: tuple[Any, ...]) -> DecisionSummary:
     return DecisionSummary(user, best, tuple(arms), None if context is None else table_in(context))
 
 
-def _first_attempt(
-    event: Event, epoch: str, asked: str | None, decisions: Sequence[DecisionRecord] | None
-) -> Logged | InvalidRequest:
-    """The decisions that were logged first with an idempotency key, if the same was asked for.
-    `decisions`: what would be decided now, to compare with logs that have no fingerprints."""
-    first = decisions_in(event.body) if event.kind == EventKind.DECIDED else []
-    known = fingerprint_in(event.body) if first else None
-    if known is not None:
-        is_same = known == asked
-    else:
-        is_same = decisions is None or [_who(one) for one in first] == [_who(one) for one in decisions]
-    if not first or not is_same:
+def _first_attempt(event: Event, epoch: str, asked: str | None) -> Logged | InvalidRequest:
+    """The decisions that were logged first with an idempotency key, if the request has the same fingerprint."""
+    if event.kind != EventKind.DECIDED or fingerprint_in(event.body) != asked:
         return Conflict("idempotency_key", "idempotency_key was used before, for another request.")
-    return Logged(event.seq, False, first, epoch)
-
-
-def _who(decision: DecisionRecord) -> tuple[int, str | None]:
-    return decision.user, decision.newcomer
+    return Logged(event.seq, False, decisions_in(event.body), epoch)

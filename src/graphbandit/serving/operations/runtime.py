@@ -227,7 +227,7 @@ class Runtime:
 
     async def _save(self, service: RecommendationService) -> None:
         header, arrays = await self.copy_state(service)
-        if not service.follows_log or "stale" in header:
+        if not service.follows_log or header["stale"]:
             return
         self._tried = header["seq"]  # not again after every group, if the disk is full
         try:

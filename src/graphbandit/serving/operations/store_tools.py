@@ -62,7 +62,7 @@ class LogCheck:
                 self._newest[event.user] = event.seq
             if event.kind == EventKind.REWARDED and not _has_its_key(event):
                 self._found["wrong key: the key of event {} is not that of its reward"].append(event.seq)
-            self.seq, self.chain, self._at = event.seq, event.chain or "", event.at
+            self.seq, self.chain, self._at = event.seq, event.chain, event.at
 
     @property
     def problems(self) -> list[str]:
@@ -127,7 +127,7 @@ def _check_snapshots(store: EventStore, initial: InitialState, folder: Path) -> 
     for bit."""
     facts: list[str] = []
     problems: list[str] = []
-    snapshots = Snapshots(folder, store.name, store.epoch_of)
+    snapshots = Snapshots(folder, store.name)
     state = new_state(initial)
     for path in reversed(snapshots.paths()):  # oldest first
         try:
@@ -178,7 +178,7 @@ def restore(copy: Path, url: str, folder: Path) -> list[str]:
         target.database.lock(0.0)
         _copy_database(copy, fresh)
         store = EventStore(f"sqlite:///{fresh}")
-        store.open()  # migrates, and begins an epoch
+        store.open()  # begins an epoch
         store.close()
         problems = verify(f"sqlite:///{fresh}").problems
         if problems:
@@ -191,7 +191,7 @@ def restore(copy: Path, url: str, folder: Path) -> list[str]:
     store = EventStore(url)
     store.attach()
     said.append(f"the log ends at event {store.last}, and goes on in another epoch.")
-    for name in Snapshots(folder, store.name, store.epoch_of).remove_mismatched(store.last, store.find):
+    for name in Snapshots(folder, store.name).remove_mismatched(store.last, store.find):
         said.append(f"snapshot {name} did not fit and was removed.")
     store.close()
     return said

@@ -13,10 +13,10 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from ... import __version__
+from ...validate import missing_package
 
 HEADERS = (b"traceparent", b"tracestate")
 """Of W3C: the trace that a request is part of."""
-MISSING = "traces needs the OpenTelemetry SDK: pip install 'graphbandit[otel]'."
 
 
 class Traces:
@@ -47,7 +47,7 @@ class Traces:
             from opentelemetry.sdk.trace import TracerProvider
             from opentelemetry.sdk.trace.export import BatchSpanProcessor
         except ImportError:
-            raise ValueError(MISSING) from None
+            raise ValueError(missing_package("the setting traces", "the OpenTelemetry SDK", "otel")) from None
         known = trace.get_tracer_provider()
         if isinstance(known, TracerProvider):  # a program around the service has set one up
             return cls(known, is_own=False)

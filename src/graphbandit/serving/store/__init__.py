@@ -3,7 +3,7 @@
 | module | what is in it |
 |---|---|
 | `database` | addresses, connections, the lock that makes this process the only writer; `Unavailable`, `Occupied` |
-| `schema` | the SQL tables and their migrations |
+| `schema` | the SQL tables and their version |
 | `shard_schema` | where a shard keeps its log: a folder, or a schema of PostgreSQL |
 | `epochs` | every writer begins an epoch, so that ids of decisions are never used twice |
 | `event_archive` | old events in Parquet files, with which the log begins |

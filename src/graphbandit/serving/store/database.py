@@ -157,7 +157,7 @@ class Database:
             else:
                 driver.rollback()
                 driver.autocommit = True
-                for table in ("graphbandit_events", "graphbandit_beginning"):
+                for table in ("graphbandit_events", "graphbandit_initial_state"):
                     driver.execute(f"VACUUM FULL {table}")
                 driver.autocommit = False
 

@@ -41,10 +41,10 @@ class Epochs:
         return self._names[-1] if self._names else ""
 
     def of(self, seq: int) -> str:
-        """The epoch of an event; "" if it was written before there were epochs.
+        """The epoch of an event; "" for a number below the first event's.
 
-        >>> epochs = Epochs(["aaaaaa", "bbbbbb"], [5, 9])
-        >>> [epochs.of(seq) for seq in (4, 5, 8, 9, 99)]
+        >>> epochs = Epochs(["aaaaaa", "bbbbbb"], [1, 9])
+        >>> [epochs.of(seq) for seq in (0, 1, 8, 9, 99)]
         ['', 'aaaaaa', 'aaaaaa', 'bbbbbb', 'bbbbbb']
         """
         place = bisect_right(self._firsts, seq)

@@ -126,7 +126,7 @@ def write_part(folder: Path, name: str, pages: Iterator[list[Event]]) -> tuple[i
 
         for page in pages:
             waiting += page
-            last, chain = page[-1].seq, page[-1].chain or ""
+            last, chain = page[-1].seq, page[-1].chain
             flush(GROUP)
         flush(1)
     sync_folder(folder)  # the name, too, is on disk before any event leaves the table

@@ -21,7 +21,7 @@ from ..domain.initial_state import InitialState
 from .database import PAGE_TIMEOUT, Database, KeyTaken, Unavailable
 from .epochs import Epochs, begin_epoch
 from .event_archive import EventArchive, archive_folder
-from .schema import events, heartbeat, initial_states, migrate, require_newest
+from .schema import check_version, create_tables, events, heartbeat, initial_states
 
 logger = logging.getLogger("graphbandit.serving")
 OPEN_TIMEOUT = 10.0  # seconds to wait for a writer that may be ending
@@ -85,7 +85,7 @@ class EventStore:
         return f"EventStore({self.database!r})"
 
     def open(self, initial: InitialState | None = None, timeout: float | None = None) -> InitialState:
-        """Become the writer, migrate the tables, and return the initial state of the log:
+        """Become the writer, create the tables of a new log, and return the initial state of the log:
         `initial`, if the log is new. `timeout` is OPEN_TIMEOUT by default."""
         try:
             return self._open(initial, OPEN_TIMEOUT if timeout is None else timeout)
@@ -101,8 +101,8 @@ class EventStore:
         self.database.lock(timeout, self.go_on)
         self._check_file()
         self.database.connect(timeout, self.go_on)
-        with self.database.transaction(limit=math.inf) as connection:  # a migration may take long
-            migrate(connection)
+        with self.database.transaction(limit=math.inf) as connection:
+            create_tables(connection)
             row = connection.execute(select(initial_states.c.store, initial_states.c.content)).one_or_none()
             if row is None:
                 if initial is None:
@@ -154,7 +154,7 @@ class EventStore:
             raise ValueError(f"there is no file {path}.")
         self._check_file()
         with self.database.reading() as connection:
-            require_newest(connection)
+            check_version(connection)
             self.name, content = connection.execute(select(initial_states.c.store, initial_states.c.content)).one()
             self._find_end(connection)
             self._epochs = Epochs.read(connection)
@@ -165,7 +165,7 @@ class EventStore:
         newest = select(events.c.seq, events.c.chain, events.c.at).order_by(events.c.seq.desc()).limit(1)
         row = connection.execute(newest).one_or_none()
         if row is not None:
-            self.last, self.tail, self._last_at = row.seq, row.chain or "", row.at
+            self.last, self.tail, self._last_at = row.seq, row.chain, row.at
 
     @property
     def epoch(self) -> str:
@@ -267,7 +267,7 @@ class EventStore:
     def _link(self, written: Sequence[Event]) -> None:
         """Take in that these events are on disk."""
         if written:
-            self.last, self.tail, self._last_at = written[-1].seq, written[-1].chain or "", written[-1].at
+            self.last, self.tail, self._last_at = written[-1].seq, written[-1].chain, written[-1].at
         for seq, user in [(entry.seq, entry.user) for entry in written if entry.user is not None]:
             if user >= len(self.newest_by_user):
                 self.newest_by_user = np.concatenate([self.newest_by_user, np.zeros(user + 16, dtype=np.int64)])

@@ -42,17 +42,16 @@ def present_arithmetic() -> str:
 def other_arithmetic(header: dict[str, Any]) -> str | None:
     """Why a replay would not lead to this snapshot, bit for bit; None if it would."""
     present = present_arithmetic()
-    found = header.get("arithmetic", present)  # 0.1.0 wrote none, and computed as ARITHMETIC 1 does
+    found = header["arithmetic"]
     return None if found == present else f"it was computed by other arithmetic ({found}, not {present})"
 
 
 class Snapshots:
     """The snapshots of one store, in one folder."""
 
-    def __init__(self, folder: Path, store: str, epoch_of: Callable[[int], str] = lambda seq: "") -> None:
+    def __init__(self, folder: Path, store: str) -> None:
         self.folder = folder
         self.store = store  # its random name
-        self._epoch_of = epoch_of  # the epoch of an event
 
     def write(self, header: dict[str, Any], arrays: archive.Arrays) -> Path:
         """Write what `LoggedRecommender.pack` returned, and delete all but the newest snapshots."""
@@ -84,20 +83,17 @@ class Snapshots:
         """
         for path, header, arrays in self._readable():
             reason = self.mismatch(header, last, find) or other_arithmetic(header)
-            kept = set(header.get("without", ()))
+            kept = set(header["without"])
             if reason is None and any(seq <= header["seq"] and seq not in kept for seq in retracted):
                 reason = "a reward that it has learned was retracted"
             if reason is None:
-                try:
-                    return unpacked_state(policy_class, header, arrays)
-                except KeyError as error:
-                    reason = f"it was written by another version, without {error}"
+                return unpacked_state(policy_class, header, arrays)
             _log_ignored(path, reason)
         return None
 
     def mismatch(self, header: dict[str, Any], last: int, find: FindEvent) -> str | None:
         """Why a snapshot is not of this log; None if it is."""
-        if header.get("store") != self.store:
+        if header["store"] != self.store:
             return "it belongs to another log"
         if header["seq"] > last:
             facts = {"snapshot": header["seq"], "log": last}
@@ -105,9 +101,7 @@ class Snapshots:
             return "it is ahead of the log"
         event = find(header["seq"]) if header["seq"] else None
         chain = "" if event is None else event.chain
-        if "tail" not in header and not self._epoch_of(header["seq"]):  # of 0.1.0, and so is the event
-            header["tail"] = chain
-        if header.get("tail") != chain:
+        if header["tail"] != chain:
             return "it belongs to a timeline of this log that was given up"
         return None
 
