@@ -16,6 +16,7 @@ from hypothesis import settings
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job that a shell started in the background:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # commands that the tests interrupt would inherit it
 
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every process that a test starts parses all libraries: 4 s, not 1
 MEMORY = Path("/dev/shm")  # a disk syncs a hundred times a second, and the stores of the tests commit thousands of times
 if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 * 2**30:
     os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
