@@ -205,8 +205,8 @@ def test_results_come_in_order_or_as_they_finish(tmp_path: Path) -> None:
     calls = (delayed(late)(k, tmp_path / "ordered", 1) for k in range(6))
     assert list(spread(calls, RAY, ordered=True)) == list(range(6))
     calls = (delayed(late)(k=k, folder=tmp_path / "unordered", others=5) for k in range(6))
-    *first, last = spread(calls, RAY, ordered=False)
-    assert sorted(first) == list(range(1, 6)) and last == 0
+    found = list(spread(calls, RAY, ordered=False))
+    assert sorted(found) == list(range(6)) and found[0] != 0  # the last call is made after two have ended
 
 
 def describe(data: dict[str, Any], k: int) -> tuple[int, bool, bool, float]:
