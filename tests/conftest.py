@@ -31,8 +31,14 @@ if os.environ.get("NUMBA_DISABLE_JIT") == "1":
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the generic checks first, those of one policy in one worker: they compile the kernels that other tests load."""
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)  # stable: nothing else moves
+    """Let one worker run all tests of a file, which share fixtures, and all generic checks of a policy, which share kernels.
+
+    The generic checks come first, because they compile the kernels that other tests load.
+    """
+    items.sort(key=lambda item: item.path.name != "test_policies.py")
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,6 @@ from graphbandit.cli import app
 pytest.importorskip("myst_nb", reason="the site needs the extra docs")
 pytest.importorskip("furo", reason="the site needs the extra docs")
 
-pytestmark = pytest.mark.xdist_group("site")  # built once, by one worker
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 EXTENSIONS = DOCS / "_extensions"

@@ -26,7 +26,6 @@ from waiting import wait_until
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install '.[ray]'")
 pytestmark = [
-    pytest.mark.xdist_group("ray"),  # started once, by one worker
     pytest.mark.compiled,  # what is compared is made by compiled code, in other processes
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Ray leaves files and sockets of its processes to the collector
 ]

@@ -87,9 +87,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project with one more policy, added as CONTRIBUTING.md says."""
     copy = tmp_path_factory.mktemp("project")
     ignored = shutil.ignore_patterns("__pycache__", "data", "*.png")
-    for folder in ("src", "tests", "docs", "benchmarks"):
+    for folder in ("src", "tests", "docs", "benchmarks", "client"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=ignored)
-    for name in ("pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "Makefile"):
+    for name in ("pyproject.toml", "LICENSE", "Makefile", *(path.name for path in ROOT.glob("*.md"))):
         shutil.copy(ROOT / name, copy)
     policy, table, oracle, _, page, changes = (copy / place for place in PLACES)
     policy.write_text(POLICY)
