@@ -5,6 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := -m pip --disable-pip-version-check --quiet
 INSTALL := $(BIN)/python $(PIP) install --no-compile --constraint constraints.txt --editable
+unexport PYTHONDONTWRITEBYTECODE  # --no-compile leaves compilation to the first import, which must be able to keep it
 
 .PHONY: help demo serve reproduce leaderboard test test-slow test-nojit coverage check docs format lock openapi release fresh bench clean
 help:  ## list the targets
@@ -37,7 +38,7 @@ leaderboard: .venv/user  ## every policy, tuned alike, in 19 worlds; ARGS='--qui
 	$(BIN)/graphbandit leaderboard --out board $(ARGS)
 
 test: .venv/dev  ## every test but the slow studies
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 test-slow: .venv/dev  ## studies of load, kills and sizes, and the shards on Ray
 	$(BIN)/python -m pytest -m slow
