@@ -38,7 +38,7 @@ leaderboard: .venv/user  ## every policy, tuned alike, in 19 worlds; ARGS='--qui
 	$(BIN)/graphbandit leaderboard --out board $(ARGS)
 
 test: .venv/dev  ## every test but the slow studies
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n 2 --no-loadscope-reorder $(ARGS)
 
 test-slow: .venv/dev  ## studies of load, kills and sizes, and the shards on Ray
 	$(BIN)/python -m pytest -m slow

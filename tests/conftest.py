@@ -31,14 +31,21 @@ if os.environ.get("NUMBA_DISABLE_JIT") == "1":
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one worker run all tests of a file, which share fixtures, and all generic checks of a policy, which share kernels.
-
-    The generic checks come first, because they compile the kernels that other tests load.
-    """
+    """Run the generic checks first: they compile the kernels that other tests load."""
     items.sort(key=lambda item: item.path.name != "test_policies.py")
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let one worker run all tests of a file, which share fixtures, and all generic checks of a policy, which share kernels."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFileOrPolicy(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file, _, test = nodeid.partition("::")
+            return test.split("[")[1] if test.startswith("test_generic_checks[") and file.endswith("test_policies.py") else file
+
+    return ByFileOrPolicy(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -217,7 +217,7 @@ def generated(cls: type[Policy]) -> list[dict[str, Any]]:
 
 
 CASES = [
-    pytest.param(name, settings, id=f"{name}[{described(settings)}]", marks=pytest.mark.xdist_group(name))
+    pytest.param(name, settings, id=f"{name}[{described(settings)}]")
     for name, cls in POLICIES.items()
     for settings in SETTINGS.get(name) or generated(cls)
 ]

@@ -121,7 +121,7 @@ def policies(name: str, epsilon: float, exploration: float) -> Policy:
     return Stochastic(made, epsilon=epsilon) if epsilon else made
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     name=st.sampled_from(["linucb", "items", "local", "adaptive", "adaptive-items", "fading"]),
     kind=st.sampled_from(["unit", "duplicates", "grid", "zeros", "sizes", "constant"]),

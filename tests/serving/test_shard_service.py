@@ -24,6 +24,7 @@ from graphbandit.serving.start import build_app
 from serving_zoo import new_database
 from shard_service_zoo import DISHES, HOME, PEOPLE, Away, Shards, edge_path, hashed, run, user_path, whole_service, whole_state
 
+pytestmark = pytest.mark.slow
 Call = Callable[[], Awaitable[Any]]
 RING = {(min(pair), max(pair)): 1.0 for pair in [*pairwise(PEOPLE), (PEOPLE[-1], PEOPLE[0])]}
 

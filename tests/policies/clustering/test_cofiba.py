@@ -115,7 +115,7 @@ CASES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("seed", [0, 5, 9, 10])  # in which items and users split in every case
+@pytest.mark.parametrize("seed", [0, 9])  # in which items and users split in every case
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_round_is_that_of_the_slow_version(case: dict[str, Any], seed: int) -> None:
     graph = graphs.from_edges([(0, 1), (1, 2), (2, 3), (3, 0), (3, 4), (5, 6), (6, 7), (7, 5), (1, 4)], n_users=USERS)
