@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -79,6 +80,13 @@ def test_many_probes_are_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert sum(written) == 1
 
 
+def hang_up(end: socket.socket) -> None:
+    """Close a connection that another thread may be reading from: without the shutdown, PostgreSQL would not notice."""
+    with suppress(OSError):
+        end.shutdown(socket.SHUT_RDWR)
+    end.close()
+
+
 class Proxy:
     """Forwards connections to PostgreSQL, until it is told to stop forwarding and say nothing."""
 
@@ -110,12 +118,12 @@ class Proxy:
         except OSError:
             pass
         for end in (source, sink):
-            end.close()
+            hang_up(end)
 
     def close(self) -> None:
         self.is_frozen = False
         for end in self._open:
-            end.close()
+            hang_up(end)
 
 
 @pytest.fixture
