@@ -21,12 +21,13 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = {"leaderboard": "--quick", "bench": "--users 20 --rounds 1000"}
 """Targets that take hours, with the arguments of a small run."""
-KEPT = ("PATH", "LANG", "LC_ALL", "TERM", "CI")
+KEPT = ("PATH", "LANG", "LC_ALL", "TERM", "CI", "REQUESTS_CA_BUNDLE", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 KEPT_PREFIXES = ("PIP_", "SSL_", "PYENV_")  # how to reach the package index, and where Python is
 PATIENCE = 600.0
 """Seconds until `make serve` must answer, installation included."""
@@ -61,14 +62,26 @@ def run(target: str) -> tuple[float, int]:
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
         if (ROOT.parent / "shared").exists():
             Path(folder, "shared").symlink_to((ROOT.parent / "shared").resolve())
-        words = ["make", target, *([f"ARGS={SMALL[target]}"] if target in SMALL else [])]
+        words = ["make", target, f"PYTHON={sys.executable}", *([f"ARGS={SMALL[target]}"] if target in SMALL else [])]
+        port = free_port()
+        words += [f"ARGS=--port {port}"] if target == "serve" else []
         print(f"--- {' '.join(words)}", flush=True)
         began = time.monotonic()
-        environment = clean_environment(home)
-        status = (
-            serve(clone, environment) if target == "serve" else subprocess.run(words, cwd=clone, env=environment).returncode
-        )
-        return time.monotonic() - began, status
+        process = subprocess.Popen(words, cwd=clone, env=clean_environment(home), start_new_session=True)
+        try:
+            status = wait_for_answer(process, port) if target == "serve" else process.wait()
+            return time.monotonic() - began, status
+        finally:
+            end(process)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and all that it started, if it has not ended by itself."""
+    for sent in (signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is None:
+            os.killpg(process.pid, sent)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(60)
 
 
 def clean_environment(home: Path) -> dict[str, str]:
@@ -77,27 +90,25 @@ def clean_environment(home: Path) -> dict[str, str]:
     return kept | {"HOME": str(home), "PIP_CACHE_DIR": str(home / "pip")}
 
 
-def serve(clone: Path, environment: dict[str, str]) -> int:
-    """Start `make serve`, wait until it answers, and stop it; return 0 if it answered."""
+def free_port() -> int:
+    """Return the number of a port that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    words = ["make", "serve", f"ARGS=--port {port}"]
-    process = subprocess.Popen(words, cwd=clone, env=environment, start_new_session=True)
+        return int(probe.getsockname()[1])
+
+
+def wait_for_answer(process: subprocess.Popen[bytes], port: int) -> int:
+    """Wait until `make serve` answers; return 0 if it did, its exit status if it ended, or 1 after `PATIENCE`."""
     deadline = time.monotonic() + PATIENCE
-    try:
-        while process.poll() is None and time.monotonic() < deadline:
-            try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=5):
-                    return 0
-            except (urllib.error.URLError, TimeoutError, ConnectionError):
-                time.sleep(0.5)
-        return process.returncode or 1
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGTERM)
-            process.wait(60)
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=5):
+                return 0
+        except (urllib.error.URLError, TimeoutError, ConnectionError):
+            time.sleep(0.5)
+    return process.returncode or 1
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what runs is ended, and its clone removed
     sys.exit(main())

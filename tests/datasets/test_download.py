@@ -71,10 +71,13 @@ def test_servers_without_ranges_and_complete_or_foreign_parts(server: ArchiveSer
     server.ranges, server.cuts = False, [50]
     assert datasets.fetch(NAME, tmp_path / "a").read_bytes() == content
     server.ranges = True
-    for name, part in (("b", content), ("c", content + b"more")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / f"{FILE}.part").write_bytes(part)
-        assert datasets.fetch(NAME, tmp_path / name).read_bytes() == content
+    for part in (content, content + b"more"):
+        (tmp_path / f"{FILE}.part").write_bytes(part)
+        if part != content:
+            with pytest.raises(datasets.DatasetError, match="It was removed"):
+                datasets.fetch(NAME, tmp_path)
+        assert datasets.fetch(NAME, tmp_path).read_bytes() == content
+        (tmp_path / FILE).unlink()
 
 
 def test_checksums(server: ArchiveServer, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

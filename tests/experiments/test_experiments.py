@@ -10,8 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphbandit import GraphUCB, LinUCB, Random, Result, UserGraph, compare, environments, graphs, signals, simulate
+from graphbandit import (
+    GraphUCB,
+    LinUCB,
+    Random,
+    Result,
+    Stochastic,
+    UserGraph,
+    compare,
+    environments,
+    graphs,
+    signals,
+    simulate,
+)
 from graphbandit.environments import rounds as rounds_module
+from graphbandit.experiments import kept_runs
 from graphbandit.experiments.result import interval
 from graphbandit.storage import archive
 
@@ -321,3 +334,11 @@ def test_damaged_and_anonymous_runs_are_not_reused(tmp_path: Path, monkeypatch: 
     assert compare(both, world, 20, seeds=[0], keep=tmp_path).provenance["reused"] == 1
     monkeypatch.setattr(archive, "FORMAT", 99)  # so the kept run has an unknown format
     assert compare(both, world, 20, seeds=[0], keep=tmp_path).provenance["reused"] == 0
+
+
+def test_policies_inside_others_are_told_apart_by_all_their_settings() -> None:
+    """The repr of a policy is short, so that the settings of one inside it may be cut off."""
+    graph = graphs.empty(3)
+    settings: dict[str, Any] = dict(sigma=0.1234567, delta=0.1234567, norm=1.234567, exploration=0.1234567)
+    pair = [Stochastic(LinUCB(graph, 2, ridge=ridge, **settings), epsilon=0.1) for ridge in (0.5, 0.50001)]
+    assert kept_runs.described(pair[0]) != kept_runs.described(pair[1])

@@ -31,7 +31,7 @@ from numba.core.registry import cpu_target
 from numba.core.untyped_passes import TranslateByteCode
 from numba.extending import overload
 
-from .staleness import KERNEL_ROOMS, code_digest, file_digest
+from .staleness import KERNEL_ROOMS, code_digest, file_digest, function_digest
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -76,7 +76,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
     code in the files, not of their times, comments, docstrings or lines: what changes none of the code recompiles nothing.
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Any) -> None:
         self.function = function
 
     def __getattr__(self, name: str) -> Any:
@@ -87,9 +87,10 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         self._set_up(self.function)
         return getattr(self, name)
 
-    def _set_up(self, function: Callable[..., Any]) -> None:
-        # Numba names the files of a kernel after its line, which moves with every comment above it.
-        code = function.__code__.replace(co_firstlineno=1)
+    def _set_up(self, function: FunctionType) -> None:
+        # Numba names the files of a kernel after its line, which moves with every comment above it: put its contents there.
+        self.contents = function_digest(function)
+        code = function.__code__.replace(co_firstlineno=self.contents)
         anywhere = FunctionType(code, function.__globals__, function.__name__, closure=function.__closure__)
         anywhere.__qualname__, anywhere.__module__ = function.__qualname__, function.__module__
         super().__init__(anywhere)
@@ -135,7 +136,7 @@ class NameByContent(AnalysisPass):  # type: ignore[misc]
         """Set the identity, which Numba counts up."""
         identity, cache = state.func_id, getattr(state.func_id.func, "kernel_cache", None)
         if cache is not None:
-            text = f"{identity.modname}.{identity.func_qualname} {cache.stamp}"
+            text = f"{identity.modname}.{identity.func_qualname} {cache.contents} {cache.stamp}"
             identity.unique_id = int(hashlib.sha256(text.encode()).hexdigest()[:15], 16)
             identity.unique_name = f"{identity.func_qualname}${identity.unique_id}"
         return False

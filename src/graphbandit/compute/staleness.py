@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 PACKAGE = Path(__file__).parents[1]
@@ -30,6 +30,14 @@ def file_digest(path: str) -> str:
     return hashlib.sha256(repr(_contents(code)).encode()).hexdigest()
 
 
+def function_digest(function: FunctionType) -> int:
+    """Return a number that tells functions of one file apart, wherever they stand in it: of the code without the docstring."""
+    code = function.__code__
+    constants = tuple(value for value in code.co_consts if value is not function.__doc__)
+    text = repr(_contents(code.replace(co_consts=constants)))
+    return int(hashlib.sha256(text.encode()).hexdigest()[:7], 16)
+
+
 def _modules(place: Path) -> list[Path]:
     return [place] if place.is_file() else sorted(place.rglob("*.py"))
 
@@ -38,7 +46,8 @@ def _contents(code: CodeType) -> tuple[Any, ...]:
     """Return what a code object does, without names of files and numbers of lines."""
     constants = [_contents(value) if isinstance(value, CodeType) else _ordered(value) for value in code.co_consts]
     signature = code.co_name, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
-    return (*signature, code.co_code, constants, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    names = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
+    return (*signature, code.co_code, code.co_exceptiontable, constants, *names)
 
 
 def _ordered(value: Any) -> Any:

@@ -86,9 +86,8 @@ def _append_rest(url: str, part: Path, progress: ByteProgress | None) -> bool:
         response: HTTPResponse = urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
         error.close()
-        if error.code == 416 and begin:  # nothing follows the part, so it is not known what it is: begin again
-            part.unlink()
-            return False
+        if error.code == 416 and begin:  # nothing follows the part: it is complete, or `verify` removes it
+            return True
         raise DatasetError(f"{url} cannot be fetched: {error}.") from None
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", error)

@@ -101,11 +101,11 @@ def versions() -> dict[str, str]:
 
 
 def described(policy: Learner) -> str:
-    """The repr of a policy and, for one of this package, all its settings: its repr shows only those that were changed."""
-    if not isinstance(policy, Policy):
-        return repr(policy)
-    settings = ", ".join(f"{name}={value!r}" for name, value in policy.params.items() if np.ndim(value) == 0)
-    return f"{policy!r}: {settings or 'no settings'}"
+    """Return the repr of a policy and all settings, also those of policies inside it: a repr shows only what was changed."""
+    settings = policy.params if isinstance(policy, Policy) else {}
+    parts = [f"{name}={value!r}" for name, value in settings.items() if np.ndim(value) == 0]
+    parts += [described(value) for value in getattr(policy, "__dict__", {}).values() if isinstance(value, Policy)]
+    return f"{policy!r}: {', '.join(parts) or 'no settings'}"
 
 
 def file_name(name: str, policy: Learner, environment: Environment, *, horizon: int, seed: int) -> str | None:

@@ -373,7 +373,8 @@ def _summary(found: tuple[Any, ...]) -> DecisionSummary:
 
 
 def _first_attempt(event: Event, epoch: str, asked: str | None) -> Logged | InvalidRequest:
-    """The decisions that were logged first with an idempotency key, if the request has the same fingerprint."""
+    """Return the decisions that were logged first with an idempotency key, if the request has the same fingerprint."""
     if event.kind != EventKind.DECIDED or fingerprint_in(event.body) != asked:
-        return Conflict("idempotency_key", "idempotency_key was used before, for another request.")
+        said = "idempotency_key was used before, for another request or for one about a user who has been erased since."
+        return Conflict("idempotency_key", said)
     return Logged(event.seq, False, decisions_in(event.body), epoch)

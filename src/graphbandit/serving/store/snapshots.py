@@ -82,12 +82,15 @@ class Snapshots:
         Nor may it have learned one of the rewards that were `retracted`, given by their numbers.
         """
         for path, header, arrays in self._readable():
-            reason = self.mismatch(header, last, find) or other_arithmetic(header)
-            kept = set(header["without"])
-            if reason is None and any(seq <= header["seq"] and seq not in kept for seq in retracted):
-                reason = "a reward that it has learned was retracted"
-            if reason is None:
-                return unpacked_state(policy_class, header, arrays)
+            try:
+                reason = self.mismatch(header, last, find) or other_arithmetic(header)
+                kept = set(header["without"])
+                if reason is None and any(seq <= header["seq"] and seq not in kept for seq in retracted):
+                    reason = "a reward that it has learned was retracted"
+                if reason is None:
+                    return unpacked_state(policy_class, header, arrays)
+            except KeyError as error:  # the log is whole, and can be replayed
+                reason = f"it lacks {error}"
             _log_ignored(path, reason)
         return None
 
