@@ -89,7 +89,7 @@ def progress_bar(title: str, quiet: bool) -> Iterator[ShowProgress]:
 
 @contextmanager
 def download_bar(name: str, quiet: bool) -> Iterator[Callable[[int, int | None], None]]:
-    """A bar of bytes on a terminal, which disappears when the download ends; none if `quiet` or elsewhere."""
+    """Show a bar of bytes on a terminal until the download ends; show none if `quiet` or elsewhere."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 

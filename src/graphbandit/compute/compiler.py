@@ -50,12 +50,12 @@ class FirstCompilation(Listener):  # type: ignore[misc]
     """
 
     def on_start(self, event: Any) -> None:
-        """A function is about to be compiled, perhaps one of another package."""
+        """Announce the compilation, unless the function is one of another package."""
         if event.data["dispatcher"].py_func.__module__.startswith("graphbandit."):
             announce_compilation()
 
     def on_end(self, event: Any) -> None:
-        """Called by Numba."""
+        """Do nothing; Numba calls it."""
 
 
 @cache

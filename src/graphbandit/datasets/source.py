@@ -36,7 +36,7 @@ class Source:
 
     @property
     def short_title(self) -> str:
-        """The title without the counts."""
+        """Return the title without the counts."""
         return self.title.partition(":")[0]
 
     def __repr__(self) -> str:

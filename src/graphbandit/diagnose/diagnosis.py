@@ -81,7 +81,7 @@ class Diagnosis:
         return as_html(self.finding(), *self.evidence_table(), [self.report.details()])
 
     def evidence_table(self) -> tuple[list[str], list[tuple[str, str, str, str]]]:
-        """Headings and rows of a table: log evidence with the graph, with shuffled ones and without a graph."""
+        """Return headings and rows of a table: log evidence with the graph, with shuffled ones and without a graph."""
         report, ends = self.report, self.shuffled[:, -1]
         shuffled = {"best": ends.max(), "median": np.median(ends), "worst": ends.min()}
         evidence = {"with the graph": report.with_graph}

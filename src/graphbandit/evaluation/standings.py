@@ -88,7 +88,7 @@ class Evaluation:
         return as_html(repr(self), *self.estimate_table(), [*(one.finding() for one in self.standings), *self.warnings])
 
     def estimate_table(self) -> tuple[list[str], list[tuple[object, ...]]]:
-        """Headings and rows of a table: what each policy would earn a round, by each estimator."""
+        """Return headings and rows of a table: what each policy would earn a round, by each estimator."""
         rows: list[tuple[object, ...]] = [("what was logged", self.logged, "", "", "")]
         for one in self.standings:
             worth = "" if one.overlap is None else f"{one.overlap.effective:,.1f}"
@@ -97,7 +97,7 @@ class Evaluation:
 
     @property
     def warnings(self) -> list[str]:
-        """What limits the log, and why some numbers cannot be trusted."""
+        """Return sentences on what limits the log, and why some numbers cannot be trusted."""
         return [*self.notes, *(text for one in self.standings for text in (*one.warnings, *one.replay_warnings))]
 
     def __getitem__(self, policy: str) -> Standing:

@@ -23,7 +23,7 @@ class Interval(NamedTuple):
 
     @property
     def cells(self) -> tuple[str, str]:
-        """The mean and the interval as cells of a table."""
+        """Return the mean and the interval as cells of a table."""
         return f"{self.mean:.1f}", f"{self.low:.1f} – {self.high:.1f}"
 
 

@@ -117,7 +117,7 @@ def serve_line(found: FirstLook, folder: str) -> str:
 
 
 def played_table(found: FirstLook) -> tuple[tuple[str, str, str], list[tuple[str, str, str]]]:
-    """Headings and rows of a table: what each policy earned, the best first, and the lift over it; no rows without a replay."""
+    """Return headings and rows of a table: what each policy earned, the best first, and the lift over it."""
     best_first = sorted(found.played, key=lambda one: -one.reward.mean())
     lifts = {name: span(lift) for name, lift in found.lifts.items()}
     rows = [(one.name, f"{one.reward.mean():.4f}", lifts.get(one.name, "")) for one in best_first]

@@ -95,13 +95,13 @@ def absent_figures(entries: list[FigureOutcome], settings: ReproduceSettings) ->
 
 
 def marked(text: str) -> str:
-    """Text as HTML, with commands between backticks and addresses marked as such."""
+    """Return text as HTML, with commands between backticks and addresses marked as such."""
     text = re.sub("`(.+?)`", r"<code>\1</code>", html.escape(text))
     return re.sub(r"https://\S+", r'<a href="\g<0>">\g<0></a>', text)
 
 
 def ways_to_get(entry: FigureOutcome | None, settings: ReproduceSettings) -> list[str]:
-    """What to do about an absent figure, for each of its missing data sets; empty if the figure is there."""
+    """Return what to do about each missing data set of a figure; nothing if the figure is there."""
     if entry is None:  # neither asked for nor stored
         return [f"run `{command(settings)}`"]
     if not entry.needs:
@@ -122,7 +122,7 @@ def in_one(ways: dict[str, list[str]]) -> str:
 
 
 def merged(numbers: Iterable[str]) -> list[str]:
-    """Numbers of figures in the order of the paper; 4a and 4b become 4 if these are all parts of figure 4."""
+    """Return numbers of figures in the order of the paper; 4a and 4b become 4 if these are all parts of figure 4."""
     wanted = set(numbers)
     parts: dict[str, list[str]] = defaultdict(list)
     for number in PAPER_FIGURES:
@@ -190,7 +190,7 @@ def section(entry: FigureOutcome, settings: ReproduceSettings) -> str:
 
 
 def command(settings: ReproduceSettings, figure: str = "") -> str:
-    """The command that makes this figure, or all of them, with these settings."""
+    """Return the command that makes this figure, or all of them, with these settings."""
     words = ["graphbandit reproduce"] + [figure] * bool(figure)
     words += ["--quick"] * settings.quick + [f"--preset {settings.preset}"] * (settings.preset != "paper")
     words += [f"--runs {settings.runs}"] * (settings.runs != (3 if settings.quick else 20)) + ["--data DIR"] * bool(

@@ -146,18 +146,18 @@ def make(figure: Figure, out: Path, settings: ReproduceSettings) -> FigureOutcom
 
 
 def absent_data(figure: Figure, settings: ReproduceSettings) -> list[str]:
-    """Names of the data sets that a figure needs and that are not on this machine."""
+    """Return the names of the data sets that a figure needs and that are not on this machine."""
     return [group[0] for group in figure.sources if not any(datasets.find(name, settings.data) for name in group)]
 
 
 def downloads(figures: Iterable[Figure], settings: ReproduceSettings) -> list[str]:
-    """Names of the data sets that these figures need, that are not on this machine, and that are free to download."""
+    """Return the names of the data sets that these figures need, this machine lacks, and anyone may download."""
     needed = dict.fromkeys(name for figure in figures for name in absent_data(figure, settings))
     return [name for name in needed if datasets.describe(name).url is not None]
 
 
 def how_to_get(name: str) -> str:
-    """Sentences that name a data set and say how to get it."""
+    """Return sentences that name a data set and say how to get it."""
     source = datasets.describe(name)
     return f"This figure needs {source.short_title}. {source.how_to_get()}"
 

@@ -47,7 +47,7 @@ def collect(policy: type, given: Mapping[str, Any], ranges: Mapping[str, Range])
 
 
 def short_repr(policy: Any) -> str:
-    """The repr of a policy: graph and dim, or the policy inside a wrapper, and the settings that differ from the defaults."""
+    """Return the repr of a policy: its graph and dim, or the policy inside a wrapper, and the settings that were changed."""
     usual = {name: parameter.default for name, parameter in inspect.signature(type(policy)).parameters.items()}
     usual |= getattr(policy, "presets", {}).get(policy.params.get("preset"), {})
     shown = {name: value for name, value in policy.params.items() if name in usual and name != "policy" and np.ndim(value) == 0}
