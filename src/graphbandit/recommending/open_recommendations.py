@@ -15,7 +15,7 @@ REMEMBERED = 100_000
 
 
 class Recommendation(NamedTuple):
-    """What to show to a user, best first."""
+    """Items to show to a user, best first."""
 
     id: str  # for `reward`
     user: Hashable
