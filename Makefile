@@ -31,7 +31,7 @@ demo: .venv/user  ## six algorithms on a random graph: a table and a plot, in un
 serve: .venv/user  ## the service with a simulated population, at http://127.0.0.1:8000/; ARGS='--port 9000' is passed on
 	$(BIN)/graphbandit serve --demo $(ARGS)
 
-reproduce: .venv/user  ## the paper's figures and claims as a report; downloads MovieLens and Last.fm; ARGS='--quick', '--offline' or '--data DIR' is passed on
+reproduce: .venv/user  ## the paper's figures and claims as a report; downloads MovieLens; ARGS='--quick', '--offline' or '--data DIR' is passed on
 	$(BIN)/graphbandit reproduce --out report $(ARGS)
 
 leaderboard: .venv/user  ## every policy, tuned alike, in 19 worlds; ARGS='--quick' or ARGS='--data DIR' is passed on
@@ -40,7 +40,7 @@ leaderboard: .venv/user  ## every policy, tuned alike, in 19 worlds; ARGS='--qui
 test: .venv/dev  ## every test but the slow studies
 	$(BIN)/python -m pytest -n 2 --no-loadscope-reorder $(ARGS)
 
-test-slow: .venv/dev  ## studies of load, kills and sizes, and the shards on Ray
+test-slow: .venv/dev  ## studies of load, kills and sizes
 	$(BIN)/python -m pytest -m slow
 
 KERNELS := tests/compute tests/solvers tests/policies

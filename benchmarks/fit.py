@@ -1,8 +1,8 @@
-"""Rows a second and memory of `graphbandit fit`: a model from a log on disk, on one machine and in shards.
+"""Rows a second and memory of `graphbandit fit`: a model from a log on disk.
 
-    python benchmarks/fit.py [--rows 1000000] [--policies linucb graphucb adaptive] [--shards 0 2]
+    python benchmarks/fit.py [--rows 1000000] [--policies linucb graphucb adaptive]
 
-10 features, 10,000 users with 10 friends each, 1,000 arms, a log in order of time. No shards is one machine without Ray.
+10 features, 10,000 users with 10 friends each, 1,000 arms, a log in order of time.
 Each fit is a process of its own, so that its memory can be told; it compiles on a small log first. Memory is that of the
 process that runs the command.
 """
@@ -45,7 +45,7 @@ def write_log(folder: Path, rows: int, seed: int = 0) -> None:
         write_table(folder / f"part-{first:09}.parquet", columns)
 
 
-def fit_once(folder: Path, policy: str, shards: int) -> None:
+def fit_once(folder: Path, policy: str) -> None:
     """Fit the small log, then the large one, and print what that took as JSON."""
     joined = sparse.triu(graphs.watts_strogatz(USERS, FRIENDS, 0.1, seed=0).adjacency).tocoo()
     friends = {"user": joined.row.astype(str), "friend": joined.col.astype(str)}
@@ -56,12 +56,7 @@ def fit_once(folder: Path, policy: str, shards: int) -> None:
     with tempfile.TemporaryDirectory() as out:
         for name in ("small", "log"):
             start = time.perf_counter()
-            if shards:
-                from graphbandit.cluster.fit_shards import fit_shards
-
-                fit_shards(folder / name, f"{out}/{name}", shards=shards, **settings)
-            else:
-                fit(folder / name, f"{out}/{name}", **settings)
+            fit(folder / name, f"{out}/{name}", **settings)
             seconds = time.perf_counter() - start
     print(json.dumps({"seconds": seconds, "peak": peak_memory()}))
 
@@ -77,27 +72,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--policies", nargs="+", default=["linucb", "graphucb", "adaptive"])
-    parser.add_argument("--shards", type=int, nargs="+", default=[0, 2])
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     o = parser.parse_args()
     if o.folder is not None:
-        fit_once(o.folder, o.policies[0], o.shards[0])
+        fit_once(o.folder, o.policies[0])
         return
-    print(
-        f"| {o.rows:,} rows | shards on Ray | seconds | rows a second | peak memory, MB |\n|---|---:|---:|---:|---:|",
-        flush=True,
-    )
+    print(f"| {o.rows:,} rows | seconds | rows a second | peak memory, MB |\n|---|---:|---:|---:|", flush=True)
     with tempfile.TemporaryDirectory(prefix="graphbandit-fit-") as name:
         folder = Path(name)
         write_log(folder / "log", o.rows)
         write_log(folder / "small", 2_000)
         for policy in o.policies:
-            for shards in o.shards:
-                command = [sys.executable, __file__, "--folder", name, "--policies", policy, "--shards", str(shards)]
-                done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-                found = json.loads(done.stdout.splitlines()[-1])
-                speed = f"{found['seconds']:.1f} | {o.rows / found['seconds']:,.0f} | {found['peak']:.0f}"
-                print(f"| {policy} | {shards or 'none'} | {speed} |", flush=True)
+            command = [sys.executable, __file__, "--folder", name, "--policies", policy]
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+            found = json.loads(done.stdout.splitlines()[-1])
+            speed = f"{found['seconds']:.1f} | {o.rows / found['seconds']:,.0f} | {found['peak']:.0f}"
+            print(f"| {policy} | {speed} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from graphbandit.compute.arrays import Floats
-from graphbandit.serving.domain.anytime_interval import ClusterSums, arm_mean, boundary, degrees_of_freedom, scale_for
+from graphbandit.evaluation.anytime_interval import ClusterSums, arm_mean, boundary, degrees_of_freedom, scale_for
 
 ALPHA = 0.05
 

@@ -3,8 +3,11 @@ half load, batches, memory.
 
     python benchmarks/load.py                      # 100,000 users, 1,000 arms, candidates of 20
     python benchmarks/load.py --requests 1000000   # memory over a million requests
+    python benchmarks/load.py --before "python -m graphbandit.cli serve --port {port} --store sqlite:///{folder}/before.db …"
 
-The load generator is a process on the same machine. It speaks just enough HTTP to be cheap.
+`--before` is the command of another version of the service, which is measured in turns with this one. It finds
+`edges.parquet` and `arms.parquet` in the folder. The load generator is a process on the same machine. It speaks
+just enough HTTP to be cheap.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import asyncio
 import gc
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -259,9 +263,10 @@ async def measure(
     options: argparse.Namespace, crowd: Crowd, folder: Path, ports: dict[str, int], servers: dict[str, psutil.Process]
 ) -> None:
     port, memory = ports["service"], servers["service"]
-    await train(port, crowd, options.trained)
     visit = visits(crowd)
-    rounds: dict[str, Round] = {"empty": nothing, "service": visit}
+    rounds: dict[str, Round] = {name: nothing if name == "empty" else visit for name in ports}
+    for name in rounds.keys() - {"empty"}:
+        await train(ports[name], crowd, options.trained)
     for name, round_ in rounds.items():
         await flat_out(ports[name], round_, 2.0, options.users_at_once)
     gc.collect()
@@ -274,13 +279,17 @@ async def measure(
             rates[name].append(await flat_out(ports[name], round_, options.seconds, options.users_at_once))
             spent_each = (processor_seconds(servers[name]) - before) / (rates[name][-1] * (time.perf_counter() - start))
             costs[name].append(spent_each * 1e6)
-    titles = {"empty": "empty FastAPI endpoint", "service": "recommendations and rewards"}
+    titles = {"empty": "empty FastAPI endpoint", "service": "recommendations and rewards", "before": "the version before"}
     print("| flat out | requests a second | µs of processor time each | in turns |\n|---|---:|---:|---|")
-    for name, title in titles.items():
+    for name in rounds:
         each, turns = np.median(costs[name]), ", ".join(f"{found:,.0f}" for found in rates[name])
-        print(f"| {title} | {np.median(rates[name]):,.0f} | {each:.0f} | {turns} |")
-    nothing_rate, rate = (float(np.median(rates[name])) for name in rounds)
-    print(f"| ratio (to be 0.60 or more) | {rate / nothing_rate:.2f} | | |\n", flush=True)
+        print(f"| {titles[name]} | {np.median(rates[name]):,.0f} | {each:.0f} | {turns} |")
+    nothing_rate, rate = (float(np.median(rates[name])) for name in ("empty", "service"))
+    print(f"| ratio to the empty endpoint | {rate / nothing_rate:.2f} | | |", flush=True)
+    if "before" in rounds:
+        print(f"| ratio to the version before | {rate / np.median(rates['before']):.2f} | | |", flush=True)
+        return
+    print()
     print("| latency at a steady load | p50, ms | p99, ms | worst, ms |\n|---|---:|---:|---:|")
     for load, title in ((rate / 2, "half of that"), (0.3 * nothing_rate, "30 % of the empty one's")):
         spent = await paced(port, visit, load, 3 * options.seconds, options.users_at_once)
@@ -325,6 +334,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=500)
     parser.add_argument("--requests", type=int, default=0, help="for the measurement of memory")
     parser.add_argument("--snapshot-every", type=int, default=100_000, help="events; what a snapshot costs is in the latency")
+    parser.add_argument("--before", help="command of another version of the service, with {port} and {folder}")
     parser.add_argument("--folder", help="where the store is; one in memory shows what is the disk's part of the latency")
     options = parser.parse_args()
     crowd = Crowd(options.users, options.arms)
@@ -332,34 +342,26 @@ def main() -> None:
         folder = Path(name)
         crowd.write(folder)
         (folder / "empty_app.py").write_text(EMPTY)
-        port, empty = free_port(), free_port()
-        server = [sys.executable, "-m", "uvicorn", "empty_app:app", "--port", str(empty), "--log-level", "warning"]
+        ports = {name: free_port() for name in ("empty", "service", *["before"] * bool(options.before))}
+        server = [sys.executable, "-m", "uvicorn", "empty_app:app", "--port", str(ports["empty"]), "--log-level", "warning"]
         server += ["--no-access-log"]
-        files = ["--graph", str(folder / "edges.parquet"), "--arms", str(folder / "arms.parquet")]
-        command = [
-            sys.executable,
-            "-m",
-            "graphbandit.cli",
-            "serve",
-            "--create",
-            *files,
-            "--store",
-            f"sqlite:///{folder}/state.db",
-        ]
-        command += ["--port", str(port), "--policy", options.policy, "--rate", "0", "--log-level", "warning"]
+        files = ["--graph", str(folder / "edges.parquet"), "--items", str(folder / "arms.parquet")]
+        command = [sys.executable, "-m", "graphbandit.cli", "serve", *files, "--store", f"sqlite:///{folder}/state.db"]
+        command += ["--port", str(ports["service"]), "--policy", options.policy, "--log-level", "warning"]
         command += ["--snapshot-every", str(options.snapshot_every)]
-        processes = [subprocess.Popen(command), subprocess.Popen(server, cwd=folder)]
+        processes = {"empty": subprocess.Popen(server, cwd=folder), "service": subprocess.Popen(command)}
+        if options.before:
+            other = options.before.format(port=ports["before"], folder=folder)
+            processes["before"] = subprocess.Popen(shlex.split(other))
         try:
-            wait_for(port, "/ready", processes[0])
-            wait_for(empty, "/empty", processes[1])
-            found = [psutil.Process(process.pid) for process in processes]
-            uvloop.run(
-                measure(options, crowd, folder, {"service": port, "empty": empty}, {"service": found[0], "empty": found[1]})
-            )
+            for kind, process in processes.items():
+                wait_for(ports[kind], "/empty" if kind == "empty" else "/ready", process)
+            found = {kind: psutil.Process(process.pid) for kind, process in processes.items()}
+            uvloop.run(measure(options, crowd, folder, ports, found))
         finally:
-            for process in processes:
+            for process in processes.values():
                 process.send_signal(signal.SIGTERM)
-            for process in processes:
+            for process in processes.values():
                 process.wait()
 
 

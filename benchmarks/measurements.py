@@ -108,7 +108,7 @@ def parsed(text: str) -> dict[str, Any]:
     tables: list[dict[str, Any]] = []
     notes: list[str] = []
     before: list[str] = []  # lines since the last table or heading
-    lines = [line.strip() for line in text.splitlines() if "(raylet)" not in line]  # Ray tells of workers that were killed
+    lines = [line.strip() for line in text.splitlines()]
     for line, following in zip(lines, [*lines[1:], ""], strict=False):
         if line.startswith("#"):
             notes += before
@@ -164,27 +164,45 @@ def from_leaderboard(content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def from_claims(claims: list[dict[str, Any]], date: str) -> dict[str, Any]:
-    """The measurement in the `claims.json` of `graphbandit reproduce`: the verdicts of all claims."""
+def from_claims(claims: list[dict[str, Any]], date: str) -> list[dict[str, Any]]:
+    """Return the measurements in the `claims.json` of `graphbandit reproduce`: all verdicts, and the regret figures."""
+    origin = {"command": "graphbandit reproduce --data DIR --out report", "date": date, "machine": "", "versions": {}}
     tables = []
     for caption, beyond in {"Claims of the paper": False, "Observations of ours": True}.items():
         rows = [
-            [f"`{claim['figure']}`", claim["claim"], claim["verdict"], estimates(claim["evidence"])]
-            for claim in claims
-            if claim["beyond"] == beyond
+            [f"`{c['figure']}`", ENVIRONMENTS[c["environment"]], c["claim"], c["verdict"], estimates(c["evidence"])]
+            for c in claims
+            if c["beyond"] == beyond
         ]
-        columns = ["figure", "claim", "verdict", "estimates and their 95 % intervals"]
-        tables.append({"caption": caption, "columns": columns, "align": "llll", "rows": rows})
-    return {
-        "name": "reproduce",
-        "title": "Every claim and its verdict",
-        "command": "graphbandit reproduce --data DIR --out report",
-        "date": date,
-        "machine": "",
-        "versions": {},
-        "notes": [],
-        "tables": tables,
+        columns = ["figure", "environment", "claim", "verdict", "estimates and their 95 % intervals"]
+        tables.append({"caption": caption, "columns": columns, "align": "lllll", "rows": rows})
+    every = {"name": "reproduce", "title": "Every claim and its verdict", **origin, "notes": [], "tables": tables}
+    regret = {"name": "reproduce_regret", "title": "Regret of all users at the horizon", **origin, "notes": []}
+    return [every, regret | {"tables": list(regret_tables(claims))}]
+
+
+ENVIRONMENTS = {"printed": "text", "released": "scripts", "": "both"}
+FAMILIES = ("rbf", "er", "ba", "ws")
+
+
+def regret_tables(claims: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield a table for each environment and noise: algorithms by families, mean and 95 % interval over runs."""
+    found = {
+        (c["figure"], c["environment"]): c["evidence"]
+        for c in claims
+        if c["claim"].startswith("The regret of GraphUCB is at least a quarter below")
     }
+    for environment in ("printed", "released"):
+        for suffix, noise in (("", "0.01"), ("-noise", "0.1")):
+            parts = [found[f"regret-{family}{suffix}", environment] for family in FAMILIES]
+            rows = [
+                [name, *("{mean:.1f} ({low:.1f} to {high:.1f})".format(**part[name]) for part in parts)]
+                for name in parts[0]
+                if name != "tuned"
+            ]
+            caption = f"Environment of the {ENVIRONMENTS[environment]}, noise of standard deviation {noise}"
+            columns = ["algorithm", *(family.upper() for family in FAMILIES)]
+            yield {"caption": caption, "columns": columns, "align": "lrrrr", "rows": rows}
 
 
 def estimates(evidence: dict[str, Any], most: int = 6) -> str:
@@ -210,8 +228,8 @@ def main() -> None:
     for path in parser.parse_args().files:
         content = json.loads(path.read_text(encoding="utf-8"))
         day = time.strftime("%Y-%m-%d", time.gmtime(path.stat().st_mtime))
-        measurement = from_claims(content, day) if isinstance(content, list) else from_leaderboard(content)
-        write_measurement(DATA / f"{measurement['name']}.json", measurement)
+        for measurement in from_claims(content, day) if isinstance(content, list) else [from_leaderboard(content)]:
+            write_measurement(DATA / f"{measurement['name']}.json", measurement)
 
 
 if __name__ == "__main__":

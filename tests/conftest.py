@@ -67,22 +67,3 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     from serving_zoo import new_database
 
     return new_database(request.getfixturevalue("postgres"))
-
-
-@pytest.fixture(scope="module")
-def ray_cluster() -> Iterator[Any]:
-    """A Ray of two nodes on this machine, once for a module of tests; `pytest` prints why where there is no Ray."""
-    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install '.[ray]'")
-    from ray.cluster_utils import Cluster
-
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    os.environ["RAY_TQDM_PATCH_PRINT"] = "0"  # else `print` stays replaced in this process
-    settings: dict[str, Any] = {"num_cpus": 2, "object_store_memory": 150_000_000}
-    cluster = Cluster(initialize_head=True, head_node_args=settings | {"include_dashboard": False})
-    try:
-        cluster.add_node(**settings)
-        ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
-        yield cluster
-    finally:
-        ray.shutdown()
-        cluster.shutdown()

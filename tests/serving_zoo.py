@@ -26,8 +26,6 @@ from graphbandit import graphs
 from graphbandit.serving import EventStore, InitialState, ServiceSettings, Unavailable
 from graphbandit.serving.domain.logged_recommender import LoggedRecommender
 from graphbandit.serving.domain.packing import digest
-from graphbandit.serving.http.fast_path import FastPathProtocol
-from graphbandit.serving.http.limited_protocol import BODY
 from graphbandit.serving.operations.runtime import Runtime
 from graphbandit.serving.start import GracefulServer, build_app
 from waiting import wait_until
@@ -111,15 +109,8 @@ class Running:
         """Whether the service answers that it is ready."""
         return answers(self.http, "/ready")
 
-    @property
-    def bodies(self) -> int:
-        """How many connections are in the middle of a body."""
-        links = list(self.guard.connections._places)
-        return [link._phase for link in links if isinstance(link, FastPathProtocol)].count(BODY)
-
     def _wait(self) -> None:
-        path = "/health" if self.settings.standby else "/ready"
-        wait_until(lambda: answers(self.http, path) or not self._thread.is_alive(), 300.0)
+        wait_until(lambda: self.is_ready() or not self._thread.is_alive(), 300.0)
         if not self._thread.is_alive():
             raise RuntimeError("the server did not start")
 
@@ -231,7 +222,7 @@ def reward(server: Running, **body: Any) -> tuple[int, Any]:
 
 
 def write_input_files(folder: Path) -> tuple[Path, Path]:
-    """A file of edges and a file of arms."""
+    """A file of edges and a file of items."""
     (folder / "edges.csv").write_text("user,friend,weight\nann,bob,1.5\nbob,é/e,2\n")
     (folder / "arms.csv").write_text("arm,x0,x1,topic\ntea,1,0,hot\ncola,0.5,-1e3,cold\n")
     return folder / "edges.csv", folder / "arms.csv"
@@ -253,11 +244,11 @@ def postgres_server() -> Iterator[str]:
                 server.cleanup()
 
 
-def new_database(uri: str) -> str:
-    """An empty database of the server."""
+def new_database(uri: str, template: str = "template1") -> str:
+    """An empty database of the server, or a copy of another one."""
     name = f"test_{uuid4().hex}"
     engine = create_engine(uri.replace("postgresql://", "postgresql+psycopg://"), isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
+        connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {template}"))
     engine.dispose()
     return uri.replace("/postgres?", f"/{name}?")

@@ -32,7 +32,7 @@ from graphbandit.graph_building import BuiltGraph, Candidate
 from graphbandit.leaderboard import LeaderboardSettings
 from graphbandit.leaderboard.board import Board
 from graphbandit.paper import FIGURES, Claim
-from graphbandit.paper.report_page import FigureOutcome
+from graphbandit.paper.report import Outcome
 from graphbandit.policies.adaptive.graph_report import Misled, Report
 
 EVIL = "<script>alert('&')</script>"
@@ -132,9 +132,9 @@ def trial(regret: float, **settings: Any) -> Trial:
     return Trial(settings, Interval(regret, regret - 1.0, regret + 1.0))
 
 
-def outcome() -> FigureOutcome:
+def outcome() -> Outcome:
     figure = next(iter(FIGURES.values()))
-    return FigureOutcome(figure, {"x": ARMS}, [Claim("GraphUCB wins. " * 20, "holds", {"x": ARMS})], 1.0)
+    return Outcome(figure, "printed", {"x": ARMS}, [Claim("GraphUCB wins. " * 20, "holds", {"x": ARMS})], 1.0)
 
 
 T: Any = np.arange(1000)
@@ -182,7 +182,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "Board": (lambda: Board([], {}, {}, LeaderboardSettings(), {}), "0 10"),
     "Claim": (lambda: outcome().claims[0], "GraphUCB 'holds'"),
     "Figure": (lambda: outcome().figure, "Figure"),
-    "FigureOutcome": (outcome, "1 of 1"),
+    "Outcome": (outcome, "1 of 1"),
 }
 
 

@@ -122,7 +122,7 @@ def test_private_names_of_other_objects_are_not_touched() -> None:
 
 
 COMPILER = {"compute/compiler.py", "compute/states.py"}
-MADE_HERE = ("policy", "pending", "recommender", "graph", "shard")
+MADE_HERE = ("policy", "pending", "recommender", "graph")
 """A class method that builds an object of its own class may set what is private in it."""
 
 

@@ -33,7 +33,11 @@ def text(name: str) -> str:
 
 def test_files_that_are_missing_or_too_many_are_named() -> None:
     expected = release.package_files(release.PACKAGES["graphbandit"], "graphbandit")
-    assert {"graphbandit/py.typed", "graphbandit/serving/http/page/index.html", "graphbandit/paper/page/page.js"} <= expected
+    assert {
+        "graphbandit/py.typed",
+        "graphbandit/serving/http/page/index.html",
+        "graphbandit/paper/page/report.html",
+    } <= expected
     assert not [file for file in expected if file.endswith(release.CACHES)]
     metadata = "graphbandit-0.2.0.dist-info/"
     found = sorted(expected | {f"{metadata}METADATA"})

@@ -41,7 +41,6 @@ ROOMS = (
     "graphbandit.graphs",
     "graphbandit.plots",
     "graphbandit.serving",
-    "graphbandit.cluster",
 )
 NOT_DOCUMENTED = {"DATASETS", "POLICIES", "TUNING_SEEDS", "datasets", "environments", "graphs", "plots", "policies", "signals"}
 """Tables and modules."""

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from command_text import cell
-
-from graphbandit.serving.http.reference_page import METHODS, bodies, body_schema, curl, kind
+from openapi_text import METHODS, bodies, body_schema, curl, kind
 
 Schema = Mapping[str, Any]
 

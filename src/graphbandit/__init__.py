@@ -15,7 +15,6 @@
 | `graph_building` | a graph from behaviour, judged on later events |
 | `fitting` | a model from a log that does not fit into memory |
 | `serving` | recommendations and rewards over HTTP, with a durable log |
-| `sharding`, `cluster` | users divided among shards; the same work on many machines, with Ray |
 | `adapters` | `sklearn`, `gymnasium`, `obp`: in the form that these libraries expect, imported when first used |
 | `checks` | generic checks for any policy, ours or yours |
 | `cli`, `demo` | the command `graphbandit` |

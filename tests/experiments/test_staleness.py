@@ -22,7 +22,7 @@ from graphbandit.paper import FIGURES, ReproduceSettings
 from graphbandit.paper.reproduce import FIGURE_ROOMS, MEASUREMENT, PRESENTATION, run_key
 
 PACKAGE = Path(graphbandit.__file__).parent
-ELSEWHERE = ("cli/console.py", "serving/http/app.py", "paper/report_page.py")
+ELSEWHERE = ("cli/console.py", "serving/http/app.py", "paper/report.py")
 IGNORED = {
     "storage": "it moves bytes to and from files",
     "display.py": "it makes text and HTML",
@@ -95,7 +95,7 @@ DEPENDENTS: dict[str, set[str]] = {
     "leaderboard/board_tables.py": set(),
     "cli/console.py": set(),
     "serving/http/app.py": set(),
-    "paper/report_page.py": set(),
+    "paper/report.py": set(),
     "paper/chart.py": set(),
 }
 
@@ -125,6 +125,7 @@ def test_all_that_a_simulation_imports_is_covered() -> None:
 
 
 def test_every_module_of_the_paper_measures_or_presents() -> None:
+    assert set(MEASUREMENT) & set(PRESENTATION) == set() and {"theory", "synthetic", "figure"} <= set(MEASUREMENT)
     assert sorted((*MEASUREMENT, *PRESENTATION)) == sorted(path.stem for path in (PACKAGE / "paper").glob("*.py"))
     for room in FIGURE_ROOMS:
         assert (PACKAGE / room).exists()

@@ -25,8 +25,7 @@ from graphbandit.experiments.compare import policy_for
 from graphbandit.experiments.kept_runs import file_name
 from graphbandit.leaderboard import GRIDS, WORLDS, LeaderboardSettings, board, leaderboard, worlds
 from graphbandit.leaderboard.board import Board, Cell, available, measure, smaller, state_bytes
-from graphbandit.leaderboard.board_files import write
-from graphbandit.leaderboard.board_page import render
+from graphbandit.leaderboard.board_page import render, write
 from graphbandit.leaderboard.board_tables import markdown, summary
 from graphbandit.leaderboard.grids import CHOSEN, LARGEST_GRID, Grid, usual_grid
 from graphbandit.leaderboard.significance import level_with_best, mean_rank_intervals, ranks

@@ -6,9 +6,19 @@ import numpy as np
 import pytest
 from scipy.stats import binom, t
 
-from graphbandit.paper import FIGURES, Claim, sweeps
-from graphbandit.paper.claims import alike, below, mean_interval, share_at_least, share_interval, within
-from graphbandit.paper.report_page import FigureOutcome, summary, verdict
+from graphbandit.paper.claims import (
+    VERDICTS,
+    Claim,
+    Verdict,
+    alike,
+    all_hold,
+    below,
+    lower,
+    mean_interval,
+    share_at_least,
+    share_interval,
+    within,
+)
 
 
 def test_the_interval_is_students_where_values_are_symmetric() -> None:
@@ -33,19 +43,19 @@ def test_a_long_tail_moves_the_end_on_its_side_only() -> None:
 def test_one_run_or_equal_runs() -> None:
     assert np.isnan(mean_interval(np.array([1.0]))[1:]).all()
     assert mean_interval(np.array([2.0, 2.0, 2.0])) == (2.0, 2.0, 2.0)
-    assert below(np.array([1.0]), 5.0) == "undecided" and below(np.array([1.0, 1.0]), 5.0) == "holds"
+    assert below(np.array([1.0]), 5.0) == "more runs needed" and below(np.array([1.0, 1.0]), 5.0) == "holds"
 
 
 def test_within_two_numbers() -> None:
     values = np.linspace(0.45, 0.55, 20)
     assert within(values, 0.4, 0.6) == "holds" and within(values + 0.3, 0.4, 0.6) == "does not hold"
-    assert within(values - 0.3, 0.4, 0.6) == "does not hold" and within(values + 0.1, 0.4, 0.6) == "undecided"
+    assert within(values - 0.3, 0.4, 0.6) == "does not hold" and within(values + 0.1, 0.4, 0.6) == "more runs needed"
 
 
 def test_the_error_of_the_second_mean_counts_in_what_is_alike() -> None:
     """The first is known exactly, and a quarter above the second's sample mean less a little."""
     second = 20 + np.array([-8.0, 8.0] * 10)
-    assert alike(np.full(20, 24.9), second)[0] == "undecided"
+    assert alike(np.full(20, 24.9), second)[0] == "more runs needed"
     assert alike(np.full(20, 24.9), np.full(20, 20.0))[0] == "holds"
 
 
@@ -59,22 +69,35 @@ def test_shares_of_runs_have_the_exact_interval() -> None:
 
 
 def test_twenty_runs_without_a_failure_do_not_show_99_percent() -> None:
-    assert share_at_least(np.ones(20), 0.99)[0] == "undecided"
-    assert share_at_least(np.ones(400), 0.99)[0] == "holds" and share_at_least(np.ones(367), 0.99)[0] == "undecided"
+    assert share_at_least(np.ones(20), 0.99)[0] == "more runs needed"
+    assert share_at_least(np.ones(400), 0.99)[0] == "holds" and share_at_least(np.ones(367), 0.99)[0] == "more runs needed"
     assert share_at_least(np.linspace(0.93, 0.97, 20), 0.99)[0] == "does not hold"
-    assert share_at_least(np.array([0.5]), 0.99)[0] == "undecided"
+    assert share_at_least(np.array([0.5]), 0.99)[0] == "more runs needed"
 
 
-def test_only_what_the_text_says_counts_as_the_papers_claim() -> None:
-    x = np.linspace(0, 1, 5)
-    runs = {name: 10 - 5 * x + np.random.default_rng(1).normal(scale=0.01, size=(20, 1)) for name in sweeps.GRAPH_POLICIES}
-    data = {"values": x, "regret": runs, "sparsity": x, "smoothness": 1 - x}
-    ours = {name: {claim.beyond for claim in sweeps.claims(data, name=name)} for name in sweeps.SWEEPS}
-    assert ours == {name: {name not in ("smoothness-rbf", "sparsity-rbf", "sweep-er-p")} for name in sweeps.SWEEPS}
-    claims = [Claim("a", "holds", {}), Claim("b", "holds", {}, beyond=True)]
-    entry = FigureOutcome(FIGURES["sweep-ba-m"], {}, claims)
-    assert "reproduced" in verdict(entry, claims[0]) and "reproduced" not in verdict(entry, claims[1])
-    from graphbandit.paper import ReproduceSettings
+def test_lower_distinguishes_equal_from_unknown() -> None:
+    """The margin is a tenth of the second: TOST by hand, with Student's 90 % intervals."""
+    noise = np.random.default_rng(0).normal(size=20)
+    noise -= noise.mean()
+    second = np.full(20, 100.0)
+    assert lower(101 + 5 * noise, second)[0] == "equal"
+    assert lower(101 + 50 * noise, second)[0] == "more runs needed"
+    assert lower(103 + noise, second)[0] == "does not hold" and lower(97 + noise, second)[0] == "holds"
+    assert lower(second[:1], second[:1])[0] == "more runs needed"
+    assert lower(second, second)[0] == "equal"  # the same choices in every run decide nothing
+    half = t.ppf(0.95, 19) * (5 * noise).std(ddof=1) / np.sqrt(20)
+    assert 101 + half < 110 and 101 - half > 90  # both one-sided tests at 5 %
 
-    text = summary([entry], ReproduceSettings())
-    assert "Of 1 claims of the paper, <b>1 were reproduced" in text and "Beyond the paper, 1 of 1" in text
+
+def test_the_worst_of_several_verdicts_decides() -> None:
+    order: list[Verdict] = ["holds", "equal", "more runs needed", "does not hold"]
+    for k, worst in enumerate(order):
+        assert all_hold(order[: k + 1]) == worst
+
+
+def test_explanations_fit_the_verdict() -> None:
+    texts = {verdict: Claim("a", verdict, {}, "because").explanation for verdict in VERDICTS}
+    assert texts["holds"] == "" and texts["does not hold"] == "because"
+    assert "equal within 10%" in texts["equal"] and "both answers" in texts["more runs needed"]
+    assert Claim("a", "holds", {}).beyond and not Claim("a", "holds", {}, said="best").beyond
+    assert Claim("a", "holds", {}, said="similar").quote == ("They show similar performance.", "Appendix K")

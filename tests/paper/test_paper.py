@@ -1,9 +1,11 @@
-"""The paper's figures: each runs small, and its claims are judged both ways on made-up results."""
+"""The figures and the report: each figure runs small, claims are judged both ways, the page shows what was found."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,30 +14,19 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from graphbandit import GraphUCB, LinUCB, environments, graphs, paper
+from graphbandit import paper
 from graphbandit.cli import app
 from graphbandit.experiments import TUNING_SEEDS
-from graphbandit.experiments.testbeds import FAMILIES, draw_graph, world
-from graphbandit.paper import (
-    FIGURES,
-    Figure,
-    ReproduceSettings,
-    controls,
-    delays,
-    estimation,
-    learned_graphs,
-    newcomers,
-    real_data,
-    regret_curves,
-    sweeps,
-    theory,
-)
-from graphbandit.paper.chart import as_json, curve, render
-from graphbandit.paper.claims import UNDECIDED, alike, all_hold, below, lower
-from graphbandit.paper.figure_parts import Data
-from graphbandit.paper.lineup import algorithms, tuned_baselines
-from graphbandit.paper.reproduce import load, reproduce, save, select
-from graphbandit.plots import colour
+from graphbandit.experiments.testbeds import draw_graph
+from graphbandit.paper import FIGURES, Claim, ReproduceSettings, estimation, forms, real_data, regret, sweeps
+from graphbandit.paper.chart import curve, draw
+from graphbandit.paper.claims import QUOTES
+from graphbandit.paper.figure import SETTINGS, Data
+from graphbandit.paper.lineup import LITERAL, algorithms, tuned_baselines
+from graphbandit.paper.report import Outcome, absent_figures, claim_table, marked, paper_numbers, tally, write_report
+from graphbandit.paper.reproduce import MEASUREMENT, claims_list, load, reproduce, save, select
+from graphbandit.paper.synthetic import FAMILIES, maker
+from graphbandit.plots.drawing import picture
 
 SMALL = ReproduceSettings(runs=2, horizon=40, quick=True)
 SYNTHETIC = [name for name, figure in FIGURES.items() if not figure.sources]
@@ -48,16 +39,30 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_every_figure_is_in_the_table() -> None:
-    """A figure that a module defines and the table lacks would never be made."""
-    defined: list[Figure] = []
-    for path in sorted(Path(paper.__file__).parent.glob("*.py")):
-        if path.stem not in ("__init__", "figure_list"):
-            for value in vars(import_module(f"graphbandit.paper.{path.stem}")).values():
-                parts = value if isinstance(value, list | tuple) else [value]
-                defined += [part for part in parts if isinstance(part, Figure)]
-    assert sorted(figure.name for figure in defined) == sorted(FIGURES)
-    assert all(figure is FIGURES[figure.name] for figure in defined)
+def test_every_function_that_measures_is_in_the_table() -> None:
+    """A figure that a module defines and `figures.toml` lacks would never be made."""
+    made = {figure.run.func for figure in FIGURES.values()}  # type: ignore[attr-defined]
+    for name in MEASUREMENT:
+        for key, value in vars(import_module(f"graphbandit.paper.{name}")).items():
+            if key.split("_")[0] == "run" and getattr(value, "__module__", "") == f"graphbandit.paper.{name}":
+                assert key == "run_lineup" or value in made, (name, key)
+
+
+def test_every_quotation_is_used() -> None:
+    """By a claim in a module, or by an entry of `figures.toml`."""
+    folder = Path(paper.__file__).parent
+    text = "".join(path.read_text() for path in (*folder.glob("*.py"), folder / "figures.toml"))
+    steps = {f"{step}-step" for step in estimation.STEPS}
+    assert [key for key in QUOTES if f'"{key}"' not in text and key not in steps] == []
+
+
+def test_all_figures_of_the_paper_have_their_number() -> None:
+    assert {int(number.rstrip("abcdef")) for number in paper_numbers()} == set(range(1, 12))
+    assert list(paper_numbers())[:5] == ["1a", "1b", "2a", "2b", "3a"] and list(paper_numbers())[-1] == "11"
+    assert (
+        FIGURES["regret-er"].heading.startswith("Figures 2b and 7b: ")
+        and FIGURES["psi-time"].heading == "Figure 1b: Ψ over time"
+    )
 
 
 @pytest.mark.compiled
@@ -65,15 +70,40 @@ def test_every_figure_has_its_files_and_claims(report: Path) -> None:
     claims = json.loads((report / "claims.json").read_text())
     page = (report / "index.html").read_text()
     for name in SYNTHETIC:
-        assert (report / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-        assert (report / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
-        assert f'id="{name}"' in page
-        assert name == "graphs" or any(claim["figure"] == name for claim in claims), name
+        figure = FIGURES[name]
+        for setting in figure.settings:
+            stem = Outcome(figure, setting).picture("")[:-1]
+            assert (report / f"{stem}.png").read_bytes().startswith(b"\x89PNG")
+            assert (report / f"{stem}.pdf").read_bytes().startswith(b"%PDF") and f'src="{stem}.png"' in page
+            environment = setting if figure.both else ""
+            mine = [c for c in claims if c["figure"] == name and c["environment"] == environment]
+            assert name == "graphs" or mine, name
+            assert figure.part != "Beyond the paper" or all(c["beyond"] for c in mine)
+        assert f'<section id="{name}">' in page
+    keys = {"figure", "environment", "claim", "quote", "where", "beyond", "verdict", "evidence", "reason"}
     for claim in claims:
-        assert set(claim) == {"figure", "claim", "beyond", "verdict", "holds", "evidence", "reason"}
-        assert claim["holds"] == (claim["verdict"] == "holds") and claim["evidence"]
-    assert "{{" not in page.split("<script>")[0] and "http" not in page.split("</style>")[0]
-    assert len(page.encode()) < 100_000 * len(SYNTHETIC)  # a report of all figures stays below 4 MB
+        assert set(claim) == keys and claim["evidence"] and claim["beyond"] != bool(claim["quote"]) == bool(claim["where"])
+    assert "{{" not in page and "http" not in page.split("</style>")[0]
+    assert len(page.encode()) < 2_000_000
+
+
+@pytest.mark.compiled
+def test_the_page_begins_with_the_regret_figures_then_the_claims(report: Path) -> None:
+    page = (report / "index.html").read_text()
+    cards, table, first_section = page.index('class="cards"'), page.index('<h2 id="claims">'), page.index("<section id=")
+    assert cards < table < first_section
+    opening = page[cards:table]
+    for name in ("regret-rbf", "regret-er", "regret-ba", "regret-ws"):
+        assert f"figures/{name}-printed.png" in opening and f"figures/{name}-released.png" in opening
+    assert opening.count("The paper shows</b> GraphUCB lowest") == 4 and opening.count("In the scripts&#39; environment: ") == 4
+    anchors = set(re.findall(r'<details id="([^"]+)"', page))
+    assert set(re.findall(r'class="v \w+" href="#([^"]+)"', page)) <= anchors and len(anchors) > 100
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= anchors | set(re.findall(r'id="([^"]+)"', page))
+    for section in page[first_section:].split("<section id=")[1:-1]:
+        captions = re.findall(r"<figcaption>([^<]*)", section)
+        figure = FIGURES[section.split('"')[1]]
+        expected = [f"The {whose.removeprefix('the ')}. " for whose in SETTINGS.values()] if figure.both else [""]
+        assert [caption.replace("&#39;", "'") for caption in captions] == expected, figure.name
 
 
 @pytest.mark.compiled
@@ -83,268 +113,222 @@ def test_a_second_call_runs_nothing(report: Path, monkeypatch: pytest.MonkeyPatc
 
     before = (report / "claims.json").read_text()
     for name in SYNTHETIC:
-        monkeypatch.setitem(FIGURES, name, type(FIGURES[name])(**{**vars(FIGURES[name]), "run": fail}))
+        monkeypatch.setitem(FIGURES, name, replace(FIGURES[name], run=fail))
     reproduce(["psi-time", "regret-er"], report, SMALL)  # the claims of all others are judged again too
     assert (report / "claims.json").read_text() == before
     with pytest.raises(AssertionError, match="ran again"):
-        reproduce(["psi-time"], report, ReproduceSettings(runs=3, horizon=40, quick=True))
+        reproduce(["psi-time"], report, replace(SMALL, runs=3))
 
 
 @pytest.mark.compiled
 def test_asking_for_one_figure_draws_one(report: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[str] = []
+    drawn: list[int] = []
 
-    def counted(chart: Any, suffix: Any) -> bytes:
-        drawn.append(suffix)
-        return render(chart, suffix)
+    def counted(chart: Any) -> Any:
+        drawn.append(len(chart))
+        return draw(chart)
 
-    monkeypatch.setattr("graphbandit.paper.reproduce.render", counted)
-    before = {name: (report / name).read_bytes() for name in ("claims.json", "figures/graphs.png", "figures/alpha.pdf")}
-    outcomes = reproduce(["graphs"], report, SMALL)
-    assert drawn == ["png", "pdf"] and [outcome.figure.name for outcome in outcomes] == SYNTHETIC
+    monkeypatch.setattr("graphbandit.paper.reproduce.draw", counted)
+    kept = ("claims.json", "figures/graphs-printed.png", "figures/alpha-released.pdf")
+    before = {name: (report / name).read_bytes() for name in kept}
+    outcomes = reproduce(["graphs"], report, SMALL, ["printed"])
+    assert drawn == [4] and [o.figure.name for o in outcomes if o.setting == "released"] == SYNTHETIC
     assert {name: (report / name).read_bytes() for name in before} == before
-    page = (report / "index.html").read_text()
-    (report / "figures" / "alpha.pdf").unlink()  # a picture that is gone is drawn again
-    reproduce(["graphs"], report, SMALL)
-    assert len(drawn) == 6 and (report / "figures" / "alpha.pdf").read_bytes() == before["figures/alpha.pdf"]
-    assert (report / "index.html").read_text().count('href="figures/') == page.count('href="figures/') == 2 * len(SYNTHETIC)
+    (report / "figures" / "alpha-released.pdf").unlink()  # a picture that is gone is drawn again
+    reproduce(["graphs"], report, SMALL, ["printed"])
+    assert len(drawn) == 3 and (report / "figures" / "alpha-released.pdf").read_bytes() == before["figures/alpha-released.pdf"]
 
 
 @pytest.mark.compiled
-def test_workers_do_not_change_the_numbers(tmp_path: Path) -> None:
-    one, two = (FIGURES["regret-er"].run(ReproduceSettings(runs=2, horizon=60, quick=True, workers=w)) for w in (1, 2))
-    assert one["tuned"] == two["tuned"]
-    for name in one["regret"]:
-        assert np.array_equal(one["regret"][name], two["regret"][name])
-    one, two = (FIGURES["psi-time"].run(ReproduceSettings(runs=2, horizon=60, workers=w)) for w in (1, 2))
-    assert np.array_equal(one["psi"], two["psi"], equal_nan=True)
-    one, two = (FIGURES["approximation"].run(ReproduceSettings(runs=2, horizon=60, workers=w)) for w in (1, 2))
-    assert all(np.array_equal(one["errors"][name], two["errors"][name]) for name in one["errors"])
-
-
-def made_up(order: dict[str, float]) -> Data:
-    noise = np.random.default_rng(0).normal(scale=0.1, size=(20, 1))
-    curves = {name: (np.linspace(0, value, 5) + noise * np.linspace(0, 1, 5)) for name, value in order.items()}
-    out: Data = {"rounds": np.arange(1.0, 6.0), "regret": curves, "tuned": {"Gob.Lin": 0.5, "CLUB": 0.2}, "preset": "paper"}
-    return out | {"sparsity": np.ones(20), "smoothness": np.ones(20)}
+def test_workers_do_not_change_the_numbers() -> None:
+    for name, part in (("regret-er", "regret"), ("approximation", "errors")):
+        one, two = (FIGURES[name].run(replace(SMALL, horizon=60, workers=w)) for w in (1, 2))
+        assert all(np.array_equal(one[part][key], two[part][key]) for key in one[part])
 
 
 def verdicts(claims: Any) -> list[bool | None]:
-    """True if a claim holds, False if it does not, None if it is undecided."""
-    return [{"holds": True, "does not hold": False, "undecided": None}[claim.verdict] for claim in claims]
+    """True if a claim holds, False if it does not, None if the data decide nothing."""
+    return [{"holds": True, "does not hold": False, "equal": None, "more runs needed": None}[claim.verdict] for claim in claims]
+
+
+def made_up(order: dict[str, float], setting: str = "released") -> Data:
+    noise = np.random.default_rng(0).normal(scale=0.1, size=(20, 1))
+    curves = {name: (np.linspace(0, value, 5) + noise * np.linspace(0, 1, 5)) for name, value in order.items()}
+    out: Data = {"rounds": np.arange(1.0, 6.0), "regret": curves, "tuned": {"Gob.Lin": 0.5, "CLUB": 0.2}, "setting": setting}
+    return out | {"density": np.ones(20), "smoothness": np.ones(20), "note": "a sample", "least weight": 0.5}
+
+
+RISING = {"GraphUCB": 10.0, "GraphUCB-Local": 11.0, LITERAL: 12.0, "Gob.Lin": 13.5, "CLUB": 35.0, "LinUCB": 60.0}
 
 
 def test_regret_claims_both_ways() -> None:
-    rising = {"GraphUCB": 10.0, "GraphUCB-Local": 20.0, "Gob.Lin": 30.0, "CLUB": 35.0, "LinUCB": 60.0}
-    assert all(verdicts(regret_curves.claims(made_up(rising))))
-    falling = dict(zip(rising, reversed(rising.values()), strict=True))
-    assert set(verdicts(regret_curves.claims(made_up(falling)))) == {False}
-    assert all(claim.reason for claim in regret_curves.claims(made_up(falling)))
-    assert verdicts(regret_curves.fixed_claims(made_up(rising))) == [True]
-    assert verdicts(regret_curves.fixed_claims(made_up(falling))) == [False]
+    good = regret.claims(made_up(RISING))
+    assert all(verdicts(good)) and len(good) == 17
+    bad = regret.claims(made_up(dict(zip(RISING, (60.0, 80.0, 110.0, 30.0, 15.0, 12.0), strict=True)), "printed"))
+    wrong = {claim.claim for claim in bad if claim.verdict == "does not hold"}
+    assert "GraphUCB has lower regret than LinUCB" in wrong and f"{LITERAL} has lower regret than CLUB" in wrong
+    assert "The regret of GraphUCB-Local is above that of GraphUCB, by at most a quarter" in wrong
+    assert all(claim.reason and claim.quote[1] == "Section 7.1" for claim in bad)
+    far = {c.claim: c.verdict for c in regret.claims(made_up(RISING | {"Gob.Lin": 30.0}))}
+    close = "The regret of Gob.Lin is above that of GraphUCB-Local, by at most a quarter"
+    assert far[close] == "does not hold"
+    better = {c.claim: c.verdict for c in regret.claims(made_up(RISING | {"Gob.Lin": 9.0}))}
+    assert better[close] == "does not hold"  # close means neither far above nor below
+    tight = {c.claim: c.verdict for c in regret.claims(made_up(RISING | {"Gob.Lin": 12.0}))}
+    assert [v for text, v in tight.items() if text.startswith("The regret of GraphUCB is at least a quarter below")] == [
+        "does not hold"
+    ]
 
 
-def test_a_tie_is_not_a_win() -> None:
-    values = np.random.default_rng(0).normal(size=20)
-    assert lower(values, values[::-1])[0] == "undecided"
-    assert lower(values - 1, values)[0] == "holds" and lower(values + 1, values)[0] == "does not hold"
-    assert lower(values, values)[0] == "does not hold" and lower(values[:1], values[:1] + 9)[0] == "undecided"
+def test_a_trend_must_hold_in_both_halves_of_the_axis() -> None:
+    valley = sweep(0.0, "sparsity-rbf")
+    valley["regret"] = {name: runs + 5 * np.abs(valley["density"] - 0.4) for name, runs in valley["regret"].items()}
+    assert verdicts(sweeps.claims(valley)) == [False] * 3
 
 
-def test_what_is_alike_needs_evidence_too() -> None:
-    noise = np.random.default_rng(0).normal(size=20)
-    for spread, shift, verdict in ((0.1, 1.0, "holds"), (0.1, 3.0, "does not hold"), (0.1, -3.0, "does not hold")):
-        assert alike(10 + shift + spread * noise, np.full(20, 10.0))[0] == verdict
-    assert alike(10 + 20 * noise, np.full(20, 10.0))[0] == "undecided"  # no difference was found, nor could it have been
-
-
-def test_one_part_refutes_the_whole() -> None:
-    assert all_hold(["holds", "undecided", "does not hold"]) == "does not hold"
-    assert all_hold(["holds", "undecided"]) == "undecided" and all_hold(["holds", "holds"]) == "holds"
-
-
-def test_one_of_many_comparisons_refutes_only_if_it_is_clear() -> None:
-    values = np.array([0.5, 1.0, 2.0, 3.0, 0.5])
-    assert below(values) == "does not hold" and below(values, comparisons=40) == "undecided"
-    assert below(-values) == below(-values, comparisons=40) == "holds"
-
-
-@pytest.mark.parametrize("preset", ["paper", "released"])
-def test_the_reason_of_a_preset_explains_no_undecided_claim(preset: str) -> None:
-    """Noise of 30 runs larger than every difference: nothing is decided, whatever the preset."""
-    rng = np.random.default_rng(3)
-    names = ("GraphUCB", "GraphUCB-Local", "Gob.Lin", "CLUB", "LinUCB", "LinUCB, radius of CLUB", "GraphUCB, complete graph")
-    values = rng.normal(size=(30, len(names)))
-    values -= values.mean(axis=0)  # equal means
-    curves = {name: 10 + values[:, [k]] for k, name in enumerate(names)}
-    data = made_up({}) | {"regret": curves, "preset": preset, "source": "x", "graph": {}}
-    found = regret_curves.claims(data) + regret_curves.fixed_claims(data) + real_data.claims_ratings(data, name="movielens")
-    assert {(claim.verdict, claim.explanation) for claim in found} == {("undecided", UNDECIDED)}
-
-
-def sweep(slope: float) -> Data:
+def sweep(slope: float, name: str) -> Data:
     x, noise = np.linspace(0, 1, 5), np.random.default_rng(1).normal(scale=0.01, size=(20, 1))
-    runs = {name: 10 + slope * x + noise for name in ("GraphUCB", "GraphUCB-Local")}
-    return {"values": x, "regret": runs, "sparsity": x, "smoothness": 1 - x}
+    runs = {name: 10 + slope * x + noise for name in sweeps.GRAPH_POLICIES}
+    out: Data = {"values": x, "regret": runs, "density": x, "smoothness": 1 - x, "skipped": {"7": 3}}
+    return FIGURES[name].arguments | out | {"quote": FIGURES[name].arguments.get("quote", "")}
 
 
-@pytest.mark.parametrize("name", sweeps.SWEEPS)
+@pytest.mark.parametrize("name", [name for name, figure in FIGURES.items() if "varied" in figure.arguments])
 def test_sweep_claims_both_ways(name: str) -> None:
     good, bad = (-0.5, 5.0) if name == "sweep-ws-p" else (-5.0, 5.0)
-    assert all(verdicts(sweeps.claims(sweep(good), name=name)))
-    failed = sweeps.claims(sweep(bad), name=name)
-    assert set(verdicts(failed)) == {False} and all(claim.reason for claim in failed)
+    assert all(verdicts(sweeps.claims(sweep(good, name))))
+    failed = sweeps.claims(sweep(bad, name))
+    assert set(verdicts(failed)) == {False} and all(claim.reason and "7" in str(claim.evidence) for claim in failed)
+    assert {claim.beyond for claim in failed} == {name not in ("smoothness-rbf", "sparsity-rbf", "sweep-er-p")}
 
 
-def test_smoothness_on_graphs_both_ways() -> None:
-    x = np.tile(np.linspace(1, 5, 4), (10, 1))
-    for sign, holds in ((1.0, True), (-1.0, False)):
-        data = {"smoothness": {f: x for f in FAMILIES}, "regret": {}, "policies": ["GraphUCB", "GraphUCB-Local"]}
-        noise = np.random.default_rng(2).normal(scale=0.01, size=x.shape)
-        data["regret"] = {f"{p}|{f}": 9 + sign * x + noise for p in ("GraphUCB", "GraphUCB-Local") for f in FAMILIES}
-        assert verdicts(sweeps.claims_graphs(data)) == [holds, holds]
+def test_smoothness_on_families_both_ways() -> None:
+    x, noise = np.linspace(1, 5, 4), np.random.default_rng(2).normal(scale=0.01, size=(10, 4))
+    x = 4 * x
+    assert sweeps.at_smoothness(np.array([[4.0, 8.0, 12.0]]), np.array([12.0, 6.0, 4.0])) == pytest.approx([20 / 3])
+    for far, holds in ((1.0, True), (9.0, False)):
+        parts = {family: {p: 9 + x + noise + far * (family == "ba") for p in sweeps.GRAPH_POLICIES} for family in FAMILIES}
+        data = {"families": {f: {"smoothness": x, "regret": part} for f, part in parts.items()}, "setting": "printed"}
+        assert verdicts(sweeps.claims_families(data)) == [holds] * 3 and len(sweeps.chart_families(data)) == 2
 
 
-def test_theory_claims_both_ways() -> None:
-    grid = np.tile(np.arange(6.0), (5, 1)) + np.random.default_rng(3).normal(scale=0.01, size=(5, 6))
-    assert verdicts(theory.claims_delta({"smoothness": grid, "delta": grid**2})) == [True]
-    assert verdicts(theory.claims_delta({"smoothness": grid, "delta": -grid})) == [False]
-    rounds = np.arange(1.0, 21.0)
-    rise = np.linspace(0.1, 0.6, 20)[None, :, None] + np.random.default_rng(4).normal(scale=1e-3, size=(5, 20, 4))
-    assert verdicts(theory.claims_psi({"rounds": rounds, "psi": rise})) == [True, True]
-    one_falls = rise.copy()
-    one_falls[:, :, 2] = 1.2 - rise[:, :, 2]  # the mean over users rises, and is inside
-    assert verdicts(theory.claims_psi({"rounds": rounds, "psi": one_falls})) == [False, False]
-    late = rise.copy()
-    late[:, :5, 1] = np.nan  # served late
-    assert verdicts(theory.claims_psi({"rounds": rounds, "psi": late})) == [True, True]
-    bound = {"rounds": rounds, "regret": rise, "printed": 2 * rise, "root": 0.5 * rise, "linucb": rise}
-    assert verdicts(theory.claims_bound(bound)) == [True, False, False, True]
+def test_topology_claims_both_ways() -> None:
+    noise = np.random.default_rng(4).normal(scale=0.1, size=(20, 1))
+    for far, verdict in ((21.0, True), (28.0, False)):
+        level = {"rbf": 20.0, "er": 20.0, "ba": far, "ws": 20.0}
+        parts = {
+            name: {"rounds": np.array([1.0]), "regret": {"GraphUCB": mean + noise, "LinUCB": 60 + noise}}
+            for name, mean in level.items()
+        }
+        data = {"families": parts, "setting": "printed"}
+        assert verdicts(regret.claims_topology(data)) == [verdict] and len(regret.chart_topology(data)[0].series) == 4
+
+
+def test_all_topologies_have_as_many_edges() -> None:
+    for setting in SETTINGS:
+        for family in FAMILIES:
+            assert regret.graph_with_edges(setting, family, 3).n_edges == regret.EDGES == 75
 
 
 def test_estimation_claims_both_ways() -> None:
     noise = np.random.default_rng(5).normal(scale=1e-3, size=(5, 10))
-    close = {"Eq. 5": 1 + noise, "Lemma 1": 1.1 + noise, "ridge": 2 + noise}
-    far = {"Eq. 5": 3 + noise, "Lemma 1": 30 + noise, "ridge": 2 + noise}
+    close = {"eq. (5)": 1 + noise, "Lemma 1 with V_i⁻¹": 1.01 + noise, "Lemma 1": 1.1 + noise, "ridge": 2 + noise}
+    far = {"eq. (5)": 3 + noise, "Lemma 1 with V_i⁻¹": 9 + noise, "Lemma 1": 30 + noise, "ridge": 2 + noise}
     rounds = np.arange(1.0, 11.0)
-    assert verdicts(estimation.claims_approximation({"rounds": rounds, "errors": close})) == [True, True, True]
-    assert verdicts(estimation.claims_approximation({"rounds": rounds, "errors": far})) == [False, False, False]
+    good, bad = (estimation.claims_approximation({"rounds": rounds, "errors": errors}) for errors in (close, far))
+    assert verdicts(good) == [True] * 7 and verdicts(bad) == [False] * 7
+    assert [claim.beyond for claim in good] == [False, True, False, True, False, False, False]
+    assert [claim.evidence.get("within 3 % from round") for claim in good[:4:2]] == [1, "never"]
     nearer = np.linspace(2, 1, 10)
-    good = {"rounds": rounds, "left": nearer + noise, "right": 1 + 0 * noise, "share": np.ones((5, 10))}
-    bad = {"rounds": rounds, "left": 3 - nearer + noise, "right": 1 + 0 * noise, "share": np.zeros((5, 10))}
-    assert verdicts(estimation.claims_noise(good)) == [True, True]
-    assert verdicts(estimation.claims_noise(bad)) == [False, False]
+    holds = {"rounds": rounds, "left": nearer + noise, "right": 1 + 0 * noise, "share": np.ones((5, 10))}
+    fails = {"rounds": rounds, "left": 3 - nearer + noise, "right": 1 + 0 * noise, "share": np.zeros((5, 10))}
+    assert verdicts(estimation.claims_noise(holds)) == [True, True]
+    assert verdicts(estimation.claims_noise(fails)) == [False, False]
 
 
-def test_other_claims_both_ways() -> None:
-    noise = np.random.default_rng(6).normal(scale=0.01, size=(10, 1))
-    flat, steep = 5 + noise + np.array([[1.0, 0.0, 1.0]]), 5 + noise + np.array([[0.0, 2.0, 4.0]])
-    alphas = np.array([0.1, 1.0, 10.0])
-    good, bad = ({"alphas": alphas, "regret": {"GraphUCB": r, "GraphUCB-Local": r}, "suggested": 0.1} for r in (flat, steep))
-    assert verdicts(controls.claims_alpha(good)) == [True, True] and verdicts(controls.claims_alpha(bad)) == [False, False]
-    rough = 5 + np.random.default_rng(7).normal(scale=8.0, size=(10, 3))  # too rough to say that 1 is good
-    assert verdicts(controls.claims_alpha(good | {"regret": {"GraphUCB": rough, "GraphUCB-Local": rough}})) == [None, None]
-    names = ("GraphUCB", "greedy", "complete graph", "shuffled graph", "no graph", "LinUCB")
-    for sign, holds in ((1.0, True), (-1.0, False)):
-        curves = {name: 5 + noise + sign * (name != "GraphUCB") for name in names}
-        worlds = {place: {"regret": curves} for place in ("pools", "fixed arms")}
-        assert verdicts(controls.claims_controls({"worlds": worlds})) == [holds] * 8
+def test_claims_about_forms_parts_and_alpha_both_ways() -> None:
+    noise = np.random.default_rng(6).normal(scale=0.01, size=(10, 4))
+    order = {name: value for name, value in RISING.items() if name != LITERAL}
+    for values, holds in ((list(order.values()), True), (list(order.values())[::-1], False)):
+        level = dict(zip(order, values, strict=True))
+        data: Data = {"regret": {f"{n}|{form}": v + noise for n, v in level.items() for form in forms.FORMS.values()}}
+        data["setting"] = "printed"
+        assert verdicts(forms.claims(data)) == [holds] * 21 and len(forms.chart(data)[0].series) == 5
+        level[LITERAL] = level["GraphUCB-Local"]
+        runs = {name: level[name] + np.repeat(noise[..., None], len(forms.PARTS), axis=2) for name in forms.SHOWN}
+        assert verdicts(forms.claims_parts({"regret": runs})) == [holds] * len(forms.PARTS)
+    steep = 5 + noise[:, :1] + np.array([[0.0, 2.0, 4.0]])
+    flat = 5 + noise[:, :1] + np.array([[1.0, 0.0, 1.0]])
+    for runs, holds in ((flat, True), (steep, False)):
+        part = {"GraphUCB": runs, "GraphUCB-Local": runs}
+        alpha = {"alphas": np.array([0.1, 1.0, 10.0]), "noise": {"0.01": part, "0.1": part}, "setting": "printed"}
+        assert verdicts(forms.claims_alpha(alpha)) == [holds] * 4 and len(forms.chart_alpha(alpha)) == 2
 
 
-def test_delay_claims_both_ways() -> None:
-    noise = np.random.default_rng(7).normal(scale=0.01, size=(10, 2, 3, 1, 4, 2))
-    data: Data = {}
-    for sign, holds in ((1.0, True), (-1.0, False)):
-        runs = 2.0 + noise + sign * np.array([0.0, 0.5]).reshape(1, 1, 1, 2, 1, 1)
-        data = {"runs": runs, "delays": delays.DELAYS, "places": list(delays.PLACES), "horizon": 10}
-        assert verdicts(delays.claims_delays(data)) == [holds] * 12
-    data["runs"][..., 1, 1] = np.nan  # too few unanswered decisions at a short delay
-    assert [len(panel.series[0].x) for panel in delays.chart_delays(data).panels] == [4, 4, 3, 3]
+def test_mixed_environments_have_the_parts_that_their_names_say() -> None:
+    scripts, fixed, pools, text, large = (forms.mixture(part, "er", 0) for part in forms.PARTS)
+    assert np.array_equal(scripts.truth, fixed.truth) and np.array_equal(pools.truth, text.truth)
+    assert [env.pool for env in (scripts, fixed, pools, text)] == [50, None, 50, None]
+    assert np.linalg.norm(large.truth) == pytest.approx(20) and np.linalg.norm(text.truth) == pytest.approx(np.sqrt(20))
 
 
 def test_real_claims_both_ways() -> None:
-    rising = {"GraphUCB": 10.0, "GraphUCB-Local": 20.0, "CLUB": 30.0, "Gob.Lin": 35.0, "LinUCB": 60.0}
-    falling = dict(zip(rising, reversed(rising.values()), strict=True))
-    controls_too = {"LinUCB, radius of CLUB": 30.0, "GraphUCB, complete graph": 10.0}
-    good, bad = (made_up(order | controls_too) | {"source": "x", "graph": {}} for order in (rising, falling))
-    assert all(verdicts(real_data.claims_ratings(good, name="movielens")))
-    assert set(verdicts(real_data.claims_ratings(bad, name="movielens"))) == {False}
-    assert len(real_data.claims_ratings(good, name="netflix")) == 6
-    noise = np.random.default_rng(7).normal(scale=0.01, size=10)
-    narrow, wide = {"movielens": 1 + noise, "netflix": 2 + noise}, {"movielens": 2 + noise, "netflix": 1 + noise}
-    for spread, holds in ((narrow, True), (wide, False), ({"movielens": 1 + noise, "netflix": 1 + noise}, None)):
-        assert verdicts(real_data.claims_histograms({"spread": spread, "relative": spread, "rated": {"movielens": "x"}})) == [
-            holds
-        ]
-    names = list(real_data.hit_policies(draw_graph("er", 0)))
-    for sign, holds in ((1.0, True), (-1.0, False)):
-        hits = {name: (0.5 + sign * 0.1 * name.startswith("friendship") + noise)[:, None] for name in names}
-        assert verdicts(real_data.claims_hits({"hits": hits, "tuned": {name: {} for name in names}})) == [holds] * 6
+    good = real_data.claims(made_up(RISING | {"Gob.Lin": 34.0, "CLUB": 30.0}) | {"name": "movielens"})
+    assert all(verdicts(good)) and len(good) == 12
+    falling = dict(zip(RISING, (60.0, 50.0, 40.0, 38.0, 20.0, 10.0), strict=True))
+    assert set(verdicts(real_data.claims(made_up(falling, "printed") | {"name": "netflix"}))) == {False}
+    for level, holds in ((12.0, True), (30.0, False)):
+        parts = {"movielens": made_up(RISING)["regret"], "netflix": made_up(RISING | {"GraphUCB": level})["regret"]}
+        assert verdicts(real_data.claims_histograms({"regret": parts})) == [holds]
 
 
-def test_learned_graph_claims_both_ways() -> None:
-    noise = np.random.default_rng(9).normal(scale=0.1, size=(20, 1))
-    for sign, holds in ((1.0, True), (-1.0, False)):
-        level = {"blended": 10 - sign, "learned": 10.0, "given graph": 10 + sign, "shuffled graph": 12.0}
-        level |= {name: 10 + sign for name in learned_graphs.CLUSTERING}
-        if not holds:
-            level["given graph"] = 8.0
-        part = {"rounds": np.arange(1, 3), "regret": {name: np.full((20, 2), value) + noise for name, value in level.items()}}
-        data: Data = {"worlds": {name: part for name in (*FAMILIES, learned_graphs.RIGHT, learned_graphs.WRONG)}}
-        assert verdicts(learned_graphs.claims(data)) == [holds] * 8
-        assert len(learned_graphs.chart(data).panels) == 6
-        share = {
-            name: np.full((5, 2), value) + noise[:5]
-            for name, value in {"learned": 0.3, "LinUCB for all": 0.3 - sign / 10}.items()
-        }
-        share["LinUCB per user"] = share["LinUCB for all"]
-        tuned: Data = {"LinUCB for all": {}, "LinUCB per user": {}}
-        hits: Data = {"rounds": np.array([1, 100]), "hits": share, "tuned": tuned}
-        assert verdicts(learned_graphs.claims_hits(hits)) == [holds, holds]
-        assert len(real_data.chart_hits(hits).panels[0].series) == 3
+def outcomes_of(*claims: Claim) -> list[Outcome]:
+    return [Outcome(FIGURES["regret-er"], setting, made_up(RISING, setting), list(claims)) for setting in SETTINGS]
 
 
-def test_newcomers_claims_both_ways() -> None:
-    noise = np.random.default_rng(8).normal(scale=0.01, size=(10, newcomers.FIRST))
-    for sign, holds in ((1.0, True), (-1.0, False), (0.0, None)):
-        hits = {name: 0.5 + noise[:, ::-1] for name in ("GraphUCB, edges left out", "LinUCB")}
-        hits["GraphUCB"] = 0.5 + 0.1 * sign + noise
-        assert verdicts(newcomers.claims({"hits": hits})) == [holds] * 4
-    assert len(newcomers.chart({"hits": hits}).panels[0].series) == 3
+def test_the_table_of_claims_groups_by_quotation_and_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(QUOTES, "x", {"words": "“x” & y", "where": "Section 7"})
+    said = Claim("<b> is lower", "holds", {"a": 1.0}, said="x")
+    ours = Claim("ours", "does not hold", {"a": 1.0}, "why")
+    outcomes = outcomes_of(said, ours)
+    ((part, quotes),) = claim_table(outcomes).items()
+    assert part == FIGURES["regret-er"].part and list(quotes) == [("“x” & y", "Section 7")]
+    cells = quotes["“x” & y", "Section 7"]["<b> is lower"]
+    assert {setting: [(label, anchor) for label, anchor, _ in found] for setting, found in cells.items()} == {
+        setting: [("ER", f"regret-er-{setting}-1")] for setting in SETTINGS
+    }
+    assert tally(outcomes, "printed") == {"holds": 1}
+    write_report(tmp_path / "index.html", outcomes, SMALL)
+    page = (tmp_path / "index.html").read_text()
+    assert "&lt;b&gt; is lower" in page and "<b> is lower" not in page and "“x” &amp; y" in page
+    assert [claim["beyond"] for claim in claims_list(outcomes)] == [False, True] * 2
 
 
-def test_newcomers_bring_their_edges_or_not() -> None:
-    """Two camps with opposite tastes: with its edges a newcomer is served the right arm at once."""
-    graph = graphs.from_edges([(i, j) for camp in (range(10), range(10, 20)) for i in camp for j in camp if i < j])
-    truth = np.repeat([[1.0], [-1.0]], 10, axis=0)
-    env = environments.Linear(graph, truth, np.array([[1.0], [-1.0]]), sigma=0.0, pool=None)
-
-    def offers(users: Any, rng: np.random.Generator) -> newcomers.Offers:
-        pool = np.tile(np.arange(2, dtype=np.int32), (len(users), 1))
-        return newcomers.Offers(users, pool, truth[users] * np.array([1.0, -1.0]), np.zeros(len(users)))
-
-    policies = {"GraphUCB": lambda g, d: GraphUCB(g, d, exploration=0.0), "LinUCB": LinUCB}
-    hits = newcomers.run_world(env, offers, 200, policies, seed=0)
-    assert hits["GraphUCB"].tolist() == [1.0] * newcomers.FIRST
-    assert hits["GraphUCB, edges left out"][0] < 1.0 and hits["LinUCB"][0] < 1.0
+def test_marked_text_is_escaped() -> None:
+    assert marked("run `a<b` at https://x.org/y") == (
+        'run <code>a&lt;b</code> at <a href="https://x.org/y">https://x.org/y</a>'
+    )
 
 
-def test_without_data_the_report_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_figures_without_data_keep_their_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("GRAPHBANDIT_DATA", raising=False)
-    entries = reproduce(["movielens", "lastfm"], tmp_path / "report", SMALL)
-    assert all("graphbandit datasets fetch" in entry.missing for entry in entries)
-    assert "graphbandit datasets fetch" in (tmp_path / "report" / "index.html").read_text()
+    outcomes = reproduce(["movielens", "netflix", "histograms"], tmp_path / "report", SMALL)
+    assert all(outcome.missing for outcome in outcomes)
+    page = (tmp_path / "report" / "index.html").read_text()
+    for name, number in (("movielens", "4a"), ("netflix", "4b"), ("histograms", "11")):
+        assert f"Figure {number}: " in page.split(f'<section id="{name}">')[1].split("</section>")[0]
+    assert page.count("graphbandit datasets fetch movielens-1m") == 2  # 4a and 11, once each
     assert json.loads((tmp_path / "report" / "claims.json").read_text()) == []
 
 
 def test_an_unreadable_archive_spoils_one_figure_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "ml-1m.zip").write_bytes(b"half an archive")
-    settings = ReproduceSettings(runs=2, horizon=40, quick=True, data=tmp_path)
-    entries = reproduce(["movielens", "delta-smoothness"], tmp_path / "report", settings)
-    assert [bool(entry.missing) for entry in entries] == [False, True]
-    assert "ml-1m.zip" in entries[1].missing and entries[0].claims
+    settings = replace(SMALL, data=tmp_path)
+    outcomes = reproduce(["movielens", "delta-smoothness"], tmp_path / "report", settings, ["printed"])
+    assert [bool(outcome.missing) for outcome in outcomes] == [False, True]
+    assert "ml-1m.zip" in outcomes[1].missing and outcomes[0].claims
 
 
 @pytest.mark.compiled
@@ -352,35 +336,37 @@ def test_real_figures_on_the_archives(tmp_path: Path) -> None:
     folder = Path(os.environ.get("GRAPHBANDIT_DATA", Path(__file__).parents[3] / "shared" / "data"))
     if not (folder / "ml-1m.zip").exists():
         pytest.skip(f"the archives are not in {folder}; set GRAPHBANDIT_DATA to where they are")
-    settings = ReproduceSettings(runs=2, horizon=40, quick=True, data=folder)
-    entries = reproduce(
-        ["movielens", "netflix", "histograms", "lastfm", "newcomers-lastfm", "learned-graph-lastfm"], tmp_path, settings
+    outcomes = reproduce(["movielens", "netflix", "histograms"], tmp_path, replace(SMALL, data=folder))
+    assert [len(outcome.claims) for outcome in outcomes] == [12, 12, 11, 11, 1, 1]
+    notes = [(outcome.data or {})["note"] for outcome in outcomes]
+    assert "sample" not in notes[0] and "Netflix prize, a sample of 1,200 users × 1,200 films" in notes[2]
+
+
+def test_the_lineup_has_the_forms_that_the_names_say() -> None:
+    graph, tuned = draw_graph("er", 0), {"Gob.Lin": 0.3, "CLUB": 0.2}
+    printed, released = (
+        {name: make(graph, 5).params for name, make in algorithms(tuned, preset=preset, sigma=0.1).items()}
+        for preset in ("paper", "released")
     )
-    assert [len(entry.claims) for entry in entries] == [7, 6, 1, 6, 18, 2]
-
-
-def test_the_lineup_follows_the_preset() -> None:
-    graph = draw_graph("er", 0)
-    tuned = {"Gob.Lin": 0.3, "CLUB": 0.2}
-    printed, released = (algorithms(preset, tuned) for preset in ("paper", "released"))
-    assert printed["GraphUCB-Local"](graph, 5).params["rule"] == "lemma-1"
-    assert released["GraphUCB-Local"](graph, 5).params["rule"] == "released"
-    assert released["Gob.Lin"](graph, 5).params["preset"] == "released"
-    assert printed["Gob.Lin"](graph, 5).params["exploration"] == 0.3 and printed["CLUB"](graph, 5).params["alpha2"] == 0.2
-    with pytest.raises(ValueError, match="preset must be paper or released, but it is 'best'"):
-        ReproduceSettings(preset="best")
+    assert printed["GraphUCB-Local"]["rule"] == "section-5" and printed[LITERAL]["rule"] == "algorithm-2"
+    assert printed["Gob.Lin"]["preset"] == "paper" and printed["Gob.Lin"]["exploration"] == 0.3
+    assert printed["CLUB"]["alpha2"] == 0.2 and printed["LinUCB"]["sigma"] == printed["GraphUCB"]["sigma"] == 0.1
+    assert released["GraphUCB-Local"]["rule"] == "released" and released["Gob.Lin"]["preset"] == "released"
+    assert LITERAL not in released
+    with pytest.raises(ValueError, match="setting must be printed or released, but it is 'best'"):
+        ReproduceSettings(setting="best")  # type: ignore[arg-type]
 
 
 @pytest.mark.compiled
-def test_tuning_uses_its_own_seeds_and_finds_the_best() -> None:
+def test_tuning_uses_its_own_seeds() -> None:
     assert not set(TUNING_SEEDS) & set(range(1000))
     seen: list[int] = []
 
     def spy(seed: int) -> Any:
         seen.append(seed)
-        return world("er")(seed)
+        return maker("released", "er")(seed)
 
-    tuned_baselines(spy, ReproduceSettings(runs=2, horizon=20, quick=True))
+    tuned_baselines(spy, replace(SMALL, horizon=20))
     assert set(seen) <= set(TUNING_SEEDS)
 
 
@@ -389,35 +375,40 @@ def test_results_survive_a_file(tmp_path: Path) -> None:
     save(tmp_path / "x.npz", "key", data, 1.5)
     again, seconds = load(tmp_path / "x.npz", "key")
     assert again is not None and seconds == 1.5 and again["n"] == 5 and again["b"]["e"] == [1, "x"]
-    assert np.array_equal(again["b"]["c|d"], np.ones((2, 2)))
-    assert load(tmp_path / "x.npz", "other")[0] is None
+    assert np.array_equal(again["b"]["c|d"], np.ones((2, 2))) and load(tmp_path / "x.npz", "other")[0] is None
     (tmp_path / "x.npz").write_bytes(b"half")
     assert load(tmp_path / "x.npz", "key")[0] is None
 
 
-def test_charts_are_drawn_and_described() -> None:
-    chart = regret_curves.chart(made_up({"GraphUCB": 1.0, "LinUCB": 2.0}), title="t")
-    assert render(chart, "png").startswith(b"\x89PNG")
+def test_charts_are_drawn() -> None:
+    chart = regret.chart(made_up(RISING) | {"title": "t"})
+    assert picture(draw(chart)).startswith(b"\x89PNG")
+    assert chart[0].series[0].y[-1] == pytest.approx(10 / 20, abs=0.01)  # of one user
+    assert [series.style for series in chart[0].series] == ["line", "line", "dashed", "line", "line", "line"]
     many = curve("LinUCB", np.arange(50_000), np.random.default_rng(0).random((5, 50_000)))
-    assert {len(part) for part in (many.x, many.y, many.low or [], many.high or [])} == {200}
-    described = as_json(chart)
-    json.dumps(described)
-    assert described["panels"][0]["series"][0]["colour"] == colour("GraphUCB")
+    assert {len(part) for part in (many.x, many.y, many.low, many.high)} == {200}
 
 
 def test_command(tmp_path: Path) -> None:
     runner = CliRunner()
     wrong = runner.invoke(app, ["reproduce", "no-such-figure", "--out", str(tmp_path)])
-    assert wrong.exit_code == 2 and "there is no figure 'no-such-figure'; there are delta-smoothness" in wrong.output
-    done = runner.invoke(
-        app, ["reproduce", "graphs", "delta-smoothness", "--runs", "2", "--workers", "1", "--out", str(tmp_path), "--quiet"]
-    )
-    assert done.exit_code == 0 and "1 of 1 claims hold" in done.output
-    names = {claim["figure"] for claim in json.loads((tmp_path / "claims.json").read_text())}
-    again = runner.invoke(app, ["reproduce", "graphs", "--runs", "2", "--out", str(tmp_path), "--quiet"])
-    assert again.exit_code == 0 and names == {claim["figure"] for claim in json.loads((tmp_path / "claims.json").read_text())}
+    assert wrong.exit_code == 2 and "there is no figure 'no-such-figure'; there are regret-rbf" in wrong.output
+    words = ["--runs", "2", "--workers", "1", "--out", str(tmp_path), "--quiet"]
+    done = runner.invoke(app, ["reproduce", "graphs", "delta-smoothness", *words])
+    assert done.exit_code == 0 and "claims of the paper in the text's environment: holds 1, does not hold 1" in done.output
+    one = runner.invoke(app, ["reproduce", "graphs", "--setting", "released", *words])
+    assert one.exit_code == 0 and len(json.loads((tmp_path / "claims.json").read_text())) == 4
+    bad = runner.invoke(app, ["reproduce", "graphs", "--setting", "paper", *words])
+    assert bad.exit_code == 2 and "setting must be printed or released" in bad.output
     absent = runner.invoke(app, ["reproduce", "graphs", "--data", "no/such/folder", "--out", str(tmp_path)])
     assert absent.exit_code == 2 and "no/such/folder does not exist" in absent.output.replace("\n", "")
-    as_text = runner.invoke(app, ["reproduce", "delta-smoothness", "--runs", "2", "--out", str(tmp_path), "--quiet", "--json"])
+    as_text = runner.invoke(app, ["reproduce", "delta-smoothness", "--json", *words])
     assert json.loads(as_text.stdout)[0]["figure"] == "delta-smoothness"
     assert [figure.name for figure in select(["graphs", "psi-time"])] == ["psi-time", "graphs"]
+
+
+def test_a_complete_report_says_so() -> None:
+    whole = [Outcome(figure, "printed") for figure in FIGURES.values()]
+    assert absent_figures(whole, ReproduceSettings()) == "All 11 figures of the paper are here."
+    broken = [replace(one, missing="A data set is bad.") if one.figure.name == "movielens" else one for one in whole]
+    assert absent_figures(broken, ReproduceSettings()) == "Figure 4a of the paper is absent: a data set is bad."

@@ -234,5 +234,5 @@ def test_users_have_their_names() -> None:
 def test_log_scales_have_plain_numbers(learned: AdaptiveGraphUCB) -> None:
     low = plots.evidence(learned).axes[1]
     texts = [low.yaxis.get_major_formatter()(value) for value in (0.001, 0.1, 10.0, 1000.0)]
-    assert texts == ["0.001", "0.1", "10", "1000"]
+    assert texts == ["0.001", "0.1", "10", "1,000"]
     assert low.yaxis.get_minor_formatter()(0.03) == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,9 @@ from graphbandit import (
     graphs,
     signals,
 )
+from graphbandit.compute.arrays import Floats
+from graphbandit.policies.core.confidence import roughness
+from graphbandit.policies.graphucb_local import RULES, messages
 from graphbandit.solvers.dense import marginal
 from oracles import (
     History,
@@ -76,6 +80,46 @@ def test_linucb_is_ridge_regression(name: str) -> None:
             np.testing.assert_allclose(
                 shared.theta[user], np.linalg.solve(gram.sum(axis=0) + ridge * np.eye(3), bias.sum(axis=0)), atol=1e-8
             )
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("delta", [0.01, 0.5])
+def test_confidence_ball_radius(shared: bool, delta: float) -> None:
+    """The optimistic value of an arm is the largest reward in the ellipsoid of Algorithm 3.1, in every round of a model."""
+    policy = LinUCB(graphs.empty(2), 3, radius="confidence-ball", shared=shared, delta=delta, exploration=0.5)
+    rounds, grams = np.ones(2), np.stack([np.eye(3), np.eye(3)])
+    for user, x, reward in random_history(2, 3, 60, seed=4):
+        t, tail = rounds[user], np.log(rounds[user] ** 2 / delta)
+        beta_t = max(128 * 3 * np.log(t) * tail, (8 / 3 * tail) ** 2)
+        scores, root = policy.scores(user, ARMS), np.linalg.cholesky(np.linalg.inv(grams[user]))
+        ball = ARMS @ root  # V^-½ x: the maximum of xᵀ(ν - θ) over the ellipsoid is attained at V⁻¹x
+        np.testing.assert_allclose(scores.bonus, 0.5 * np.sqrt(beta_t) * np.linalg.norm(ball, axis=1), rtol=1e-8)
+        assert policy.beta(user) == pytest.approx(0.5 * np.sqrt(beta_t))
+        policy.update(user, x, reward)
+        for other in range(2) if shared else [user]:
+            rounds[other] += 1
+            grams[other] += np.outer(x, x)
+
+
+def linrel(history: History, delta: float, horizon: int) -> tuple[Floats, Floats]:
+    """Auer 2002: estimate and width of ARMS; eigenvectors with eigenvalues below 1 count in the width only."""
+    Z, rewards = np.array([x for _, x, _ in history]).T, np.array([y for *_, y in history])
+    values, vectors = np.linalg.eigh(Z @ Z.T)
+    kept = values >= 1
+    rotated = ARMS @ vectors
+    a = (rotated[:, kept] / values[kept]) @ vectors[:, kept].T @ Z  # (arms, rounds)
+    radius = np.sqrt(np.log(2 * horizon * len(ARMS) / delta))
+    return a @ rewards, np.linalg.norm(a, axis=1) * radius + np.linalg.norm(rotated[:, ~kept], axis=1)
+
+
+def test_linrel_is_a_constant_radius_once_all_eigenvalues_are_large() -> None:
+    history, horizon, delta = random_history(1, 3, 60, seed=5), 1000, 0.1
+    radius = float(np.sqrt(np.log(2 * horizon * len(ARMS) / delta)))
+    policy = LinUCB(graphs.empty(1), 3, ridge=1e-9, radius="constant", exploration=radius)
+    fed(policy, history[:2])  # an arm in the third direction, of which nothing is known
+    assert np.abs(policy.scores(0, ARMS).bonus - linrel(history[:2], delta, horizon)[1]).max() > 1
+    fed(policy, history[2:])
+    np.testing.assert_allclose(policy.scores(0, ARMS), linrel(history, delta, horizon), atol=1e-6)
 
 
 def test_lints_samples_the_posterior() -> None:
@@ -194,11 +238,63 @@ def test_local_rules(name: str) -> None:
     jacobi = fed(GraphUCBLocal(graph, 3, preset="paper", rule="jacobi", alpha=alpha, ridge=ridge), history)
     expected = np.stack([v[i] @ (bias[i] + alpha * walk[i] @ messages) for i in range(n)])
     np.testing.assert_allclose(jacobi.theta, expected, atol=1e-8)
-    lemma = fed(GraphUCBLocal(graph, 3, preset="paper", alpha=alpha, ridge=ridge), history)
     inverse = [np.linalg.inv(a + ridge * np.eye(3)) for a in gram]
     own = np.stack([a @ b for a, b in zip(inverse, bias, strict=True)])
-    expected = np.stack([own[i] - alpha * inverse[i] @ (random_walk(graph) @ own)[i] for i in range(n)])
-    np.testing.assert_allclose(lemma.theta, expected, atol=1e-8)
+    for rule, outside in (("section-5", v), ("algorithm-2", inverse)):
+        policy = served_again(GraphUCBLocal(graph, 3, preset="paper", rule=rule, alpha=alpha, ridge=ridge), history)
+        expected = np.stack([own[i] - alpha * outside[i] @ (random_walk(graph) @ own)[i] for i in range(n)])
+        np.testing.assert_allclose(policy.theta, expected, atol=1e-10)
+        other_form = np.stack([v[i] @ (bias[i] + alpha * walk[i] @ own) for i in range(n)])
+        assert np.allclose(policy.theta, other_form, rtol=0, atol=1e-10) == (rule == "section-5")
+
+
+def served_again(policy: Any, history: History) -> Any:
+    """Feed the history, then serve every user once more with what says nothing: its stored estimate is the newest."""
+    return fed(policy, [*history, *((user, np.zeros(policy.dim), 0.0) for user in range(policy.n_users))])
+
+
+@pytest.mark.parametrize("rule", ["section-5", "algorithm-2"])
+def test_the_listing_of_algorithm_2_round_by_round(rule: str) -> None:
+    """Choices, θ, Λ, beta and Δ; θ is stored, and changes only for the user who has just been served."""
+    graph = graphs.from_edges([(0, 1), (0, 2), (0, 3), (1, 2), (3, 4)], n_users=6, weights=[1, 2, 0.5, 3, 0.1])
+    n, d, alpha, ridge, walk = 6, 4, 1.0, 0.01, random_walk(graph)
+    rng = np.random.default_rng(25)
+    truth, arms = rng.standard_normal((n, d)), rng.standard_normal((40, d))  # of different lengths: no ties
+    policy = GraphUCBLocal(graph, d, preset="paper", rule=rule)
+    gram, bias, theta, delta = np.zeros((n, d, d)), np.zeros((n, d)), np.zeros((n, d)), np.empty(d)
+    agree: Any = partial(np.testing.assert_allclose, rtol=1e-10, atol=1e-10)
+    for _ in range(200):
+        user, pool = int(rng.integers(n)), arms[rng.permutation(40)[:10]]
+        precision = user_precision(graph, gram, user, alpha=alpha, ridge=ridge, shift=0.0, metric="paper")
+        beta = radius(graph, gram, theta, user, alpha=alpha, shift=alpha + ridge, sigma=0.01, delta=0.01, eps=0.0)
+        width = np.sqrt(np.einsum("ai,ij,aj->a", pool, np.linalg.inv(precision), pool))
+        arm = int(np.argmax(pool @ theta[user] + beta * width))
+        assert policy.recommend(user, pool) == arm
+        agree(policy.theta, theta)
+        agree(policy.user_precision(user), precision)
+        agree(policy.beta(user), beta)
+        roughness(policy.state.region, policy.state.links, messages(policy.state), user, delta)
+        agree(delta, walk[user] @ theta)
+
+        x, reward = pool[arm], float(pool[arm] @ truth[user] + 0.01 * rng.standard_normal())
+        policy.update(user, x, reward)
+        gram[user] += np.outer(x, x)
+        bias[user] += reward * x
+        own = np.stack([np.linalg.solve(a + ridge * np.eye(d), b) for a, b in zip(gram, bias, strict=True)])
+        outside = gram[user] + (ridge + alpha * (rule == "section-5")) * np.eye(d)
+        theta[user] = own[user] - alpha * np.linalg.solve(outside, walk[user] @ own)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_only_the_stored_estimates_wait_until_their_user_is_served(rule: str) -> None:
+    policy = fed(GraphUCBLocal(GRAPHS["path"], 3, rule=rule), [(0, ARMS[0], 1.0), (1, ARMS[1], 1.0)])
+    before = policy.theta[0]
+    policy.update(1, ARMS[2], 2.0)
+    stored = rule in ("section-5", "algorithm-2")
+    assert np.array_equal(policy.theta[0], before) == stored
+    assert (not policy.theta[2].any()) == stored  # the other neighbour, never served
+    policy.update(0, np.zeros(3), 0.0)
+    assert not np.array_equal(policy.theta[0], before)
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -220,12 +316,13 @@ def test_gauss_seidel_tends_to_graphucb(name: str) -> None:
 def test_local_error_is_second_order_in_alpha() -> None:
     graph = GRAPHS["er"]
     history = random_history(12, 3, 1200, seed=11)
-    errors = []
-    for alpha in (0.4, 0.2, 0.1):
-        exact = fed(GraphUCB(graph, 3, alpha=alpha, ridge=0.01), history).theta
-        local = fed(GraphUCBLocal(graph, 3, preset="paper", alpha=alpha, ridge=0.01), history).theta
-        errors.append(np.abs(exact - local).max())
-    assert errors[0] / errors[1] == pytest.approx(4, rel=0.25) and errors[1] / errors[2] == pytest.approx(4, rel=0.25)
+    for rule in ("section-5", "algorithm-2"):
+        errors = []
+        for alpha in (0.4, 0.2, 0.1):
+            exact = fed(GraphUCB(graph, 3, alpha=alpha, ridge=0.01), history).theta
+            local = served_again(GraphUCBLocal(graph, 3, preset="paper", rule=rule, alpha=alpha), history).theta
+            errors.append(np.abs(exact - local).max())
+        assert errors[0] / errors[1] == pytest.approx(4, rel=0.25) and errors[1] / errors[2] == pytest.approx(4, rel=0.25)
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -243,6 +340,30 @@ def test_goblin_equals_its_textbook_form(name: str) -> None:
         system = np.kron(scale * (np.eye(graph.n_users) + graph.laplacian("combinatorial").toarray()), np.eye(3))
         log_det = np.linalg.slogdet(system + np.linalg.inv(covariance) - system)[1] - np.linalg.slogdet(system)[1]
         assert policy.state.log_ratio[0] == pytest.approx(log_det, abs=1e-8)
+
+
+def test_the_released_goblin_equals_its_long_features() -> None:
+    """φ̃ = (B⁻¹ ⊗ I) φ_i(x) with B = (I + R)^½, M = I + Σ φ̃ φ̃ᵀ, w = M⁻¹ Σ y φ̃ (errata E47)."""
+    graph = graphs.from_edges([(0, 1), (0, 2), (0, 3), (1, 2), (3, 4)], n_users=6, weights=[1, 2, 0.5, 3, 0.1])
+    n, d, history = 6, 3, random_history(6, 3, 60, seed=27)
+    values, vectors = np.linalg.eig(np.eye(n) + random_walk(graph))  # real: R is similar to a symmetric matrix
+    to_long = np.kron(np.linalg.inv((vectors * np.sqrt(values)) @ np.linalg.inv(vectors)), np.eye(d))
+
+    def long_features(user: int, x: Floats) -> Floats:
+        return np.asarray(to_long @ np.kron(np.eye(n)[user], x))
+
+    m, moment = np.eye(n * d), np.zeros(n * d)
+    for user, x, reward in history:
+        m += np.outer(long_features(user, x), long_features(user, x))
+        moment += reward * long_features(user, x)
+    w = np.linalg.solve(m, moment)
+    policy = fed(GobLin(graph, d, preset="released", radius="constant", exploration=1.0), history)
+    np.testing.assert_allclose(policy.theta.ravel(), to_long.T @ w, rtol=0, atol=1e-10)
+    for user in range(n):
+        long = np.stack([long_features(user, x) for x in ARMS])
+        mean, bonus = policy.scores(user, ARMS)
+        np.testing.assert_allclose(mean, long @ w, rtol=0, atol=1e-10)
+        np.testing.assert_allclose(bonus, np.sqrt((long @ np.linalg.inv(m) * long).sum(axis=1)), rtol=0, atol=1e-10)
 
 
 def test_goblin_theoretical_radius() -> None:

@@ -30,7 +30,9 @@ def test_an_isolated_user_is_a_ridge_learner() -> None:
 
 def test_local_rules_of_two_friends() -> None:
     """After x = y = 1 of user 0 with alpha = 1, ridge = 1: l = (1/2, 0); V_0 = 3, V_1 = 2."""
-    for rule, expected in {"jacobi": (1 / 3, 1 / 6), "gauss-seidel": (1 / 3, 1 / 6), "lemma-1": (1 / 4, 1 / 2)}.items():
+    newest = {"jacobi": (1 / 3, 1 / 6), "gauss-seidel": (1 / 3, 1 / 6)}
+    stored = {"section-5": (1 / 2 - 1 / 6, 0), "algorithm-2": (1 / 2 - 1 / 4, 0)}  # user 1 has not been served
+    for rule, expected in (newest | stored).items():
         policy = GraphUCBLocal(PAIR, 1, alpha=1.0, ridge=1.0, rule=rule, preset="paper")
         policy.update(0, [1.0], 1.0)
         np.testing.assert_allclose(policy.theta.ravel(), expected, atol=1e-12, err_msg=rule)

@@ -19,6 +19,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"shared": True},
         {"radius": "log", "exploration": 0.2},
         {"radius": "constant", "exploration": 0.5, "shared": True},
+        {"radius": "confidence-ball", "exploration": 0.01},
         {"norm": 1.0, "sigma": 0.1, "delta": 0.1},
         {"exploration": 0.0},
         {"item_effects": True},
@@ -35,7 +36,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     "graphucb-local": [
         *PRESETS,
         *({"rule": rule, "alpha": alpha, "ridge": 1.0} for rule in ("jacobi", "gauss-seidel") for alpha in (0.1, 7.0)),
-        {"rule": "lemma-1", "alpha": 0.1, "ridge": 7.0},
+        {"rule": "algorithm-2", "alpha": 0.1, "ridge": 7.0},
         {"rule": "released", "alpha": 7.0, "metric": "exact"},
         {"rule": "gauss-seidel", "item_effects": True},
         {"exploration": 0.0},
@@ -145,6 +146,12 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"radius": "theory", "norm": 2.0, "sigma": 0.1, "exploration": 0.5},
         {"exploration": 0.0},
     ],
+    "tcb": [
+        {},
+        {"transfer": 0.0, "ridge": 7.0},
+        {"transfer": 7.0, "translation": 0.1, "sweeps": 1},
+        {"sweeps": 0, "exploration": 0.0},
+    ],
     "horde-ts": [
         {},
         *({"strength": strength, "sigma": sigma} for strength in (0.1, 7.0) for sigma in (0.05, 1.0)),
@@ -180,8 +187,6 @@ def reason_to_skip(name: str, settings: dict[str, Any], check: str) -> str | Non
             return "one vector serves users of all tastes"
         if name == "spectral-ts" and not settings:
             return "the article's v over-explores; the next setting has a tenth of it"
-        if name == "graphucb-local" and settings.get("preset") == "paper":
-            return "Lemma 1 diverges (errata E11)"
     if check == "check_best_first" and name == "horde-ts" and settings.get("solver") == "cg" and settings.get("scale") != 0.0:
         return "one joint draw serves a batch of rounds: random, but the same when asked twice"
     return None
@@ -281,7 +286,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("adaptive", {"temper": 0}, "temper must be a probability"),
     ("linucb", {"ridge": 0}, "ridge must be a positive number, but it is 0"),
     ("linucb", {"ridge": float("nan")}, "ridge must be a positive number, but it is nan"),
-    ("linucb", {"radius": "wide"}, "radius must be one of theory, log, constant, but it is 'wide'"),
+    ("linucb", {"radius": "wide"}, "radius must be one of theory, log, constant, confidence-ball, but it is 'wide'"),
     ("linucb", {"exploration": -1}, "exploration must be zero or a positive number, but it is -1"),
     ("linucb", {"delta": 0}, "delta must be a probability above 0"),
     ("linucb", {"norm": -1}, "norm must be"),
@@ -293,13 +298,16 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("graphucb", {"metric": "exactly"}, "metric must be one of"),
     ("graphucb", {"roughness": "none"}, "roughness must be one of estimate, least-squares"),
     ("graphucb", {"tolerance": 0}, "tolerance must be a positive number"),
-    ("graphucb-local", {"rule": "sor"}, "rule must be one of jacobi, gauss-seidel, released, lemma-1"),
+    ("graphucb-local", {"rule": "sor"}, "rule must be one of jacobi, gauss-seidel, released, section-5, algorithm-2"),
     ("goblin", {"scale": 0}, "scale must be a positive number"),
     ("goblin-block", {"clusters": [0, 1]}, r"clusters must name a cluster for each of 3 users, but its shape is \(2,\)"),
     ("goblin-block", {"clusters": 0}, "clusters must be at least 1, but it is 0"),
     ("lints", {"delta": 5}, "delta must be a probability"),
     ("club", {"alpha2": -1}, "alpha2 must be zero or a positive number"),
     ("club", {"start": "tree"}, "start must be one of auto, complete, random, graph"),
+    ("tcb", {"transfer": -1}, "transfer must be zero or a positive number, but it is -1"),
+    ("tcb", {"translation": 0}, "translation must be a positive number, but it is 0"),
+    ("tcb", {"sweeps": -1}, "sweeps must be .*, but it is -1"),
     ("colin", {"ridge": 0}, "ridge must be a positive number, but it is 0"),
     ("colin", {"radius": "wide"}, "radius must be one of theory, log, constant"),
     ("colin", {"norm": -1}, "norm must be zero or a positive number"),

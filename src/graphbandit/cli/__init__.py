@@ -15,7 +15,7 @@
 | `serve` | `graphbandit serve` |
 | `compile` | `graphbandit compile` |
 | `import_events` | `graphbandit import` |
-| `store` | `graphbandit store verify`, `restore`, `replay`, `compact` and `forget-user`: tools for the log of a service |
+| `store` | `graphbandit store verify`, `replay`, `compact` and `forget-user`: tools for the log of a service |
 | `console` | what they share: errors without a traceback, Ctrl-C, the progress bar, lists of names |
 
 The library is imported inside the commands, so that `--help` answers at once.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -33,10 +33,16 @@ def reproduce(
         int | None,
         typer.Option(min=2, help="Number of seeds to average over. Default: 20, or 3 with --quick.", show_default=False),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and parameter values: all figures in a minute.")] = False,
-    preset: Annotated[
-        str, typer.Option(help="paper: the formulas as printed; released: what the authors' code computes.")
-    ] = "paper",
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer seeds and parameter values: all figures in two minutes.")
+    ] = False,
+    setting: Annotated[
+        str | None,
+        typer.Option(
+            help="printed: the environment that the paper describes; released: that of the authors' scripts. Default: both.",
+            show_default=False,
+        ),
+    ] = None,
     workers: Workers = 2,
     engine: EngineName = "local",
     address: Address = None,
@@ -51,14 +57,16 @@ def reproduce(
     Free data sets that the figures need and this machine lacks are downloaded to the cache.
     """
     from ..paper import ReproduceSettings
-    from ..paper.report_page import absent_figures
+    from ..paper.claims import VERDICTS
+    from ..paper.figure import SETTINGS
+    from ..paper.report import absent_figures, tally
     from ..paper.reproduce import claims_list, downloads, select
     from ..paper.reproduce import reproduce as make
 
     with guarded(lambda: f"finished figures are kept in {out}; the same command continues"):
         settings = ReproduceSettings(
             runs=runs or (3 if quick else 20),
-            preset=preset,
+            setting=cast(Any, setting or "printed"),
             quick=quick,
             workers=workers,
             data=data,
@@ -69,16 +77,18 @@ def reproduce(
         if not offline:
             fetch(downloads(select(names), settings), quiet)
         with progress_bar("figures", quiet) as show:
-            entries = make(names, out, settings, show)
+            entries = make(names, out, settings, [settings.setting] if setting else list(SETTINGS), show)
     absent = absent_figures(entries, settings)
     if as_json:
         typer.echo(absent, err=True)
         typer.echo(json.dumps(claims_list(entries), ensure_ascii=False, default=float))
         return
-    verdicts = [claim.verdict for entry in entries for claim in entry.claims]
-    held, undecided = verdicts.count("holds"), verdicts.count("undecided")
-    found = f"{held} of {len(verdicts)} claims hold in these runs, {undecided} are undecided"
-    typer.echo(f"{found}; the report is {out / 'index.html'}")
+    for name, whose in SETTINGS.items():
+        count = tally(entries, name)
+        if count:
+            found = ", ".join(f"{verdict} {count[verdict]}" for verdict in VERDICTS)
+            typer.echo(f"claims of the paper in {whose}: {found}")
+    typer.echo(f"the report is {out / 'index.html'}")
     typer.echo(absent)
 
 

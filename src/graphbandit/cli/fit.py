@@ -26,13 +26,6 @@ def fit(
     ] = None,
     epsilon: Annotated[float, typer.Option(help="Share of decisions that will be uniform.")] = 0.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the policy's random numbers.")] = 0,
-    shards: Annotated[
-        int | None, typer.Option(min=1, help="Parts of the model, with --engine ray.", show_default=False)
-    ] = None,
-    engine: Annotated[str, typer.Option(help="local, or ray for many machines.")] = "local",
-    address: Annotated[
-        str | None, typer.Option(help="Address of a Ray cluster; by default one is started here.", show_default=False)
-    ] = None,
     columns: Columns = None,
     skip_bad: SkipBad = False,
     restart: Annotated[bool, typer.Option("--restart", help="Begin anew, whatever the folder holds.")] = False,
@@ -41,6 +34,7 @@ def fit(
 ) -> None:
     """A model from a log that does not fit into memory, which is streamed in order of time. Run again after an
     interruption, it goes on. The folder is what serve --model begins with and a policy's load opens."""
+    from ..fitting import fit as fit_here
     from ..storage.columns import parse_columns
     from .evaluate import setting_value
 
@@ -51,24 +45,13 @@ def fit(
             if not equals or not name:
                 raise ValueError(f"--set {word}: it must be NAME=VALUE.")
             chosen[name] = setting_value(text)
-        if engine not in ("local", "ray"):
-            raise ValueError(f"--engine must be local or ray, but it is {engine!r}.")
-        if engine == "local" and (address is not None or (shards or 1) > 1):
-            raise ValueError("--shards and --address need --engine ray.")
         options: dict[str, Any] = dict(arms=arms, graph=graph, policy=policy, params=chosen, epsilon=epsilon, seed=seed)
         options |= dict(columns=parse_columns(columns), skip_bad=skip_bad, restart=restart, checkpoint_every=checkpoint_every)
         said: list[str] = []
         with progress_bar("fitting", quiet) as show:
             rate = _Rate()
             options |= dict(say=said.append, progress=lambda what, done, total: show(done, total, rate.note(what, done)))
-            if engine == "ray":
-                from ..cluster.fit_shards import fit_shards
-
-                done = fit_shards(events, out, shards=shards or 2, address=address, **options)
-            else:
-                from ..fitting import fit as fit_here
-
-                done = fit_here(events, out, **options)
+            done = fit_here(events, out, **options)
         for sentence in dict.fromkeys(said):
             typer.echo(sentence, err=True)
         if done.was_there:

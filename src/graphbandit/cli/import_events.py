@@ -17,9 +17,9 @@ def import_events(
     ],
     store: Annotated[str, typer.Option(metavar="URL", help="sqlite:///state.db or postgresql://user@host/name.")],
     graph: Annotated[Path | None, typer.Option(metavar="EDGES", help=f"{EDGES} For a new store.", show_default=False)] = None,
-    arms: Annotated[
+    items: Annotated[
         Path | None,
-        typer.Option(metavar="ARMS", help="A table: item, x0, x1, …, attributes. For a new store.", show_default=False),
+        typer.Option(metavar="ITEMS", help="A table: item, x0, x1, …, attributes. For a new store.", show_default=False),
     ] = None,
     policy: Annotated[str | None, typer.Option(help="Policy of a new store; adaptive by default.", show_default=False)] = None,
     epsilon: Annotated[
@@ -32,7 +32,7 @@ def import_events(
 ) -> None:
     """Rewards from before, into the log of the service, which must not be running. Run again after
     an interruption, it goes on; nothing counts twice."""
-    flags = dict(graph=graph, arms=arms, store=store, policy=policy, epsilon=epsilon, snapshots=snapshots, columns=columns)
+    flags = dict(graph=graph, items=items, store=store, policy=policy, epsilon=epsilon, snapshots=snapshots, columns=columns)
     flags |= dict(skip_bad=skip_bad or None, history=events)
     with guarded(lambda: "what was imported is in the log; run it again to go on"):
         try:

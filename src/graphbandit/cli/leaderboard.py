@@ -40,7 +40,7 @@ def leaderboard(
     from ..leaderboard import LeaderboardSettings
     from ..leaderboard import leaderboard as run
     from ..leaderboard.board import KEPT
-    from ..leaderboard.board_files import write
+    from ..leaderboard.board_page import write
     from ..leaderboard.board_tables import overview, summary
 
     def kept() -> str:

@@ -14,7 +14,7 @@ import typer
 from ..validate import missing_package
 from .console import Quiet, guarded, progress_bar
 
-app = typer.Typer(no_args_is_help=True, help="Check and mend the store of a service.")
+app = typer.Typer(no_args_is_help=True, help="Check the store of a service, make it smaller, forget a person.")
 
 StoreUrl = Annotated[str, typer.Option("--store", metavar="URL", help="sqlite:///state.db or postgresql://user@host/name.")]
 SnapshotFolder = Annotated[
@@ -22,15 +22,10 @@ SnapshotFolder = Annotated[
     typer.Option("--snapshots", help="Folder of the snapshots; by default beside a SQLite file.", show_default=False),
 ]
 
-ArchiveFolder = Annotated[
-    Path | None,
-    typer.Option("--archive", help="Folder of archived events; by default beside a SQLite file.", show_default=False),
-]
-
 
 @app.callback()
 def main() -> None:
-    """Check and mend the store of a service."""
+    """Check the store of a service, make it smaller, forget a person."""
 
 
 @contextmanager
@@ -69,24 +64,6 @@ def verify(store: StoreUrl = "sqlite:///state.db", snapshots: SnapshotFolder = N
 
 
 @app.command()
-def restore(
-    copy: Annotated[Path, typer.Argument(metavar="COPY", help="A copy of the store, as SQLite's backup makes it.")],
-    store: StoreUrl = "sqlite:///state.db",
-    snapshots: SnapshotFolder = None,
-) -> None:
-    """Put a copy in place of a store, after checking it. What was there is kept aside.
-
-    The service must not run. Rewards of decisions that the copy does not have are refused later.
-    """
-    with store_errors():
-        from ..serving.operations import store_tools
-        from ..serving.store.snapshots import snapshot_folder
-
-        for sentence in store_tools.restore(copy, store, snapshot_folder(store, snapshots)):
-            typer.echo(sentence)
-
-
-@app.command()
 def compact(
     before: Annotated[
         str | None, typer.Option(metavar="DATE", help="Archive events before this day, as in 2026-01-31.", show_default=False)
@@ -95,7 +72,6 @@ def compact(
         float | None, typer.Option(min=0, help="Or: keep the events of so many days.", show_default=False)
     ] = None,
     store: StoreUrl = "sqlite:///state.db",
-    archive: ArchiveFolder = None,
     quiet: Quiet = False,
 ) -> None:
     """Move old events into Parquet files, which the log then begins with. Their keys expire, and rewards of their
@@ -105,14 +81,14 @@ def compact(
 
         moment = _moment(before, keep_days)
         with progress_bar("archiving", quiet) as show:
-            done = compaction.compact(store, moment, archive, lambda count, total: show(count, total, "events"))
+            done = compaction.compact(store, moment, lambda count, total: show(count, total, "events"))
         sizes = [f"{size / 1e6:,.1f} MB" for size in (done.before, done.after, done.archive)]
         typer.echo(f"{done.events:,} events were archived.")
-        typer.echo(f"The database had {sizes[0]} and has {sizes[1]}; the archive has {sizes[2]}.")
+        typer.echo(f"The database had {sizes[0]} and has {sizes[1]}; the archive, {done.folder}, has {sizes[2]}.")
 
 
 def _moment(before: str | None, keep_days: float | None) -> int:
-    """Microseconds since 1970 of one of two options."""
+    """Return the microseconds since 1970 that one of two options says."""
     if (before is None) == (keep_days is None):
         raise ValueError("say either --before or --keep-days.")
     if keep_days is not None:
@@ -129,28 +105,21 @@ def forget_user(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Id of the user.")],
     store: StoreUrl = "sqlite:///state.db",
     snapshots: SnapshotFolder = None,
-    archive: ArchiveFolder = None,
     quiet: Quiet = False,
 ) -> None:
     """Erase a person from log, archive and snapshots: the state is that of a log in which they never were. The
-    service must be stopped. Backups are not reached. The exit code is 1 if the name still occurs somewhere."""
+    service must be stopped. Backups are not reached. If it is interrupted, run it again."""
     with store_errors():
         from ..serving.operations import forgetting
         from ..serving.store.snapshots import snapshot_folder
 
         with progress_bar("erasing", quiet) as show:
             folder = snapshot_folder(store, snapshots)
-            done = forgetting.forget_user(store, name, folder, archive, lambda count, total: show(count, total, "events"))
-        if not done.was_known:
-            typer.echo(f"nobody is called {name!r} in this log; what earlier runs may have left was removed.")
-        else:
+            done = forgetting.forget_user(store, name, folder, lambda count, total: show(count, total, "events"))
+        if done.was_known:
             typer.echo(f"{name!r} is forgotten: {done.events:,} events spoke of them.")
-        for path in done.replaced:
-            typer.echo(f"warning: {path}, which store restore has kept, was not changed; delete it if it is not wanted.")
-        for sentence in done.remains:
-            typer.echo(sentence)
-        if done.remains:
-            raise typer.Exit(1)
+        else:
+            typer.echo(f"nobody is called {name!r} in this log; what earlier runs may have left was removed.")
 
 
 @app.command()
@@ -166,7 +135,6 @@ def replay(
     ] = None,
     store: StoreUrl = "sqlite:///state.db",
     snapshots: SnapshotFolder = None,
-    archive: ArchiveFolder = None,
     quiet: Quiet = False,
 ) -> None:
     """Make a new store with the same events under another policy, which learns them. Decisions stay as they were
@@ -174,7 +142,7 @@ def replay(
     from .evaluate import setting_value
 
     with store_errors():
-        from ..serving.operations.new_beginning import replay_into
+        from ..serving.operations.replay_into import replay_into
         from ..serving.store.snapshots import snapshot_folder
 
         chosen: dict[str, Any] = {}
@@ -187,7 +155,7 @@ def replay(
         new = {name: value for name, value in given.items() if value is not None}
         with progress_bar("replaying", quiet) as show:
             folder = snapshot_folder(to, snapshots)
-            done = replay_into(store, to, folder, new, archive=archive, show=lambda count, total: show(count, total, "events"))
+            done = replay_into(store, to, folder, new, lambda count, total: show(count, total, "events"))
         typer.echo(f"{done.events:,} events: {done.decisions:,} decisions as they were made, {done.rewards:,} rewards learned.")
         if done.refused:
             typer.echo(f"the policy refuses {done.refused:,} changes of users or edges, as it would have when they came.")

@@ -77,21 +77,6 @@ def change_links(links: Links, changes: Iterable[tuple[int, int, float]]) -> Lin
 
 
 @compiled
-def neighbours_of(links: Links, users: Ints) -> Ints:
-    """Everybody who is joined with one of these users, once, in order of first occurrence."""
-    found, marked = np.empty(links.start.shape[0], np.int64), np.zeros(links.start.shape[0], np.bool_)
-    count = 0
-    for user in users:
-        for entry in range(links.start[user], links.start[user] + links.filled[user]):
-            other = links.neighbour[entry]
-            if not marked[other]:
-                marked[other] = True
-                found[count] = other
-                count += 1
-    return found[:count]
-
-
-@compiled
 def set_entry(links: Links, i: int, j: int, weight: float) -> bool:
     """Set an entry of row i, or drop it if the weight is 0, and sum the degree afresh; False if the row is full."""
     start, count = links.start[i], links.filled[i]

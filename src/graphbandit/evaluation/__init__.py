@@ -14,6 +14,8 @@ A log says who was shown what, how probable that choice was (its propensity) and
 | `replay` | `replay`: how a policy does while it learns from nothing |
 | `off_policy` | `evaluate`: all of the above for several policies; `train` |
 | `standings` | `Standing` and `Evaluation`: what `evaluate` returns, with warnings |
+| `anytime_interval` | a difference of means with an interval that holds at all times at once |
+| `holdout` | `holdout_report`: a holdout experiment of the service, from its exports |
 | `evaluation_text` | `as_text`: an evaluation as the command prints it |
 """
 
@@ -22,6 +24,7 @@ from __future__ import annotations
 from .decision_log import DecisionLog
 from .evaluation_text import as_text
 from .flat_log import read_decisions
+from .holdout import holdout_report
 from .off_policy import evaluate, train
 from .open_bandit import read_open_bandit
 from .replay import Replay, replay
@@ -36,6 +39,7 @@ __all__ = [
     "Standing",
     "as_text",
     "evaluate",
+    "holdout_report",
     "read_decisions",
     "read_export",
     "read_open_bandit",

@@ -7,6 +7,8 @@ import signal
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
 
 from ..validate import check, one_of
@@ -35,6 +37,30 @@ def check_engine(name: str, address: str | None) -> None:
     check("engine", name, one_of(ENGINES))
     if address is not None and name != "ray":
         raise ValueError(f"address is the address of a Ray cluster, {address!r} here, so it needs the engine ray.")
+
+
+@dataclass(frozen=True)
+class StudySettings:
+    """Where the runs of a study are made, and the folder of its data sets."""
+
+    workers: int = 1
+    data: Path | None = None
+    engine: str = "local"
+    address: str | None = None
+
+    def __post_init__(self) -> None:
+        check_engine(self.engine, self.address)
+        if self.data is not None and not self.data.exists():
+            raise ValueError(f"data must be a folder with the archives of data sets, but {self.data} does not exist.")
+
+    @property
+    def spreading(self) -> Spreading:
+        """Return where the runs are made, as arguments of `compare` and `tune`."""
+        return {"workers": self.workers, "engine": self.engine, "address": self.address}
+
+    def over_calls(self, calls: Iterable[Any], *, ordered: bool = True) -> list[Any]:
+        """Return the results of joblib's delayed `calls`, made in parallel."""
+        return list(spread(calls, Engine(self.engine, self.address, self.workers), ordered=ordered))
 
 
 @contextmanager

@@ -6,7 +6,6 @@
 | `fit_job` | `FitJob`: what is to be fitted to what, read and checked |
 | `event_files` | `EventFiles`: a log in files of any size, in pieces |
 | `event_rows` | rows of a log as numbers, and which rows are bad |
-| `name_index` | the rows of many users by name, shared by processes |
 | `log_survey` | what a log is like, before anything is learned |
 | `time_order` | the rows in order of time, sorted in memory or on disk where they are not |
 | `model_folder` | the folder of a model, and what is kept of a fit that was interrupted |

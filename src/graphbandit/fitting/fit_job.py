@@ -1,4 +1,4 @@
-"""`FitJob`: what is to be fitted to what, read and checked; the same on one machine and on many."""
+"""`FitJob`: what is to be fitted to what, read and checked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..storage.columns import EDGES, EVENTS, ITEMS, is_feature
 from ..storage.tables import Source, columns_by_table, read_table, skipped_rows
 from ..validate import LARGEST_FEATURE
 from .event_files import EventFiles
-from .log_survey import PieceFacts, Survey, survey_log, survey_of
+from .log_survey import PieceFacts, Survey, survey_log
 
 Progress = Callable[[str, int, int], None]
 """`progress(what, rows, total)`: what is being done, and how far it is."""
@@ -54,14 +54,9 @@ class FitJob:
     chosen : ChosenPolicy
     progress, say : functions
         Hear how far it is, and sentences about what was guessed and skipped.
-    builds : bool
-        Whether `recommender` is to have the policy. A job on many machines has it in shards, and a policy without a
-        state in its place.
     """
 
-    def __init__(
-        self, tables: FitTables, chosen: ChosenPolicy, progress: Progress | None, say: Say | None, *, builds: bool = True
-    ) -> None:
+    def __init__(self, tables: FitTables, chosen: ChosenPolicy, progress: Progress | None, say: Say | None) -> None:
         PolicyChoice.of(*chosen)  # a wrong setting is refused before anything is read
         self.chosen, self.skip_bad = chosen, tables.skip_bad
         self.progress: Progress = progress or (lambda what, done, total: None)
@@ -74,8 +69,7 @@ class FitJob:
         arms = read_table(tables.arms, ITEMS, name="arms", columns=said["arms"], skip_bad=tables.skip_bad, say=self.say)
         given = sum(map(is_feature, arms.head))
         features = Features.as_given(given) if given else None
-        policy: dict[str, Any] = chosen._asdict() if builds else {"policy": "random"}
-        self.recommender = Recommender(graph, arms, features=features, **policy)
+        self.recommender = Recommender(graph, arms, features=features, **chosen._asdict())
         self.users_given = len(self.recommender.user_names)
         self.arms = {name: version for version, name in enumerate(self.recommender.catalogue.names)}
         if not self.arms:
@@ -93,10 +87,10 @@ class FitJob:
         """Number of features."""
         return int(self.vectors.shape[1])
 
-    def digest(self, **more: Any) -> str:
+    def digest(self) -> str:
         """What tells this job from others."""
         graph = self.recommender.user_names.graph().adjacency
-        said = dict(self.chosen._asdict(), skip_bad=self.skip_bad, files=self.files.digest(), **more)
+        said = dict(self.chosen._asdict(), skip_bad=self.skip_bad, files=self.files.digest())
         digest = hashlib.blake2b(json.dumps(said, sort_keys=True, default=str).encode(), digest_size=16)
         for names in (self.recommender.user_names.names, self.arms):
             digest.update("\n".join(names).encode())
@@ -105,22 +99,14 @@ class FitJob:
         return digest.hexdigest()
 
     def survey(self) -> Survey:
-        """Look through the log, on this machine; a ValueError if a row is bad, unless such rows are skipped."""
+        """Look through the log; a ValueError if a row is bad, unless such rows are skipped."""
 
         def show(facts: PieceFacts, rows: int) -> None:
-            self.check(facts)
+            if facts.bad and not self.skip_bad:
+                raise ValueError(f"{facts.why}; --skip-bad leaves such rows out.")
             self.progress("checking", rows, self.files.rows)
 
         return survey_log(self.files, set(self.recommender.user_names.names), self.arms, show)
-
-    def survey_of(self, facts: list[PieceFacts]) -> Survey:
-        """The survey from the facts of all pieces."""
-        return survey_of(self.files, facts)
-
-    def check(self, facts: PieceFacts) -> None:
-        """Raise a ValueError if a piece has a bad row, unless such rows are skipped."""
-        if facts.bad and not self.skip_bad:
-            raise ValueError(f"{facts.why}; --skip-bad leaves such rows out.")
 
     def take(self, survey: Survey) -> None:
         """Let the users of the log join, and say what it is like."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ..policies import Policy
 from ..policies.core.policy_file import POLICY_FILE
 from ..recommending import recommender_file
 from ..storage.tables import Source
@@ -26,18 +26,6 @@ CHUNK = 10_000
 """Rows that are learned between two looks at the clock."""
 SHARE_OF_CHECKPOINTS = 0.05
 """The time that checkpoints may take."""
-
-
-class Learns(Protocol):
-    """A policy, whole or in shards."""
-
-    def update_many(
-        self, users: npt.ArrayLike, X: npt.ArrayLike, rewards: npt.ArrayLike, *, items: npt.ArrayLike | None = None
-    ) -> None:
-        """Learn a batch."""
-
-    def save(self, path: Path) -> None:
-        """Write it to a file or folder."""
 
 
 class Position(NamedTuple):
@@ -127,10 +115,10 @@ def fit(
     """
     tables = FitTables(Path(events), graph, arms, columns, skip_bad)
     job = FitJob(tables, ChosenPolicy(policy, params, epsilon, seed), progress, say)
-    folder = ModelFolder(Path(out), job.digest(shards=0), restart=restart)
+    folder = ModelFolder(Path(out), job.digest(), restart=restart)
     if folder.is_done:
         return fitted(folder)
-    survey = surveyed(job, folder, job.survey)
+    survey = surveyed(job, folder)
     coder = RowCoder(finder(job), job.arms, survey.float_times)
     order = TimeOrder(survey, partial(read_here, job.files, coder), folder.kept)
     say_order(job, order)
@@ -164,7 +152,7 @@ def say_order(job: FitJob, order: TimeOrder) -> None:
         job.say(f"{job.files.root}: {count:,} rows are not in order of time; they are sorted on disk ({size:.2g} GB).")
 
 
-def learn_rows(job: FitJob, folder: ModelFolder, learner: Learns, chunks: Iterator[Rows], position: Position) -> None:
+def learn_rows(job: FitJob, folder: ModelFolder, learner: Policy, chunks: Iterator[Rows], position: Position) -> None:
     """Learn chunks of rows, with checkpoints between them; Ctrl-C writes one and raises KeyboardInterrupt."""
     done, last, took = position.first, time.perf_counter(), 0.0
     with Interruption() as interruption:
@@ -184,11 +172,11 @@ def learn_rows(job: FitJob, folder: ModelFolder, learner: Learns, chunks: Iterat
                 raise KeyboardInterrupt
 
 
-def surveyed(job: FitJob, folder: ModelFolder, survey_log: Callable[[], Survey]) -> Survey:
+def surveyed(job: FitJob, folder: ModelFolder) -> Survey:
     """The survey that was kept, or a new one, whose users have joined."""
     survey = folder.survey()
     if survey is None:
-        survey = survey_log()
+        survey = job.survey()
         folder.keep_survey(survey)
     job.take(survey)
     return survey

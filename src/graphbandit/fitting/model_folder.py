@@ -3,8 +3,7 @@
 | file | what is in it |
 |---|---|
 | `recommender.gb` | names of users, arms and their vectors |
-| `policy.gb` | the policy, in a model of one shard |
-| `cluster.json` and the files that it names | the shards, in a model that was fitted with Ray |
+| `policy.gb` | the policy |
 | `fit.json` | what it was fitted to; written last |
 | `.fitting/` | what is kept of a fit that has not ended: the survey of the log, a checkpoint, sorted runs |
 """
@@ -98,9 +97,8 @@ class ModelFolder:
 
     def begin_to_write(self) -> None:
         """Take away what a folder with another model would be opened by."""
-        for pattern in ("recommender.gb", "policy.gb", "cluster.json", "shard-*.gb", "graph-*.gb"):
-            for path in self.path.glob(pattern):
-                path.unlink()
+        for name in ("recommender.gb", "policy.gb"):
+            (self.path / name).unlink(missing_ok=True)
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Say what the model was fitted to, and keep nothing else."""

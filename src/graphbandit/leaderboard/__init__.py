@@ -7,8 +7,7 @@
 | `board` | `leaderboard`: tunes and runs every policy in every world, and makes a `Board` |
 | `board_tables` | the board as plain values and as Markdown: ranks, intervals, mean ranks |
 | `significance` | which policies are level with the best, and intervals of mean ranks |
-| `board_page` | the board as one HTML page |
-| `board_files` | writes the board to a folder |
+| `board_page` | the board as one HTML page, as Markdown and as JSON, in a folder |
 """
 
 from __future__ import annotations

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from joblib import delayed
 from threadpoolctl import threadpool_limits
 
 from .. import datasets
 from ..compute.arrays import Floats
 from ..experiments import TUNING_SEEDS, compare, simulate, tune
 from ..experiments.compare import policy_for
-from ..experiments.parallel import Engine, Spreading, check_engine, engine_running, spread
+from ..experiments.parallel import Engine, StudySettings, engine_running
 from ..policies import POLICIES
 from ..validate import check_between
 from .grids import GRIDS, Grid
@@ -36,26 +37,15 @@ POPULAR = 4
 
 
 @dataclass(frozen=True)
-class LeaderboardSettings:
-    """How much is run, and where the data sets are."""
+class LeaderboardSettings(StudySettings):
+    """How much is run, and where."""
 
     seeds: int = 10
     quick: bool = False
-    workers: int = 1
-    data: Path | None = None
-    engine: str = "local"
-    address: str | None = None
 
     def __post_init__(self) -> None:
-        check_engine(self.engine, self.address)
+        super().__post_init__()
         check_between("seeds", self.seeds, 2, TUNING_SEEDS[0], "the first of the tuning seeds")
-        if self.data is not None and not self.data.exists():
-            raise ValueError(f"data must be a folder with the archives of data sets, but {self.data} does not exist.")
-
-    @property
-    def spreading(self) -> Spreading:
-        """Where the runs are made, as arguments of `compare` and `tune`."""
-        return {"workers": self.workers, "engine": self.engine, "address": self.address}
 
 
 @dataclass(frozen=True)
@@ -104,10 +94,12 @@ def leaderboard(
     sizes = {(name, world.name): runs(grids[name], world, settings) for world in present for name in names}
     total, done = sum(sizes.values()), 0
     cells = {}
-    engine = Engine(settings.engine, settings.address, settings.workers)
-    with engine_running(engine), threadpool_limits(1):  # a second thread would compete with the workers
+    with (
+        engine_running(Engine(settings.engine, settings.address)),
+        threadpool_limits(1),
+    ):  # a second thread would compete with the workers
         progress(0, total, "starting")
-        warm_up(names, engine)
+        settings.over_calls((delayed(_compile)(name) for name in names), ordered=False)  # once; then from the cache on disk
         for name, world in ((name, world) for world in present for name in names):
             shifted = partial(_shifted, progress, done, total, f"{world.name}: {name}")
             shifted(0, 0)
@@ -230,14 +222,6 @@ def check_size(policy: Any) -> None:
     size = state_bytes(policy)
     if size > LARGEST_STATE:
         raise ValueError(f"its state takes {size / 1e9:.1f} GB; the leaderboard allows {LARGEST_STATE / 1e9:.0f}.")
-
-
-def warm_up(names: Sequence[str], engine: Engine) -> None:
-    """Compile every policy once, in a worker; the others load the machine code from disk."""
-    from joblib import delayed
-
-    for _ in spread((delayed(_compile)(name) for name in names), engine, ordered=False):
-        pass
 
 
 def _compile(name: str) -> None:

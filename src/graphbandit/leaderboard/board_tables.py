@@ -160,7 +160,8 @@ def rank_table(content: dict[str, Any]) -> str:
         cells = []
         for world in worlds:
             found = next(entry for entry in world["policies"] if entry["policy"] == row["policy"])
-            cells.append(note(content, found["does_not_fit"]) if "does_not_fit" in found else _rank(found))
+            unfit = found.get("does_not_fit")
+            cells.append(f"does not fit ({reasons(content).index(unfit) + 1})" if unfit else _rank(found))
         rows.append(f"| {row['policy']} | {' | '.join(cells)} |")
     return "\n".join(rows)
 
@@ -169,11 +170,6 @@ def reasons(content: dict[str, Any]) -> list[str]:
     """The reasons why policies did not fit, each once."""
     entries = [entry for world in content["worlds"] for entry in world["policies"]]
     return list(dict.fromkeys(entry["does_not_fit"] for entry in entries if "does_not_fit" in entry))
-
-
-def note(content: dict[str, Any], reason: str) -> str:
-    """The mark of a policy that did not fit, with the number of its footnote."""
-    return f"does not fit ({reasons(content).index(reason) + 1})"
 
 
 def footnotes(content: dict[str, Any]) -> str:

@@ -90,6 +90,7 @@ CHOSEN: dict[str, Grid] = {
     "dccb": Grid({"lag": [1, 3], "alpha2": [0.1, 0.5], "exploration": SMALL}),
     "dcb": Grid({"lag": [1, 3], "ridge": RIDGES, "exploration": SMALL}),
     "colin": Grid({"ridge": [0.001, 0.01, 0.1, 1.0], "exploration": SMALL}),
+    "tcb": Grid({"transfer": [0.03, 0.1, 0.3, 1.0], "exploration": SMALL}),
     # Strength 1 at these sigmas is Gob.Lin's scale of 0.0001, 0.001, 0.01 and 0.1.
     "horde-ts": Grid({"sigma": [0.01, 0.03, 0.1, 0.3], "scale": [0.1, 0.3, 1.0]}, {"strength": 1.0}),
     "horde-eg": Grid({"sigma": [0.01, 0.03, 0.1, 0.3], "rate": [0.01, 0.1, 1.0]}, {"strength": 1.0}),

@@ -29,8 +29,8 @@ def level_with_best(regret: Floats) -> list[bool]:
 
 
 def paired_p(difference: Floats) -> Floats:
-    """Two-sided p-values of Student's t test of each row, (tests, seeds); 1 for a single seed."""
-    from scipy.special import stdtr  # slow to import
+    """Return two-sided p-values of Student's t test of each row, (tests, seeds); 1 for a single seed or equal policies."""
+    from scipy.special import stdtr  # scipy.stats would warn of rows without spread
 
     n = difference.shape[1]
     if n < 2:
@@ -38,8 +38,7 @@ def paired_p(difference: Floats) -> Floats:
     mean, spread = difference.mean(axis=1), difference.std(axis=1, ddof=1) / np.sqrt(n)
     with np.errstate(divide="ignore", invalid="ignore"):
         p = 2 * stdtr(n - 1, -np.abs(mean) / spread)
-    p[mean == 0] = 1.0  # equal policies have no spread either
-    return np.asarray(p)
+    return np.where(mean == 0, 1.0, p)
 
 
 def holm(p: Floats) -> Flags:
@@ -58,14 +57,14 @@ def holm(p: Floats) -> Flags:
 
 
 def ranks(values: Floats | Sequence[float]) -> Floats:
-    """Places along the first axis: 1 for the least; equal values share the mean of their places.
+    """Return places along the first axis: 1 for the least; equal values share the mean of their places.
 
     >>> ranks([3.0, 1.0, 3.0])
     array([2.5, 1. , 2.5])
     """
-    table = np.asarray(values, dtype=np.float64)
-    better, equal = (table[None] < table[:, None]).sum(axis=1), (table[None] == table[:, None]).sum(axis=1)
-    return np.asarray(better + (equal + 1) / 2)
+    from scipy.stats import rankdata  # slow to import
+
+    return np.asarray(rankdata(values, axis=0))
 
 
 def mean_rank_intervals(worlds: Sequence[tuple[Floats, Floats]]) -> Floats:

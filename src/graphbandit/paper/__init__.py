@@ -1,38 +1,57 @@
 """The paper, figure by figure: what each measures, shows and claims, and the report of all of them.
 
-| module | what is in it |
+| file | content |
 |---|---|
-| `figure_list` | `FIGURES`: the table of all figures |
-| `figure_parts` | `Figure` and `ReproduceSettings` |
-| `claims` | `Claim`, and how it is judged: it holds, does not hold, or is undecided |
-| `theory` | figures on Δ, on Ψ, and on the bound of Theorem 1 |
-| `inequalities` | ‖Δ_i‖ ≤ ‖θ_i‖, and two steps of Appendix D |
-| `laplacians` | Remark 1: GraphUCB with three Laplacians |
-| `growth` | regret against the number of users, and the bounds (15) to (17) |
-| `cost` | the time of a round against the number of users |
-| `estimation` | figures on Lemma 1 and on the noise inequality |
-| `regret_curves` | regret over time on four families of graphs, and with fixed arms |
-| `sweeps` | final regret against a property of the graph or of the users |
-| `topology` | four families of graphs with as many edges, equally smooth |
-| `forms` | the printed, released and recommended form of both algorithms, side by side |
-| `coverage` | how often confidence regions contain the true parameters |
-| `controls` | alpha; GraphUCB with another graph or without its bonus |
-| `delays` | delayed rewards |
-| `newcomers` | users who arrive while a policy runs |
-| `learned_graphs` | graphs learned from rewards |
-| `real_data` | MovieLens, Netflix and Last.fm |
-| `lineup` | the algorithms of the paper, with tuned baselines |
-| `measure` | measurements that several figures share |
-| `chart` | what a figure shows, as data, and its drawing |
+| `figures.toml` | every figure, with its texts, in the order of the report |
+| `quotes.toml` | the words of the paper that claims refer to |
+| `figure` | `Figure` and `ReproduceSettings` |
+| `claims` | `Claim`, and how it is judged |
+| `synthetic` | the environments of the text and of the authors' scripts |
+| `lineup` | the five algorithms, with tuned baselines |
+| `regret` | Figures 2 and 7, and the topology of the graph |
+| `theory` | Figure 1 and Theorem 1 |
+| `sweeps` | Figures 3, 8, 9 and 10 |
+| `real_data` | Figures 4 and 11 |
+| `estimation` | Figures 5 and 6, and Appendix D |
+| `coverage` | Lemma 2 and the cases after it |
+| `laplacians` | Remark 1 |
+| `growth` | regret and time against the number of users |
+| `forms` | figures of ours: forms of the algorithms, parts of the environment, α |
+| `chart` | the content of a figure as data, and its drawing |
 | `reproduce` | runs figures, judges claims, writes the report |
-| `verdict_matrix` | the top of the report: figure × claim, what holds and why not, the forms side by side |
-| `report_page` | the report as one HTML page |
+| `report`, `page/` | the report as one HTML page |
 """
 
 from __future__ import annotations
 
+import tomllib
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
 from .claims import Claim
-from .figure_list import FIGURES
-from .figure_parts import Figure, ReproduceSettings
+from .figure import Figure, ReproduceSettings
 
 __all__ = ["FIGURES", "Claim", "Figure", "ReproduceSettings"]
+
+
+def _figures() -> dict[str, Figure]:
+    """Return the figures of `figures.toml`."""
+    table: dict[str, dict[str, Any]] = tomllib.loads((Path(__file__).parent / "figures.toml").read_text(encoding="utf-8"))
+    out = {}
+    for name, given in table.items():
+        entry = dict(given)
+        while "like" in entry:
+            entry = table[entry.pop("like")] | entry
+        module, _, part = entry.pop("make").partition(".")
+        run, chart, claims = (
+            getattr(import_module(f".{module}", __name__), f"{verb}_{part}" if part else verb)
+            for verb in ("run", "chart", "claims")
+        )
+        out[name] = Figure(name, run=partial(run, **entry.get("arguments", {})), chart=chart, claims=claims, **entry)
+    return out
+
+
+FIGURES = _figures()
+"""All figures, in the order of the report."""

@@ -1,14 +1,16 @@
-"""Claims and how they are judged: each holds, does not hold, or is undecided.
+"""Claims and how they are judged: a claim holds, does not hold, is refuted by equality, or needs more runs.
 
-Both decisions need evidence: a claim holds where a 95 % interval over runs lies on its side of the
-limit, and does not hold where it lies on the other side. An interval that contains the limit, or a
-single run, decides nothing.
+A claim holds where the 95 % interval over runs lies on its side of the limit, and does not hold where the interval lies on
+the other side. If "lower" is in doubt, an equivalence test decides whether the two are equal within a stated margin.
+Everything else needs more runs.
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -17,48 +19,54 @@ from ..compute.arrays import Floats
 from ..display import shorten
 from ..experiments.result import interval
 
-Verdict = Literal["holds", "does not hold", "undecided"]
-FORMS = ("printed", "released", "recommended")
-"""The formulas of the paper; what the published code computes; what we would use."""
+Verdict = Literal["holds", "does not hold", "equal", "more runs needed"]
+VERDICTS: tuple[Verdict, ...] = ("holds", "does not hold", "equal", "more runs needed")
 QUARTER = 0.25
-"""Regrets that differ by at most this share are alike."""
-UNDECIDED = "The interval contains both answers: more runs are needed."
+"""Regrets that differ by at most this share are alike: the margin of "similar", "slightly" and "close"."""
+EQUAL = 0.1
+"""Margin of the equivalence test that follows an undecided comparison, as a share of the second regret."""
+QUOTES: dict[str, dict[str, str]] = tomllib.loads((Path(__file__).parent / "quotes.toml").read_text(encoding="utf-8"))
 REVERSED = "In these runs the order is the other way round."
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement and what the data say about it."""
+    """A statement, the paper's words for it, and what the data say about it."""
 
     claim: str
     verdict: Verdict
     evidence: dict[str, Any]
-    reason: str = ""  # the likely reason why, should it not hold
-    beyond: bool = False  # an observation of ours: the paper does not say it
-    form: str = ""  # of `FORMS`, if the same statement is judged in several
-    statement: str = ""  # the claim without its form
-    brief: str = ""  # the numbers that decide, in a few words
+    reason: str = ""  # the likely reason, if the claim does not hold
+    said: str = ""  # key of the paper's words in `QUOTES`; empty for an observation of ours
 
     def __repr__(self) -> str:
         return f"Claim({shorten(self.claim, 80)!r}, {self.verdict!r})"
 
     @property
-    def holds(self) -> bool:
-        """Whether the data support it; if not, they refute it or say too little."""
-        return self.verdict == "holds"
+    def beyond(self) -> bool:
+        """Whether the statement is an observation of ours, not a claim of the paper."""
+        return not self.said
+
+    @property
+    def quote(self) -> tuple[str, str]:
+        """Return the words of the paper and their section; empty for an observation of ours."""
+        return (QUOTES[self.said]["words"], QUOTES[self.said]["where"]) if self.said else ("", "")
 
     @property
     def explanation(self) -> str:
-        """The sentence beside the verdict; the reason explains a failure, not a lack of evidence."""
-        return {"holds": "", "does not hold": self.reason, "undecided": UNDECIDED}[self.verdict]
+        """Return the sentence beside the verdict."""
+        if self.verdict == "equal":
+            return f"The two are the same in every run, or equal within {EQUAL:.0%} of the second (equivalence test at 5 %)."
+        doubt = "The interval contains both answers."
+        return {"holds": "", "does not hold": self.reason, "more runs needed": doubt}[self.verdict]
 
 
 def mean_interval(values: Floats, level: float = 0.95) -> tuple[float, float, float]:
-    """The mean over runs and the ends of its interval: Student's, or farther out if values are skewed.
+    """Return the mean over runs and its interval: Student's, or wider on the side of a long tail.
 
-    Of 20 values with a long tail, Student's 95 % interval is on the wrong side of the mean in up to
-    8 % of cases on one side alone. Hall's transformation (1992) corrects for the skewness; of both
-    intervals the farther end counts, so that a doubt about the shape decides nothing.
+    For 20 values with a long tail, Student's 95 % interval is on the wrong side of the mean in up to
+    8 % of cases on one side alone. Hall's transformation (1992) corrects for the skewness; the farther
+    end of both intervals counts, so that a doubt about the shape decides nothing.
     """
     values = np.asarray(values, dtype=np.float64)
     mean, half = (float(part) for part in interval(values, level=level))
@@ -74,67 +82,65 @@ def mean_interval(values: Floats, level: float = 0.95) -> tuple[float, float, fl
 
 
 def estimate(values: Floats) -> dict[str, float]:
-    """The mean over runs and its 95 % interval, as evidence."""
+    """Return the mean over runs and its 95 % interval, as evidence."""
     return dict(zip(("mean", "low", "high"), (round(part, 4) for part in mean_interval(values)), strict=True))
 
 
 def observed(fact: bool) -> Verdict:
-    """The verdict on a statement about every case, which one counterexample refutes.
-
-    Without a counterexample it holds in these runs; only a proof says more.
-    """
+    """Return the verdict on a statement about every case, which one counterexample refutes."""
     return "holds" if fact else "does not hold"
 
 
 def below(values: Floats, limit: float = 0.0, *, comparisons: int = 1) -> Verdict:
-    """Whether the mean over runs is below a limit.
+    """Judge whether the mean over runs is below a limit.
 
     A claim about all of several comparisons fails with any of them: to refute it by chance with
     probability 5 %, each has an interval of level 1 − 0.05 / comparisons.
     """
-    _, _, high = mean_interval(values)
-    if high < limit:
+    if mean_interval(values)[2] < limit:
         return "holds"
-    _, low, _ = mean_interval(values, level=1 - 0.05 / comparisons)
-    return "does not hold" if low >= limit else "undecided"  # NaN, of one run, is undecided
+    low = mean_interval(values, level=1 - 0.05 / comparisons)[1]
+    return "does not hold" if low >= limit else "more runs needed"  # also for one run, whose interval is NaN
 
 
 def above(values: Floats, limit: float = 0.0, *, comparisons: int = 1) -> Verdict:
-    """Whether the mean over runs is above a limit; otherwise as `below`."""
+    """Judge whether the mean over runs is above a limit, as `below` does."""
     return below(-np.asarray(values), -limit, comparisons=comparisons)
 
 
-def lower(first: Floats, second: Floats) -> tuple[Verdict, dict[str, float]]:
-    """Whether `first` is lower than `second`, and the difference, paired over runs."""
-    difference = np.asarray(first) - np.asarray(second)
-    return below(difference), estimate(difference)
+def lower(first: Floats, second: Floats, *, comparisons: int = 1) -> tuple[Verdict, dict[str, float]]:
+    """Judge whether `first` is lower than `second`, paired over runs; return the difference, too."""
+    one, other = np.asarray(first), np.asarray(second)
+    verdict = below(one - other, comparisons=comparisons) if len(one) < 2 or (one != other).any() else "equal"
+    if verdict == "more runs needed":
+        under = mean_interval(one - (1 + EQUAL) * other, level=0.9)[2] < 0
+        over = mean_interval(one - (1 - EQUAL) * other, level=0.9)[1] > 0
+        verdict = "equal" if under and over else verdict
+    return verdict, estimate(one - other)
 
 
 def within(values: Floats, low: float, high: float, *, comparisons: int = 1) -> Verdict:
-    """Whether the mean over runs lies between two limits; otherwise as `below`."""
+    """Judge whether the mean over runs lies between two limits, as `below` does."""
     return all_hold((above(values, low, comparisons=2 * comparisons), below(values, high, comparisons=2 * comparisons)))
 
 
 def alike(first: Floats, second: Floats, *, comparisons: int = 1) -> tuple[Verdict, dict[str, float]]:
-    """Whether two mean regrets differ by at most a quarter of the second, and the difference.
+    """Judge whether two mean regrets differ by at most a quarter of the second; return the difference, too.
 
-    The quarter is taken run by run: the second mean is estimated too, and its error counts.
+    The quarter is taken run by run: the second mean is estimated, and its error counts.
     """
     one, other = np.asarray(first), np.asarray(second)
-    sides = (
-        below(one - (1 + QUARTER) * other, comparisons=2 * comparisons),
-        above(one - (1 - QUARTER) * other, comparisons=2 * comparisons),
-    )
+    over, under = one - (1 + QUARTER) * other, one - (1 - QUARTER) * other
+    sides = below(over, comparisons=2 * comparisons), above(under, comparisons=2 * comparisons)
     return all_hold(sides), estimate(one - other)
 
 
 def share_interval(shares: Floats) -> tuple[float, float]:
-    """A 95 % interval of the mean of shares between 0 and 1, one for each run.
+    """Return a 95 % interval of the mean of shares between 0 and 1, one for each run.
 
-    Student's interval has no width where all runs agree, as they do near 1: of 20 runs without a
-    failure it would conclude that there is none. The lower end is therefore that of Clopper &
-    Pearson (1934), as if every run were a success or a failure, which no distribution of shares
-    with this mean exceeds in spread. So is the upper end, if they are; else it is that of a mean.
+    Student's interval has no width where all runs agree: 20 runs without a failure would show that there is none. The
+    lower end is therefore that of Clopper & Pearson (1934), as if every run were a success or a failure, whose spread no
+    distribution of shares with this mean exceeds. So is the upper end if the runs are that, and else it is that of a mean.
     """
     from scipy.special import betaincinv  # slow to import
 
@@ -147,13 +153,14 @@ def share_interval(shares: Floats) -> tuple[float, float]:
 
 
 def share_at_least(shares: Floats, limit: float) -> tuple[Verdict, dict[str, float]]:
-    """Whether the mean of shares between 0 and 1 is at least a limit, and its interval."""
+    """Judge whether the mean of shares between 0 and 1 is at least a limit; return its interval, too."""
     low, high = share_interval(shares)
-    verdict: Verdict = "holds" if low >= limit else "does not hold" if high < limit else "undecided"
+    verdict: Verdict = "holds" if low >= limit else "does not hold" if high < limit else "more runs needed"
     return verdict, {"mean": round(float(np.mean(shares)), 4), "low": round(low, 4), "high": round(high, 4)}
 
 
 def all_hold(verdicts: Iterable[Verdict]) -> Verdict:
-    """The verdict on several statements together: one that does not hold refutes all."""
+    """Return the verdict on several statements together: the worst of them decides."""
     found = set(verdicts)
-    return "does not hold" if "does not hold" in found else "undecided" if "undecided" in found else "holds"
+    worst: tuple[Verdict, ...] = ("does not hold", "more runs needed", "equal")
+    return next((verdict for verdict in worst if verdict in found), "holds")

@@ -8,54 +8,37 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
+from joblib import delayed
 
 from .. import datasets
 from ..compute.staleness import code_digest
 from ..experiments import simulate
 from ..experiments.kept_runs import LIBRARIES, RUN_ROOMS
-from ..experiments.parallel import Engine, engine_running, spread
-from ..experiments.testbeds import make_world
+from ..experiments.parallel import Engine, engine_running
+from ..plots.drawing import picture
 from ..storage import archive
 from ..storage.atomic import write_bytes, write_text
-from .chart import render
-from .figure_list import FIGURES
-from .figure_parts import Data, Figure, ReproduceSettings
+from . import FIGURES
+from .chart import draw
+from .figure import Data, Figure, ReproduceSettings, Setting
 from .lineup import algorithms
-from .report_page import SUFFIXES, FigureOutcome, is_beyond, write_report
+from .report import SUFFIXES, Outcome, write_report
+from .synthetic import environment
 
 Progress = Callable[[int, int, str], None]
-PRESENTATION = ("__init__", "chart", "claims", "figure_list", "report_page", "reproduce", "verdict_matrix")
+PRESENTATION = ("__init__", "chart", "claims", "report", "reproduce")
 """Modules of this package that show what was measured: changing them changes no number."""
-MEASUREMENT = (
-    "controls",
-    "cost",
-    "coverage",
-    "delays",
-    "estimation",
-    "figure_parts",
-    "forms",
-    "growth",
-    "inequalities",
-    "laplacians",
-    "learned_graphs",
-    "lineup",
-    "measure",
-    "newcomers",
-    "real_data",
-    "regret_curves",
-    "sweeps",
-    "theory",
-    "topology",
-)
+MEASUREMENT = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in PRESENTATION)
 FIGURE_ROOMS = (
     *RUN_ROOMS,
-    *(f"experiments/{module}.py" for module in ("delayed", "parallel", "ray_engine", "result", "testbeds", "tune")),
+    *(f"experiments/{module}.py" for module in ("parallel", "ray_engine", "result", "testbeds", "tune")),
     "datasets",
     *(f"paper/{module}.py" for module in MEASUREMENT),
 )
@@ -63,47 +46,51 @@ FIGURE_ROOMS = (
 
 
 def reproduce(
-    names: Iterable[str], out: Path, settings: ReproduceSettings, progress: Progress = lambda done, total, name: None
-) -> list[FigureOutcome]:
-    """Make the named figures, or all of them, and the report of everything that is in `out`.
+    names: Iterable[str],
+    out: Path,
+    settings: ReproduceSettings,
+    environments: Sequence[Setting] = get_args(Setting),
+    progress: Progress = lambda done, total, name: None,
+) -> list[Outcome]:
+    """Make the named figures, or all of them, in these environments, and the report of everything that is in `out`.
 
-    Writes `out/index.html`, `out/claims.json`, `out/figures/*.png` and `*.pdf`, and
-    `out/results/*.npz`. A figure whose results are there, made with the same settings, code,
-    libraries and data, is not run again.
+    Writes `out/index.html`, `out/claims.json`, `out/figures/*.png` and `*.pdf`, and `out/results/*.npz`. A figure whose
+    results are there, made with the same settings, code, libraries and data, is not run again.
     """
-    chosen = select(names)
+    jobs = [
+        (figure, place) for figure in select(names) for place in figure.settings if place in environments or not figure.both
+    ]
     for folder in ("results", "figures"):
         (out / folder).mkdir(parents=True, exist_ok=True)
-    made: dict[str, FigureOutcome] = {}
+    made: dict[tuple[str, str], Outcome | None] = {}
     with engine_running(Engine(settings.engine, settings.address, settings.workers)):
-        progress(0, len(chosen), "starting")
+        progress(0, len(jobs), "starting")
         warm_up(settings)
-        for done, figure in enumerate(chosen):
-            progress(done, len(chosen), figure.name)
-            made[figure.name] = make(figure, out, settings)
-        progress(len(chosen), len(chosen), "report")
+        for done, (figure, place) in enumerate(jobs):
+            progress(done, len(jobs), figure.name)
+            made[figure.name, place] = make(figure, out, replace(settings, setting=place))
+        progress(len(jobs), len(jobs), "report")
         # The report also shows the figures that an earlier call made.
-        shown = [made.get(figure.name) or stored(figure, out, settings) for figure in FIGURES.values()]
+        every = [(figure, place) for figure in FIGURES.values() for place in figure.settings]
+        shown = [
+            made.get((f.name, place)) or make(f, out, replace(settings, setting=place), may_run=False) for f, place in every
+        ]
     outcomes = [outcome for outcome in shown if outcome is not None]
-    write_json(out / "claims.json", claims_list(outcomes))
+    write_text(out / "claims.json", json.dumps(claims_list(outcomes), indent=1, ensure_ascii=False, default=float))
     write_report(out / "index.html", outcomes, settings)
     return outcomes
 
 
 def warm_up(settings: ReproduceSettings) -> None:
     """Compile each algorithm once, in a worker; the others load the machine code from disk."""
-    from joblib import delayed
-
-    policies = algorithms(settings.preset, {"Gob.Lin": 0.1, "CLUB": 0.2})
+    policies = algorithms({"Gob.Lin": 0.1, "CLUB": 0.2})
     slow_first = ("GraphUCB", "CLUB", "GraphUCB-Local", "Gob.Lin", "LinUCB")
-    engine = Engine(settings.engine, settings.address, settings.workers)
-    for _ in spread((delayed(compile_policy)(policies[name]) for name in slow_first), engine, ordered=False):
-        pass
+    settings.over_calls((delayed(compile_policy)(policies[name]) for name in slow_first), ordered=False)
 
 
 def compile_policy(make: Any) -> None:
     """Call what the figures call of a policy, so that it is compiled."""
-    env = make_world("er", 0)
+    env = environment("released", "er", 0)
     policy = make(env.graph, env.dim)
     simulate(policy, env, 2)
     policy.update(0, env.arms[0], 0.0)
@@ -113,7 +100,7 @@ def compile_policy(make: Any) -> None:
 
 
 def select(names: Iterable[str]) -> list[Figure]:
-    """The figures of these names, in the order of the report; all figures if no names are given."""
+    """Return the figures of these names, in the order of the report; all figures if no names are given."""
     wanted = list(names)
     unknown = [name for name in wanted if name not in FIGURES]
     if unknown:
@@ -121,28 +108,31 @@ def select(names: Iterable[str]) -> list[Figure]:
     return [figure for name, figure in FIGURES.items() if not wanted or name in wanted]
 
 
-def make(figure: Figure, out: Path, settings: ReproduceSettings) -> FigureOutcome:
-    """One figure, drawn and written; it is run unless its stored results are current."""
-    key = run_key(figure, settings)
-    results = out / "results" / f"{figure.name}.npz"
+def make(figure: Figure, out: Path, settings: ReproduceSettings, *, may_run: bool = True) -> Outcome | None:
+    """Return one figure, drawn and written; it is run if its stored results are not current and it `may_run`, else None."""
+    key, results = run_key(figure, settings), out / "results" / f"{figure.name}-{settings.setting}.npz"
     data, seconds = load(results, key)
     is_new = data is None
+    outcome = Outcome(figure, settings.setting)
     if data is None:
-        needs = absent_data(figure, settings)
-        if needs:
-            return FigureOutcome(figure, needs=needs, missing=" ".join(map(how_to_get, needs)))
+        if not may_run:
+            return None
+        outcome.needs = absent_data(figure, settings)
+        if outcome.needs:
+            return replace(outcome, missing=" ".join(map(how_to_get, outcome.needs)))
         begin = time.time()
         try:
             data = figure.run(settings)
         except datasets.DatasetError as error:
-            return FigureOutcome(figure, missing=f"A data set cannot be used: {error}")
+            return replace(outcome, missing=f"A data set cannot be used: {error}")
         seconds = time.time() - begin
-    chart = figure.chart(data)
-    for suffix in SUFFIXES:
-        write_bytes(picture_path(out, figure, suffix), render(chart, suffix))
+    if may_run or not all((out / outcome.picture(suffix)).exists() for suffix in SUFFIXES):
+        drawing = draw(figure.chart(data))
+        for suffix in SUFFIXES:
+            write_bytes(out / outcome.picture(suffix), picture(drawing, suffix))
     if is_new:
         save(results, key, data, seconds)  # last: results mean that the pictures are there too
-    return FigureOutcome(figure, data, list(figure.claims(data)), seconds, chart)
+    return replace(outcome, data=data, claims=list(figure.claims(data)), seconds=seconds)
 
 
 def absent_data(figure: Figure, settings: ReproduceSettings) -> list[str]:
@@ -162,27 +152,12 @@ def how_to_get(name: str) -> str:
     return f"This figure needs {source.short_title}. {source.how_to_get()}"
 
 
-def stored(figure: Figure, out: Path, settings: ReproduceSettings) -> FigureOutcome | None:
-    """A figure that an earlier call made, with the pictures on disk; None if there is none."""
-    data, seconds = load(out / "results" / f"{figure.name}.npz", run_key(figure, settings))
-    if data is None:
-        return None
-    if not all(picture_path(out, figure, suffix).exists() for suffix in SUFFIXES):
-        return make(figure, out, settings)
-    return FigureOutcome(figure, data, list(figure.claims(data)), seconds, figure.chart(data))
-
-
-def picture_path(out: Path, figure: Figure, suffix: str) -> Path:
-    """Where the picture of a figure is written."""
-    return out / "figures" / f"{figure.name}.{suffix}"
-
-
 def run_key(figure: Figure, settings: ReproduceSettings) -> str:
-    """A digest of all that the numbers depend on: settings, code, libraries, data sets."""
+    """Return a digest of all that the numbers depend on: settings, code, libraries, data sets."""
     versions = [version(name) for name in LIBRARIES]
     found = [(name, datasets.find(name, settings.data)) for group in figure.sources for name in group]
     files = [(name, str(path), path.stat().st_size, path.stat().st_mtime_ns) for name, path in found if path]
-    source = json.dumps([figure.name, settings.key(), code_digest(*FIGURE_ROOMS), versions, files])
+    source = json.dumps([figure.name, figure.arguments, settings.key(), code_digest(*FIGURE_ROOMS), versions, files])
     return hashlib.sha256(source.encode()).hexdigest()
 
 
@@ -203,7 +178,7 @@ def save(path: Path, key: str, data: Data, seconds: float) -> None:
 
 
 def load(path: Path, key: str) -> tuple[Data | None, float]:
-    """The data and seconds that `save` wrote with this key; None if there are none."""
+    """Return the data and seconds that `save` wrote with this key; None if there are none."""
     try:
         header, arrays = archive.read(path, "figure")
     except (FileNotFoundError, archive.ArchiveError):
@@ -221,23 +196,20 @@ def load(path: Path, key: str) -> tuple[Data | None, float]:
     return decode(header["tree"]), float(header["seconds"])
 
 
-def claims_list(entries: list[FigureOutcome]) -> list[dict[str, Any]]:
-    """The content of `claims.json`; a claim that does not hold has its likely reason."""
+def claims_list(outcomes: list[Outcome]) -> list[dict[str, Any]]:
+    """Return the content of `claims.json`; a claim that does not hold has its likely reason."""
     return [
         {
-            "figure": entry.figure.name,
+            "figure": outcome.figure.name,
+            "environment": outcome.setting if outcome.figure.both else "",
             "claim": claim.claim,
-            "beyond": is_beyond(entry, claim),
+            "quote": claim.quote[0],
+            "where": claim.quote[1],
+            "beyond": claim.beyond,
             "verdict": claim.verdict,
-            "holds": claim.holds,
             "evidence": claim.evidence,
             "reason": claim.explanation,
         }
-        for entry in entries
-        for claim in entry.claims
+        for outcome in outcomes
+        for claim in outcome.claims
     ]
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Write plain values as JSON."""
-    write_text(path, json.dumps(content, indent=1, ensure_ascii=False, default=float))

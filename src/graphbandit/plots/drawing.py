@@ -227,18 +227,19 @@ def signed(value: float, _: object = None) -> str:
     return f"{value:+,.6g}" if value else "0"
 
 
-def log_scale(axes: Any) -> None:
-    """A logarithmic vertical axis with plain numbers, also between powers of ten if it is short."""
-    axes.set_yscale("log")
-    low, high = axes.get_ylim()
+def log_scale(axes: Any, axis: Literal["x", "y"] = "y") -> None:
+    """Make an axis logarithmic with plain numbers, also between powers of ten if it is short."""
+    axes.set(**{f"{axis}scale": "log"})
+    low, high = axes.get_ylim() if axis == "y" else axes.get_xlim()
     between = {1.0, 2.0, 5.0} if high < 100 * low else {1.0}
 
     def plain(value: float, _: object = None) -> str:
         lead = round(value / 10 ** np.floor(np.log10(value) + 1e-9), 6) if value > 0 else 0.0
-        return f"{value:g}" if lead in between else ""
+        return f"{value:,.10g}" if lead in between else ""
 
-    axes.yaxis.set_major_formatter(plain)
-    axes.yaxis.set_minor_formatter(plain)
+    part = getattr(axes, f"{axis}axis")
+    part.set_major_formatter(plain)
+    part.set_minor_formatter(plain)
 
 
 def grid_lines(axes: Any, axis: Literal["x", "y"]) -> None:

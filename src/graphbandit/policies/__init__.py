@@ -10,6 +10,7 @@
 | `graphucb_local` | GraphUCB-Local, the paper's scalable algorithm |
 | `goblin` | Gob.Lin, Gob.Lin BLOCK and Gob.Lin MACRO |
 | `colin` | CoLin, users who mix each other's tastes |
+| `tcb` | TCB, neighbours as the source domain of a transfer |
 | `horde` | Horde of bandits, Thompson sampling and epoch-greedy |
 | `adaptive` | AdaptiveGraphUCB, the default: the strength of the graph by evidence |
 | `clustering` | CLUB, SCLUB, DynUCB, COFIBA, CommunityUCB, DCCB, DCB |
@@ -44,6 +45,7 @@ from .lints import LinTS
 from .linucb import LinUCB
 from .oful import OFUL
 from .random import Random
+from .tcb import TCB
 from .wrappers.learner import GraphLearner
 from .wrappers.pending import Decision, Pending
 from .wrappers.stochastic import Stochastic
@@ -70,6 +72,7 @@ POLICIES: dict[str, type[Policy]] = {
     "spectral-ts": SpectralTS,
     "cofiba": COFIBA,
     "colin": CoLin,
+    "tcb": TCB,
     "horde-ts": HordeTS,
     "horde-eg": HordeEpochGreedy,
 }
@@ -82,6 +85,7 @@ __all__ = [
     "OFUL",
     "POLICIES",
     "SCLUB",
+    "TCB",
     "AdaptiveGraphUCB",
     "Choice",
     "CoLin",

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ..compute.adjacency import Links, change_links, link_rows, links_of, neighbours_of
+from ..compute.adjacency import Links, change_links, link_rows, links_of
 from ..compute.arrays import Floats, Ints
 from ..compute.compiler import compiled
 from ..compute.linalg import invert_positive
@@ -19,12 +19,9 @@ from ..solvers.push import (
     SCALE,
     TOTAL,
     Push,
-    hold,
-    least_worth_telling,
     push,
     push_rows,
     recompute_residuals,
-    replace_scale,
 )
 from ..solvers.selection import LAPLACIAN_SOLVERS, Solver, fits_dense, laplacian_solver, observe_linked
 from ..validate import POSITIVE, one_of, optional
@@ -36,7 +33,6 @@ from .core.confidence import (
     confidence,
     preset_settings,
     radius,
-    region_neighbour_rows,
     region_outline,
     region_rows,
     region_scores,
@@ -245,29 +241,6 @@ class GraphUCB(Policy):
         for user in np.flatnonzero(state.seen.visits):
             invert_positive(state.seen.gram[user], solver.shift, solver.inverse[user])
         return solver
-
-    def neighbour_rows(self) -> dict[str, float | None]:
-        state = self.state
-        names = ["links.degree", *region_neighbour_rows("region", state.region)]
-        names += [] if state.smoothed else ["region.least_squares"]
-        return {**dict.fromkeys(names), "solver.theta": least_worth_telling(self._push())}
-
-    def hold_users(self, users: Ints) -> None:
-        hold(self._push(), users)
-
-    def follow_neighbours(self, users: Ints) -> None:
-        recompute_residuals(self._push(), self.state.links, self.state.seen, neighbours_of(self.state.links, users))
-
-    def sums(self) -> dict[str, Floats]:
-        return {"errors": self._push().scale[TOTAL : COUNT + 1].copy()}
-
-    def take_sums(self, totals: dict[str, Floats], n_users: int) -> None:
-        replace_scale(self._push(), self.state.links, self.state.seen, *totals["errors"].tolist())
-
-    def _push(self) -> Push:
-        if not isinstance(self.state.solver, Push):
-            raise ValueError("GraphUCB can hold users of other shards with solver='push' only.")
-        return self.state.solver
 
     def estimates(self, users: Ints) -> Floats:
         return np.asarray(self.state.solver.theta[users])

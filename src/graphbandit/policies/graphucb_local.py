@@ -14,8 +14,8 @@ from ..compute.linalg import dot, follow_gram, multiply, quadratic_form
 from ..compute.observations import Observations, no_observations, observation_rows, record
 from ..graph import UserGraph
 from ..validate import one_of, optional
+from .core.confidence import PRESETS as REGIONS
 from .core.confidence import (
-    EXACT,
     REGION_RANGES,
     Confidence,
     Preset,
@@ -23,7 +23,6 @@ from .core.confidence import (
     neighbour_average,
     preset_settings,
     radius,
-    region_neighbour_rows,
     region_outline,
     region_rows,
     region_scores,
@@ -32,17 +31,15 @@ from .core.confidence import (
     user_precision,
     width_factor,
 )
-from .core.confidence import PRESETS as REGIONS
 from .core.graph_changes import Changes
 from .core.item_effects import ItemEffects, add_item_effects, no_items, observe_item
-from .core.item_sums import item_sums, rows_in, take_item_sums
 from .core.kernels import register
 from .core.policy import Policy, Seed
 
-RULES = ("jacobi", "gauss-seidel", "released", "lemma-1")
-JACOBI, GAUSS_SEIDEL, RELEASED, LEMMA_1 = range(4)
+RULES = ("jacobi", "gauss-seidel", "released", "section-5", "algorithm-2")
+JACOBI, GAUSS_SEIDEL, RELEASED, SECTION_5, ALGORITHM_2 = range(5)
 PRESETS: dict[str, dict[str, Any]] = {
-    "paper": {**REGIONS["paper"], "rule": "lemma-1"},
+    "paper": {**REGIONS["paper"], "rule": "section-5"},
     "released": {**REGIONS["released"], "rule": "released"},
     "recommended": {**REGIONS["recommended"], "rule": "gauss-seidel"},
 }
@@ -55,7 +52,7 @@ class LocalState(NamedTuple):
     links: Links
     region: Confidence
     inverse: Floats  # (n, d, d), V_i⁻¹ with V_i = A_i + `own_shift` I
-    message: Floats  # (n, d), what neighbours average: V_i⁻¹ b_i (jacobi) or the last estimate (gauss-seidel)
+    message: Floats  # (n, d), V_i⁻¹ b_i (jacobi) or the estimate of the user's last update; not used by `released`
     rule: int
     items: ItemEffects
     laplacian_ridge: float  # for the rules jacobi and gauss-seidel; 0 for the other rules
@@ -69,13 +66,23 @@ def own_shift(state: LocalState) -> float:
 
 @compiled
 def messages(state: LocalState) -> Floats:
-    """(n, d) the vectors that the rule averages over neighbours, and from which Δ_i is computed."""
-    return state.message if state.rule <= GAUSS_SEIDEL else state.region.least_squares
+    """(n, d) the vectors from which Δ_i is computed."""
+    return state.region.least_squares if state.rule == RELEASED else state.message
 
 
 @compiled
 def estimate(state: LocalState, user: int, out: Floats) -> None:
-    """Write θ_i from the newest messages of the neighbours."""
+    """Write the θ_i that the user is served with: stored in the rules of the paper's text, else computed now."""
+    if state.rule >= SECTION_5:
+        for k in range(out.shape[0]):
+            out[k] = state.message[user, k]
+    else:
+        evaluate(state, user, out)
+
+
+@compiled
+def evaluate(state: LocalState, user: int, out: Floats) -> None:
+    """Write θ_i by the formula of the rule, from what the neighbours have learned up to now."""
     work = np.empty(out.shape[0])
     alpha = state.region.alpha
     if state.rule <= GAUSS_SEIDEL:  # V_i⁻¹ (b_i + alpha Σ_j P_ij z_j)
@@ -83,24 +90,24 @@ def estimate(state: LocalState, user: int, out: Floats) -> None:
         for k in range(out.shape[0]):
             work[k] = state.seen.bias[user, k] + alpha * work[k]
         multiply(state.inverse[user], work, out)
-    else:  # l_i - alpha B_i Δ_i with B_i = V_i⁻¹, or (A_i + ridge I)⁻¹ as Lemma 1 is printed, eq. (7)
+    else:  # l_i - alpha B_i Σ_j R'_ij l_j with B_i = V_i⁻¹, or (A_i + ridge I)⁻¹ in eq. (7)
         own = state.region.least_squares
         roughness(state.region, state.links, own, user, work)
-        multiply(state.inverse[user] if state.rule == RELEASED else state.region.inverse[user], work, out)
+        multiply(state.region.inverse[user] if state.rule == ALGORITHM_2 else state.inverse[user], work, out)
         for k in range(out.shape[0]):
             out[k] = own[user, k] - alpha * out[k]
 
 
 @compiled
 def all_estimates(state: LocalState, out: Floats) -> None:
-    """θ_i of every user, each as if it were served now."""
+    """Write θ_i of every user, each as if it were served now."""
     for user in range(out.shape[0]):
         estimate(state, user, out[user])
 
 
 @compiled
 def score_items(state: LocalState, user: int, arms: Floats, items: Ints, mean: Floats, bonus: Floats) -> None:
-    """Eq. (12) with the local estimate, evaluated now, from the newest neighbours (errata E14), and the items' effects."""
+    """Eq. (12) with the local estimate (errata E14), and the items' effects."""
     theta = np.empty(arms.shape[1])
     estimate(state, user, theta)
     beta = radius(state.region, state.links, state.seen, messages(state), user)
@@ -140,41 +147,47 @@ def observe(state: LocalState, user: int, x: Floats, reward: float) -> None:
     follow_gram(state.inverse[user], state.seen.gram[user], own_shift(state), x, state.seen.visits[user])
     if state.rule == JACOBI:
         multiply(state.inverse[user], state.seen.bias[user], state.message[user])
-    elif state.rule == GAUSS_SEIDEL:
-        estimate(state, user, state.message[user])
+    elif state.rule != RELEASED:
+        evaluate(state, user, state.message[user])
 
 
 @compiled
 def update_messages(state: LocalState, users: Ints) -> None:
-    """Recompute the messages of those of these users who have data, after their edges changed."""
+    """Recompute the messages of those of these users who have data, after their edges changed, for `gauss-seidel`."""
     for user in users:
         if state.rule == GAUSS_SEIDEL and state.seen.visits[user] > 0:
-            estimate(state, user, state.message[user])
+            evaluate(state, user, state.message[user])
 
 
 class GraphUCBLocal(Policy):
     """The paper's scalable algorithm: a round costs as much as the user has neighbours.
 
     With l_i = (A_i + ridge I)⁻¹ b_i, V_i = A_i + ridge I + alpha I (no ridge in `released`; with
-    alpha (1 + laplacian_ridge) I for the first two rules) and P = D⁻¹W, the estimate of the served
-    user is one of
+    alpha (1 + laplacian_ridge) I for the first two rules), the random-walk Laplacian R (in the last
+    three rules R + laplacian_ridge I) and P = D⁻¹W, the estimate of user i is one of
 
     * `jacobi`: V_i⁻¹ (b_i + alpha Σ_j P_ij V_j⁻¹ b_j);
     * `gauss-seidel`: V_i⁻¹ (b_i + alpha Σ_j P_ij θ_j) with the neighbours' last estimates; its
       fixed point is the θ of GraphUCB with the same preset and settings;
-    * `released`: l_i - alpha V_i⁻¹ Σ_j R'_ij l_j, what the authors' code computes;
-    * `lemma-1`: l_i - alpha (A_i + ridge I)⁻¹ Σ_j R_ij l_j, as printed; for study only: it
-      diverges until a user has about 2 dim observations and is worse than no graph (errata E11).
+    * `released`: l_i - alpha V_i⁻¹ Σ_j R_ij l_j, what the authors' code computes;
+    * `section-5`: the same formula, with the inverses that Section 5 counts. With the preset
+      `paper` it equals V_i⁻¹ (b_i + alpha Σ_j P_ij l_j), since V_i - alpha I = A_i + ridge I:
+      `jacobi` with (A_j + ridge I)⁻¹ in place of V_j⁻¹, and V_i⁻¹ b_i for an isolated user;
+    * `algorithm-2`: l_i - alpha (A_i + ridge I)⁻¹ Σ_j R_ij l_j, Lemma 1 as printed. For study only:
+      it diverges until every user has 3 to 4 dim observations, worse than no graph (errata E11).
+
+    The first three are evaluated when the user is served. The last two follow the listing of
+    Algorithm 2: the estimate is stored, 0 at first, and computed again only when the user itself
+    learns a reward, not when its neighbours do (errata E14).
 
     Parameters
     ----------
     preset : {"paper", "released", "recommended"}
-        `released` is the default, since the printed rule does not work; `paper` is `lemma-1` with
-        the printed region; `recommended` is `gauss-seidel` with Λ_i = V_i.
+        `released`, the default, is the authors' code; `paper` is `section-5` with the printed
+        region; `recommended` is `gauss-seidel` with Λ_i = V_i.
     rule, metric, laplacian_ridge, ridge
-        Override single choices of the preset. Δ_i is computed from what the rule averages: least
-        squares l_j for `released` and `lemma-1`, V_j⁻¹ b_j for `jacobi`, the last estimates for
-        `gauss-seidel`.
+        Override single choices of the preset. Δ_i is computed from V_j⁻¹ b_j for `jacobi`, from
+        least squares l_j for `released`, and from the last estimates for the other rules.
     alpha, sigma, delta, exploration
         As in `GraphUCB`.
     item_effects : bool
@@ -263,19 +276,6 @@ class GraphUCBLocal(Policy):
         changed = links_of(self.graph) if changes is None else change_links(self.state.links, changes)
         self.state = self.state._replace(links=changed)
         update_messages(self.state, users)
-
-    def neighbour_rows(self) -> dict[str, float | None]:
-        region = self.state.region
-        names = ["message" if self.state.rule <= GAUSS_SEIDEL else "region.least_squares"]
-        names += [*region_neighbour_rows("region", region), *(["links.degree"] if region.metric == EXACT else [])]
-        return dict.fromkeys(names)
-
-    def sums(self) -> dict[str, Floats]:
-        return item_sums(self.item_table)
-
-    def take_sums(self, totals: dict[str, Floats], n_users: int) -> None:
-        self.reserve_items(rows_in(totals))
-        take_item_sums(self.item_table, totals)
 
     def estimates(self, users: Ints) -> Floats:
         out = np.empty((len(users), self.dim))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -11,12 +11,15 @@ from ..compute.arrays import Floats, Ints
 from ..compute.compiler import compiled
 from ..compute.linalg import dot, euclidean_norm, quadratic_form
 from ..graph import UserGraph
+from ..validate import one_of
 from .core.item_effects import ItemEffects, add_item_effects, no_items, observe_item
-from .core.item_sums import item_sums, rows_in, take_item_sums
 from .core.kernels import register
 from .core.policy import Policy, Seed
 from .core.ridge import Ridge, observe, optimistic_scores, ridge_models, ridge_outline, ridge_rows
-from .core.schedules import RADII, THEORY, Radius, practical, self_normalised
+from .core.schedules import RADII, THEORY, Radius, confidence_ball, practical, self_normalised
+
+ALL_RADII = (*RADII, "confidence-ball")
+CONFIDENCE_BALL = len(RADII)
 
 
 class LinUCBState(NamedTuple):
@@ -35,8 +38,10 @@ class LinUCBState(NamedTuple):
 
 @compiled
 def radius(state: LinUCBState, row: int) -> float:
-    """The paper's eq. (11) without a graph, times `exploration`."""
+    """The paper's eq. (11) without a graph, or another schedule, times `exploration`."""
     model = state.model
+    if state.schedule == CONFIDENCE_BALL:
+        return state.exploration * confidence_ball(model.theta.shape[1], model.seen.visits[row], state.delta)
     if state.schedule != THEORY:
         return state.exploration * practical(state.schedule, state.rounds[0])
     norm = euclidean_norm(model.theta[row]) if np.isnan(state.norm) else state.norm
@@ -83,8 +88,10 @@ class LinUCB(Policy):
     ----------
     ridge, shared : float, bool
         Regulariser, 1 in the paper; and whether one model serves all users instead of one for each.
-    radius : {"theory", "log", "constant"}
-        beta / exploration: `sigma sqrt(log det V/det ridge I + 2 log 1/delta) + sqrt(ridge) norm`, `sqrt(log(1 + t))`, or 1.
+    radius : {"theory", "log", "constant", "confidence-ball"}
+        beta / exploration: `sigma sqrt(log det V/det ridge I + 2 log 1/delta) + sqrt(ridge) norm`, `sqrt(log(1 + t))`, 1, or
+        `sqrt(max(128 dim log t log(t²/delta), (8/3 log(t²/delta))²))` in round t of the model: ConfidenceBall₂ with
+        ridge 1, for rewards and arms of size at most 1. It explores far more than the others (see Notes).
     norm : float, optional
         Bound on ‖θ_i‖. By default the norm of the estimate, as in the paper's code; 0 at first, it costs coverage (errata E28).
     exploration : float
@@ -94,10 +101,19 @@ class LinUCB(Policy):
     item_ridge : float, optional
         Pseudo-observations that an item earns nothing; learned by default, and infinite where items have no effects.
 
+    Notes
+    -----
+    ConfidenceBall₁ of the same article has the radius sqrt(dim) times as large, and ‖V^-½x‖ in the maximum norm in place of
+    the Euclidean one as the width. `exploration=sqrt(dim)` gives its radius; the width is not offered. LinRel's radius is
+    the constant sqrt(log(2 T K / delta)) in T rounds of K arms: `radius="constant"` with that `exploration`. LinRel has no
+    ridge: it drops eigenvectors of A_i with eigenvalues below 1 from the estimate and adds the norm of x in their span to the
+    bonus, which is not a radius. Where all eigenvalues are at least 1, LinUCB with a small ridge has the same scores.
+
     References
     ----------
     Li et al. 2010, "A contextual-bandit approach to personalized news article recommendation"; Abbasi-Yadkori et al. 2011,
-    "Improved algorithms for linear stochastic bandits".
+    "Improved algorithms for linear stochastic bandits"; Dani, Hayes & Kakade 2008, "Stochastic linear optimization under
+    bandit feedback"; Auer 2002, "Using confidence bounds for exploitation-exploration trade-offs".
 
     Examples
     --------
@@ -109,6 +125,7 @@ class LinUCB(Policy):
     """
 
     State = LinUCBState
+    ranges = Policy.ranges | {"radius": one_of(ALL_RADII)}
 
     def __init__(
         self,
@@ -117,7 +134,7 @@ class LinUCB(Policy):
         *,
         ridge: float = 1.0,
         shared: bool = False,
-        radius: Radius = "theory",
+        radius: Radius | Literal["confidence-ball"] = "theory",
         sigma: float = 0.01,
         delta: float = 0.01,
         norm: float | None = None,
@@ -129,7 +146,10 @@ class LinUCB(Policy):
         super().__init__(graph, dim, locals())
         model = ridge_models(1 if shared else graph.n_users, self.dim, ridge)
         self.state = self.build_state(
-            model=model, rounds=np.zeros(1, np.int64), schedule=RADII.index(radius), items=no_items(item_effects, item_ridge)
+            model=model,
+            rounds=np.zeros(1, np.int64),
+            schedule=ALL_RADII.index(radius),
+            items=no_items(item_effects, item_ridge),
         )
 
     def user_precision(self, user: int) -> Floats:
@@ -142,16 +162,6 @@ class LinUCB(Policy):
 
     def user_rows(self) -> dict[str, Any]:
         return ridge_rows("model", self.state.model)
-
-    def sums(self) -> dict[str, Floats]:
-        own = {} if self.state.schedule == THEORY else {"rounds": self.state.rounds.astype(np.float64)}
-        return own | item_sums(self.item_table)
-
-    def take_sums(self, totals: dict[str, Floats], n_users: int) -> None:
-        if "rounds" in totals:
-            self.state.rounds[:] = totals["rounds"]
-        self.reserve_items(rows_in(totals))
-        take_item_sums(self.item_table, totals)
 
 
 register(LinUCBState, score_items=score_items, update_item=update_item, outline=outline)

@@ -248,7 +248,8 @@ class NamedPolicy:
         key = tuple((name, tuple(where[name])) for name in sorted(where))
         found = self._eligible.get(key)
         if found is None:
-            if len(self._eligible) >= CACHED_FILTERS or sum(map(len, self._eligible.values())) > CACHED_ARMS:
+            cached = list(self._eligible.values())  # a copy, since another thread may add a filter meanwhile
+            if len(cached) >= CACHED_FILTERS or sum(map(len, cached)) > CACHED_ARMS:
                 self._eligible.clear()
             found = self._offered.some(version for version in self.arms.values() if _matches(self.attributes[version], where))
             self._eligible[key] = found

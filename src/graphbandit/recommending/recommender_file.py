@@ -111,10 +111,7 @@ def _read_folder(folder: Path) -> tuple[dict[str, Any], Arrays]:
     if not (folder / RECOMMENDER_FILE).exists():
         raise ArchiveError(f"{folder} is a folder without {RECOMMENDER_FILE}: it holds no model that was fitted to the end.")
     if not (folder / POLICY_FILE).exists():
-        raise ArchiveError(
-            f"{folder} has no {POLICY_FILE}: its policy is in several shards. Open it with "
-            "graphbandit.cluster.ShardedPolicy.load, serve it with --shards, or fit it with --shards 1."
-        )
+        raise ArchiveError(f"{folder} is a folder without {POLICY_FILE}: it holds no model that was fitted to the end.")
     header, arrays = archive.read(folder / RECOMMENDER_FILE, WITHOUT_POLICY)
     own = {name: value for name, value in header.items() if name not in ("graphbandit", "format", "sha256")}
     return _with_policy(own, arrays, *archive.read(folder / POLICY_FILE, "policy"))

@@ -4,13 +4,13 @@ Needs the extra `serve`.
 | module | what is in it |
 |---|---|
 | `domain/` | state, events and requests; no HTTP, no SQL |
-| `store/` | the event log in SQL, group commit, snapshots |
+| `store/` | the event log in SQL, snapshots |
 | `operations/` | the service without HTTP, settings, statistics, export, a client |
-| `http/` | the web application, its fast path, and the page |
+| `http/` | the web application and the page |
 | `start` | builds everything from the settings, and runs the server |
-| `shard_service` | one shard of a service of many processes |
+| `ray_serve` | the same service as a Ray Serve application |
 
-Imports go one way: start, shard_service → http → operations → store → domain.
+Imports go one way: ray_serve → start → http → operations → store → domain.
 """
 
 from __future__ import annotations

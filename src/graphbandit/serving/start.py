@@ -19,15 +19,12 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from ..compute.compiler import compiling_aside
 from ..recommending.recommender_file import file_bytes
 from ..storage.columns import EDGES, EVENTS, ITEMS, parse_columns
 from ..storage.tables import Reading, columns_by_file
 from .domain.initial_state import InitialState
 from .domain.shadow import PolicySpec, parse_policy
-from .http.app import create_app, fast_handlers
-from .http.connection_limits import Connections, raise_descriptor_limit
-from .http.fast_path import FastPathProtocol
+from .http.app import create_app
 from .http.guard import Guard
 from .operations import json_logs
 from .operations.demo_population import DemoPopulation
@@ -35,11 +32,11 @@ from .operations.importing import Imported, import_history
 from .operations.input_files import read_arms, read_graph
 from .operations.recommendation_service import RecommendationService
 from .operations.runtime import Runtime
-from .operations.settings import ServiceSettings, is_loopback
+from .operations.settings import ServiceSettings
 from .operations.shadow_stats import follow_shadow
 from .operations.stats import Stats
 from .operations.traces import Traces
-from .operations.warmup import compile_state, warm_up_in_background
+from .operations.warmup import warm_up
 from .store import snapshots
 from .store.event_store import EventStore
 
@@ -50,23 +47,23 @@ def read_initial_state(settings: ServiceSettings) -> InitialState | None:
     """The initial state from the input files; None without files, which a store that has a log does
     not need."""
     if settings.model is not None:
-        if settings.graph is not None or settings.arms is not None:
-            raise ValueError("model is given, so graph and arms must not be: it brings its own.")
+        if settings.graph is not None or settings.items is not None:
+            raise ValueError("model is given, so graph and items must not be: it brings its own.")
         return InitialState.from_model(file_bytes(settings.model))
-    if settings.graph is None and settings.arms is None:
+    if settings.graph is None and settings.items is None:
         return None
-    if settings.arms is None:
-        raise ValueError("arms is missing: a new store needs a file of arms.")
+    if settings.items is None:
+        raise ValueError("items is missing: a new store needs a file of items.")
     options = reading_options(settings)
     graph = None if settings.graph is None else read_graph(settings.graph, **options[settings.graph])
-    names, features, attributes = read_arms(settings.arms, **options[settings.arms])
+    names, features, attributes = read_arms(settings.items, **options[settings.items])
     chosen: dict[str, Any] = dict(policy=settings.policy, params=settings.params, epsilon=settings.epsilon, seed=settings.seed)
     return InitialState(graph, names, features, attributes, **chosen)
 
 
 def reading_options(settings: ServiceSettings) -> dict[Path, Reading]:
     """How to read each of the input files."""
-    roles = ((settings.graph, EDGES), (settings.arms, ITEMS), (settings.history, EVENTS))
+    roles = ((settings.graph, EDGES), (settings.items, ITEMS), (settings.history, EVENTS))
     said = columns_by_file(parse_columns(settings.columns), {path: role for path, role in roles if path is not None})
     return {path: {"columns": columns, "skip_bad": settings.skip_bad, "say": logger.info} for path, columns in said.items()}
 
@@ -120,73 +117,41 @@ def overruled(settings: ServiceSettings, found: InitialState) -> dict[str, Any]:
 
 
 def build_app(
-    settings: ServiceSettings,
-    initial: InitialState | None,
-    on_failure: Callable[[], None],
-    when_ready: Callable[[InitialState], None] = lambda _: None,
+    settings: ServiceSettings, initial: InitialState | None, on_failure: Callable[[], None], is_awaited: bool = False
 ) -> tuple[FastAPI, Guard]:
-    """The application and its guard. Opens the store; `on_failure` is called if the service cannot
-    start later."""
+    """The application and its guard. Opens the store; `on_failure` is called if the service cannot start later, or go on.
+    `is_awaited` as in `create_app`."""
     traces = Traces.from_environment() if settings.traces else None  # raises before the store is touched
     store = EventStore(settings.store)
-    found: list[InitialState] = []  # once the store is open
-
-    def open_store() -> None:
-        found.append(store.open(initial, math.inf if settings.standby else None))
-        if found[0].shard is not None:
-            store.close()
-            raise ValueError(f"{store.database!r} is the store of a shard: serve all of them, with --shards.")
-        report_overruled(settings, initial, found[0])
-
-    if not settings.standby:
-        open_store()
+    found = store.open(initial)
+    report_overruled(settings, initial, found)
     stats = Stats()
 
     def start() -> RecommendationService:
-        if not found:
-            logger.info("standing by: another process may be writing to the store")
-            open_store()
-            logger.info("taking over")
-        service = RecommendationService.restore(store, snapshot_folder(settings), found[0], stats)
+        service = RecommendationService.restore(store, snapshot_folder(settings), found, stats)
         service.reward_range = (settings.reward_low, settings.reward_high)
         try:
             import_before_serving(service, settings)
             follow_shadow(settings.shadow, service.recommender, service.change)
+            for spec in service.recommender.specs:
+                warm_up(spec.initial_state(found))
+            service.recommender.warm_up()
         except BaseException:
             service.close()
             raise
-        service.recommender.warm_up()
-        begun = PolicySpec.of(found[0])
-        found.extend(spec.initial_state(found[0]) for spec in service.recommender.specs if spec != begun)
         return service
 
-    def ready() -> None:
-        for state in found:  # that of the log, and the same with other policies: all are compiled
-            when_ready(state)
-
     def make_runtime() -> Runtime:
-        return Runtime(start, stats, settings.snapshot_every, ready, store.cancel, traces)
+        return Runtime(start, stats, settings.snapshot_every, store.cancel, traces, settings.most_work)
 
-    app = create_app(make_runtime, on_failure, settings.most_work, traces)
-    tokens = settings.tokens()
-    guard = Guard(
-        app,
-        stats,
-        fast_handlers(app),
-        connections=Connections(settings, stats),
-        tokens=tokens,
-        rate=settings.rate,
-        largest_body=settings.largest_body,
-        only_local=not tokens and is_loopback(settings.host),
-        traces=traces,
-    )
-    return app, guard
+    app = create_app(make_runtime, on_failure, is_awaited)
+    return app, Guard(app, stats, settings, traces)
 
 
 def report_overruled(settings: ServiceSettings, initial: InitialState | None, found: InitialState) -> None:
     """Say which settings the log of the store overrules."""
     if initial is not None and found.to_bytes() != initial.to_bytes():
-        logger.warning("the store has a log already: its own graph, arms and policy are used, not those given now")
+        logger.warning("the store has a log already: its own graph, items and policy are used, not those given now")
     for name, asked in overruled(settings, found).items():
         facts = {"setting": name, "asked": asked, "in_force": getattr(found, name)}
         logger.warning("a setting is not in force: the log of the store was begun with another", extra=facts)
@@ -194,10 +159,18 @@ def report_overruled(settings: ServiceSettings, initial: InitialState | None, fo
 
 def server_config(guard: Guard, settings: ServiceSettings) -> uvicorn.Config:
     """The configuration of the web server."""
-    seconds = max(1, math.ceil(settings.shutdown_deadline))
-    limits: dict[str, Any] = dict(timeout_graceful_shutdown=seconds, proxy_headers=False, server_header=False)
-    parts: dict[str, Any] = dict(http=FastPathProtocol, ws="none", log_config=None, access_log=False)
-    return uvicorn.Config(guard, host=settings.host, port=settings.port, **parts, **limits)
+    return uvicorn.Config(
+        guard,
+        host=settings.host,
+        port=settings.port,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=math.ceil(settings.keep_alive),
+        timeout_graceful_shutdown=max(1, math.ceil(settings.shutdown_deadline)),
+    )
 
 
 class GracefulServer(uvicorn.Server):
@@ -255,58 +228,38 @@ def serve(settings: ServiceSettings, demo: bool = False) -> None:
         return
     with TemporaryDirectory(prefix="graphbandit-demo-", ignore_cleanup_errors=True) as folder:
         population = DemoPopulation(settings.seed)
-        own = replace(settings, store=f"sqlite:///{folder}/demo.db", create=True, standby=False)
-        initial = population.initial_state(settings.policy, settings.seed, settings.epsilon, settings.params)
-        others = [] if settings.shadow in ("", "none") else [parse_policy(settings.shadow, PolicySpec.of(initial))]
-        states = [initial, *(spec.initial_state(initial) for spec in others)]
-        with compiling_aside(lambda: compile_for(*states)):  # a newcomer should not wait for the compiler
-            _run(own, initial, population)
-
-
-def compile_for(*initial: InitialState) -> None:
-    """Compile what a service with these initial states needs, by warming up copies of them."""
-    start = time.perf_counter()
-    try:
-        for state in initial:
-            compile_state(state)
-        logger.info("compiled", extra={"seconds": round(time.perf_counter() - start, 3)})
-    except Exception:  # a full disk, for example
-        logger.exception("the policy could not be compiled: it goes on as plain Python, slowly")
+        own = replace(settings, store=f"sqlite:///{folder}/demo.db", require_existing=False)
+        _run(own, population.initial_state(settings.policy, settings.seed, settings.epsilon, settings.params), population)
 
 
 def require_log(settings: ServiceSettings) -> None:
-    """Raise ValueError if the store has no log and none is to be begun: a log that was lost must not
-    be replaced by an empty one without a word."""
+    """Raise ValueError if the store has no log: one that was lost must not be replaced by an empty one without a word."""
     store = EventStore(settings.store)
     try:
         is_there = store.exists()
     finally:
         store.close()
-    if not is_there and not settings.create:
+    if not is_there:
         raise ValueError(
-            f"{store.database!r} has no log. If it had one, it was lost: restore a copy (docs/explanation/durability.md). "
-            "To begin a new log, say --create, this once."
+            f"{store.database!r} has no log, and require_existing is set. If it had one, it was lost: restore a backup "
+            "(docs/explanation/durability.md). To begin a new log, leave require_existing out, this once."
         )
-    if is_there and settings.create:
-        logger.warning("the store has a log already: leave out create, so that a lost log is noticed")
 
 
 def _run(settings: ServiceSettings, initial: InitialState | None, population: DemoPopulation | None) -> None:
     tokens = settings.tokens()  # raises, if the file is wrong, before the store is touched
     if settings.shadow not in ("", "none"):
         parse_policy(settings.shadow, PolicySpec(settings.policy))
-    raise_descriptor_limit()
     logger.info("settings", extra=settings.public())
-    require_log(settings)
+    if settings.require_existing:
+        require_log(settings)
     servers: list[uvicorn.Server] = []
 
     def end() -> None:
         for running in servers:
             running.should_exit = True
 
-    app, guard = build_app(
-        settings, initial if settings.create else None, end, warm_up_in_background if population is None else lambda _: None
-    )
+    app, guard = build_app(settings, initial, end)
     sys.setswitchinterval(0.0005)  # seconds: a whole group of requests waits while the writer thread waits for its turn
 
     def leave() -> None:

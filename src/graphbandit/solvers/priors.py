@@ -21,8 +21,10 @@ def laplacian_prior(graph: UserGraph) -> sparse.csr_array:
 
 
 def released_goblin_prior(graph: UserGraph) -> sparse.csr_array:
-    """BᵀB with B = (I + R)^½: the penalty that the features of the released Gob.Lin amount to."""
+    """B Bᵀ with B = (I + R)^½: the penalty that the features of the released Gob.Lin amount to."""
     from scipy.linalg import sqrtm
 
     root = np.real(sqrtm(np.eye(graph.n_users) + graph.laplacian("random-walk").toarray()))
-    return sparse.csr_array(root.T @ root)
+    # It has the features φ̃ = (B⁻¹ ⊗ I) φ_i(x) and the penalty ‖w‖². A prediction is w·φ̃ = xᵀ(B⁻ᵀw)_i, so θ = B⁻ᵀw,
+    # and ‖w‖² = ‖Bᵀθ‖². R is symmetric only where neighbours have equal degrees; elsewhere BᵀB differs.
+    return sparse.csr_array(root @ root.T)

@@ -49,12 +49,6 @@ PUSHES, LOOKED = range(2)  # of `Push.work`: pushes so far, and so many there ha
 IMBALANCE = 0.03
 """A mean residual above this part of `tolerance · s` is worth moving everybody."""
 
-TELLING = 0.1
-"""A held θ that has changed by less than this part of `tolerance · s / alpha` may stay as it is."""
-
-NEVER = 2**62
-"""More pushes than there can be."""
-
 REACH = 0.9
 """Squared decay of the slowest error that pushes are to remove, without killing by the ridge; `balance` removes slower ones."""
 
@@ -113,43 +107,14 @@ def observe_push(solver: Push, links: Links, seen: Observations, user: int, x: F
 
 @compiled
 def follow_scale(scale: Floats, size: float) -> bool:
-    """Count what an observation has changed. Returns whether s has fallen, so that any residual may be too large."""
+    """Count the change by an observation and set s. Return whether s has fallen, so that any residual may be too large."""
     scale[TOTAL] += size
     scale[COUNT] += 1.0
-    return choose_scale(scale)
-
-
-@compiled
-def choose_scale(scale: Floats) -> bool:
-    """Set s by the sums. Returns whether it has fallen."""
-    mean = scale[TOTAL] / scale[COUNT] if scale[COUNT] > 0.0 else 0.0
+    mean = scale[TOTAL] / scale[COUNT]
     fallen = bool(mean < 0.5 * scale[SCALE])
     if fallen or mean > scale[SCALE]:
         scale[SCALE] = mean
     return fallen
-
-
-def hold(solver: Push, users: Ints) -> None:
-    """Never push these users: their θ is given from outside, a boundary value.
-
-    They seem to wait in the queue for ever. `balance` would move them, so that it is never due again.
-    """
-    solver.waiting[users] = True
-    if len(users):
-        solver.work[LOOKED] = NEVER
-
-
-def least_worth_telling(solver: Push) -> float:
-    """The change of a held user's θ below which the residuals of its neighbours change by little of what they may be."""
-    return TELLING * solver.tolerance * float(solver.scale[SCALE]) / solver.alpha
-
-
-@compiled
-def replace_scale(solver: Push, links: Links, seen: Observations, total: float, count: float) -> None:
-    """Let s follow observations that were made elsewhere, too."""
-    solver.scale[TOTAL], solver.scale[COUNT] = total, count
-    if choose_scale(solver.scale):
-        push_waiting(solver, links, seen, 0, enqueue_large(solver, 0, 0))
 
 
 @compiled
@@ -186,8 +151,8 @@ def recompute_residuals(solver: Push, links: Links, seen: Observations, users: I
 
 @compiled
 def drain(solver: Push, links: Links, seen: Observations, user: int) -> None:
-    """Push `user`, if its residual is too large and it is not held, and then everybody whose residual becomes so."""
-    if not solver.waiting[user] and is_large(solver, user):
+    """Push `user`, if its residual is too large, and then everybody whose residual becomes so."""
+    if is_large(solver, user):
         solver.queue[0] = user
         solver.waiting[user] = True
         push_waiting(solver, links, seen, 0, 1)

@@ -18,6 +18,7 @@ from graphbandit import (
     DCCB,
     OFUL,
     SCLUB,
+    TCB,
     AdaptiveGraphUCB,
     CoLin,
     CommunityUCB,
@@ -70,11 +71,11 @@ ANY_ORDER: dict[str, Make] = {
     "GraphUCB push": lambda: GraphUCB(GRAPH, 3, solver="push", tolerance=1e-12),
     "GraphUCB-Local": lambda: GraphUCBLocal(GRAPH, 3),
     "GraphUCB-Local jacobi": lambda: GraphUCBLocal(GRAPH, 3, rule="jacobi"),
-    "GraphUCB-Local lemma-1": lambda: GraphUCBLocal(GRAPH, 3, rule="lemma-1", ridge=7.0),
     "GobLin": lambda: GobLin(GRAPH, 3),
     "GobLinBlock": lambda: GobLinBlock(GRAPH, 3, clusters=3),
     "GobLinMacro": lambda: GobLinMacro(GRAPH, 3, clusters=3),
     "CoLin": lambda: CoLin(GRAPH, 3),
+    "TCB": lambda: TCB(GRAPH, 3),
     "HordeTS": lambda: HordeTS(GRAPH, 3),
     "HordeEpochGreedy": lambda: HordeEpochGreedy(GRAPH, 3),
     "SpectralUCB": lambda: SpectralUCB(GRAPH, 3, items=ARMS),
@@ -87,6 +88,7 @@ ANY_ORDER: dict[str, Make] = {
 # What they decide with depends on the order in which they learned, and why.
 IN_ORDER: dict[str, Make] = {
     "GraphUCB-Local gauss-seidel": lambda: GraphUCBLocal(GRAPH, 3, preset="recommended"),  # a neighbour's last estimate
+    "GraphUCB-Local section-5": lambda: GraphUCBLocal(GRAPH, 3, preset="paper"),  # the user's own last estimate
     "OFUL": lambda: OFUL(GRAPH, 3),  # when it switched
     "Adaptive": lambda: AdaptiveGraphUCB(GRAPH, 3),  # evidence: predictions made before what came later
     "Adaptive, forgetting": lambda: AdaptiveGraphUCB(GRAPH, 3, half_life=20.0),  # the newest counts most
@@ -164,6 +166,7 @@ EXACT: dict[str, Make] = {
     "LinTS": lambda: LinTS(GRAPH, 3, scale=0.3),
     "GobLin": lambda: GobLin(GRAPH, 3, radius="constant"),
     "CoLin": lambda: CoLin(GRAPH, 3, radius="constant"),
+    "TCB without translation": lambda: TCB(GRAPH, 3, sweeps=0),
     "HordeTS": lambda: HordeTS(GRAPH, 3),
     "CLUB": lambda: CLUB(GRAPH, 3, alpha2=1e9, radius="constant"),
     "SCLUB": lambda: SCLUB(GRAPH, 3, alpha_theta=INF, alpha_p=INF, radius="constant"),
@@ -183,6 +186,7 @@ RATIO: dict[str, Make] = {
 }
 NEAR: dict[str, Make] = {
     "GraphUCB paper": lambda: GraphUCB(GRAPH, 3),
+    "TCB": lambda: TCB(GRAPH, 3),
     "Adaptive": lambda: AdaptiveGraphUCB(GRAPH, 3),
     "Adaptive local": lambda: AdaptiveGraphUCB(GRAPH, 3, solver="local"),
 }

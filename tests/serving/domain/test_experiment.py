@@ -19,7 +19,7 @@ def play(experiment: HoldoutExperiment, rounds: int, effect: float) -> None:
     rng = np.random.default_rng(0)
     for number in range(rounds):
         row = int(rng.integers(len(experiment.clusters)))
-        experiment.decided(row, at=number * 1_000_000)
+        experiment.decided(row)
         value = rng.standard_normal() + (0.0 if experiment.holds_out(row) else effect)
         experiment.rewarded(row, 11 + number, value)
 
@@ -62,8 +62,6 @@ def test_what_the_interval_says(effect: float, verdict: str) -> None:
     assert table["verdict"] == verdict
     assert table["difference"]["low"] < effect < table["difference"]["high"]
     assert table["is_breached"] == (verdict == "worse")
-    widths = [high - low for low, high in zip(table["track"]["low"], table["track"]["high"], strict=True) if low is not None]
-    assert len(widths) > 30 and widths[-1] < widths[0] / 2
 
 
 def test_the_guardrail_allows_a_margin_and_may_be_off() -> None:
@@ -71,13 +69,6 @@ def test_the_guardrail_allows_a_margin_and_may_be_off() -> None:
         experiment = made(guardrail=guardrail)
         play(experiment, 4000, -0.5)
         assert experiment.is_breached(experiment.difference()) == breached
-
-
-def test_a_curve_of_any_length_has_few_points() -> None:
-    experiment = made(2, 1)
-    for _ in range(100_000):
-        experiment.decided(0, 0)
-    assert 100 < len(experiment.track) < 300
 
 
 def test_an_experiment_survives_a_snapshot() -> None:

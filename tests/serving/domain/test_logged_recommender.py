@@ -98,7 +98,7 @@ def test_every_policy_serves_newcomers_and_takes_them_in_if_it_can(policy: str) 
     assert len(decision.arms) == 5 and 0 < decision.propensity <= 1
     if policy != "random":
         assert value[decision.arms[int(np.argmax(decision.mean))]] > 0.8 * value.max(), "what everybody likes"
-    event = Event(60, EventKind.REWARDED, 1, encode(RewardRecord(1, 0, 0, 1.0, -1, 0, "zoe")))
+    event = Event(60, EventKind.REWARDED, 1, encode(RewardRecord(1, 0, 0, 1.0, -1, 0, "epoch", "zoe")))
     recommender.apply([event])
     if 60 in recommender.refused:  # a policy that cannot take in users while it runs
         assert "zoe" not in recommender.rows
@@ -111,7 +111,7 @@ def test_a_log_may_begin_with_nobody() -> None:
     initial = InitialState.from_bytes(replace(small_initial_state("linucb"), graph=None).to_bytes())
     recommender, draws = LoggedRecommender.new(initial), np.random.default_rng(0)
     assert recommender.names == [] and recommender.decide([Request("zoe")], draws)[0].user == -1
-    first = Event(1, EventKind.REWARDED, 1, encode(RewardRecord(1, 0, 0, 1.0, -1, 0, "zoe")))
+    first = Event(1, EventKind.REWARDED, 1, encode(RewardRecord(1, 0, 0, 1.0, -1, 0, "epoch", "zoe")))
     second = Event(2, EventKind.USER_PUT, 1, encode({"user": "ann", "edges": {"zoe": 2.0}}))
     recommender.apply([first, second])
     assert recommender.names == ["zoe", "ann"] and recommender.weight(0, 1) == 2.0 and recommender.policy.n_users == 2

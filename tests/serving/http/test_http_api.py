@@ -10,7 +10,7 @@ import pytest
 
 from graphbandit.serving import EventStore, replay_from_zero
 from graphbandit.serving.domain.limits import LONGEST_ID
-from graphbandit.serving.http.schemas import MOST_CANDIDATES, MOST_REQUESTS
+from graphbandit.serving.http.decision_routes import MOST_CANDIDATES, MOST_REQUESTS
 from graphbandit.serving.operations import recommendation_service
 from serving_zoo import ARMS, Running, fingerprint, recommend, reward, running, small_initial_state
 
@@ -77,15 +77,15 @@ def test_of_a_list_of_rewards_all_are_taken_or_none(shared: Running) -> None:
 def test_a_late_reward_is_found_in_the_store(shared: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recommendation_service, "REMEMBERED_DECISIONS", 2)
     names = [recommend(shared)["decision"] for _ in range(4)]
-    assert shared.runtime.service.recent_decision(names[0]) is None
+    assert shared.runtime.service.decision(names[0]) is None
     for name in names:
         assert reward(shared, decision=name, value=0.1) == (200, {"accepted": 1, "duplicates": 0})
         assert reward(shared, decision=name, value=0.1) == (200, {"accepted": 0, "duplicates": 1})
 
 
 BAD: list[tuple[str, bytes, str]] = [
-    ("/v1/rewards", b'{"decision": "1.0", "value": NaN}', "value"),
-    ("/v1/rewards", b'{"decision": "1.0", "value": Infinity}', "value"),
+    ("/v1/rewards", b'{"decision": "1.0", "value": NaN}', "body"),
+    ("/v1/rewards", b'{"decision": "1.0", "value": Infinity}', "body"),
     ("/v1/rewards", b'{"decision": "1.0", "value": 1e400}', "value"),
     ("/v1/rewards", b'{"decision": "1.0", "value": 1e16}', "value"),
     ("/v1/rewards", b'{"decision": "1.0", "value": "1"}', "value"),
@@ -94,7 +94,8 @@ BAD: list[tuple[str, bytes, str]] = [
     ("/v1/rewards", b'{"decision": "1.0"}', "value"),
     ("/v1/rewards", b'{"decision": "1.0", "value": 1, "amount": 2}', "amount"),
     ("/v1/rewards", b'{"rewards": []}', "rewards"),
-    ("/v1/rewards", b'{"rewards": [{"decision": "1.0", "value": NaN}]}', "value"),
+    ("/v1/rewards", b'{"rewards": [{"decision": "1.0", "value": "1"}]}', "value"),
+    ("/v1/rewards", b'{"decision": "1.0\\n", "value": 1}', "decision"),
     ("/v1/rewards", b'{"decision": "\xff", "value": 1}', "body"),
     ("/v1/rewards", b'{"decision": "\\ud800", "value": 1}', "body"),
     ("/v1/rewards", b"", "body"),

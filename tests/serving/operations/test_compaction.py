@@ -15,10 +15,11 @@ from graphbandit.cli import app
 from graphbandit.serving import EventStore, Occupied, RecommendationService, Request, Reward, UnknownName, replay_from_zero
 from graphbandit.serving.operations import compaction
 from graphbandit.serving.operations.compaction import compact
+from graphbandit.serving.operations.forgetting import forget_user
 from graphbandit.serving.operations.importing import import_history
 from graphbandit.serving.operations.store_tools import verify
 from graphbandit.serving.store import event_archive, event_store
-from serving_zoo import USERS, fingerprint, small_initial_state
+from serving_zoo import USERS, fingerprint, new_database, small_initial_state
 
 NOW = 10**18
 
@@ -62,7 +63,7 @@ def test_archive_and_table_are_the_log(tmp_path: Path, monkeypatch: pytest.Monke
     assert [store.find(seq) for seq in (1, cut, cut + 1)] == [before[seq - 1] for seq in (1, cut, cut + 1)]
     store.close()
     assert verify(url, tmp_path / "snapshots").problems == []
-    for path in (tmp_path / "snapshots").iterdir():
+    for path in (tmp_path / "snapshots").glob("*/snapshot-*"):
         path.unlink()
     service = opened(tmp_path)  # a replay from zero
     assert fingerprint(service.recommender) == state == fingerprint(replay_from_zero(service.store))
@@ -131,7 +132,7 @@ def test_a_damaged_or_missing_archive_is_named(tmp_path: Path) -> None:
     used(tmp_path)
     url = f"sqlite:///{tmp_path}/state.db"
     compact(url, NOW)
-    [file] = (tmp_path / "state.db.archive").iterdir()
+    [file] = tmp_path.glob("state.db.archive-*/*")
     content = bytearray(file.read_bytes())
     place = len(content) // 2
     content[place] ^= 255
@@ -153,3 +154,27 @@ def test_the_command_says_what_it_saved(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, [*words, "--keep-days", "0"])
     assert done.exit_code == 0 and " events were archived." in done.output, done.output
     assert (tmp_path / "state.db").stat().st_size < 0.5 * size
+
+
+def test_stores_that_are_compacted_in_one_directory_keep_their_archives(
+    tmp_path: Path, postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The archive is named after its store, and recorded in it: every tool finds it from any directory."""
+    monkeypatch.chdir(tmp_path)
+    urls = [new_database(postgres), new_database(postgres)]
+    for url in urls:
+        service = RecommendationService.open(EventStore(url), tmp_path / "snapshots", small_initial_state())
+        for _ in range(5):
+            service.recommend([Request("ann")])
+        service.close()
+        compact(url, NOW)
+    (tmp_path / "another").mkdir()
+    monkeypatch.chdir(tmp_path / "another")
+    (tmp_path / "old.csv").write_text("user,arm,reward\nann,tea,1\n")
+    for url in urls:
+        assert verify(url, tmp_path / "snapshots").problems == []
+        service = RecommendationService.open(EventStore(url), tmp_path / "empty")
+        assert service.recommender.decisions == 5 and not import_history(service, tmp_path / "old.csv").was_there
+        service.close()
+        assert compact(url, NOW).events == 2 and forget_user(url, "ann", tmp_path / "snapshots").was_known
+    assert not list((tmp_path / "another").iterdir()) and all(verify(url).problems == [] for url in urls)

@@ -25,6 +25,7 @@ from graphbandit.serving.operations.compaction import compact
 from graphbandit.serving.operations.forgetting import forget_user, initial_without
 from graphbandit.serving.operations.importing import import_history
 from graphbandit.serving.operations.store_tools import verify
+from graphbandit.serving.store.snapshots import Snapshots
 from graphbandit.storage.tables import write_table
 from serving_zoo import ARMS, USERS, fingerprint, new_database, small_initial_state
 
@@ -193,16 +194,35 @@ forgetting.forget_user({url!r}, {PERSON!r}, Path({str(tmp_path / "snapshots")!r}
     assert bytes_with(tmp_path, PERSON) == [] and verify(url, tmp_path / "snapshots").problems == []
 
 
-def test_on_postgresql(tmp_path: Path, postgres: str) -> None:
+def test_a_snapshot_from_before_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed after its commit, `forget_user` leaves snapshots whose rows the log does not have any more."""
+    service = opened(tmp_path, "linucb", PERSON)
+    service.recommend([Request("ann")])  # no event speaks of the person, who is only in the initial state
+    service.close()
+    url = f"sqlite:///{tmp_path}/state.db"
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Snapshots, "remove_all", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
+        forget_user(url, PERSON, tmp_path / "snapshots")
+    assert bytes_with(tmp_path / "snapshots", PERSON)
+    service = RecommendationService.open(EventStore(url), tmp_path / "snapshots")
+    assert PERSON not in service.recommender.names and not bytes_with(tmp_path / "snapshots", PERSON)
+    service.reward([Reward(service.recommend([Request("eve")]).ids[0], 1.0)])
+    assert fingerprint(service.recommender) == fingerprint(replay_from_zero(service.store))
+    service.close()
+    assert verify(url, tmp_path / "snapshots").problems == []
+
+
+def test_on_postgresql(tmp_path: Path, postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     url = new_database(postgres)
     without = opened(tmp_path / "without", "linucb", None)
     use(without, None, tmp_path / "without")
     service = opened(tmp_path, "linucb", PERSON, url)
     use(service, PERSON, tmp_path)
     service.close()
-    compact(url, _time_of(url, 60), tmp_path / "archive")
-    forget_user(url, PERSON, tmp_path / "snapshots", tmp_path / "archive")
-    store = EventStore(url, tmp_path / "archive")
+    compact(url, _time_of(url, 60))
+    forget_user(url, PERSON, tmp_path / "snapshots")
+    store = EventStore(url)
     service = RecommendationService.open(store, tmp_path / "snapshots")
     assert never_were(service) == never_were(without)
     assert all(PERSON not in event.body + str(event.key) for page in store.read() for event in page)
@@ -270,7 +290,7 @@ def test_keys_of_events_about_others_lose_the_name(tmp_path: Path, archive: bool
     if archive:
         compact(url, _time_of(url, 6))
     done = forget_user(url, PERSON, tmp_path / "snapshots")
-    assert done.was_known and done.events == 3 and done.remains == []
+    assert done.was_known and done.events == 3
     store = EventStore(url)
     store.attach()
     found = [event.key for page in store.read() for event in page]
@@ -285,38 +305,3 @@ def test_keys_of_events_about_others_lose_the_name(tmp_path: Path, archive: bool
     service.close()
     assert forget_user(url, PERSON, tmp_path / "snapshots").events == 1  # though nobody is called so any more
     assert not forget_user(url, PERSON, tmp_path / "snapshots").was_known
-
-
-@pytest.mark.parametrize("archive", [False, True])
-def test_what_could_not_be_erased_is_said(tmp_path: Path, archive: bool) -> None:
-    service = opened(tmp_path, "linucb", PERSON)
-    arm = f"portrait of {PERSON}"
-    service.change(proposals.put_arm(service.recommender, arm, [1.0] * service.recommender.policy.dim, {}))
-    service.recommend([Request("ann")])
-    service.close()
-    url = f"sqlite:///{tmp_path}/state.db"
-    if archive:
-        compact(url, _time_of(url, 2))
-    kept = tmp_path / "state.db.replaced-20260101T000000"
-    kept.write_bytes(f"about {PERSON}.".encode())
-    words = ["store", "forget-user", PERSON, "--store", url, "--snapshots", str(tmp_path / "snapshots"), "--quiet"]
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 1, done.output
-    assert "still occurs in 1 events that are not about them (1)." in done.output
-    assert f"warning: {kept}, which store restore has kept, was not changed" in done.output
-    for path in bytes_with(tmp_path, PERSON):
-        assert f"still occurs in the bytes of {path}." in done.output
-
-
-@pytest.mark.parametrize("name", ["al", "0", "17", "k", 'a"b\\c', "Zoë-Ω-name"])
-def test_short_and_odd_names_are_not_found_by_chance(tmp_path: Path, name: str) -> None:
-    service = opened(tmp_path, "linucb", name)
-    for step in range(20):
-        logged = service.recommend([Request("ann", ["tea"]), Request(name, ["tea"])], f"normal-{step}x")
-        service.reward([Reward(each, 17.0) for each in logged.ids])
-    service.close()
-    url = f"sqlite:///{tmp_path}/state.db"
-    compact(url, _time_of(url, 30))
-    done = forget_user(url, name, tmp_path / "snapshots")
-    assert done.was_known and done.remains == []
-    assert verify(url, tmp_path / "snapshots").problems == []

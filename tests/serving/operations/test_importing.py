@@ -128,7 +128,7 @@ def test_the_command_begins_a_store_and_says_what_it_did(tmp_path: Path) -> None
     graph, arms = write_input_files(tmp_path)
     (tmp_path / "events.csv").write_text("uid,sku,rating\nann,tea,1\neve,cola,0\nann,gin,1\n")
     words = ["import", str(tmp_path / "events.csv"), "--store", f"sqlite:///{tmp_path}/state.db", "--quiet"]
-    words += ["--graph", str(graph), "--arms", str(arms), "--policy", "linucb", "--columns", "item=sku"]
+    words += ["--graph", str(graph), "--items", str(arms), "--policy", "linucb", "--columns", "item=sku"]
     wrong = CliRunner().invoke(app, words)
     assert wrong.exit_code == 2 and "line 4: there is no arm 'gin'" in wrong.output
     done = CliRunner().invoke(app, [*words, "--skip-bad"])

@@ -33,12 +33,11 @@ from graphbandit.serving.domain.events import (
     reward_in,
 )
 from graphbandit.serving.domain.experiment import begin_body
-from graphbandit.serving.domain.logged_recommender import LoggedRecommender
 from graphbandit.serving.domain.policy_changes import ProposedSwitch
-from graphbandit.serving.domain.proposals import DecisionSummary, Proposal, RequestBatch
+from graphbandit.serving.domain.proposals import Proposal, RequestBatch
 from graphbandit.serving.domain.retraction import retracted_rewards
 from graphbandit.serving.domain.shadow import parse_policy
-from graphbandit.serving.operations.log_replay import log_source
+from graphbandit.serving.operations.log_replay import initial_recommender, log_source
 from graphbandit.serving.operations.recommendation_service import Logged
 from serving_zoo import ARMS, USERS, fingerprint, losing_acknowledgements, small_initial_state
 
@@ -127,7 +126,8 @@ class History:
         name, decision = self.decisions[which % len(self.decisions)]
         shown = decision.arms[place % len(decision.arms)]
         reward = Reward(name, value, self.service.recommender.versions[shown])
-        [proposal] = self.service.propose_rewards([reward], [DecisionSummary.of(decision)])
+        self.service.remember(self.service.store.find_many(self.service.missing_decisions([reward])).values())
+        [proposal] = self.service.propose_rewards([reward])
         logged = self.commit(proposal)
         if logged is not None:
             found = self.service.store.find(logged.seq)
@@ -198,15 +198,14 @@ def test_state_is_what_the_log_says(policy: str, script: list[tuple[Any, ...]]) 
         expected = fingerprint(service.recommender)
         assert fingerprint(replay_from_zero(service.store)) == expected
         log = [event for page in service.store.read() for event in page]
-        one_by_one = LoggedRecommender.new(service.store.initial_state())
+        one_by_one = initial_recommender(service.store)
         one_by_one.reads_from(log_source(service.store))
         one_by_one.without = retracted_rewards(service.store.retractions())
         for event in log:
             one_by_one.apply([event])
         assert fingerprint(one_by_one) == expected
         kept = [reward_in(event.body) for event in log if event.kind == EventKind.REWARDED]
-        epoch_of = service.store.epoch_of
-        names = [decision_id(epoch_of(reward.decision), reward.decision, reward.item) for reward in kept]
+        names = [decision_id(reward.epoch, reward.decision, reward.item) for reward in kept]
         found = {(name, reward.place): reward.value for name, reward in zip(names, kept, strict=True)}
         assert len(found) == len(kept)  # none twice
         assert history.rewarded.items() <= found.items()  # every acknowledged one, with its value

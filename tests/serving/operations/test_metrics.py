@@ -128,7 +128,7 @@ def test_a_metric_can_be_read_before_anything_happened() -> None:
 
 def test_a_stall_of_the_event_loop_is_seen(tmp_path: Path) -> None:
     with running(tmp_path, small_initial_state()) as server:
-        loop = server.runtime._group_commit._loop  # type: ignore[union-attr]
+        loop = server.runtime.pipeline._task.get_loop()
         delays = server.runtime.stats.loop_delay
         before = sum(delays.counts[-4:])
         loop.call_soon_threadsafe(time.sleep, 0.4)

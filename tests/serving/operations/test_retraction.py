@@ -155,7 +155,7 @@ def test_snapshots_are_written_however_often_rewards_are_taken_back(tmp_path: Pa
 
         def is_saved() -> bool:
             recommend(server)  # after which a snapshot may be due
-            newest = max((int(path.stem[9:]) for path in (tmp_path / "snapshots").glob("snapshot-*.npz")), default=0)
+            newest = max((int(path.stem[9:]) for path in (tmp_path / "snapshots").glob("*/snapshot-*.npz")), default=0)
             lines = server.http.get("/metrics").text.splitlines()
             return newest >= 100 and f"graphbandit_snapshot_event {float(newest)}" in lines
 

@@ -15,8 +15,9 @@ import pytest
 from graphbandit.serving import EventStore, replay_from_zero
 from graphbandit.serving.domain.events import Event, EventKind
 from graphbandit.serving.domain.logged_recommender import LoggedRecommender
+from graphbandit.serving.operations import pipeline
 from graphbandit.serving.operations.runtime import UnsoundState
-from graphbandit.serving.store import database, group_commit
+from graphbandit.serving.store import database
 from graphbandit.serving.store.snapshots import Snapshots
 from graphbandit.storage.archive import Arrays
 from serving_zoo import fingerprint, recommend, reward, running, small_initial_state
@@ -103,7 +104,7 @@ def test_trouble_with_the_store_is_503_and_passes(
         other.close()
         assert reward(server, decision=name, value=1.0) == (200, {"accepted": 1, "duplicates": 0})
         assert server.http.get("/ready").status_code == 200
-        monkeypatch.setattr(group_commit, "LONGEST_QUEUE", 0)
+        monkeypatch.setattr(pipeline, "LONGEST_QUEUE", 0)
         assert "too many" in server.http.post("/v1/recommendations", json={"user": "ann"}).text
 
 

@@ -145,6 +145,18 @@ def test_threads_share_a_client() -> None:
         assert found == [1] * 40 and len(server.clients) <= 4
 
 
+def test_something_that_was_never_there_is_not_deleted() -> None:
+    gone: tuple[int, dict[str, str], bytes] = (
+        404,
+        {},
+        b'{"detail": [{"loc": ["user"], "msg": "there is no user.", "type": "unknown"}]}',
+    )
+    with scripted((503, {}, b"{}"), gone) as (_, url), Client(url) as client, pytest.raises(ServiceError, match="no user"):
+        client.delete("users", "nobody")  # a service that refuses has deleted nothing
+    with scripted((504, {}, b"{}"), gone) as (_, url), Client(url) as client:
+        client.delete("users", "ann")  # perhaps it was the first attempt, whose answer was lost
+
+
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [

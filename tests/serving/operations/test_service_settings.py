@@ -22,7 +22,7 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> N
         tables = library.load({}, None, {"GRAPHBANDIT_SKIP_BAD": text, "GRAPHBANDIT_COLUMNS": "user=uid"})
         assert tables.skip_bad and tables.columns == "user=uid"
     assert not library.load({}, None, {"GRAPHBANDIT_SKIP_BAD": "false"}).skip_bad
-    assert library.load({}, None, {"GRAPHBANDIT_TOKEN_FILE": "/x", "GRAPHBANDIT_RATE": "0.5"}).token_file == Path("/x")
+    assert library.load({}, None, {"GRAPHBANDIT_TOKEN_FILE": "/x", "GRAPHBANDIT_BODY_DEADLINE": "0.5"}).token_file == Path("/x")
 
 
 @pytest.mark.parametrize(
@@ -33,13 +33,13 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> N
         ("port = true", "port must be a number"),
         ("port = 0", "port must be an integer between 1 and 65535"),
         ("epsilon = 2", "epsilon must be a share from 0 to 1"),
-        ("rate = -1", "rate must be zero or a positive number"),
+        ("body_deadline = 0", "body_deadline must be"),
         ("snapshot_every = 0", "snapshot_every must be an integer of at least 1"),
         ('log_level = "loud"', "log_level must be one of debug, info"),
         ("params = 3", "must be a table"),
         ('skip_bad = "maybe"', "skip_bad must be true or false, but it is 'maybe'"),
         ("port =", "is not TOML"),
-        ('host = "0.0.0.0"', "token_file is needed"),
+        ('host = "0.0.0.0"', "give a token_file, put a proxy in front"),
     ],
 )
 def test_wrong_settings_are_named(tmp_path: Path, text: str, message: str) -> None:
@@ -56,7 +56,7 @@ def test_tokens_are_long_enough_and_never_shown(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=message):
             ServiceSettings(token_file=file).tokens()
     file.write_text("a-token-that-is-long\n\n another-one-that-is-too \n")
-    found = ServiceSettings(token_file=file, host="0.0.0.0", store="postgresql://me:secret@db/x")
+    found = ServiceSettings(token_file=file, host="0.0.0.0", allow_direct=True, store="postgresql://me:secret@db/x")
     assert found.tokens() == [Token("a-token-that-is-long"), Token("another-one-that-is-too")]
     file.write_text("a-token-that-is-long\nread  another-one-that-is-too\na-token-that-is-long\n")
     assert found.tokens() == [Token("a-token-that-is-long"), Token("another-one-that-is-too", may_write=False)]

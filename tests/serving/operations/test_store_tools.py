@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from graphbandit.cli import app
-from graphbandit.serving import EventStore, Occupied, RecommendationService, Request, Reward, UnknownName, replay_from_zero
+from graphbandit.serving import EventStore, RecommendationService, Request, Reward, replay_from_zero
 from graphbandit.serving.domain.events import DamagedLog
-from graphbandit.serving.operations.store_tools import restore, verify
+from graphbandit.serving.operations.store_tools import verify
 from graphbandit.serving.store.write_ahead_log import lost_transactions
 from serving_zoo import fingerprint, small_initial_state
 
@@ -47,11 +47,12 @@ def test_a_sound_store_has_no_problems(tmp_path: Path) -> None:
 
 def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     changes = {
-        "DELETE FROM graphbandit_events WHERE seq = 5": "missing: event 6",
+        "DELETE FROM graphbandit_events WHERE seq = 5": "a gap in the log before event 6",
         "UPDATE graphbandit_events SET body = replace(body, '0.25', '0.75') WHERE seq = 2": "the checksum of event 2",
         "UPDATE graphbandit_events SET key = 'r1.0.1' WHERE seq = 2": "the key of event 2",
         "UPDATE graphbandit_events SET previous = NULL WHERE seq = 6": "event 6 does not name",
-        "DELETE FROM graphbandit_events WHERE seq > 11": "a snapshot is ahead|ahead of the log",
+        "DELETE FROM graphbandit_events WHERE seq > 11": "the log ends at event 11, but event 13 was written",
+        "UPDATE graphbandit_initial_state SET content = CAST(content || x'00' AS BLOB)": "the checksum of the initial state",
     }
     for number, (statement, said) in enumerate(changes.items()):
         folder = tmp_path / str(number)
@@ -59,7 +60,7 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
         url = lived(folder)
         change(folder, statement)
         done = CliRunner().invoke(app, ["store", "verify", "--store", url, "--quiet"])
-        assert done.exit_code == 1 and any(part in done.stdout for part in said.split("|")), (statement, done.stdout)
+        assert done.exit_code == 1 and said in done.stdout, (statement, done.stdout)
 
 
 def test_a_snapshot_that_a_replay_does_not_lead_to_is_found(tmp_path: Path) -> None:
@@ -163,36 +164,3 @@ def test_a_damaged_write_ahead_log_is_said_and_not_removed(tmp_path: Path) -> No
     store.open()
     assert store.last == 19
     store.close()
-
-
-def test_a_copy_is_checked_and_put_in_place(tmp_path: Path) -> None:
-    url, folder = lived(tmp_path), tmp_path / "state.db.snapshots"
-    shutil.copy(tmp_path / "state.db", tmp_path / "copy.db")
-    service = RecommendationService.open(EventStore(url), folder)
-    late = service.recommend([Request("ann")]).ids[0]
-    with pytest.raises(Occupied):
-        restore(tmp_path / "copy.db", url, folder)
-    service.close()
-    done = CliRunner().invoke(app, ["store", "restore", str(tmp_path / "copy.db"), "--store", url])
-    assert done.exit_code == 0 and "is kept as" in done.stdout and "the log ends at event 13" in done.stdout
-    assert "00014.npz did not fit" in done.stdout and not list(folder.glob("*14.npz"))
-    [kept] = tmp_path.glob("state.db.replaced-*")
-    assert not verify(url, folder).problems and not verify(f"sqlite:///{kept}").problems
-    service = RecommendationService.open(EventStore(url), folder)
-    service.recommend([Request("eve")])
-    with pytest.raises(UnknownName, match="in this log"):
-        service.reward([Reward(late, 1.0)])
-    service.close()
-
-
-def test_a_copy_that_is_not_sound_is_not_put_in_place(tmp_path: Path) -> None:
-    url = lived(tmp_path)
-    shutil.copy(tmp_path / "state.db", tmp_path / "copy.db")
-    flip(tmp_path / "copy.db", bits_of(tmp_path / "copy.db", b"0.25"))
-    before = (tmp_path / "state.db").read_bytes()
-    for name, said in (("copy.db", "is not sound, and nothing was changed"), ("none.db", "there is no file")):
-        done = CliRunner().invoke(app, ["store", "restore", str(tmp_path / name), "--store", url])
-        assert done.exit_code == 2 and said in done.output, done.output
-    assert (tmp_path / "state.db").read_bytes() == before and not list(tmp_path.glob(".state.db*"))
-    done = CliRunner().invoke(app, ["store", "restore", str(tmp_path / "copy.db"), "--store", "postgresql://me@db/x"])
-    assert done.exit_code == 2 and "pg_restore" in done.output and "new epoch" in done.output

@@ -81,7 +81,7 @@ def test_a_trace_that_is_not_sampled_is_not_recorded(tmp_path: Path, exported: A
 
 
 def test_a_heavy_request_is_traced_too(tmp_path: Path, exported: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphbandit.serving.http.batching.LIGHT", 0)
+    monkeypatch.setattr("graphbandit.serving.operations.runtime.LIGHT", 0)
     with running(tmp_path, small_initial_state(), traces=True) as server:
         headers = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
         batch = {"requests": [{"user": "ann"}] * 3}

@@ -4,20 +4,33 @@ PostgreSQL alike."""
 from __future__ import annotations
 
 import sqlite3
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import Connection, Engine, create_engine, event, text
 
 from graphbandit.serving import EventStore, Occupied, Unavailable
 from graphbandit.serving.domain.events import Draft, EventKind
 from graphbandit.serving.store import database, event_store
 from graphbandit.serving.store.event_store import Receipt
 from serving_zoo import losing_acknowledgements, new_database, opened_store, small_initial_state
+from waiting import wait_until
 
 
 def drafts(n: int, key: str | None = None) -> list[Draft]:
     return [Draft(EventKind.REWARDED, 1, f"[{i}]", None if key is None else f"{key}{i}", i) for i in range(n)]
+
+
+def cut_connections(store: EventStore) -> None:
+    engine = create_engine(store.database.url)
+    with engine.begin() as connection:
+        cut = text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = :name")
+        connection.execute(cut, {"name": store.database.url.database})
+    engine.dispose()
 
 
 def test_events_are_numbered_read_back_in_order_and_survive(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,6 +51,33 @@ def test_events_are_numbered_read_back_in_order_and_survive(store_url: str, monk
     assert [event.seq for event in again.history(9, 5)] == [9, 2] and again.history(0, 5) == []
     assert [event.seq for event in again.history(9, 1)] == [9]
     again.close()
+
+
+def test_an_append_that_waited_for_another_process_gets_its_events(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = new_database(postgres)
+    one, other = opened_store(url), opened_store(url)
+    has_lock, may_write = threading.Event(), threading.Event()
+    number = one._number
+
+    def number_later(*words: Any) -> Any:
+        has_lock.set()
+        assert may_write.wait(60)
+        return number(*words)
+
+    monkeypatch.setattr(one, "_number", number_later)
+    waiting = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = :name")
+    engine = create_engine(one.database.url)
+    with ThreadPoolExecutor(2) as processes, engine.connect() as connection:
+        first = processes.submit(one.append, drafts(2))
+        assert has_lock.wait(60)
+        second = processes.submit(other.append, drafts(1))
+        wait_until(lambda: connection.execute(waiting, {"name": one.database.url.database}).scalar_one())
+        may_write.set()
+        assert [event.seq for event in first.result().new] == [1, 2]
+        assert [event.seq for event in second.result().new] == [1, 2, 3]
+    engine.dispose()
+    one.close()
+    other.close()
 
 
 def test_a_key_is_written_once(store_url: str) -> None:
@@ -66,16 +106,88 @@ def test_the_initial_state_is_kept_and_a_new_store_needs_one(store_url: str) -> 
     store.close()
 
 
-def test_there_is_one_writer(store_url: str) -> None:
-    store = opened_store(store_url)
-    second = EventStore(store_url)
-    with pytest.raises(Occupied, match="one writer"):
+def test_a_sqlite_file_serves_one_process(tmp_path: Path) -> None:
+    store = opened_store(f"sqlite:///{tmp_path}/state.db")
+    second = EventStore(f"sqlite:///{tmp_path}/state.db")
+    with pytest.raises(Occupied, match=r"a SQLite file serves one process, PostgreSQL serves any number"):
         second.open(timeout=0.0)
-    second.close()
     store.close()
-    third = EventStore(store_url)
-    third.open(timeout=0.0)
-    third.close()
+    second.open(timeout=0.0)
+    second.close()
+
+
+def test_a_tool_and_replicas_exclude_each_other(postgres: str) -> None:
+    url = new_database(postgres)
+    first, second, tool = opened_store(url), opened_store(url), EventStore(url, alone=True)
+    first.close()
+    with pytest.raises(Occupied, match="stop all its processes first"):
+        tool.open(timeout=0.0)
+    second.close()
+    tool.open(timeout=0.0)
+    with pytest.raises(Occupied, match="a tool is changing"):
+        first.open(timeout=0.0)
+    tool.close()
+    first.open(timeout=0.0)
+    first.close()
+
+
+def test_replicas_write_one_log(postgres: str) -> None:
+    """Each gets the events of the other, once and in order; a link to a user's newest event is computed after them."""
+    url = new_database(postgres)
+    one, two = opened_store(url), opened_store(url)
+    a = one.append(drafts(2, "a")).new
+    new, receipts = two.append([Draft(EventKind.REWARDED, 1, "[9]", "b", 1), *drafts(2, "a")])
+    assert new[:2] == a and [event.seq for event in new] == [1, 2, 3] and new[2].previous == 2
+    assert [receipt.is_new for receipt in receipts] == [True, False, False] and receipts[1].event == a[0]
+    assert one.follow() == new[2:] and one.follow() == [] == two.follow()
+    assert {event.epoch for event in new} == {one.epoch, two.epoch} and one.tail == two.tail
+    two.append(drafts(5))
+    assert [event.seq for event in one.follow(3)] == [4, 5, 6] and [event.seq for event in one.append([]).new] == [7, 8]
+    one.close()
+    two.close()
+
+
+def test_a_store_can_be_opened_while_another_process_writes(postgres: str) -> None:
+    url = new_database(postgres)
+    writer, other = opened_store(url), EventStore(url)
+
+    @event.listens_for(Engine, "after_cursor_execute")
+    def write(connection: Connection, *_: object) -> None:
+        if connection.engine.pool in (other.database._writers.pool, other.database._readers.pool):
+            writer.append(drafts(1))
+
+    try:
+        other.open()
+        other.attach()
+    finally:
+        event.remove(Engine, "after_cursor_execute", write)
+    assert writer.last > 2
+    assert other.append(drafts(1)).new[-1].seq == writer.last + 1
+    other.close()
+    writer.close()
+
+
+def test_waiting_ends_with_a_notification(postgres: str) -> None:
+    url = new_database(postgres)
+    one, two = opened_store(url), opened_store(url)
+    one.wait(0.0)  # from now on it listens
+    one.append(drafts(1))
+    begun = time.monotonic()
+    one.wait(0.2)  # its own does not count
+    assert time.monotonic() - begun >= 0.2
+    two.append(drafts(1))
+    one.wait(600.0)
+    assert [event.seq for event in one.follow()] == [2]
+    cut_connections(one)
+    one.wait(0.01)
+    one.wait(0.01)  # it listens again
+    with pytest.raises(Unavailable):
+        two.append([])
+    two.append(drafts(1))
+    one.wait(600.0)
+    assert [event.seq for event in one.follow()] == [3]
+    one.close()
+    two.close()
 
 
 @pytest.mark.parametrize("url", ["mysql://x/y", "sqlite://", "nonsense", "sqlite:///:memory:", "oracle+odd://x"])
@@ -133,13 +245,9 @@ def test_a_lost_connection_is_made_anew(postgres: str) -> None:
     url = new_database(postgres)
     store = opened_store(url)
     store.append(drafts(1))
-    engine = create_engine(store.database.url)
-    with engine.begin() as connection:
-        cut = text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = :name")
-        connection.execute(cut, {"name": store.database.url.database})
+    cut_connections(store)
     with pytest.raises(Unavailable):
         store.append(drafts(1))
     new = store.append(drafts(1)).new
     assert [event.seq for event in new] == [2]
-    engine.dispose()
     store.close()

@@ -27,7 +27,6 @@ def execute(url: str, statement: str) -> list[tuple[object, ...]]:
 def test_an_unknown_version_of_the_tables_is_refused(store_url: str) -> None:
     opened_store(store_url).close()
     assert execute(store_url, "SELECT version FROM graphbandit_schema") == [(1,)]
-    before = execute(store_url, "SELECT epoch FROM graphbandit_epochs")
     execute(store_url, "UPDATE graphbandit_schema SET version = 99")
     said = (
         "the store has version 99 of the tables, but this version of graphbandit works only with version 1: "
@@ -37,7 +36,6 @@ def test_an_unknown_version_of_the_tables_is_refused(store_url: str) -> None:
         EventStore(store_url).open(timeout=0.0)
     with pytest.raises(ValueError, match=said), closing(EventStore(store_url)) as store:
         store.attach()
-    assert execute(store_url, "SELECT epoch FROM graphbandit_epochs") == before
     execute(store_url, "UPDATE graphbandit_schema SET version = 1")
     opened_store(store_url).close()
 

@@ -12,7 +12,9 @@ import pytest
 
 from graphbandit.serving import EventStore, RecommendationService, Request, Reward, replay_from_zero
 from graphbandit.serving.domain import proposals
+from graphbandit.serving.domain.logged_recommender import LoggedRecommender
 from graphbandit.serving.domain.offers import LoggedOffers
+from graphbandit.serving.store.snapshots import Snapshots
 from graphbandit.storage import archive
 from serving_zoo import fingerprint, small_initial_state
 
@@ -47,8 +49,8 @@ def test_a_snapshot_of_a_timeline_that_was_given_up_is_not_the_state(tmp_path: P
     assert "was given up" in " ".join(str(getattr(record, "reason", "")) for record in caplog.records)
     assert fingerprint(service.recommender) == fingerprint(replay_from_zero(service.store))
     service.snapshot()
-    names = sorted(path.name for path in (tmp_path / "snapshots").glob("snapshot-*"))
-    assert names[-1].endswith("40.npz") and len(names) <= 2
+    names = [path.name for path in service.snapshots.paths()]
+    assert names[0].endswith("40.npz") and len(names) <= 3
     service.close()
     service = opened(tmp_path)
     assert service.saved == 40  # the new snapshot is taken
@@ -82,7 +84,7 @@ def test_a_start_needs_only_a_snapshot_and_the_events_after_it(
     expected, known = views(service), fingerprint(state)
     service.store.close()  # killed: no snapshot of the end
     if used == 9:
-        (tmp_path / "snapshots" / "snapshot-00000000000000000014.npz").unlink()
+        service.snapshots.paths()[0].unlink()
     with sqlite3.connect(tmp_path / "state.db") as connection:
         connection.execute("DELETE FROM graphbandit_events WHERE seq < ?", (used,))
     connection.close()
@@ -112,10 +114,40 @@ def test_pruning_keeps_the_newest_of_this_timeline(tmp_path: Path) -> None:
     service = opened(tmp_path)
     live(service, 2, 1.0)
     service.snapshot()
-    stale = tmp_path / "snapshots" / "snapshot-00000000000000000099.npz"
+    stale = service.snapshots.own / "snapshot-00000000000000000099.npz"
     stale.write_bytes(b"of another timeline")
     live(service, 1, 1.0)
     service.snapshot()
-    names = sorted(path.name for path in (tmp_path / "snapshots").glob("snapshot-*"))
-    assert [int(name[9:-4]) for name in names] == [4, 6]
+    assert [int(path.stem[9:]) for path in service.snapshots.paths()] == [6, 4]
     service.close()
+
+
+def test_processes_write_into_folders_of_their_own(tmp_path: Path) -> None:
+    """A process that is behind deletes nothing of one that is ahead, and the next one reads the newest of all."""
+    fast, slow = Snapshots(tmp_path, "store"), Snapshots(tmp_path, "store")
+    state = LoggedRecommender.new(small_initial_state())
+    header, arrays = state.pack()
+    for seq in (70, 80, 90):
+        fast.write(header | {"seq": seq}, arrays)
+    (slow.own / ".snapshot-00.npz.1.part").touch()
+    slow.write(header | {"seq": 10}, arrays)
+    assert fast.own != slow.own and [int(path.stem[9:]) for path in slow.paths()] == [90, 80, 10]
+    assert Snapshots(tmp_path, "another").paths() == []
+    slow.close()
+    third = Snapshots(tmp_path, "store")
+    assert third.own.name == "store-1" and not list(third.own.glob(".snapshot*"))  # the folder of the one that has ended
+    fast.close()
+    third.close()
+
+
+def test_a_snapshot_that_another_process_wrote_meanwhile_is_no_loss(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Events were lost only if the log does not have the event of a snapshot."""
+    snapshots = Snapshots(tmp_path, "store")
+    header, arrays = LoggedRecommender.new(small_initial_state()).pack()
+    snapshots.write(header | {"seq": 20, "tail": "x"}, arrays)
+    policy_class = small_initial_state().policy_class
+    for chain, is_lost in (("x", False), (None, True)):
+        caplog.clear()
+        assert snapshots.read_newest(policy_class, 10, lambda seq, chain=chain: chain) is None  # type: ignore[misc]
+        assert ("a snapshot is ahead of the log" in caplog.text) == is_lost
+    snapshots.close()

@@ -5,7 +5,6 @@
 | `policy` | `AdaptiveGraphUCB`, its settings and its defaults |
 | `evidence` | the log evidence of every model, and the weights that follow from it |
 | `trials` | with or without a common vector, with or without effects of items: mean rewards decide |
-| `shared_sums` | what is summed over all users, which shards add up |
 | `mixture` | the state; a decision: mean and covariance of a user's vector, averaged over the models |
 | `learning` | an update: count every model's prediction error, then let all models learn |
 | `graph_models` | what is asked of a solver of the models with a graph, and the values that are handed over |

@@ -36,7 +36,6 @@ from ..core import kernels
 from ..core.decisions import Scores
 from ..core.graph_changes import Changes
 from ..core.item_effects import no_items
-from ..core.item_sums import item_sums, rows_in, take_item_sums
 from ..core.policy import Policy, Seed
 from .evidence import EVERYONE, KINDS, Evidence, mean_noise, no_evidence, weigh
 from .graph_models import Moments
@@ -46,7 +45,6 @@ from .joint import Joint, joint_models, rebuild_joint
 from .learning import LEVELS, remove_from_common
 from .mixture import AdaptiveState, FadingState, effective_rounds, mix_models, optimism
 from .relaxed import Relaxed, relax_users, relaxed_models, relaxed_rows
-from .shared_sums import adaptive_sums, take_adaptive_sums
 from .trials import no_trials
 
 ALPHAS = tuple(np.geomspace(1e-4, 30.0, 9).tolist())
@@ -299,18 +297,6 @@ class AdaptiveGraphUCB(Policy):
         self.state = state._replace(solver=solver, evidence=evidence)
         if isinstance(solver, Relaxed):
             relax_users(solver, state.seen, users, state.strength, state.rho)
-
-    def neighbour_rows(self) -> dict[str, float | None]:
-        return dict.fromkeys(("seen.gram", "seen.visits", "solver.theta", "solver.links.degree"))
-
-    def sums(self) -> dict[str, Floats]:
-        return adaptive_sums(self.state) | item_sums(self.item_table)
-
-    def take_sums(self, totals: dict[str, Floats], n_users: int) -> None:
-        self.reserve_items(rows_in(totals))
-        take_adaptive_sums(self.state, totals)
-        take_item_sums(self.item_table, totals)
-        self.state = self.state._replace(evidence=self.state.evidence._replace(fade=self.state.keep ** (1.0 / n_users)))
 
     def estimates(self, users: Ints) -> Floats:
         return np.array([self.moments(user)[0] for user in users.tolist()]).reshape(len(users), self.dim)

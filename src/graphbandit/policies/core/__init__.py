@@ -11,7 +11,6 @@
 | `graph_changes` | how such a change is checked, made and taken back |
 | `policy_file` | a policy as header and arrays of a file |
 | `item_effects` | what an item earns beyond its features, for everybody |
-| `item_sums` | the same as sums over observations, which shards add up |
 | `ridge` | ridge regression by rank-one updates, and optimistic scores |
 | `confidence` | the single-user confidence region of GraphUCB: metric and radius |
 | `schedules` | how the radius of confidence grows: theory, log, constant |

@@ -95,11 +95,6 @@ def region_rows(name: str, region: Confidence) -> dict[str, Any]:
     return {f"{name}.inverse": np.eye(region.inverse.shape[1]) / region.ridge, f"{name}.least_squares": 0.0}
 
 
-def region_neighbour_rows(name: str, region: Confidence) -> list[str]:
-    """What the region of a user reads of its neighbours, for `LiveUsers.neighbour_rows`."""
-    return [] if region.metric == RIDGE else [f"{name}.inverse"]
-
-
 @compiled
 def update_region(region: Confidence, seen: Observations, user: int, x: Floats) -> None:
     """Learn an observation that `seen` already counts."""

@@ -107,9 +107,9 @@ class LiveUsers:
         """
         graph_changes.set_graph(self, graph)
 
-    def change_edges(self, changes: Sequence[graph_changes.Edge], users: Sequence[int] = ()) -> None:
-        """Give edges (i, j) new weights, 0 for none, and update the estimate; `users` have changed besides. Not checked."""
-        graph_changes.change_edges(self, changes, users)
+    def change_edges(self, changes: Sequence[graph_changes.Edge]) -> None:
+        """Give edges (i, j) new weights, 0 for none, and update the estimate. Not checked."""
+        graph_changes.change_edges(self, changes)
 
     # What a policy may override
 
@@ -130,26 +130,6 @@ class LiveUsers:
 
     def follow_graph(self, users: Ints, changes: Changes) -> None:
         """Update the state after changes of edges, or of the data of `users`; a ValueError if the policy cannot."""
-
-    # What a policy declares so that its users can be divided among shards (`graphbandit.sharding`)
-
-    def neighbour_rows(self) -> dict[str, float | None]:
-        """Arrays of the state of which neighbours read a user's row, by dotted name, and the change of a row that is too
-        small to matter to them; None if a row changes only with the user's own data and edges."""
-        return {}
-
-    def hold_users(self, users: Ints) -> None:
-        """Take the rows of these users as given from outside: nothing that is learned here changes them."""
-
-    def follow_neighbours(self, users: Ints) -> None:
-        """Update the estimates of others after rows of these users, which were held, have been replaced."""
-
-    def sums(self) -> dict[str, Floats]:
-        """What is summed over the observations of all users and used for everybody, as copies."""
-        return {}
-
-    def take_sums(self, totals: dict[str, Floats], n_users: int) -> None:
-        """Replace what `sums` returns by the totals of `n_users` users, of whom others are elsewhere."""
 
     def n_observations(self, user: int) -> int:
         """How many observations of a user there are."""

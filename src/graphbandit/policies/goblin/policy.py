@@ -40,7 +40,7 @@ class GobLin(Policy):
         Bound on sqrt(Uᵀ scale (I + L) U) in the theoretical radius; by default its value
         for the estimate.
     preset : {"paper", "released"}
-        `released` is the Gob.Lin that the GraphUCB authors ran: the prior BᵀB with B the matrix
+        `released` is the Gob.Lin that the GraphUCB authors ran: the prior B Bᵀ, B the matrix
         square root of I + R, R the random-walk Laplacian: much weaker than I + L (errata E47).
 
     References

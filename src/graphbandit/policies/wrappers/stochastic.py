@@ -185,7 +185,7 @@ class Stochastic(Policy):
     def count_rounds(self, rounds: int) -> None:
         """Let the policy inside refresh when it is time."""
         self.policy.count_rounds(rounds)
-        self.follow_inner()
+        self._follow_inner()
 
     @property
     def learns_items(self) -> bool:
@@ -206,7 +206,7 @@ class Stochastic(Policy):
     def reserve_items(self, n: int) -> None:
         """Make room for items in the policy inside."""
         self.policy.reserve_items(n)
-        self.follow_inner()
+        self._follow_inner()
 
     def effects_of(self, items: npt.ArrayLike, *, cautious: bool = False) -> ItemIntervals:
         """What items earn beyond their features, see `Policy.effects_of`."""
@@ -225,25 +225,25 @@ class Stochastic(Policy):
     def add_user(self, edges: Edges = (), *, id: Hashable | None = None) -> int:
         """Take in a new user, see `Policy.add_user`."""
         user = self.policy.add_user(edges, id=id)
-        self.follow_inner()
+        self._follow_inner()
         return user
 
     def remove_user(self, user: int) -> Removal:
         """Remove a user's data and edges, see `Policy.remove_user`."""
         removal = self.policy.remove_user(user)
-        self.follow_inner()
+        self._follow_inner()
         return removal
 
     def set_graph(self, graph: UserGraph) -> None:
         """Replace all edges at once, see `Policy.set_graph`."""
         self.policy.set_graph(graph)
-        self.follow_inner()
+        self._follow_inner()
 
-    def change_edges(self, changes: Sequence[tuple[int, int, float]], users: Sequence[int] = ()) -> None:
-        self.policy.change_edges(changes, users)
-        self.follow_inner()
+    def change_edges(self, changes: Sequence[tuple[int, int, float]]) -> None:
+        self.policy.change_edges(changes)
+        self._follow_inner()
 
-    def follow_inner(self) -> None:
+    def _follow_inner(self) -> None:
         """Take over graph and state of the policy inside, which replaces them as they change."""
         self.live_graph = self.policy.live_graph
         self.state = self.state._replace(inner=self.policy.state)

@@ -11,16 +11,11 @@ the state (event sourcing).
 | `initial_state` | the graph, the arms and the policy of a new log |
 | `shadow` | a second policy that follows the same events and decides beside the first |
 | `drawn_clusters` | clusters of users, which an experiment draws |
-| `anytime_interval` | a difference of means with an interval that holds at all times at once |
 | `experiment` | who gets the control policy, and what both arms have earned |
 | `policy_changes` | shadow, promotion, rollback, experiment: from the request to the event, and to the state |
 | `model` | the saved Recommender that a service was begun from: contexts and newcomers as vectors |
 | `packing` | what a snapshot is made of, in bytes; a hash of the whole state |
 | `logged_recommender` | the state: a `NamedPolicy` that applies events, and its snapshots |
-| `shard_initial` | the initial state of one shard of a service |
-| `correspondence` | what a shard has sent to others and received from them |
-| `shard_recommender` | the state of one shard: own users, ghosts, and events of other shards |
-| `shard_proposals` | from a request about two shards, or another shard's change, to the event |
 | `proposals` | from a request to the event that it asks for: decisions, rewards, changes |
 | `explain` | why a user is shown what it is shown; a summary of the state |
 | `offers` | what logged decisions chose from, where a filter says it |

@@ -53,23 +53,26 @@ class Eraser:
         Rows that the person has had; several, if it was deleted and came back.
     fixed : int
         Rows before this one are those of a model, and stay: the person's becomes nobody's.
+    seed : str
+        Chain before the first event, which depends on the initial state.
     """
 
-    def __init__(self, name: str, rows: Sequence[int], fixed: int = 0) -> None:
+    def __init__(self, name: str, rows: Sequence[int], fixed: int, seed: str) -> None:
         self.name, self.rows = name, set(rows)
         self._vanishing = sorted(row for row in rows if row >= fixed)
         self.changed = 0  # events that spoke of the person
         self.first: int | None = None  # number of the first event that is not as it was
-        self._chain, self._at = "", 0
+        self.seed = self.chain = seed
+        self.at = 0
         self._rewards: set[int] = set()  # events of rewards that were erased
 
     def rewritten(self, event: Event) -> Event:
-        """The event without the person, with a new chain if it, or one before it, has changed."""
+        """Return the event without the person, with a new chain if it, or anything before it, has changed."""
         found = self._without(event)
-        if found[:7] != event[:7] and self.first is None:
+        found = found._replace(chain=chain_of(self.chain, found))
+        if found != event and self.first is None:
             self.first = event.seq
-        found = event if self.first is None else found._replace(chain=chain_of(self._chain, found))
-        self._chain, self._at = found.chain, found.at
+        self.chain, self.at = found.chain, found.at
         return found
 
     def moved(self, row: int) -> int:
@@ -84,7 +87,7 @@ class Eraser:
         found = self._body(event)
         if found is None:
             self.changed += 1
-            return Event(event.seq, EventKind.FORGOTTEN, self._at, "{}", items=0)
+            return Event(event.seq, EventKind.FORGOTTEN, self.at, "{}", items=0, epoch=event.epoch)
         if found.kind == EventKind.DECIDED and found.key is not None and mentions(found.key[1:], self.name):
             self.changed = before + 1  # once, if the body spoke of them as well
             found = found._replace(key=None)  # not a hash of it, by which one could try names

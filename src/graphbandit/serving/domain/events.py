@@ -37,9 +37,6 @@ class EventKind(IntEnum):
     EXPERIMENT_BEGUN = 15
     EXPERIMENT_ENDED = 16
     FORGOTTEN = 17
-    VALUES = 18  # of users of other shards, see `shard_recommender`
-    RECEIVED = 19  # a change that another shard has committed
-    DELIVERED = 20  # what another shard said to a change of ours
 
 
 DECISION_ID = re.compile(r"(?P<epoch>[^.]+)\.(?P<seq>0|[1-9][0-9]{0,18})\.(?P<item>0|[1-9][0-9]{0,18})")
@@ -68,8 +65,9 @@ class Event(NamedTuple):
     key: str | None = None
     user: int | None = None
     items: int = 1
+    epoch: str = ""  # of the process that wrote it
     previous: int | None = None  # the user's event before this one: a linked list, so that a history needs no index
-    chain: str = ""  # what `chain_of` returns: a hash of this event and of all before it
+    chain: str = ""  # what `chain_of` returns: a hash of the initial state, of all events before this one, and of this one
 
 
 class DecisionRecord(NamedTuple):
@@ -99,6 +97,7 @@ class RewardRecord(NamedTuple):
     value: float
     user: int
     version: int
+    epoch: str = ""  # of the decision's event
     newcomer: str | None = None  # the user's name, if nobody knew it when the arm was shown: it joins with this
     context: dict[str, Any] | None = None  # that of the decision
 
@@ -145,25 +144,34 @@ def table_in(body: str) -> dict[str, Any]:
     return table
 
 
-def chain_of(previous: str, event: Event) -> str:
-    """A hash of an event and of the chain of the event before it, so of the whole log up to here.
+def seed_of(initial: bytes) -> str:
+    """Return the chain before the first event: a hash of the initial state, as the store keeps it.
 
-    The chain before the first event is "". The time is part of it, so that two timelines of a log
-    differ even where their events say the same.
+    >>> seed_of(b"graph and arms")
+    '759b7ca0f5da19b3dc0d55fd11b2e4a4'
+    """
+    return blake2b(initial, digest_size=16).hexdigest()
+
+
+def chain_of(previous: str, event: Event) -> str:
+    """Return the hash of an event and of the chain of the event before it, so of the initial state and the log up to here.
+
+    The time and the epoch are part of it, so that two timelines of a log differ even where their events say the same.
 
     >>> first = Event(1, EventKind.ARM_DELETED, 0, '{"arm":"tea"}')
-    >>> chain_of("", first)
-    '33058f094fdf37fa6ff57f3171b52f37'
+    >>> chain_of(seed_of(b"a"), first) == chain_of(seed_of(b"b"), first)
+    False
     >>> chain_of("", first) == chain_of("", first._replace(at=1))
     False
     """
-    return link(previous, *event[:7])
+    return link(previous, *event[:8])
 
 
-def link(previous: str, seq: int, kind: int, at: int, body: str, key: str | None, user: int | None, items: int) -> str:
-    """`chain_of`, from the parts of an event. The length of the key keeps key and body apart."""
+def link(previous: str, *fields: Any) -> str:
+    """Return what `chain_of` returns, from the fields of an event. The length of the key keeps key and body apart."""
+    seq, kind, at, body, key, user, items, epoch = fields
     length = -1 if key is None else len(key)
-    text = f"{previous}|{seq}|{int(kind)}|{at}|{user}|{items}|{length}|{key or ''}{body}"
+    text = f"{previous}|{seq}|{int(kind)}|{at}|{user}|{items}|{epoch}|{length}|{key or ''}{body}"
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
@@ -189,7 +197,8 @@ def check_chain(events: Sequence[Event], seq: int, chain: str) -> None:
 def decision_id(epoch: str, seq: int, item: int) -> str:
     """The id of a decision in the API: the epoch of its event, the event's number, and the item.
 
-    A log that goes back to an older copy goes on in another epoch, so that no id is used twice.
+    Every start of a process has a random epoch of its own. So a log that goes back to an older copy, and uses numbers again,
+    never uses an id again.
 
     >>> decision_id("k3xq7a", 17, 0), parse_decision_id("k3xq7a.17.0"), parse_decision_id("k3xq7a.17.x")
     ('k3xq7a.17.0', ('k3xq7a', 17, 0), None)

@@ -15,17 +15,14 @@ from typing import Any, Self
 import numpy as np
 
 from ...compute.arrays import Floats
+from ...evaluation import anytime_interval
+from ...evaluation.anytime_interval import ClusterSums, Difference
+from ...evaluation.holdout import ALPHA, holdout_table
 from ...storage import archive
-from . import anytime_interval
-from .anytime_interval import ClusterSums, Difference
 from .drawn_clusters import is_drawn
 
-ALPHA = 0.05
-"""Probability that the interval ever misses the difference."""
-FIRST_MARK, MARK_STEP, MARK_GROWTH = 50, 50, 1.04
-"""Decisions at the first point of the curve, and how far apart points are: few hundred for any length."""
-FACTS = ("begun", "at", "share", "guardrail", "alpha", "seed", "cut", "n_decisions", "next_mark", "scale", "track", "users")
-COLUMNS = ("time", "decisions", "estimate", "low", "high")
+LOOK_EVERY = 50  # decisions, until there is a first interval
+FACTS = ("begun", "at", "share", "guardrail", "alpha", "seed", "cut", "n_decisions", "scale", "users")
 
 
 class HoldoutExperiment:
@@ -35,7 +32,7 @@ class HoldoutExperiment:
     >>> experiment = HoldoutExperiment(7, 0, body)
     >>> [experiment.holds_out(row) for row in range(3)]
     [False, False, True]
-    >>> experiment.decided(2, at=0)
+    >>> experiment.decided(2)
     >>> experiment.rewarded(2, decision=8, value=1.0)
     >>> experiment.sums(of_holdout=True).rewards.tolist()
     [1.0]
@@ -59,9 +56,7 @@ class HoldoutExperiment:
         for cluster in self.clusters:
             self.users[self.is_holdout[cluster]] += 1
         self.n_decisions = 0
-        self.next_mark = FIRST_MARK
         self.scale: float | None = None  # ρ of the interval, set at the first one
-        self.track: list[list[float | None]] = []  # points of the curve: see COLUMNS
 
     def holds_out(self, row: int) -> bool:
         """Whether a user gets the control."""
@@ -83,19 +78,15 @@ class HoldoutExperiment:
         self.since.append(seq)
         self.users[self.is_holdout[cluster]] += 1
 
-    def decided(self, row: int, at: int) -> None:
-        """Count a decision; at certain numbers of them, add a point to the curve."""
+    def decided(self, row: int) -> None:
+        """Count a decision; set the scale of the interval as soon as there can be one."""
         if not 0 <= row < len(self.clusters):
             return
         self.decisions[self.clusters[row]] += 1.0
         self.n_decisions += 1
-        if self.n_decisions >= self.next_mark:
-            self.next_mark = max(self.n_decisions + MARK_STEP, int(MARK_GROWTH * self.n_decisions))
-            found = self.difference()
-            if found.variance is not None and self.scale is None:
-                self.scale = anytime_interval.scale_for(found.variance, self.alpha)
-                found = self.difference()
-            self.track.append([at / 1e6, self.n_decisions, found.estimate, found.low, found.high])
+        if self.scale is None and self.n_decisions % LOOK_EVERY == 0:
+            variance = self.difference().variance
+            self.scale = None if variance is None else anytime_interval.scale_for(variance, self.alpha)
 
     def rewarded(self, row: int, decision: int, value: float) -> None:
         """Count the reward of a decision, if that counted; the opposite of a value takes it back."""
@@ -119,44 +110,18 @@ class HoldoutExperiment:
 
     def table(self, treatment: str, control: str) -> dict[str, Any]:
         """Everything as JSON values; the policies are named by the caller."""
-        found = self.difference()
-        return {
-            "event": self.begun,
-            "time": self.at / 1e6,
-            "share": self.share,
-            "alpha": self.alpha,
-            "guardrail": self.guardrail,
-            "is_breached": self.is_breached(found),
-            "cut": self.cut,
-            "treatment": {"policy": treatment, "users": self.users[0]} | _arm_table(self.sums(False)),
-            "control": {"policy": control, "users": self.users[1]} | _arm_table(self.sums(True)),
-            "difference": {"estimate": found.estimate, "low": found.low, "high": found.high},
-            "verdict": verdict(found),
-            "sentence": self.sentence(found),
-            "track": {name: [point[k] for point in self.track] for k, name in enumerate(COLUMNS)},
-        }
-
-    def sentence(self, found: Difference) -> str:
-        """What the interval says, in words."""
-        if found.low is None or found.high is None:
-            return (
-                "There is no interval yet: each arm needs decisions in "
-                f"{anytime_interval.FEWEST_CLUSTERS} clusters, {anytime_interval.FEWEST_DECISIONS} decisions, and "
-                f"{anytime_interval.FEWEST_REWARDED} rewards that are not 0."
-            )
-        span = f"by {min(abs(found.low), abs(found.high)):.3g} to {max(abs(found.low), abs(found.high)):.3g} a decision"
-        if found.low > 0:
-            return f"The treatment earns more than the control, {span}."
-        if found.high < 0:
-            return f"The treatment earns less than the control, {span}."
-        return f"No difference can be seen: it lies between {found.low:.3g} and {found.high:.3g} a decision."
+        found = holdout_table(self.sums(False), self.sums(True), self.scale, self.alpha)
+        for number, (arm, policy) in enumerate((("treatment", treatment), ("control", control))):
+            found[arm] = {"policy": policy, "users": self.users[number]} | found[arm]
+        facts = {"event": self.begun, "time": self.at / 1e6, "share": self.share, "alpha": self.alpha, "cut": self.cut}
+        return facts | {"guardrail": self.guardrail, "is_breached": self.is_breached(self.difference())} | found
 
     # Snapshots.
 
     def pack(self) -> tuple[dict[str, Any], archive.Arrays]:
         """Header and arrays of a snapshot."""
         header = {name: getattr(self, name) for name in FACTS}
-        header |= {"track": [list(point) for point in self.track], "users": list(self.users)}
+        header |= {"users": list(self.users)}
         sums: Floats = np.array([self.decisions, self.rewards, self.non_zero]).reshape(3, -1)
         rows = np.array([self.clusters, self.since], dtype=np.int64).reshape(2, -1)
         return header, {"sums": sums, "rows": rows, "holdout": np.array(self.is_holdout, dtype=bool)}
@@ -171,23 +136,6 @@ class HoldoutExperiment:
         experiment.is_holdout = arrays["holdout"].tolist()
         experiment.decisions, experiment.rewards, experiment.non_zero = (row.tolist() for row in arrays["sums"])
         return experiment
-
-
-def verdict(found: Difference) -> str:
-    """`better`, `worse`, `undecided`, or `too early` without an interval; of the treatment."""
-    if found.low is None or found.high is None:
-        return "too early"
-    return "better" if found.low > 0 else "worse" if found.high < 0 else "undecided"
-
-
-def _arm_table(sums: ClusterSums) -> dict[str, Any]:
-    decisions = float(sums.decisions.sum())
-    return {
-        "clusters": len(sums.decisions),
-        "active_clusters": int((sums.decisions > 0).sum()),
-        "decisions": int(decisions),
-        "mean": float(sums.rewards.sum()) / decisions if decisions else None,
-    }
 
 
 def begin_body(

@@ -130,7 +130,7 @@ def neighbourhood(recommender: LoggedRecommender, user: str) -> dict[str, Any]:
     policy = learning_policy(recommender.policy)
     own: dict[str, Any] = dict(user=user, rewards=learned_rewards(policy, row), uncertainty=uncertainty(policy, row))
     nodes = [own, *({name: node[name] for name in own} for node in near)]
-    rows = {recommender.end_row(node["user"], "user"): node["user"] for node in nodes}
+    rows = {recommender.row(node["user"]): node["user"] for node in nodes}
     # Pairs of those drawn are few; one of them may have a hundred thousand neighbours.
     pairs = [(one, other) for one in rows for other in sorted(rows) if one < other]
     edges = [
@@ -158,7 +158,6 @@ def summary(recommender: LoggedRecommender) -> dict[str, Any]:
     }
     if isinstance(policy, AdaptiveGraphUCB):
         report = policy.report().as_table()
-        counted = [entry for entry in report["misled"] if not recommender.is_ghost(entry["user"])]
-        misled = [entry | {"user": recommender.names[entry["user"]]} for entry in counted[:20]]
+        misled = [entry | {"user": recommender.names[entry["user"]]} for entry in report["misled"][:20]]
         table["evidence"] = report | {"misled": misled}
     return table

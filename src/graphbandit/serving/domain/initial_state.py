@@ -18,7 +18,6 @@ from ...recommending.named_policy import Attributes
 from ...storage import archive
 from ...validate import LARGEST_FEATURE, check, one_of
 from .model import ServiceModel
-from .shard_initial import ShardPlace
 
 ARCHIVE_KIND = "initial state"
 
@@ -37,7 +36,6 @@ class InitialState:
     epsilon: float = 0.0
     seed: int = 0
     model: ServiceModel | None = None  # a saved Recommender; all else is then what it says
-    shard: ShardPlace | None = None  # which part of a service it is; None: the whole
 
     def __post_init__(self) -> None:
         check("policy", self.policy, one_of(POLICIES))
@@ -94,9 +92,6 @@ class InitialState:
         header |= dict(users=self.users, arms=list(self.arms), attributes=[dict(entry) for entry in self.attributes])
         matrix = self.adjacency
         arrays = {"features": self.features, "data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
-        if self.shard is not None:
-            header["shard"] = list(self.shard[:3])
-            arrays |= {"owners": self.shard.owners, "degrees": self.shard.degrees}
         return archive.to_bytes(ARCHIVE_KIND, header, arrays)
 
     @classmethod
@@ -128,7 +123,4 @@ class InitialState:
         matrix = sparse.csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=(n, n))
         fields = {name: header[name] for name in ("arms", "attributes", "policy", "params", "epsilon", "seed")}
         graph = UserGraph(matrix, header["users"]) if header["users"] else None
-        if "shard" in header:
-            number, n_shards, n_users = header["shard"]
-            fields["shard"] = ShardPlace(number, n_shards, n_users, arrays["owners"], arrays["degrees"])
         return cls(graph, features=arrays["features"], **fields)

@@ -204,7 +204,7 @@ class LoggedRecommender(ShadowedPolicy):
                 self.decisions += event.items
                 if self.experiment is not None:
                     for decision in decisions_in(event.body):
-                        self.experiment.decided(decision.user, event.at)
+                        self.experiment.decided(decision.user)
             elif event.kind == EventKind.FORGOTTEN:
                 continue
             elif event.kind == EventKind.RETRACTED:

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ...evaluation.anytime_interval import FEWEST_CLUSTERS
 from ...recommending.errors import InvalidRequest
-from .anytime_interval import FEWEST_CLUSTERS
 from .drawn_clusters import cut_share, drawn_clusters, size_bound, user_clusters
 from .events import Draft, Event, EventKind, encode, table_in
 from .experiment import HoldoutExperiment, begin_body
@@ -145,6 +145,10 @@ def apply_policy_event(recommender: LoggedRecommender, event: Event) -> None:
     match event.kind:
         case EventKind.SHADOW_BEGUN:
             _refuse_if(recommender.experiment is not None, EXPERIMENT_RUNS)
+            if recommender.replays_aside:
+                recommender.end_shadow()
+                recommender.stale = True
+                return
             spec = PolicySpec(body["policy"], body["params"], body["epsilon"], body["seed"])
             _refuse_if(recommender.source is None, "the log before the shadow cannot be read.")
             assert recommender.source is not None

@@ -38,6 +38,7 @@ from .policy_changes import ProposedSwitch
 ASKED = ("user", "candidates", "where", "exclude", "k", "context", "attributes")
 """Fields of a request that make it another one."""
 
+GIVEN_UP = "If it was made before an older copy of the log was restored, it went with all that came after the copy."
 SAMPLES = 100
 """What an arm costs a policy that samples, to whom a propensity is a thousand draws, in arms of one that does not."""
 
@@ -159,8 +160,8 @@ def propose_reward(recommender: LoggedRecommender, reward: AnyReward, decision: 
             _check_with_policy(recommender.policy.user_rows)
         else:
             user, newcomer = recommender.rows[newcomer], None
-    _, seq, item = name
-    record = RewardRecord(seq, item, place, float(reward.value), user, decision.arms[place], newcomer, decision.context)
+    epoch, seq, item = name
+    record = RewardRecord(seq, item, place, float(reward.value), user, decision.arms[place], epoch, newcomer, decision.context)
     body, key = encode(encode_record(record)), reward_key(seq, item, place)
     draft = Draft(EventKind.REWARDED, _now(), body, key, None if newcomer is not None else user)
     return ProposedReward(draft, record.value, decision.best)
@@ -169,7 +170,7 @@ def propose_reward(recommender: LoggedRecommender, reward: AnyReward, decision: 
 def rewarded_place(recommender: LoggedRecommender, name: str, arm: str | None, decision: DecisionSummary | None) -> int:
     """The place of an arm, the first if it is None, among those that a decision has shown."""
     if decision is None or parse_decision_id(name) is None:
-        raise UnknownName("decision", f"there is no decision {name!r}.")
+        raise UnknownName("decision", f"there is no decision {name!r} in this log. {GIVEN_UP}")
     if arm is None:
         return 0
     names = [recommender.versions[version] for version in decision.arms]

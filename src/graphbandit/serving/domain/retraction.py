@@ -22,6 +22,7 @@ class Retraction(NamedTuple):
     decision: int
     item: int
     place: int
+    epoch: str = ""  # of the decision's event
 
     def encoded(self) -> str:
         """JSON.
@@ -38,7 +39,7 @@ def retracted_by(body: str) -> Retraction:
 
 
 def retraction_key(seq: int, item: int, place: int) -> str:
-    """Key of a retraction: a reward is taken back once. All begin with x; those of other shards' changes do, too."""
+    """Key of a retraction: a reward is taken back once. All begin with x."""
     return f"x{seq}.{item}.{place}"
 
 

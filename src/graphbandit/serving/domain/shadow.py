@@ -118,26 +118,15 @@ class ShadowedPolicy(NamedPolicy):
         self.switches = 0  # how often the two changed places
         self.policy_history: list[dict[str, Any]] = []
         # Not part of the state:
+        self.replays_aside = False  # whether a shadow that begins makes the state stale, to be replayed beside the service
         self.source: LogSource | None = None
         self.shadow_draws = np.random.default_rng(0)
         self._shadow_unknown = UnknownUsers()
-
-    def succeed(self, former: ShadowedPolicy) -> None:
-        """Take the place of another state of the same log."""
-        self.shadow_draws = former.shadow_draws
 
     @property
     def specs(self) -> list[PolicySpec]:
         """What the policy in force and the shadow, if there is one, are made from."""
         return [spec for spec in (self.spec, self.shadow_spec) if spec is not None]
-
-    def end_row(self, user: str, field: str) -> int:
-        """The row of a user at the end of an edge."""
-        return self.row(user, field)
-
-    def is_ghost(self, row: int) -> bool:
-        """Whether the user of a row belongs to another shard of the service."""
-        return False
 
     # Deciding.
 
@@ -213,7 +202,7 @@ class ShadowedPolicy(NamedPolicy):
             return
         try:
             change(self.shadow)
-        except Exception as error:
+        except ValueError as error:  # the policy refuses the change, in every process alike; anything else ends this process
             facts = {"shadow": self.shadow_spec.text if self.shadow_spec else None, "reason": str(error)}
             logger.error("the shadow could not follow the log, and was given up", extra=facts)
             self.lose_shadow(str(error))

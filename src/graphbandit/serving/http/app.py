@@ -3,49 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.responses import StreamingResponse
-from fastapi.routing import APIRoute
 from pydantic_core import to_json
 
 from ... import __version__
-from ...recommending.errors import InvalidRequest, UnknownName
-from ..domain import explain, packing
+from ...recommending.errors import UnknownName
+from ..domain import explain, packing, proposals
 from ..domain.history import history
 from ..domain.logged_recommender import LoggedRecommender
+from ..domain.proposals import ProposedChange
 from ..operations import export
-from ..operations.changes import Changes
 from ..operations.recommendation_service import RecommendationService
 from ..operations.runtime import Runtime
-from ..operations.settings import MOST_WORK
-from ..operations.traces import Traces
 from ..store.database import Unavailable
-from .batching import Batcher
 from .dashboard import add_page
 from .experiment_routes import add_policies, experiment_gauges
 from .openapi_document import DescribedApp, operation_name
-from .reference_page import add_reference
-from .responses import EXPECTED, Handler, HttpResponse, error_response, handler
-from .schemas import (
-    ArmBody,
-    BatchAnswer,
-    BatchRequest,
-    ChangeAnswer,
-    DecisionAnswer,
-    EdgeBody,
-    Id,
-    PathId,
-    Problems,
-    RetractionAnswer,
-    RewardAnswer,
-    Rewards,
-    SingleRequest,
-    UserBody,
-)
+from .responses import EXPECTED, error_response
+from .schemas import ArmBody, ChangeAnswer, EdgeBody, Id, PathId, Problems, RetractionAnswer, UserBody
 
 ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"model": Problems, "description": "No token, or a wrong one."},
@@ -61,19 +41,17 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 
 def create_app(
-    runtime: Callable[[], Runtime],
-    on_failure: Callable[[], None] = lambda: None,
-    most_work: int = MOST_WORK,
-    traces: Traces | None = None,
-    changes: Changes | None = None,
+    runtime: Callable[[], Runtime], on_failure: Callable[[], None] = lambda: None, is_awaited: bool = False
 ) -> FastAPI:
-    """The application; `runtime` is called once the event loop runs. `most_work`: decisions × arms of one request;
-    `changes`: what changes users, edges and arms, if that is not the runtime alone."""
+    """The application, without recommendations and rewards; `runtime` is called once the event loop runs. `is_awaited`: be
+    started only when requests can be answered."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.runtime = runtime()
         starting = asyncio.create_task(app.state.runtime.run(on_failure))
+        if is_awaited:
+            await starting
         yield
         app.state.runtime.leave()
         await asyncio.gather(starting, return_exceptions=True)
@@ -85,19 +63,18 @@ def create_app(
         summary="Recommendations to users who are joined by a graph.",
         lifespan=lifespan,
         separate_input_output_schemas=False,
+        redirect_slashes=False,  # a redirection would name the Host that the client sent
         generate_unique_id_function=operation_name,
-        docs_url=None,  # the framework's own page loads scripts of others
+        docs_url=None,  # the page of the framework loads scripts of others; docs/reference/http_api.md has the same
         redoc_url=None,
     )
     add_errors(app)
-    add_decisions(app, Batcher(lambda: app.state.runtime, most_work, traces))
-    add_changes(app, Changes(lambda: app.state.runtime) if changes is None else changes)
+    add_changes(app)
     add_views(app)
     add_policies(app)
     add_health(app)
     add_export(app)
     add_page(app)
-    add_reference(app)
     return app
 
 
@@ -105,117 +82,58 @@ def add_errors(app: FastAPI) -> None:
     """Give all errors one form."""
 
     async def respond(_: Request, error: Exception) -> Response:
-        return as_response(error_response(error))
+        return error_response(error)
 
     for kind in EXPECTED:
         app.add_exception_handler(kind, respond)
 
 
-def as_response(response: HttpResponse) -> Response:
-    """A response in the framework's form."""
-    return Response(response.body, response.status, dict(response.headers), media_type="application/json")
-
-
-FAST_PATHS = ("/v1/recommendations", "/v1/rewards")
-"""POST requests to these paths may be taken below the framework, which would take longer than the
-decision."""
-
-
-def fast_handlers(app: FastAPI) -> dict[str, Handler]:
-    """Path: the handler of a POST request to it."""
-    return {path: app.state.handlers[path] for path in FAST_PATHS}
-
-
-def add_decisions(app: FastAPI, batcher: Batcher) -> None:
-    """Recommendation and reward endpoints. Their handlers also serve the fast path."""
-    app.state.batcher = batcher
-    app.state.handlers = {
-        "/v1/recommendations": handler(SingleRequest, batcher.recommend),
-        "/v1/recommendations/batch": handler(BatchRequest, batcher.recommend_batch),
-        "/v1/rewards": handler(Rewards, batcher.reward),
-    }
-
-    # What follows describes the endpoints in the OpenAPI document; `HandlerRoute` calls the
-    # handlers above instead.
-
-    async def recommend(body: SingleRequest) -> None:
-        """Choose arms for a user. The decision is in the log when the answer arrives."""
-
-    async def recommend_batch(body: BatchRequest) -> None:
-        """Choose arms for many users at once."""
-
-    async def reward(body: Rewards) -> None:
-        """Say what decisions earned: one reward, or a list. Repeating it is harmless, and there is
-        no deadline."""
-
-    settings: dict[str, Any] = dict(route_class_override=HandlerRoute, methods=["POST"], responses=ERRORS)
-    router = app.router
-    router.add_api_route("/v1/recommendations", recommend, response_model=DecisionAnswer, **settings)
-    router.add_api_route("/v1/recommendations/batch", recommend_batch, response_model=BatchAnswer, **settings)
-    router.add_api_route("/v1/rewards", reward, response_model=RewardAnswer, **settings)
-
-
-class HandlerRoute(APIRoute):
-    """A route whose signature is for the documentation only: the handler of its path takes the
-    request."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The function that answers a request."""
-
-        async def respond(request: Request) -> Response:
-            handle: Handler = request.app.state.handlers[self.path]
-            content_type, body = request.headers.get("content-type", "").encode(), await request.body()
-            answered: asyncio.Future[HttpResponse] = asyncio.get_running_loop().create_future()
-            handle(content_type, body, lambda response: None if answered.done() else answered.set_result(response))
-            return as_response(await answered)
-
-        return respond
-
-
-def add_changes(app: FastAPI, changes: Changes) -> None:
+def add_changes(app: FastAPI) -> None:
     """Endpoints that change users, edges and arms while the service runs."""
+
+    async def changed(propose: Callable[[LoggedRecommender], ProposedChange]) -> ChangeAnswer:
+        runtime: Runtime = app.state.runtime
+        [logged] = await runtime.commit([await runtime.current(propose)])
+        return ChangeAnswer(event=logged.seq)
 
     @app.delete("/v1/rewards/{decision}", responses=ERRORS)
     async def retract(decision: PathId, arm: Id | None = None) -> RetractionAnswer:
         """Take back the reward of a decision, of its first arm or of the one that is named. The state is replayed
         without it in the background."""
         runtime: Runtime = app.state.runtime
-        proposal = await asyncio.to_thread(runtime.service.propose_retraction, decision, arm)
-        [result] = await runtime.commit([proposal])
-        if isinstance(result, InvalidRequest):
-            raise result
-        return RetractionAnswer(event=result.seq, in_force=not runtime.service.recommender.stale)
+        logged = await runtime.retract(decision, arm)
+        return RetractionAnswer(event=logged.seq, in_force=not runtime.service.recommender.stale)
 
     @app.put("/v1/users/{user}", responses=ERRORS)
     async def put_user(user: PathId, body: UserBody | None = None) -> ChangeAnswer:
         """Add a user with its neighbours, or add neighbours of an existing user."""
-        return ChangeAnswer(event=await changes.put_user(user, {} if body is None else body.edges))
+        return await changed(lambda state: proposals.put_user(state, user, {} if body is None else body.edges))
 
     @app.delete("/v1/users/{user}", responses=ERRORS)
     async def delete_user(user: PathId) -> ChangeAnswer:
         """Forget a user: its edges go, and what was learned from it."""
-        return ChangeAnswer(event=await changes.delete_user(user))
+        return await changed(lambda state: proposals.delete_user(state, user))
 
     @app.put("/v1/edges/{a}/{b}", responses=ERRORS)
     async def put_edge(a: PathId, b: PathId, body: EdgeBody | None = None) -> ChangeAnswer:
         """Connect two users, or change the weight of their edge."""
-        return ChangeAnswer(event=await changes.put_edge(a, b, 1.0 if body is None else body.weight))
+        return await changed(lambda state: proposals.put_edge(state, a, b, 1.0 if body is None else body.weight))
 
     @app.delete("/v1/edges/{a}/{b}", responses=ERRORS)
     async def delete_edge(a: PathId, b: PathId) -> ChangeAnswer:
         """Remove the edge between two users."""
-        return ChangeAnswer(event=await changes.delete_edge(a, b))
+        return await changed(lambda state: proposals.delete_edge(state, a, b))
 
     @app.put("/v1/arms/{arm}", responses=ERRORS)
     async def put_arm(arm: PathId, body: ArmBody) -> ChangeAnswer:
         """Add an arm, or replace its features and attributes. Rewards of earlier decisions are
         learned with what was shown."""
-        return ChangeAnswer(event=await changes.put_arm(arm, body.features, body.attributes, body.columns))
+        return await changed(lambda state: proposals.put_arm(state, arm, body.features, body.attributes, body.columns))
 
     @app.delete("/v1/arms/{arm}", responses=ERRORS)
     async def delete_arm(arm: PathId) -> ChangeAnswer:
         """Stop offering an arm. Rewards of earlier decisions are still learned."""
-        return ChangeAnswer(event=await changes.delete_arm(arm))
+        return await changed(lambda state: proposals.delete_arm(state, arm))
 
 
 def add_views(app: FastAPI) -> None:
@@ -243,7 +161,7 @@ def add_views(app: FastAPI) -> None:
         service = app.state.runtime.service
         newest = int(service.recommender.latest[service.recommender.row(user)])
         events = await asyncio.to_thread(service.store.history, newest, limit)
-        return {"user": user, "events": history(service.recommender, events, service.store.epoch_of)}
+        return {"user": user, "events": history(service.recommender, events)}
 
     @app.get("/v1/arms/{arm}", responses=ERRORS)
     async def get_arm(arm: PathId) -> dict[str, Any]:
@@ -256,7 +174,7 @@ def add_views(app: FastAPI) -> None:
     async def get_edge(a: PathId, b: PathId) -> dict[str, Any]:
         """The weight of an edge."""
         state = app.state.runtime.service.recommender
-        weight = state.weight(state.row(a, "a"), state.end_row(b, "b"))
+        weight = state.weight(state.row(a, "a"), state.row(b, "b"))
         if not weight:
             raise UnknownName("b", f"there is no edge between {a!r} and {b!r}.")
         return {"a": a, "b": b, "weight": weight}
@@ -280,7 +198,7 @@ def add_views(app: FastAPI) -> None:
         """Number of the last event and a hash of the whole state, which a replay of the log must
         reproduce."""
         runtime: Runtime = app.state.runtime
-        header, arrays = await runtime.copy_state(runtime.service)
+        header, arrays = await runtime.beside(lambda: runtime.service.recommender.pack())
         return {"event": header["seq"], "sha256": await asyncio.to_thread(packing.digest, header, arrays)}
 
 
@@ -318,6 +236,13 @@ def add_export(app: FastAPI) -> None:
         reads."""
         return streamed(export.rewards)
 
+    @app.get("/v1/export/experiment.parquet", **settings)
+    async def experiment() -> Response:
+        """The users of the running experiment, with cluster and arm: for an analysis with decisions and rewards."""
+        runtime: Runtime = app.state.runtime
+        state = runtime.service.recommender
+        return Response(await runtime.beside(lambda: export.experiment_table(state)), media_type=parquet)
+
     @app.get("/v1/export/arms.parquet", **settings)
     async def arms() -> Response:
         """Every version of every arm, by which decisions name their candidates, and the time in
@@ -341,17 +266,16 @@ def add_health(app: FastAPI) -> None:
 
     @app.get("/ready", responses={503: ERRORS[503]})
     async def ready() -> dict[str, str]:
-        """Requests would be answered."""
-        await app.state.runtime.check()
+        """Requests would be answered, as far as the last write to the store says."""
+        runtime: Runtime = app.state.runtime
+        if runtime.trouble is not None:
+            raise Unavailable(runtime.trouble)
         return {"status": "ready"}
 
     @app.get("/metrics", response_class=Response)
     async def metrics() -> Response:
         """Counters for Prometheus."""
         runtime: Runtime = app.state.runtime
-        with suppress(Unavailable):
-            await runtime.check()
-        gauges = await runtime.gauges() | {"heavy_work": app.state.batcher.heavy.work}
-        gauges = {name: n for name, n in gauges.items() if not name.startswith("experiment_")}
+        gauges = {name: n for name, n in (await runtime.gauges()).items() if not name.startswith("experiment_")}
         runtime.stats.gauges = gauges | (experiment_gauges(runtime.service.recommender) if runtime.trouble is None else {})
         return Response(runtime.stats.prometheus(), media_type="text/plain; version=0.0.4")

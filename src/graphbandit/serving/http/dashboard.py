@@ -5,18 +5,13 @@ All its files are in this package.
 
 from __future__ import annotations
 
-from hashlib import sha256
-from importlib.resources import files
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from starlette.exceptions import HTTPException
+from starlette.staticfiles import StaticFiles
 
-CONTENT_TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
 SECURITY_POLICY = {
     "default-src": "'none'",
     "script-src": "'self'",
@@ -39,39 +34,26 @@ HEADERS = {
 }
 
 
-class Asset:
-    """A file of the page, kept in memory."""
+class PageFiles(StaticFiles):
+    """The files of the page, with headers that allow nothing else."""
 
-    def __init__(self, name: str, content: bytes) -> None:
-        self.content = content
-        tag = f'"{sha256(content).hexdigest()[:32]}"'
-        self.headers = HEADERS | {"etag": tag, "content-type": CONTENT_TYPES["." + name.rpartition(".")[2]]}
-
-    def response(self, request: Request) -> Response:
-        """The file, or 304 if the browser has it already."""
-        if request.headers.get("if-none-match") == self.headers["etag"]:
-            return Response(status_code=304, headers=self.headers)
-        return Response(self.content, headers=self.headers)
+    def file_response(self, *given: Any, **options: Any) -> Response:
+        """The response with a file, or 304 if the browser has it already."""
+        response = super().file_response(*given, **options)
+        response.headers.update(HEADERS)
+        return response
 
 
 def add_page(app: FastAPI) -> None:
-    """Add routes to the page and its files. They are read here, so that no path leads to any other
-    file."""
-    folder = files(__package__) / "page"
-    assets = {entry.name: Asset(entry.name, entry.read_bytes()) for entry in folder.iterdir() if entry.is_file()}
-    index, icon = assets.pop("index.html"), assets["icon.svg"]
+    """Add routes to the page and its files."""
+    files = PageFiles(directory=Path(__file__).parent / "page")
 
-    async def page(request: Request) -> Response:
-        return index.response(request)
+    def serving(name: str) -> Callable[[Request], Awaitable[Response]]:
+        async def serve(request: Request) -> Response:
+            return await files.get_response(name, request.scope)
 
-    async def favicon(request: Request) -> Response:
-        return icon.response(request)
+        return serve
 
-    async def asset(request: Request) -> Response:
-        found = assets.get(request.path_params["name"])
-        if found is None:
-            raise HTTPException(404, "there is no such file.")
-        return found.response(request)
-
-    for path, endpoint in (("/", page), ("/favicon.ico", favicon), ("/assets/{name}", asset)):
-        app.add_route(path, endpoint, methods=["GET"], include_in_schema=False)  # HEAD comes with it
+    for path, name in (("/", "index.html"), ("/favicon.ico", "icon.svg")):
+        app.add_route(path, serving(name), methods=["GET"], include_in_schema=False)  # HEAD comes with it
+    app.mount("/assets", files)

@@ -29,7 +29,9 @@ REFUSED: dict[int | str, dict[str, Any]] = {
 class SwitchBody(Schema):
     """Which policy should be in force afterwards. A body is needed, so that no foreign page can send this."""
 
-    policy: str | None = Field(None, description="If given, it must be the policy that would come into force, as GET shows it.")
+    policy: Annotated[str, Field(max_length=200)] | None = Field(
+        None, description="If given, it must be the policy that would come into force, as GET shows it."
+    )
 
 
 class ExperimentBody(Schema):
@@ -45,143 +47,43 @@ class ExperimentBody(Schema):
     )
 
 
-class PolicyChange(Schema):
-    """One change of the policies."""
-
-    event: int
-    time: float
-    what: str
-    reason: str | None
-    in_force: str | None
-    shadow: str | None
-
-
-class PolicyAnswer(Schema):
-    """What is in force, and how that came about."""
-
-    in_force: str | None
-    shadow: str | None
-    can_go_back: bool = Field(description="Whether `rollback` would undo a promotion.")
-    experiment: bool = Field(description="Whether an experiment runs.")
-    history: list[PolicyChange] = Field(description="Oldest first.")
-
-
-class OffPolicyEstimate(Schema):
-    """What the shadow would have earned, by inverse propensities."""
-
-    mean: float
-    error: float = Field(description="Standard error.")
-    matched: int = Field(description="Rewards of decisions on which both agreed, which is what it is made of.")
-
-
-class ShadowAnswer(Schema):
-    """The shadow beside what was shown, since the start of the process or the last change of policies."""
-
-    in_force: str | None
-    shadow: str | None
-    can_go_back: bool = False
-    compared: int = 0
-    failed: int = Field(0, description="Decisions that the shadow could not make.")
-    agreement: float | None = Field(None, description="Share of decisions with the same first arm.")
-    expected_shown: float | None = Field(None, description="Mean reward that the policy in force expected of what it showed.")
-    expected_shadow: float | None = Field(None, description="Mean reward that the shadow expected of its own first arm.")
-    rewards: int = 0
-    mean_reward: float | None = Field(None, description="Mean reward of what was shown, where a reward came.")
-    estimate: OffPolicyEstimate | None = Field(None, description="None unless decisions are partly random (epsilon).")
-
-
-class ExperimentArm(Schema):
-    """One arm of an experiment."""
-
-    policy: str
-    users: int
-    clusters: int
-    active_clusters: int = Field(description="Clusters with a decision.")
-    decisions: int
-    mean: float | None = Field(description="Reward per decision.")
-
-
-class ExperimentDifference(Schema):
-    """Treatment less control, in reward per decision; the interval holds at all times at once."""
-
-    estimate: float | None
-    low: float | None
-    high: float | None
-
-
-class ExperimentTrack(Schema):
-    """The difference over time, as columns."""
-
-    time: list[float]
-    decisions: list[int]
-    estimate: list[float | None]
-    low: list[float | None]
-    high: list[float | None]
-
-
-class ExperimentTable(Schema):
-    """An experiment and what it has come to."""
-
-    event: int
-    time: float
-    share: float
-    alpha: float = Field(description="Probability that the interval ever misses the difference.")
-    guardrail: float | None
-    is_breached: bool
-    cut: float = Field(description="Share of edge weight between the holdout and the others, when it began.")
-    treatment: ExperimentArm
-    control: ExperimentArm
-    difference: ExperimentDifference
-    verdict: str = Field(description="better, worse, undecided or too early; of the treatment.")
-    sentence: str
-    track: ExperimentTrack
-    ended: float | None = None
-    reason: str | None = Field(None, description="Why it ended.")
-
-
-class ExperimentAnswer(Schema):
-    """The running experiment, and the one before."""
-
-    running: ExperimentTable | None
-    last: ExperimentTable | None
-
-
 def add_policies(app: FastAPI) -> None:
     """Endpoints about the policies."""
     router = APIRouter(prefix="/v1", responses=REFUSED)
 
     @router.get("/policy")
-    async def get_policy(request: Request) -> PolicyAnswer:
+    async def get_policy(request: Request) -> dict[str, Any]:
         """Which policy is in force, its shadow, and how that came about."""
         return policy_answer(_state(request))
 
     @router.post("/policy/promote")
-    async def promote(request: Request, body: SwitchBody) -> PolicyAnswer:
+    async def promote(request: Request, body: SwitchBody) -> dict[str, Any]:
         """Put the shadow in force. The policy that was in force follows as its shadow, so that going back loses nothing."""
         _confirm(_state(request), body)
         await _commit(request, lambda state: [policy_changes.promote(state)])
         return policy_answer(_state(request))
 
     @router.post("/policy/rollback")
-    async def rollback(request: Request, body: SwitchBody) -> PolicyAnswer:
+    async def rollback(request: Request, body: SwitchBody) -> dict[str, Any]:
         """Undo the last promotion. An experiment ends with it."""
         _confirm(_state(request), body)
         await _commit(request, policy_changes.roll_back)
         return policy_answer(_state(request))
 
     @router.get("/shadow")
-    async def get_shadow(request: Request) -> ShadowAnswer:
+    async def get_shadow(request: Request) -> dict[str, Any]:
         """What the shadow would have shown, beside what was shown."""
         service = request.app.state.runtime.service
-        return ShadowAnswer.model_validate(service.shadow_stats.table(service.recommender), strict=False)
+        table: dict[str, Any] = service.shadow_stats.table(service.recommender)
+        return table
 
     @router.get("/experiment")
-    async def get_experiment(request: Request) -> ExperimentAnswer:
+    async def get_experiment(request: Request) -> dict[str, Any]:
         """The running experiment with its difference and interval, and what the last one came to."""
         return experiment_answer(_state(request))
 
     @router.post("/experiment")
-    async def begin_experiment(request: Request, body: ExperimentBody) -> ExperimentAnswer:
+    async def begin_experiment(request: Request, body: ExperimentBody) -> dict[str, Any]:
         """Hold out a share of the users, in whole clusters of the graph. They get the shadow's decisions."""
         chosen = body.share, body.guardrail, body.largest_cluster
         state = _state(request)
@@ -190,7 +92,7 @@ def add_policies(app: FastAPI) -> None:
         return experiment_answer(state)
 
     @router.delete("/experiment")
-    async def end_experiment(request: Request) -> ExperimentAnswer:
+    async def end_experiment(request: Request) -> dict[str, Any]:
         """End the experiment: everybody gets the policy in force."""
         await _commit(request, lambda state: [policy_changes.end_experiment(state)])
         return experiment_answer(_state(request))
@@ -198,18 +100,17 @@ def add_policies(app: FastAPI) -> None:
     app.include_router(router)
 
 
-def policy_answer(state: LoggedRecommender) -> PolicyAnswer:
-    """What is in force, in the words of the API."""
+def policy_answer(state: LoggedRecommender) -> dict[str, Any]:
+    """The policy in force, its shadow, whether `rollback` would undo a promotion, and all changes, oldest first."""
     in_force, shadow = (None if spec is None else spec.text for spec in (state.spec, state.shadow_spec))
-    history = [PolicyChange(**entry) for entry in state.policy_history]
-    is_running = state.experiment is not None
-    return PolicyAnswer(in_force=in_force, shadow=shadow, can_go_back=state.can_go_back, experiment=is_running, history=history)
+    table: dict[str, Any] = dict(in_force=in_force, shadow=shadow, can_go_back=state.can_go_back)
+    return table | {"experiment": state.experiment is not None, "history": state.policy_history}
 
 
-def experiment_answer(state: LoggedRecommender) -> ExperimentAnswer:
-    """The experiments, in the words of the API."""
+def experiment_answer(state: LoggedRecommender) -> dict[str, Any]:
+    """The running experiment, and the one before."""
     running = None if state.experiment is None else state.experiment_table()
-    return ExperimentAnswer.model_validate({"running": running, "last": state.last_experiment}, strict=False)
+    return {"running": running, "last": state.last_experiment}
 
 
 def experiment_gauges(state: LoggedRecommender) -> dict[str, float]:

@@ -1,8 +1,11 @@
-"""Checks every request before it is handled (host, token, rate, size), and counts and logs it
-afterwards."""
+"""Checks every request before it is handled (host, token, size, time, concurrency), and counts and logs it afterwards.
+
+Limits on hostile connections are those of the proxy, `deploy/nginx.conf`.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import logging
 import re
@@ -10,29 +13,33 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
-from typing import NamedTuple
+from typing import NoReturn
 from urllib.parse import unquote_to_bytes
 
 from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.routing import Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..domain.limits import ENCODED_SLASH
-from ..operations.settings import is_loopback
+from ..operations.settings import ServiceSettings, is_loopback
 from ..operations.stats import Stats
 from ..operations.tokens import Token
 from ..operations.traces import Traces
-from .connection_limits import Connections
-from .responses import Handler, HttpResponse, problem
+from . import decision_routes
+from .responses import error_response, problem
 
 logger = logging.getLogger("graphbandit.serving")
-PUBLIC_PATHS = {"/", "/health", "/ready", "/favicon.ico", "/docs", "/redoc", "/openapi.json"}
+PUBLIC_PATHS = {"/", "/health", "/ready", "/favicon.ico", "/openapi.json"}
 """Paths without data, which need no token. Those below /assets/ need none either."""
 READING = ("GET", "HEAD")
-KNOWN = "graphbandit.known"
-"""Entry of the scope of a request that showed a token, or needed none: its connection is no stranger's."""
 HOST = re.compile(r"(?:\[([^\[\]]*)\]|([^:\[\]]*))(?::[0-9]*)?")
 LONGEST_HOST = 260  # characters; no name is longer
 LONGEST_ROUTE = 64
+NO_ANSWER = 499
+"""The status under which a request is counted whose client left before an answer began."""
+NO_UPGRADE = "connections are not upgraded: send HTTP/1.1 without Upgrade (in Java, HttpClient.Version.HTTP_1_1)."
+SELDOM = 60.0  # seconds between two lines about the same kind of refusal
 COUNTED_ROUTES = {"recommendations", "rewards", "users", "edges", "arms", "stats", "state", "export"} | {
     "policy",
     "shadow",
@@ -40,83 +47,40 @@ COUNTED_ROUTES = {"recommendations", "rewards", "users", "edges", "arms", "stats
 }
 
 
-class TokenBucket:
-    """A rate limit: `rate` requests a second, and bursts of twice as many."""
+class Refused(Exception):
+    """A request that is not handled; has the response to it."""
 
-    def __init__(self, rate: float) -> None:
-        self.rate, self.level, self.at = rate, 2.0 * rate, time.monotonic()
-
-    def take(self) -> float:
-        """0 if a request is allowed now, else the seconds until one is."""
-        now = time.monotonic()
-        self.level = min(2.0 * self.rate, self.level + (now - self.at) * self.rate)
-        self.at = now
-        if self.level >= 1.0:
-            self.level -= 1.0
-            return 0.0
-        return (1.0 - self.level) / self.rate
-
-
-class Access(NamedTuple):
-    """What a token allows."""
-
-    may_write: bool
-    bucket: TokenBucket | None
+    def __init__(self, response: Response) -> None:
+        self.response = response
 
 
 class Guard:
-    """The outermost ASGI application; the fast path uses its checks as well.
+    """The outermost ASGI application.
 
     Parameters
     ----------
-    fast_handlers
-        Path: the handler of a POST request to it, for the fast path.
-    connections
-        The connections of the server, and their limits.
-    tokens
-        Each of them gives access to the API; without tokens everybody has access.
-    rate
-        Requests a second for each token; 0 for no limit.
-    largest_body
-        In bytes.
-    only_local
-        Accept loopback Host headers only (DNS-rebinding protection).
+    app
+        The FastAPI application. Recommendations and rewards do not pass through it.
+    settings
+        Tokens, sizes and times.
     traces
         Makes spans of requests; None for no traces.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        stats: Stats,
-        fast_handlers: Mapping[str, Handler],
-        *,
-        connections: Connections,
-        tokens: Sequence[Token] = (),
-        rate: float = 0.0,
-        largest_body: int = 2**23,
-        only_local: bool = False,
-        traces: Traces | None = None,
-    ) -> None:
-        self.app, self.stats, self.fast_handlers = app, stats, fast_handlers
-        self.largest_body, self.only_local, self.traces = largest_body, only_local, traces
-        self.connections = connections
+    def __init__(self, app: ASGIApp, stats: Stats, settings: ServiceSettings, traces: Traces | None = None) -> None:
+        self.app, self.stats, self.settings, self.traces = app, stats, settings, traces
         self.is_stopping = False  # whether the service is about to end, and not ready
-        self._rate = rate
-        self._anybody = Access(True, TokenBucket(rate) if rate else None)
-        self._access: dict[bytes, Access] = {}
-        self.set_tokens(tokens)
+        self.running = 0  # requests that are handled now
+        self._router = Router(decision_routes.routes(), default=app, redirect_slashes=False)
+        self._may_write: dict[bytes, bool] = {}  # by digest of the token
+        self._logged: dict[str, float] = {}  # when a kind of refusal was logged last
+        self.set_tokens(settings.tokens())
+        self._is_local = not self._may_write and is_loopback(settings.host)  # accept loopback Host headers only (DNS rebinding)
 
     def set_tokens(self, tokens: Sequence[Token]) -> None:
-        """Replace the tokens. Those that stay keep what they have used of their rate."""
-        # Digests have one length, so that the time of a comparison does not reveal the length of a
-        # token.
-        digests = [sha256(token.secret.encode()).digest() for token in tokens]
-        buckets = [self._access[name].bucket if name in self._access else None for name in digests]
-        self._access = {
-            name: Access(token.may_write, bucket or (TokenBucket(self._rate) if self._rate else None))
-            for name, token, bucket in zip(digests, tokens, buckets, strict=True)
-        }
+        """Replace the tokens; without tokens everybody has access."""
+        # Digests have one length, so that the time of a comparison does not reveal the length of a token.
+        self._may_write = {sha256(token.secret.encode()).digest(): token.may_write for token in tokens}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -135,7 +99,7 @@ class Guard:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> int:
         """Answer a request, count it, and return the status."""
-        start, status = time.perf_counter(), 500
+        start, status = time.perf_counter(), NO_ANSWER
 
         async def watched(message: Message) -> None:
             nonlocal status
@@ -143,106 +107,110 @@ class Guard:
                 status = message["status"]
             await send(message)
 
+        self.running += 1
         try:
-            headers = dict(scope["headers"])
-            path = decode_path(scope.get("raw_path") or scope["path"].encode())
-            if path is None:
-                refusal: HttpResponse | None = problem(422, "path", "the path must be UTF-8.", "refused")
-            else:
-                scope["path"] = path
-                refusal = self.refusal(scope["method"], path, headers)
-                if refusal is None and not is_public(path):
-                    scope[KNOWN] = True
-            if refusal is None and b"transfer-encoding" in headers:
-                body = await self._body(receive)
-                if body is None:
-                    refusal = self._too_large()
-                else:
-                    receive = body_again(body, receive)
-            if refusal is None:
-                await self.app(scope, receive, watched)
-            else:
-                status = refusal.status
-                await send_response(send, refusal)
+            await self._handle(scope, receive, watched)
         except ClientDisconnect:  # in the middle of its body: nobody waits for an answer
-            status = 499
+            pass
+        except Refused as refused:
+            await refused.response(scope, receive, watched)
+        except Exception as error:
+            if status != NO_ANSWER:
+                raise
+            await error_response(error)(scope, receive, watched)
         finally:
-            self.record(scope["path"], scope["method"], status, start)
+            self.running -= 1
+            self._record(scope["path"], scope["method"], status, start)
         return status
 
-    def record(self, path: str, method: str, status: int, start: float) -> None:
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check a request, read its body, and pass it on."""
+        headers = dict(scope["headers"])
+        scope["path"] = decode_path(scope.get("raw_path") or scope["path"].encode())
+        has_body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
+        self._check(scope["method"], scope["path"], headers, {"connection": "close"} if has_body else {})
+        if has_body and b"upgrade" in headers:  # uvicorn takes what follows for another protocol
+            refuse(400, "upgrade", NO_UPGRADE, {"connection": "close"})
+        if has_body:
+            receive = body_again(await self._body(receive), receive)
+        scope["app"] = self.app
+        await self._router(scope, receive, send)
+
+    def _check(self, method: str, path: str, headers: Mapping[bytes, bytes], last: Mapping[str, str]) -> None:
+        """Raise `Refused` unless a request may be handled; `last` closes a connection on which a body may follow."""
+        if self._is_local and b"x-forwarded-for" in headers:
+            refuse(421, "authorization", "requests through a proxy need tokens: start the service with --token-file.", last)
+        if self._is_local and not is_local(headers.get(b"host", b"")[:LONGEST_HOST]):
+            refuse(421, "host", "this service answers requests to 127.0.0.1 or localhost only.", last)
+        if path == "/ready" and self.is_stopping:
+            refuse(503, "service", "the service is stopping.", {"retry-after": "1", **last}, "unavailable")
+        if self.running > self.settings.most_requests and path != "/health":
+            self._count("too_many", "requests were refused: too many at once")
+            refuse(503, "service", "too many requests at once.", {"retry-after": "1", **last}, "unavailable")
+        if not is_public(path) and self._may_write:
+            may_write = self._rights(headers.get(b"authorization", b""))
+            if may_write is None:  # wrong tokens are counted apart from missing ones: somebody may be guessing
+                if b"authorization" in headers:
+                    self._count("wrong_token", "requests came with wrong tokens")
+                else:
+                    self.stats.refused["no_token"] += 1
+                refuse(401, "authorization", "a bearer token is needed.", {"www-authenticate": "Bearer", **last})
+            if method not in READING and not may_write:
+                self._count("read_only", "a token that may only read was sent with a change")
+                refuse(403, "authorization", "this token may only read: send one that may write.", last)
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length[:20]) > self.settings.largest_body:
+            self._refuse_size()
+
+    def _rights(self, authorization: bytes) -> bool | None:
+        """Whether the token of a request may write; None if it is not in force. All are compared, each in constant time."""
+        scheme, _, token = authorization.partition(b" ")
+        digest = sha256(token.strip()).digest()
+        found = [may_write for known, may_write in self._may_write.items() if hmac.compare_digest(known, digest)]
+        return found[0] if found and scheme.lower() == b"bearer" else None
+
+    async def _body(self, receive: Receive) -> bytes:
+        """Read the whole body, within the limits of size and time."""
+        parts: list[bytes] = []
+        size, more = 0, True
+        try:
+            async with asyncio.timeout(self.settings.body_deadline):
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":  # half a body is none
+                        raise ClientDisconnect
+                    parts.append(message.get("body", b""))
+                    size, more = size + len(parts[-1]), message.get("more_body", False)
+                    if size > self.settings.largest_body:
+                        self._refuse_size()
+        except TimeoutError:
+            seconds = f"{self.settings.body_deadline:g} seconds"
+            refuse(408, "body", f"the body must arrive within {seconds}.", {"connection": "close"})
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _refuse_size(self) -> NoReturn:
+        said = f"the body must not be larger than {self.settings.largest_body} bytes."
+        refuse(413, "body", said, {"connection": "close"})
+
+    def _count(self, reason: str, message: str) -> None:
+        """Count a refusal, and log it at most once a minute: a flood of requests must not become a flood of lines."""
+        self.stats.refused[reason] += 1
+        now = time.monotonic()
+        if now - self._logged.get(reason, -SELDOM) >= SELDOM:
+            self._logged[reason] = now
+            logger.warning(message, extra={"reason": reason, "times": self.stats.refused[reason]})
+
+    def _record(self, path: str, method: str, status: int, start: float) -> None:
         """Count and log a request that arrived at `start` and has been answered."""
         seconds, route = time.perf_counter() - start, route_name(path[:LONGEST_ROUTE])
         self.stats.count_request(route, status, seconds)
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug("request", extra={"route": route, "method": method, "status": status, "seconds": seconds})
 
-    def refusal(self, method: str, path: str, headers: Mapping[bytes, bytes]) -> HttpResponse | None:
-        """The response to a request that is refused; None if it is not."""
-        if self.only_local and not is_local(headers.get(b"host", b"")[:LONGEST_HOST]):
-            return problem(421, "host", "this service answers requests to 127.0.0.1 or localhost only.", "refused")
-        if path == "/ready" and self.is_stopping:
-            return problem(503, "service", "the service is stopping.", "unavailable", {"retry-after": "1"})
-        if not is_public(path):
-            caller = self._caller(headers.get(b"authorization", b"")) if self._access else self._anybody
-            if caller is None:
-                return self._unknown(headers)
-            if caller.bucket is not None and (wait := caller.bucket.take()):
-                return problem(429, "authorization", "too many requests.", "refused", {"retry-after": str(int(wait) + 1)})
-            if method not in READING and not caller.may_write:
-                self.connections.log.note("read_only", "a token that may only read was sent with a change")
-                return problem(403, "authorization", "this token may only read: send one that may write.", "refused")
-        length = headers.get(b"content-length", b"")
-        if length and (not length.isdigit() or int(length[:20]) > self.largest_body):
-            return self._too_large()
-        return None
 
-    def refusal_of_body(self, headers: Mapping[bytes, bytes]) -> HttpResponse | None:
-        """The response to a request whose body is not here yet and is not worth reading, since no token
-        in force came with its head; None if it is. Takes nothing of a rate."""
-        if not self._access or self._caller(headers.get(b"authorization", b"")) is not None:
-            return None
-        return self._unknown(headers)
-
-    def _unknown(self, headers: Mapping[bytes, bytes]) -> HttpResponse:
-        """The response to a request without a token that is in force. Wrong ones are counted apart from
-        missing ones: somebody may be guessing, or use one that was taken out of the file."""
-        if b"authorization" in headers:
-            self.connections.log.note("wrong_token", "requests came with wrong tokens")
-        else:
-            self.stats.refused["no_token"] += 1
-        return problem(401, "authorization", "a bearer token is needed.", "refused", {"www-authenticate": "Bearer"})
-
-    def _too_large(self) -> HttpResponse:
-        return problem(
-            413, "body", f"the body must not be larger than {self.largest_body} bytes.", "refused", {"connection": "close"}
-        )
-
-    def _caller(self, authorization: bytes) -> Access | None:
-        """What the token of a request allows. All tokens are compared, each in constant time."""
-        scheme, _, token = authorization.partition(b" ")
-        digest = sha256(token.strip()).digest()
-        found = [access for known, access in self._access.items() if hmac.compare_digest(known, digest)]
-        return found[0] if found and scheme.lower() == b"bearer" else None
-
-    async def _body(self, receive: Receive) -> bytes | None:
-        """The whole body; None if it is too large, which a chunked body does not announce."""
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        body: bytes = message.get("body", b"")
-        if not message.get("more_body", False):
-            return body if len(body) <= self.largest_body else None
-        parts, size = [body], len(body)
-        while message.get("more_body", False):
-            message = await receive()
-            if message["type"] == "http.disconnect":  # half a body is none
-                raise ClientDisconnect
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            if size > self.largest_body:
-                return None
-        return b"".join(parts)
+def refuse(status: int, field: str, message: str, headers: Mapping[str, str], kind: str = "refused") -> NoReturn:
+    """Raise `Refused`."""
+    raise Refused(problem(status, field, message, kind, headers))
 
 
 def is_public(path: str) -> bool:
@@ -264,19 +232,18 @@ def body_again(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-def decode_path(path: bytes) -> str | None:
-    """The path with every segment decoded; None unless it is UTF-8. A slash inside a segment
-    becomes ENCODED_SLASH.
+def decode_path(path: bytes) -> str:
+    """The path with every segment decoded. A slash inside a segment becomes ENCODED_SLASH.
 
-    >>> decode_path(b"/v1/users/a%20b"), decode_path(b"/v1/users/%ff"), decode_path(b"/a%2Fb") == f"/a{ENCODED_SLASH}b"
-    ('/v1/users/a b', None, True)
+    >>> decode_path(b"/v1/users/a%20b"), decode_path(b"/a%2Fb") == f"/a{ENCODED_SLASH}b"
+    ('/v1/users/a b', True)
     """
     if b"%" not in path and path.isascii():
         return path.decode()
     try:
         segments = [unquote_to_bytes(segment).decode() for segment in path.split(b"/")]
     except UnicodeDecodeError:
-        return None
+        refuse(422, "path", "the path must be UTF-8.", {})
     return "/".join("\0" if ENCODED_SLASH in segment else segment.replace("/", ENCODED_SLASH) for segment in segments)
 
 
@@ -301,12 +268,3 @@ def route_name(path: str) -> str:
     if len(parts) > 2 and parts[1] == "v1" and parts[2] in COUNTED_ROUTES:
         return f"/v1/{parts[2]}" + ("/batch" if parts[3:] == ["batch"] else "")
     return "other"
-
-
-async def send_response(send: Send, response: HttpResponse) -> None:
-    """Send a response over ASGI."""
-    length = str(len(response.body)).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", length)]
-    headers += [(name.encode(), value.encode()) for name, value in response.headers.items()]
-    await send({"type": "http.response.start", "status": response.status, "headers": headers})
-    await send({"type": "http.response.body", "body": response.body})

@@ -1,4 +1,5 @@
-"""The OpenAPI document: what FastAPI makes of the routes, and the bearer token, which the guard checks before them."""
+"""The OpenAPI document: what FastAPI makes of its routes, the endpoints beside FastAPI, and the bearer token, which the
+guard checks before all of them."""
 
 from __future__ import annotations
 
@@ -6,6 +7,8 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+
+from .decision_routes import described
 
 TOKEN = {"type": "http", "scheme": "bearer", "description": "A line of the token file, if the service was started with one."}
 
@@ -17,6 +20,10 @@ class DescribedApp(FastAPI):
         """The document. It is made when it is first asked for."""
         if self.openapi_schema is None:
             document = super().openapi()
+            errors = document["paths"]["/v1/users/{user}"]["put"]["responses"]
+            paths, schemas = described({status: entry for status, entry in errors.items() if status != "200"})
+            document["paths"] = paths | document["paths"]
+            document["components"]["schemas"] |= schemas
             document["components"]["securitySchemes"] = {"token": TOKEN}
             document["security"] = [{"token": []}, {}]  # a service without a token file asks for none
         assert self.openapi_schema is not None

@@ -1,31 +1,23 @@
-"""Bodies of requests and answers. The limits here are part of the OpenAPI document."""
+"""Bodies of requests and answers; those of recommendations and rewards are in `decision_routes`. The limits here are part of
+the OpenAPI document."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, StringConstraints, Tag
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
-from ...validate import LARGEST_FEATURE, LARGEST_REWARD
+from ...validate import LARGEST_FEATURE
 from ..domain.limits import ENCODED_SLASH, LARGEST_WEIGHT, LONGEST_ID, SMALLEST_WEIGHT
 
-MOST_CANDIDATES = 1000
-MOST_EXCLUDED = 1000
-MOST_REQUESTS = 1000
-MOST_REWARDS = 1000
-MOST_PLACES = 100
 MOST_FEATURES = 1000
 MOST_ATTRIBUTES = 50
 LONGEST_CELL = 1000
 PRINTABLE = "^[^\\u0000-\\u001f\\u007f\\ue000]*$"
 """Neither control characters nor ENCODED_SLASH."""
 
-Name = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID)]
-"""Id of something that exists; any other string is an unknown name, so that its characters need no
-check."""
 Id = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID, pattern=PRINTABLE)]
 PathId = Annotated[Id, BeforeValidator(lambda value: value.replace(ENCODED_SLASH, "/") if isinstance(value, str) else value)]
-Value = Annotated[float, Field(ge=-LARGEST_REWARD, le=LARGEST_REWARD, allow_inf_nan=False)]
 Feature = Annotated[float, Field(ge=-LARGEST_FEATURE, le=LARGEST_FEATURE, allow_inf_nan=False)]
 Weight = Annotated[float, Field(ge=SMALLEST_WEIGHT, le=LARGEST_WEIGHT, allow_inf_nan=False)]
 Text = Annotated[str, StringConstraints(max_length=LONGEST_ID, pattern=PRINTABLE)]
@@ -42,92 +34,6 @@ class Schema(BaseModel):
     """Strict: no conversion of types, and a misspelt field is an error."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-
-class RecommendationRequest(Schema):
-    """A user, the arms to choose from, and how many to show."""
-
-    user: Id
-    candidates: Annotated[list[Name], Field(min_length=1, max_length=MOST_CANDIDATES)] | None = Field(
-        None, description="Arms to choose from; all if not given."
-    )
-    where: Annotated[dict[Text, Annotated[list[Text], Field(max_length=100)]], Field(max_length=MOST_ATTRIBUTES)] | None = (
-        Field(None, description="Only arms whose attribute has one of these values.", examples=[{"topic": ["news"]}])
-    )
-    exclude: Annotated[list[Name], Field(max_length=MOST_EXCLUDED)] | None = Field(
-        None, description="Arms that must not be shown, for example those that the user has seen."
-    )
-    context: Columns | None = Field(
-        None, description="What the request says beyond its user, if the service began from a model.", examples=[{"hour": 20}]
-    )
-    attributes: Columns | None = Field(None, description="What is known of a user that nobody knows; as above.")
-    k: int = Field(1, ge=1, le=MOST_PLACES, description="How many arms, best first; fewer if there are not so many.")
-
-
-class SingleRequest(RecommendationRequest):
-    """One request, which can be repeated safely if it has a key."""
-
-    idempotency_key: Id | None = Field(None, description="A retry with the same key gets the decision of the first attempt.")
-
-
-class BatchRequest(Schema):
-    """Many requests that are decided together: one event of the log."""
-
-    requests: Annotated[list[RecommendationRequest], Field(min_length=1, max_length=MOST_REQUESTS)]
-    idempotency_key: Id | None = None
-
-
-class ScoredArm(Schema):
-    """An arm and what the policy thinks of it."""
-
-    arm: str
-    mean: float = Field(description="Expected reward.")
-    bonus: float = Field(description="What exploration adds to it.")
-
-
-class DecisionAnswer(Schema):
-    """A decision. It is in the log."""
-
-    decision: str = Field(description="Id, to be sent with the reward.")
-    user: str
-    arms: list[ScoredArm] = Field(description="Best first.")
-    propensity: float = Field(description="Probability that the first arm came first.")
-
-
-class BatchAnswer(Schema):
-    """Decisions in the order of the requests."""
-
-    decisions: list[DecisionAnswer]
-
-
-class RewardRequest(Schema):
-    """What a decision earned."""
-
-    decision: Annotated[str, StringConstraints(min_length=1, max_length=50, pattern=PRINTABLE)]
-    value: Value
-    arm: Id | None = Field(None, description="Which of the arms shown; the first if not given.")
-
-
-class RewardBatch(Schema):
-    """Many rewards: all of them are accepted, or none."""
-
-    rewards: Annotated[list[RewardRequest], Field(min_length=1, max_length=MOST_REWARDS)]
-
-
-def _one_or_many(body: object) -> str:
-    return "many" if isinstance(body, dict) and "rewards" in body else "one"
-
-
-Rewards = Annotated[Annotated[RewardRequest, Tag("one")] | Annotated[RewardBatch, Tag("many")], Discriminator(_one_or_many)]
-TAGS = ("one", "many")
-"""Parts of the location of an error that are not fields."""
-
-
-class RewardAnswer(Schema):
-    """How many rewards are new. All of them are on disk."""
-
-    accepted: int
-    duplicates: int = Field(description="Rewards that the log had already: an arm of a decision has one reward, the first.")
 
 
 class UserBody(Schema):

@@ -10,23 +10,18 @@
 | `log_replay` | from the log to the state |
 | `rebuilding` | the state after a retraction, replayed beside the running service |
 | `compaction` | old events from the database into the archive |
-| `forgetting`, `remains` | a person is erased from log, archive and snapshots; where the name still occurs |
-| `new_beginning` | the same events under another policy, in a store of their own |
-| `runtime` | the service inside an event loop: background start, group commit, snapshots |
-| `changes` | changes of users, edges and arms that requests ask for |
-| `peers` | how the shards of a service reach each other |
-| `courier` | delivers the outbox of a shard |
-| `exchange` | asks other shards what is new |
-| `shard_changes` | changes that may concern several shards |
+| `forgetting` | a person is erased from log, archive and snapshots |
+| `replay_into` | the same events under another policy, in a store of their own |
+| `pipeline` | the path of a request: decide, append, apply, answer, for groups of requests |
+| `runtime` | the service inside an event loop: what the endpoints call, heartbeats, snapshots, replicas |
 | `shadow_stats` | what the shadow would have done; looks at the guardrail of an experiment |
 | `metrics` | histograms for Prometheus |
-| `group_watcher` | counts and traces groups of events, and the delay of the event loop |
 | `traces` | OpenTelemetry, if it is on |
 | `stats` | counters, time series and latencies, for the page and for Prometheus |
 | `json_logs` | logging as JSON lines |
 | `warmup` | compiles what later requests need |
 | `export` | the log as Parquet |
-| `store_tools` | checks and restores a store: `graphbandit store verify`, `restore` |
+| `store_tools` | checks a store: `graphbandit store verify` |
 | `client/` | a client for Python programs, which is also a distribution of its own |
 | `demo_population` | simulated users for `graphbandit serve --demo` |
 """

@@ -11,30 +11,29 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import delete, func, insert, select, update
 
 from ...storage.archive import ArchiveError
 from ..domain.events import Event, check_chain
-from ..store.event_archive import EventArchive, Part, archive_folder, remove_strays, write_part
+from ..store.event_archive import EventArchive, remove_strays, write_part
 from ..store.event_store import EventStore
-from ..store.schema import archived, events
+from ..store.schema import archived, events, head
 
 PART = 1_000_000
 """Events of one file."""
 
 
 class Compacted(NamedTuple):
-    """What a compaction did."""
+    """The result of a compaction."""
 
     events: int  # that were archived
     before: int  # bytes of the database
     after: int
     archive: int  # bytes of the archive
+    folder: Path
 
 
-def compact(
-    url: str, before: int, archive: Path | None = None, show: Callable[[int, int], None] = lambda done, total: None
-) -> Compacted:
+def compact(url: str, before: int, show: Callable[[int, int], None] = lambda done, total: None) -> Compacted:
     """Move the events before a time into the archive, all but the newest event; no service may be running.
 
     Parameters
@@ -43,47 +42,45 @@ def compact(
         Address of the store.
     before : int
         Microseconds since 1970.
-    archive : Path, optional
-        Folder of the archive, by default beside a SQLite file, else graphbandit-archive.
     show
         Called with the number of events that were archived, and of all that will be.
     """
-    folder = archive_folder(url, archive)
-    store = EventStore(url, folder)
+    store = EventStore(url, alone=True)
     store.open()
     try:
         size = store.database.size()
-        remove_strays(folder, store.archive.parts)
+        remove_strays(store.archive)
         begin = store.archive.last
         with store.database.reading(3600.0) as connection:
             kept = connection.execute(select(func.min(events.c.seq)).where(events.c.at >= before)).scalar()
         end = min(store.last if kept is None else kept, store.last) - 1
         while store.archive.last < end:
-            _archive_part(store, folder, min(end, store.archive.last + PART))
+            _archive_part(store, min(end, store.archive.last + PART))
             show(store.archive.last - begin, end - begin)
         store.database.shrink()
-        held = sum((folder / part.file).stat().st_size for part in store.archive.parts)
-        return Compacted(max(0, end - begin), size, store.database.size(), held)
+        held = sum((store.archive.folder / part.file).stat().st_size for part in store.archive.parts)
+        return Compacted(max(0, end - begin), size, store.database.size(), held, store.archive.own)
     finally:
         store.close()
 
 
-def _archive_part(store: EventStore, folder: Path, end: int) -> None:
-    first = store.archive.last + 1
-    name = f"events-{first}-{end}.parquet"
-    last, chain = write_part(folder, name, _checked(store, end))
-    found = EventArchive(folder, [Part(first, end, chain, name)]).find(end)
-    if last != end or found is None or found.chain != chain:
-        raise ArchiveError(f"{folder / name} does not hold what was written to it; nothing was deleted.")
+def _archive_part(store: EventStore, end: int) -> None:
+    folder, parts = store.archive.own, store.archive.parts
+    part = write_part(folder, store.archive.last + 1, _checked(store, end))
+    new = EventArchive(folder, [*parts, part])
+    found = next((event for page in new.read(end - 1, end) for event in page), None)
+    if part.last != end or found is None or found.chain != part.chain:
+        raise ArchiveError(f"{folder / part.file} does not hold what was written to it; nothing was deleted.")
     with store.database.transaction(float("inf")) as connection:
-        connection.execute(insert(archived).values(first=first, last=end, chain=chain, file=name))
+        connection.execute(update(head).values(archive=str(folder)))
+        connection.execute(insert(archived).values(**part._asdict()))
         connection.execute(delete(events).where(events.c.seq <= end))
-        store.archive = EventArchive.load(connection, folder)
+    store.archive = new
 
 
 def _checked(store: EventStore, end: int) -> Iterator[list[Event]]:
-    """The events to be archived, after a check that they are what was written."""
-    seq, chain = store.archive.last, store.archive.tail
+    """Yield the events to be archived, after a check that they are what was written."""
+    seq, chain = store.archive.last, store.archive.parts[-1].chain if store.archive.parts else store.seed
     for page in store.read(seq, end):
         check_chain(page, seq, chain)
         seq, chain = page[-1].seq, page[-1].chain

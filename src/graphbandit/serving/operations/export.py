@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from itertools import chain, islice, repeat
 from typing import Any, NamedTuple
 
+from ...recommending.errors import InvalidRequest
 from ..domain.events import DecisionRecord, Event, EventKind, decision_id, decisions_in, encode, reward_in, table_in
 from ..domain.imported import imported_in
 from ..domain.logged_recommender import LoggedRecommender
@@ -85,19 +86,35 @@ def decisions_of(events: Iterable[Event]) -> Iterator[LoggedDecision]:
 
 def decision_columns(service: RecommendationService, offers: LoggedOffers, decisions: Iterable[LoggedDecision]) -> Columns:
     """One row for each decision."""
-    state, epoch_of = service.recommender, service.store.epoch_of
+    state = service.recommender
     columns: Columns = {name: [] for name in decision_schema().names}
     for event, item, decision in decisions:
         if not decision.arms:  # it was erased
             continue
         arms = [state.versions[version] for version in decision.arms]
-        name = decision_id(epoch_of(event.seq), event.seq, item)
+        name = decision_id(event.epoch, event.seq, item)
         row = (name, event.at, state.user_of(decision), arms[0], decision.propensity)
         row = (*row, arms, decision.mean, decision.bonus, decision.arms[0], offers.of(decision))  # type: ignore[assignment]
         row = (*row, None if decision.context is None else encode(decision.context))  # type: ignore[assignment]
         for column, value in zip(columns.values(), row, strict=True):
             column.append(value)
     return columns
+
+
+def experiment_table(state: LoggedRecommender) -> bytes:
+    """Return the users of the running experiment as experiment.parquet, which `evaluation.holdout_report` reads with the
+    decisions and the rewards."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    if state.experiment is None:
+        raise InvalidRequest("experiment", "no experiment runs.")
+    clusters, since, n = state.experiment.clusters, state.experiment.since, len(state.experiment.clusters)
+    is_control = [state.experiment.is_holdout[cluster] for cluster in clusters]
+    content = io.BytesIO()
+    columns = {"user": state.names[:n], "cluster": clusters, "is_control": is_control, "since": since}
+    parquet.write_table(pa.table(columns), content)
+    return content.getvalue()
 
 
 def reward_schema(dim: int) -> Any:
@@ -114,7 +131,7 @@ def reward_schema(dim: int) -> Any:
 
 def reward_columns(service: RecommendationService, events: Sequence[Event]) -> Columns:
     """One row for each reward, with the features of what was shown."""
-    state, epoch_of = service.recommender, service.store.epoch_of
+    state = service.recommender
     rows: list[tuple[Any, ...]] = []
     row: tuple[Any, ...]
     versions: list[int] = []
@@ -136,7 +153,7 @@ def reward_columns(service: RecommendationService, events: Sequence[Event]) -> C
         else:
             reward = reward_in(event.body)
             arm = state.versions[reward.version]
-            name = decision_id(epoch_of(reward.decision), reward.decision, reward.item)
+            name = decision_id(reward.epoch, reward.decision, reward.item)
             row = (name, event.at, state.user_of(reward), arm, reward.place, reward.version, reward.value, "decision", None)
             rows.append(row)
             versions.append(reward.version)

@@ -1,47 +1,40 @@
 """`forget_user`: erases a person from log, archive and snapshots.
 
-The events, the archive's list of files and the initial state change in one transaction. Killed
-before it, nothing has changed; killed after it, the next run removes what is left of old files.
+The events, the archive's list of files, the initial state and the end of the log change in one transaction. Killed before
+it, nothing has changed. Killed after it, files from before are not used any more, since their chain is not that of the log, and
+the next run removes them.
 """
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, update
 
 from ...graph import UserGraph
 from ..domain.erasure import Eraser
-from ..domain.events import Event, check_chain
+from ..domain.events import Event, check_chain, seed_of
 from ..domain.initial_state import InitialState
-from ..domain.logged_recommender import LoggedRecommender
-from ..domain.shard_initial import require_whole
-from ..store.event_archive import EventArchive, Part, archive_folder, remove_strays, write_part
+from ..store.event_archive import EventArchive, Part, remove_strays, write_part
 from ..store.event_store import EventStore
-from ..store.schema import archived, events, initial_states
+from ..store.schema import archived, events, head, initial_states
 from ..store.snapshots import Snapshots
-from .log_replay import replay, restart_point
-from .remains import remains, replaced_files
+from .log_replay import replay, replay_from_zero, restart_point
 
 Show = Callable[[int, int], None]
 
 
 class Forgotten(NamedTuple):
-    """What was erased."""
+    """The result of `forget_user`."""
 
     was_known: bool
     events: int  # that spoke of the person
-    remains: Sequence[str] = ()  # sentences: where the name still occurs
-    replaced: Sequence[Path] = ()  # what `restore` has kept of the store, which was not touched
 
 
-def forget_user(
-    url: str, name: str, folder: Path, archive: Path | None = None, show: Show = lambda done, total: None
-) -> Forgotten:
+def forget_user(url: str, name: str, folder: Path, show: Show = lambda done, total: None) -> Forgotten:
     """Erase a person; no service may be running. The state is then that of a log in which they never were.
 
     Parameters
@@ -52,42 +45,40 @@ def forget_user(
         Of the person.
     folder : Path
         Of the snapshots, which are deleted; a new one is written.
-    archive : Path, optional
-        Folder of the archive, by default beside a SQLite file, else graphbandit-archive.
     show
         Called with the number of events that were looked at, and of all.
     """
     if not name:
         raise ValueError("the name of the person must not be empty.")
-    parts = archive_folder(url, archive)
-    store = EventStore(url, parts)
+    store = EventStore(url, alone=True)
     initial = store.open()
+    snapshots = Snapshots(folder, store.name)
     try:
-        require_whole(initial, "forgetting, which would have to reach the logs of all shards,")
-        snapshots = Snapshots(folder, store.name)
+        store.archive.check_own()
         state = replay(store, restart_point(store, snapshots, initial))
         rows = [row for row, known in enumerate(state.names) if known == name]
         fixed = len(initial.users) if initial.model is not None else 0
-        found = _erase(store, initial, Eraser(name, rows, fixed), show)
-        snapshots.remove_parts()
-        for path in snapshots.paths():
-            path.unlink(missing_ok=True)
-        remove_strays(parts, store.archive.parts)
+        begun = initial_without(initial, name)
+        content = None if begun is initial else begun.to_bytes()
+        eraser = Eraser(name, rows, fixed, store.seed if content is None else seed_of(content))
+        _erase(store, eraser, content, show)
+        snapshots.remove_all()
+        remove_strays(store.archive)
         store.database.shrink()
         if store.last:
-            fresh = replay(store, LoggedRecommender.new(store.initial_state()))
-            snapshots.write(*fresh.pack())
+            snapshots.write(*replay_from_zero(store).pack())
             store.database.shrink()  # what a reader may have kept of the log from before
-        left = remains(store, store.initial_state(), url, name, [folder, parts])
-        return Forgotten(bool(rows) or found.events > 0, found.events, left, replaced_files(url))
+        return Forgotten(bool(rows) or begun is not initial or eraser.changed > 0, eraser.changed)
     finally:
+        snapshots.close()
         store.close()
 
 
-def _erase(store: EventStore, initial: InitialState, eraser: Eraser, show: Show) -> Forgotten:
+def _erase(store: EventStore, eraser: Eraser, content: bytes | None, show: Show) -> None:
+    """Rewrite the log; `content`: another initial state, if that has changed."""
     old = store.archive
-    new: list[Part] = []
-    seq, chain = 0, ""
+    parts: list[Part] = []
+    seq, chain = 0, store.seed
 
     def rewritten(pages: Iterator[list[Event]]) -> Iterator[list[Event]]:
         nonlocal seq, chain
@@ -97,26 +88,19 @@ def _erase(store: EventStore, initial: InitialState, eraser: Eraser, show: Show)
             yield [eraser.rewritten(event) for event in page]
             show(seq, store.last)
 
-    for part in old.parts:
-        name = f"events-{part.first}-{part.last}-{secrets.token_hex(3)}.parquet"
-        _, tail = write_part(old.folder, name, rewritten(EventArchive(old.folder, [part]).read()))
-        if eraser.first is None:  # it is as it was
-            (old.folder / name).unlink()
-            new.append(part)
-        else:
-            new.append(Part(part.first, part.last, tail, name))
+    for part in old.parts:  # one that stays as it is keeps its name
+        parts.append(write_part(old.own, part.first, rewritten(EventArchive(old.folder, [part]).read())))
     with store.database.transaction(float("inf")) as connection:
         for page in rewritten(store.read(old.last)):
             _update(connection, [event for event in page if eraser.first is not None and event.seq >= eraser.first])
-        for part in new:
-            values = dict(chain=part.chain, file=part.file)
-            connection.execute(update(archived).where(archived.c.first == part.first).values(**values))
-        begun = initial_without(initial, eraser.name)
-        if begun is not initial:
-            connection.execute(update(initial_states).values(content=begun.to_bytes()))
-        newest = connection.execute(select(events.c.chain).where(events.c.seq == store.last)).scalar()
-    store.archive, store.tail = EventArchive(old.folder, new), newest or ""
-    return Forgotten(begun is not initial, eraser.changed)
+        if parts:
+            connection.execute(delete(archived))
+            connection.execute(insert(archived), [part._asdict() for part in parts])
+            connection.execute(update(head).values(archive=str(old.own)))
+        if content is not None:
+            connection.execute(update(initial_states).values(content=content))
+        connection.execute(update(head).values(seed=eraser.seed, chain=eraser.chain, at=eraser.at))
+    store.attach()  # what the log is now
 
 
 def _update(connection: Connection, changed: list[Event]) -> None:
@@ -128,7 +112,7 @@ def _update(connection: Connection, changed: list[Event]) -> None:
 
 
 def initial_without(initial: InitialState, name: str) -> InitialState:
-    """The initial state without a person; the same object if it does not know them."""
+    """Return the initial state without a person; the same object if it does not know them."""
     if initial.model is not None:
         model = initial.model.without(name)
         return initial if model is initial.model else InitialState.from_model(model.content)

@@ -7,6 +7,8 @@ import logging
 import sys
 import time
 
+MALFORMED = ("Invalid HTTP request", "Unsupported upgrade request", "No supported WebSocket library")
+"""Beginnings of uvicorn's warnings about requests that it refuses."""
 STANDARD_FIELDS = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message", "taskName"}
 
 
@@ -23,6 +25,11 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
+def is_worth_a_line(record: logging.LogRecord) -> bool:
+    """Return False for warnings about malformed requests: a line for each would let a client fill the disk."""
+    return not record.getMessage().startswith(MALFORMED)
+
+
 def set_up_logging(level: str) -> None:
     """Send the logs of the service and of its web server to standard error."""
     handler = logging.StreamHandler(sys.stderr)
@@ -32,6 +39,7 @@ def set_up_logging(level: str) -> None:
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level.upper())
     logging.getLogger("uvicorn.access").handlers = []
+    logging.getLogger("uvicorn.error").addFilter(is_worth_a_line)
     # It reports duplicate keys, which are normal; the store raises everything else.
     logging.getLogger("psycopg").setLevel("CRITICAL")
     logging.getLogger("graphbandit.compute").setLevel("ERROR")  # that it compiles: the service logs its warm-up

@@ -9,7 +9,6 @@ from ..domain.initial_state import InitialState
 from ..domain.logged_recommender import LoggedRecommender
 from ..domain.retraction import retracted_rewards
 from ..domain.shadow import LogSource
-from ..domain.shard_recommender import new_state
 from ..store.event_store import EventStore
 from ..store.snapshots import Snapshots
 
@@ -19,11 +18,18 @@ def log_source(store: EventStore) -> LogSource:
     return LogSource(store.initial_state, lambda until: store.read(0, until))
 
 
+def initial_recommender(store: EventStore, initial: InitialState | None = None) -> LoggedRecommender:
+    """Return the state before the first event."""
+    recommender = LoggedRecommender.new(store.initial_state() if initial is None else initial)
+    recommender.tail = store.seed
+    return recommender
+
+
 def restart_point(store: EventStore, snapshots: Snapshots, initial: InitialState) -> LoggedRecommender:
     """The newest snapshot that the log as it is now leads to, or the state before the first event."""
     retracted = retracted_rewards(store.retractions())
-    found = snapshots.read_newest(initial.policy_class, store.last, store.find, retracted)
-    recommender = new_state(initial) if found is None else found
+    found = snapshots.read_newest(initial.policy_class, store.last, store.chain_at, retracted)
+    recommender = initial_recommender(store, initial) if found is None else found
     recommender.use_model(initial.model)
     return recommender
 
@@ -51,7 +57,7 @@ def replay(store: EventStore, recommender: LoggedRecommender, until: int | None 
 
     If a reward that it has learned was retracted, another one is made, from the beginning of the log."""
     if needs_rebuilding(store, recommender, until):
-        recommender = new_state(store.initial_state())
+        recommender = initial_recommender(store)
     for _ in replay_pages(store, recommender, until):
         pass
     return recommender
@@ -59,4 +65,4 @@ def replay(store: EventStore, recommender: LoggedRecommender, until: int | None 
 
 def replay_from_zero(store: EventStore) -> LoggedRecommender:
     """The state that the log alone leads to, without snapshots; the store must be open."""
-    return replay(store, new_state(store.initial_state()))
+    return replay(store, initial_recommender(store))

@@ -8,15 +8,15 @@ import time
 from collections.abc import Callable
 
 from ..domain.logged_recommender import LoggedRecommender
-from ..store.group_commit import GroupCommit
 from .log_replay import needs_rebuilding, replay_pages
+from .pipeline import Pipeline
 from .recommendation_service import RecommendationService
 
 logger = logging.getLogger("graphbandit.serving")
 
 
 async def rebuild(
-    service: RecommendationService, group_commit: GroupCommit, copying: asyncio.Lock, is_wanted: Callable[[], bool]
+    service: RecommendationService, pipeline: Pipeline, reading: asyncio.Lock, is_wanted: Callable[[], bool]
 ) -> int | None:
     """Replay the log without the rewards that were retracted, and put the result in place of the state.
 
@@ -27,13 +27,13 @@ async def rebuild(
         if replayed is None:
             return None
         begun, fresh = replayed
-        async with copying:
-            group_commit.hold()
+        async with reading:
+            pipeline.hold()
             try:
                 if await asyncio.to_thread(_caught_up, service, fresh):
                     service.replace_state(fresh)
             finally:
-                await group_commit.release()
+                await pipeline.release()
     logger.info("state rebuilt", extra={"events": service.recommender.seq, "seconds": round(time.perf_counter() - start, 3)})
     return begun
 

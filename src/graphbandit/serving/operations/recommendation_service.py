@@ -8,7 +8,7 @@ use the same steps.
 | apply | the state follows the log | `apply` |
 | count | statistics, and decisions remembered for their rewards; returns the result | `complete` |
 
-`commit` takes the last three steps at once. `Runtime.submit` takes them through the group commit.
+`commit` takes the last three steps at once. `Pipeline` takes all four for groups of requests.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...recommending.errors import Conflict, InvalidRequest, UnknownName
-from ...recommending.requests import AnyRequest, AnyReward
+from ...recommending.requests import AnyRequest, AnyReward, Reward
 from ...validate import LARGEST_REWARD
 from ..domain import proposals
 from ..domain.events import (
@@ -56,11 +56,11 @@ REMEMBERED_DECISIONS = 50_000
 """Decisions that are kept in memory for their rewards; older ones are read from the store."""
 
 
-StoredDecisions = Mapping[tuple[int, int], DecisionRecord]
-"""Event and item: the decision."""
-GIVEN_UP = (
-    "If it was made before an older copy of the log was restored, it was given up together with what came after the copy."
-)
+Remembered = tuple[tuple[Any, ...], ...]
+"""The decisions of an event: user, best mean, context as JSON, versions. Tuples of numbers and names, which the garbage
+collector does not track."""
+NOT_ARMS = 3
+"""Entries of a remembered decision before its arms; a decision without arms was erased."""
 
 
 class Logged(NamedTuple):
@@ -104,12 +104,10 @@ class RecommendationService:
         store.newest_by_user = recommender.latest.copy()
         self._draws = np.random.default_rng([seed, store.last])
         self._draws_aside = np.random.default_rng([seed, store.last, 1])  # of a thread beside the event loop
-        # Event and item: user, best mean, context as JSON, versions. Tuples of numbers and names, which the garbage
-        # collector does not track; and not a plain dict, which looks for its first entry among all those that
-        # were deleted.
-        self._recent: OrderedDict[tuple[int, int], tuple[Any, ...]] = OrderedDict()
-        self._read: OrderedDict[tuple[int, int], tuple[Any, ...]] = OrderedDict()  # the same, from the store
+        self._recent: OrderedDict[tuple[str, int], Remembered] = OrderedDict()  # by epoch and number of the event
+        self._n_recent = 0  # decisions in it
         recommender.reads_from(log_source(store))
+        recommender.replays_aside = True
         recommender.shadow_draws = np.random.default_rng([seed, store.last, 2])  # of its own: it must not move the other's
         self.shadow_stats, self.watch = ShadowStats(), ExperimentWatch()
         self.saved = recommender.seq  # last event of the newest snapshot
@@ -137,7 +135,6 @@ class RecommendationService:
     def _restore(cls, store: EventStore, folder: Path, initial: InitialState, stats: Stats | None) -> RecommendationService:
         start = time.perf_counter()
         snapshots = Snapshots(folder, store.name)
-        snapshots.remove_parts()
         recommender = restart_point(store, snapshots, initial)
         found = recommender.seq
         recommender = replay(store, recommender)
@@ -158,6 +155,7 @@ class RecommendationService:
         except OSError as error:  # a full disk, for example; only the log has to be kept
             logger.error("no snapshot could be written", extra={"reason": str(error)})
         finally:
+            self.snapshots.close()
             self.store.close()
 
     def snapshot(self) -> Path:
@@ -179,18 +177,19 @@ class RecommendationService:
 
     def reward(self, rewards: Sequence[AnyReward]) -> RewardCounts:
         """Learn what decisions earned: all of the rewards, or none if one of them is refused."""
-        summaries = [self.recent_decision(reward.decision) or self.stored_decision(reward.decision) for reward in rewards]
-        logged = self.commit(self.propose_rewards(rewards, summaries))
+        self.remember(self.store.find_many(self.missing_decisions(rewards)).values())
+        logged = self.commit(self.propose_rewards(rewards))
         return RewardCounts.of([entry for entry in logged if isinstance(entry, Logged)])
 
     def retract(self, decision: str, arm: str | None = None) -> Logged:
         """Take back the reward of a decision, of its first arm or of the one that is named, and replay the
         state."""
+        self.remember(self.store.find_many(self.missing_decisions([Reward(decision, 0.0)])).values())
         return self._commit_one(self.propose_retraction(decision, arm))
 
     def replace_state(self, fresh: LoggedRecommender) -> None:
         """Go on with another state of the same log."""
-        fresh.succeed(self.recommender)
+        fresh.shadow_draws, fresh.replays_aside = self.recommender.shadow_draws, True
         self.recommender = fresh
 
     def change(self, proposal: proposals.ProposedChange | ProposedSwitch) -> Logged:
@@ -226,27 +225,24 @@ class RecommendationService:
         the state does not change (`Runtime.beside`)."""
         return proposals.decide_some(self.recommender, requests, self._draws_aside)
 
-    def propose_rewards(
-        self, rewards: Sequence[AnyReward], decisions: Sequence[DecisionSummary | None]
-    ) -> list[ProposedReward]:
-        """Rewards of these decisions; raises if one of them is refused."""
+    def propose_rewards(self, rewards: Sequence[AnyReward]) -> list[ProposedReward]:
+        """Rewards of decisions that are in memory; raises if one of them is refused."""
         low, high = self.reward_range
         for reward in rewards:
             if not low <= reward.value <= high:
                 raise InvalidRequest("value", f"value must lie between {low:g} and {high:g}, but it is {reward.value:g}.")
-        pairs = zip(rewards, decisions, strict=True)
-        return [proposals.propose_reward(self.recommender, reward, decision) for reward, decision in pairs]
+        return [proposals.propose_reward(self.recommender, reward, self.decision(reward.decision)) for reward in rewards]
 
     def propose_retraction(self, decision: str, arm: str | None = None) -> proposals.ProposedChange:
-        """The retraction of a reward; may be called from any thread."""
-        summary = self.stored_decision(decision)
-        _, seq, item = parse_decision_id(decision) or ("", 0, 0)
+        """The retraction of a reward of a decision that is in memory; may be called from any thread."""
+        summary = self.decision(decision)
+        epoch, seq, item = parse_decision_id(decision) or ("", 0, 0)
         place = proposals.rewarded_place(self.recommender, decision, arm, summary)
         key = reward_key(seq, item, place)
         found = self.store.with_keys([key]).get(key)
         if found is None:
             raise UnknownName("decision", f"decision {decision} has no reward to be taken back.")
-        body = Retraction(found.seq, seq, item, place).encoded()
+        body = Retraction(found.seq, seq, item, place, epoch).encoded()
         return proposals.ProposedChange(
             Draft(EventKind.RETRACTED, time.time_ns() // 1000, body, retraction_key(seq, item, place), found.user)
         )
@@ -255,40 +251,35 @@ class RecommendationService:
         """A snapshot to replay from, or the state before the first event; may be called from any thread."""
         return restart_point(self.store, self.snapshots, self.store.initial_state())
 
-    def recent_decision(self, name: str, read: StoredDecisions | None = None) -> DecisionSummary | None:
-        """The decision with this id, if it is still in memory or among those that were `read`; raises if
-        it belongs to a timeline of the log that was given up, or was archived."""
+    # Decisions in memory.
+
+    def missing_decisions(self, rewards: Iterable[AnyReward]) -> set[int]:
+        """The numbers of the events that `propose_rewards` needs and memory does not hold."""
+        parts = map(parse_decision_id, {reward.decision for reward in rewards})
+        return {part[1] for part in parts if part is not None and part[:2] not in self._recent}
+
+    def remember(self, events: Iterable[Event]) -> None:
+        """Keep the decisions of these events in memory, in place of the oldest ones."""
+        for event in events:
+            if event.kind == EventKind.DECIDED and (event.epoch, event.seq) not in self._recent:
+                self._remember(event, decisions_in(event.body))
+
+    def _remember(self, event: Event, decisions: Sequence[DecisionRecord]) -> None:
+        self._recent[event.epoch, event.seq] = tuple(map(_remembered, decisions))
+        self._n_recent += len(decisions)
+        while self._n_recent > REMEMBERED_DECISIONS and len(self._recent) > 1:
+            self._n_recent -= len(self._recent.popitem(last=False)[1])
+
+    def decision(self, name: str) -> DecisionSummary | None:
+        """The decision with this id, if it is in memory; raises if it was archived."""
         parts = parse_decision_id(name)
         if parts is None:
             return None
-        epoch, pair = parts[0], parts[1:]
-        if epoch != self.store.epoch_of(pair[0]):
-            raise UnknownName("decision", f"there is no decision {name!r} in this log. {GIVEN_UP}")
-        found = self._recent.get(pair) or self._read.get(pair)
-        if found is not None:
-            return _summary(found)
-        if pair[0] <= self.store.archive.last:
+        epoch, seq, item = parts
+        found = self._recent.get((epoch, seq), ())
+        if not found and seq <= self.store.archive.last:
             raise UnknownName("decision", f"decision {name} was archived, and its rewards have expired.")
-        return None if read is None or pair not in read else DecisionSummary.of(read[pair])
-
-    def stored_decision(self, name: str) -> DecisionSummary | None:
-        """The decision with this id, from memory or from the store; may be called from any thread."""
-        return self.recent_decision(name) or self.recent_decision(name, self.stored_decisions([name]))
-
-    def stored_decisions(self, names: Iterable[str]) -> StoredDecisions:
-        """The decisions with these ids, and those that were made together with them, from the store;
-        may be called from any thread. One query for all: each alone would cost more than its reward."""
-        wanted = [parts[1] for parts in map(parse_decision_id, names) if parts is not None]
-        made = [event for event in self.store.find_many(wanted).values() if event.kind == EventKind.DECIDED]
-        found = {(event.seq, item): one for event in made for item, one in enumerate(decisions_in(event.body))}
-        return {pair: one for pair, one in found.items() if one.arms}  # one without was erased
-
-    def keep_read(self, decisions: StoredDecisions) -> None:
-        """Keep decisions that were read from the store for a while: often there are more rewards of them."""
-        for pair, decision in decisions.items():
-            self._read[pair] = _remembered(decision)
-        while len(self._read) > REMEMBERED_DECISIONS:
-            self._read.popitem(last=False)
+        return _summary(found[item]) if item < len(found) and len(found[item]) > NOT_ARMS else None
 
     def repeated(self, batch: RequestBatch, error: ValueError) -> Logged:
         """The decisions of an earlier request with the same idempotency key; raises `error` if there
@@ -301,7 +292,7 @@ class RecommendationService:
         event = self.store.find_key(request_key(batch.idempotency_key))
         if event is None:
             raise error
-        found = _first_attempt(event, self.store.epoch_of(event.seq), fingerprint(batch.requests))
+        found = _first_attempt(event, fingerprint(batch.requests))
         if isinstance(found, InvalidRequest):
             raise found
         return found
@@ -319,6 +310,7 @@ class RecommendationService:
             self.follows_log = False
             raise
         self.stats.count_events(new)
+        self.remember(event for event in new if event.epoch != self.store.epoch)  # rewards of these may come here
 
     def abandon(self) -> None:
         """Neither use nor save the state any more: the log is not the one that it follows."""
@@ -332,16 +324,15 @@ class RecommendationService:
         n_decisions, n_duplicates = 0, 0
         rewards: list[tuple[float, float]] = []
         for proposal, (event, is_new) in zip(made, receipts, strict=True):
-            epoch = self.store.epoch if is_new else self.store.epoch_of(event.seq)
-            result: Logged | InvalidRequest = Logged(event.seq, is_new, epoch=epoch)
+            result: Logged | InvalidRequest = Logged(event.seq, is_new, epoch=event.epoch)
             if isinstance(proposal, ProposedDecisions):
                 if is_new:
                     n_decisions += event.items
-                    self._remember(event.seq, proposal.decisions)
+                    self._remember(event, proposal.decisions)
                     self.shadow_stats.decided(self.recommender, event.seq, proposal.decisions, proposal.shadows)
-                    result = Logged(event.seq, is_new, proposal.decisions, epoch)
+                    result = Logged(event.seq, is_new, proposal.decisions, event.epoch)
                 else:
-                    result = _first_attempt(event, epoch, proposal.fingerprint)
+                    result = _first_attempt(event, proposal.fingerprint)
             elif isinstance(proposal, ProposedReward):
                 if is_new:
                     rewards.append((proposal.value, proposal.best))
@@ -355,12 +346,6 @@ class RecommendationService:
         self.stats.count_rewards(rewards, n_duplicates)
         return results
 
-    def _remember(self, seq: int, decisions: Sequence[DecisionRecord]) -> None:
-        for item, decision in enumerate(decisions):
-            self._recent[seq, item] = _remembered(decision)
-        while len(self._recent) > REMEMBERED_DECISIONS:
-            self._recent.popitem(last=False)
-
 
 def _remembered(decision: DecisionRecord) -> tuple[Any, ...]:
     user = decision.user if decision.newcomer is None else decision.newcomer
@@ -372,9 +357,9 @@ def _summary(found: tuple[Any, ...]) -> DecisionSummary:
     return DecisionSummary(user, best, tuple(arms), None if context is None else table_in(context))
 
 
-def _first_attempt(event: Event, epoch: str, asked: str | None) -> Logged | InvalidRequest:
+def _first_attempt(event: Event, asked: str | None) -> Logged | InvalidRequest:
     """Return the decisions that were logged first with an idempotency key, if the request has the same fingerprint."""
     if event.kind != EventKind.DECIDED or fingerprint_in(event.body) != asked:
         said = "idempotency_key was used before, for another request or for one about a user who has been erased since."
         return Conflict("idempotency_key", said)
-    return Logged(event.seq, False, decisions_in(event.body), epoch)
+    return Logged(event.seq, False, decisions_in(event.body), event.epoch)

@@ -1,33 +1,46 @@
-"""The service inside an event loop: started in the background, written to by group commit, saved in
-snapshots."""
+"""The service inside an event loop: what the HTTP endpoints call, heartbeats, snapshots, and work beside the loop."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import logging
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ...recommending.errors import InvalidRequest
+from ...recommending.errors import InvalidRequest, UnknownName
+from ...recommending.requests import AnyReward, Reward
 from ...storage.archive import Arrays
-from ..domain.proposals import Proposal
+from ..domain import proposals
+from ..domain.events import DecisionRecord
+from ..domain.logged_recommender import LoggedRecommender
+from ..domain.packing import digest
+from ..domain.proposals import Proposal, ProposedDecisions, RequestBatch
 from ..store.database import Unavailable
-from ..store.event_store import Cancelled, Receipt
-from ..store.group_commit import Callback, GroupCommit, Result, result_of
-from .group_watcher import GroupWatcher, watch_loop
+from ..store.event_store import Cancelled
 from .metrics import Seldom
+from .pipeline import NOT_RUNNING, Pipeline, Result
 from .rebuilding import rebuild
 from .recommendation_service import Logged, RecommendationService
+from .settings import MOST_WORK
 from .stats import Stats
 from .traces import Traces
 
 logger = logging.getLogger("graphbandit.serving")
-NOT_RUNNING = "the service is starting or stopping"
 STORE_SIZE_EVERY = 60.0  # seconds
-HEARTBEAT_EVERY = 2.0
-"""Seconds between two writes that are made only to see whether writing is possible, however many ask."""
+LOOK_EVERY = 0.1  # seconds between two looks at the delay of the event loop, and at the heartbeat
+HEARTBEAT_EVERY, HEARTBEAT_IN_TROUBLE = 10.0, 1.0
+"""Seconds without a write after which one is made only to see whether writing is possible."""
+FOLLOW_EVERY = 0.1  # seconds between two looks at the log for events of other processes
+LIGHT = 20_000
+"""Work, in decisions × arms, up to which a request is decided on the event loop: two milliseconds."""
+SLICE = 200_000
+"""Work that a thread does at once for a larger request: it bounds the memory, and how long the state is held."""
+HEAVY_REQUESTS = 10
+"""Requests of the largest work that may wait; more is refused, so that memory and delay stay bounded."""
+A_DECISION = 200  # arms that could be scored in the time that a decision takes apart from its arms
 
 
 class UnsoundState(Exception):
@@ -35,7 +48,7 @@ class UnsoundState(Exception):
 
 
 class Runtime:
-    """What the handlers of the HTTP interface call.
+    """What the endpoints of the HTTP interface call.
 
     Parameters
     ----------
@@ -43,10 +56,10 @@ class Runtime:
         Makes the service. Called in a thread, since compiling and replaying take time.
     snapshot_every
         Events between two snapshots.
-    when_ready
-        Called once requests are answered.
     cancel
         Called to let `start` give up.
+    most_work
+        Decisions × arms that one request may ask for. A single decision is always allowed.
     """
 
     def __init__(
@@ -54,46 +67,45 @@ class Runtime:
         start: Callable[[], RecommendationService],
         stats: Stats,
         snapshot_every: int = 100_000,
-        when_ready: Callable[[], None] = lambda: None,
         cancel: Callable[[], None] = lambda: None,
         traces: Traces | None = None,
+        most_work: int = MOST_WORK,
     ) -> None:
         self.stats = stats
         self.failed: BaseException | None = None  # why the service could not start, or go on
         self.is_leaving = False  # the process is to end, but still answers
-        self._cancel, self._on_failure = cancel, cancel
-        self._beating: asyncio.Task[None] | None = None
-        self._beat_at = 0.0  # when the last heartbeat began, in the loop's time
-        self._start, self._snapshot_every, self._when_ready = start, snapshot_every, when_ready
+        self.heavy_work = 0  # decisions × arms of the large requests that wait
+        self._start, self._snapshot_every, self._cancel, self._on_failure = start, snapshot_every, cancel, cancel
+        self._traces, self._most_work = traces, most_work
         self._service: RecommendationService | None = None
-        self._group_commit: GroupCommit | None = None
+        self._pipeline: Pipeline | None = None
+        self._reading = asyncio.Lock()  # held by whoever reads the state in a thread
         self._saving: asyncio.Task[None] | None = None
-        self._copying = asyncio.Lock()
         self._rebuilding: asyncio.Task[None] | None = None
-        self._tried = 0  # last event of the newest attempt at a snapshot
-        self._traces = traces
         self._watching: asyncio.Task[None] | None = None
+        self._following: asyncio.Task[None] | None = None
         self._store_size = Seldom(STORE_SIZE_EVERY)
 
     async def run(self, on_failure: Callable[[], None] = lambda: None) -> None:
         """Start the service; `on_failure` is called if that fails, or if the state becomes unsound."""
         self._on_failure = on_failure
         try:
-            self._service = await asyncio.to_thread(self._start)
+            service = await asyncio.to_thread(self._start)
         except Cancelled:
             return
         except BaseException as error:
             self.failed = error
             on_failure()
             raise
-        self._tried = self._service.saved
-        watcher = GroupWatcher(self.stats, self._traces)
-        self._group_commit = GroupCommit(self._service.store, self._service, self._after_group, self._end, watcher)
-        self._watching = asyncio.create_task(watch_loop(self.stats))
         gc.collect()
         gc.freeze()  # names of users and compiled code live as long as the process: no collection needs to visit them again
-        gc.set_threshold(50_000, 20, 100)  # a batch makes thousands of objects, which reference counting alone frees
-        self._when_ready()
+        gc.set_threshold(50_000, 20, 100)  # a group makes thousands of objects, which reference counting alone frees
+        self._service = service
+        self._pipeline = Pipeline(service, self.stats, self._traces, self._after_apply, self._end)
+        self._pipeline.pause_after = self._next_snapshot(service)
+        self._watching = asyncio.create_task(self._watch())
+        if service.store.is_shared:
+            self._following = asyncio.create_task(self._follow(self._pipeline))
 
     def leave(self) -> None:
         """Say from now on that the service is not ready, and let a start that is under way give up."""
@@ -101,21 +113,21 @@ class Runtime:
         self._cancel()
 
     def _end(self, reason: str) -> None:
-        """The state is unsound: end the process, so that whoever supervises it starts it again."""
+        """End the process because the state is unsound, so that its supervisor starts it again."""
         self.failed = UnsoundState(reason)
         self._on_failure()
 
     async def stop(self) -> None:
         """Write what waits, write a snapshot, and leave the store."""
-        if self._service is None or self._group_commit is None:
+        if self._service is None or self._pipeline is None:
             return
         service, self._service = self._service, None  # from here on requests are refused
         if self._watching is not None:
             self._watching.cancel()
-        await self._group_commit.stop()
-        for task in filter(None, (self._saving, self._rebuilding)):
+        await self._pipeline.stop()
+        for task in filter(None, (self._following, self._saving, self._rebuilding)):
             await asyncio.gather(task, return_exceptions=True)  # whatever it raised, the store is left
-        async with self._copying:  # events that were held for a copy have been applied
+        async with self._reading:  # events that were held for a copy have been applied
             await asyncio.to_thread(service.close)
         if self._traces is not None:
             await asyncio.to_thread(self._traces.close)
@@ -128,108 +140,206 @@ class Runtime:
         return self._service
 
     @property
-    def trouble(self) -> str | None:
-        """Why the service is not ready."""
-        if self._service is None or self._group_commit is None or self.is_leaving:
-            return NOT_RUNNING
-        return self._group_commit.trouble
-
-    def submit(
-        self, made: Sequence[Proposal], done: Callback[list[Logged | InvalidRequest]], spans: Sequence[object] = ()
-    ) -> None:
-        """Log, apply and count, as `RecommendationService.commit` does, together with everything
-        else that waits. `spans` are those of the requests, if they are traced."""
-        service = self.service
-        if self._group_commit is None:
+    def pipeline(self) -> Pipeline:
+        """The pipeline; raises `Unavailable` unless the service is running."""
+        if self._service is None or self._pipeline is None:
             raise Unavailable(NOT_RUNNING)
+        return self._pipeline
 
-        def logged(receipts: list[Receipt] | Exception) -> None:
-            done(receipts if isinstance(receipts, Exception) else service.complete(made, receipts))
+    @property
+    def trouble(self) -> str | None:
+        """Why the service is not ready; None if it is. The last write says so, a heartbeat or a request."""
+        if self._service is None or self._pipeline is None or self.is_leaving:
+            return NOT_RUNNING
+        return self._pipeline.trouble
 
-        self._group_commit.submit([proposal.draft for proposal in made], logged, spans=spans)
+    # What the endpoints call.
 
-    async def commit(self, made: Sequence[Proposal]) -> list[Logged | InvalidRequest]:
-        """`submit`, for coroutines."""
-        spans = () if self._traces is None else self._traces.current()
-        return await result_of(lambda done: self.submit(made, done, spans))
-
-    async def check(self) -> None:
-        """Raise `Unavailable` unless events can be written. This writes something, the way that
-        events go, unless that was done a moment ago."""
-        group_commit, now = self._group_commit, asyncio.get_running_loop().time()
-        if self._service is not None and group_commit is not None and not self.is_leaving:
-            if self._beating is None or (self._beating.done() and now - self._beat_at >= HEARTBEAT_EVERY):
-                self._beating, self._beat_at = asyncio.create_task(_beat(group_commit)), now
-            await asyncio.shield(self._beating)
-        if self.trouble is not None:
-            raise Unavailable(self.trouble)
-
-    def _after_group(self) -> None:
-        """What events may call for once they are applied: a snapshot, or the end of an experiment."""
-        self._save_if_due()
-        service = self._service
-        if service is None:
-            return
-        due = service.watch.due(service.recommender)
-        if due:
+    async def recommend(self, batch: RequestBatch) -> Logged:
+        """Decide about a batch. Its decisions are in the log when this returns."""
+        service = self.service
+        try:
             try:
-                self.submit(due, lambda result: service.watch.failed() if isinstance(result, Exception) else None)
-            except Unavailable:
-                service.watch.failed()
+                return await self._recommend(batch)
+            except UnknownName:
+                if not service.store.is_shared:
+                    raise
+                await self.pipeline.catch_up()  # another process may have added the name
+                return await self._recommend(batch)
+        except (UnknownName, InvalidRequest) as error:
+            if batch.idempotency_key is None:
+                raise
+            return await asyncio.to_thread(service.repeated, batch, error)  # perhaps an arm that it names was deleted since
+
+    async def _recommend(self, batch: RequestBatch) -> Logged:
+        work = proposals.work_of(self.service.recommender, batch.requests)
+        if work <= LIGHT:
+            return await self.pipeline.recommend(batch, work + A_DECISION * len(batch.requests))
+        [logged] = await self.pipeline.commit([await self._decide_aside(batch, work)])
+        return logged
+
+    async def reward(self, rewards: Sequence[AnyReward]) -> list[Logged]:
+        """Log rewards and learn them: all of them, or none if one is refused."""
+        return await self.pipeline.reward(rewards)
+
+    async def commit(self, made: Sequence[Proposal]) -> list[Logged]:
+        """Log and apply changes; raises `InvalidRequest` if the state refuses one of them."""
+        return await self.pipeline.commit(made)
+
+    async def current(self, read: Callable[[LoggedRecommender], Result]) -> Result:
+        """Return what `read` makes of the state. If it does not know a name, another process may have added the name: the
+        state follows the log to its end first."""
+        try:
+            return read(self.service.recommender)
+        except UnknownName:
+            if not self.service.store.is_shared:
+                raise
+        await self.pipeline.catch_up()
+        return read(self.service.recommender)
+
+    async def retract(self, decision: str, arm: str | None) -> Logged:
+        """Take back the reward of a decision; the state is replayed in the background."""
+        service = self.service
+        missing = service.missing_decisions([Reward(decision, 0.0)])
+        if missing:
+            await self.pipeline.catch_up()
+            service.remember((await asyncio.to_thread(service.store.find_many, missing)).values())
+        proposal = await asyncio.to_thread(service.propose_retraction, decision, arm)
+        [logged] = await self.pipeline.commit([proposal])
+        return logged
+
+    async def _decide_aside(self, batch: RequestBatch, work: int) -> ProposedDecisions:
+        """Decide about a large batch in slices, each in a thread. Large requests take turns, and all others are served
+        meanwhile."""
+        requests, each = batch.requests, work // len(batch.requests)
+        if work > self._most_work and len(requests) > 1:
+            raise InvalidRequest(
+                "requests",
+                f"{len(requests):,} decisions would score {work:,} arms in all, and one request may score {self._most_work:,} "
+                "(most_work, decisions × arms): send fewer at once, or candidates.",
+            )
+        if self.heavy_work + work > max(HEAVY_REQUESTS * self._most_work, work):
+            raise Unavailable("too many decisions about many arms wait already")
+        decisions: list[tuple[DecisionRecord, int]] = []
+        begun = time.time_ns()
+        step = max(1, SLICE // max(1, each))
+        self.heavy_work += work
+        try:
+            for start in range(0, len(requests), step):
+                decisions += await self.beside(lambda start=start: self._decide_slice(requests[start : start + step]))  # type: ignore[misc]
+            if self._traces is not None:
+                facts = {"graphbandit.batch_size": len(requests)}
+                self._traces.add("decide", self._traces.current(), begun, time.time_ns(), facts)
+            now = self.service.recommender.catalogue
+            return await asyncio.to_thread(lambda: proposals.decided([_dated(*made, now) for made in decisions], batch))
+        finally:
+            self.heavy_work -= work
+
+    def _decide_slice(self, requests: Sequence[Any]) -> list[tuple[DecisionRecord, int]]:
+        """Decisions, and the number of the catalogue that they were made from; raises the first refusal."""
+        service = self.service
+        made = service.decide_some(requests)
+        for decision in made:
+            if isinstance(decision, ValueError):
+                raise decision
+        return [(decision, service.recommender.catalogue) for decision in made if isinstance(decision, DecisionRecord)]
+
+    async def beside(self, work: Callable[[], Result]) -> Result:
+        """Return what `work` returns, which reads the state in a thread. Meanwhile requests are answered, and what they
+        change is held back."""
+        async with self._reading:
+            pipeline = self.pipeline
+            pipeline.hold()
+            try:
+                return await asyncio.to_thread(work)
+            finally:
+                await pipeline.release()
 
     async def gauges(self) -> dict[str, float]:
-        """What is measured when somebody asks: sizes, and what waits."""
-        found = self.stats.gauges | {"ready": float(self.trouble is None)}
+        """Measure sizes, and what waits."""
+        found = self.stats.gauges | {"ready": float(self.trouble is None), "heavy_work": self.heavy_work}
         service = self._service
-        if service is not None and self._group_commit is not None:
+        if service is not None and self._pipeline is not None:
             state = service.recommender
             found |= {"users": len(state.rows), "arms": len(state.arms), "events": state.seq}
-            found |= {"queue_events": self._group_commit.waiting, "snapshot_event": service.saved}
+            found |= {"queue_events": self._pipeline.waiting, "snapshot_event": service.saved}
+            found |= {"backlog_events": self._pipeline.backlog}
             if self._store_size.is_due():
                 with suppress(Unavailable, OSError):
                     found["store_bytes"] = await asyncio.to_thread(service.store.database.size)
         return found
 
-    def _save_if_due(self) -> None:
-        service = self._service
-        if service is None:  # the last events, while the service stops
-            return
-        if service.recommender.stale:  # a snapshot of it would be wrong
-            if self._group_commit is not None and (self._rebuilding is None or self._rebuilding.done()):
-                self._rebuilding = asyncio.create_task(self._rebuild(service, self._group_commit))
-            return
-        is_saving = self._saving is not None and not self._saving.done()
-        if service.recommender.seq - self._tried >= self._snapshot_every and not is_saving:
-            self._saving = asyncio.create_task(self._save(service))
+    # In the background.
 
-    async def _rebuild(self, service: RecommendationService, group_commit: GroupCommit) -> None:
-        begun = await rebuild(service, group_commit, self._copying, lambda: self._service is not None)
-        if begun is not None:
-            self._tried = min(self._tried, begun)  # newer snapshots are of no use: the next rebuild would begin there, too
+    async def _watch(self) -> None:
+        """Measure until the end how late the event loop is, and write a heartbeat when nothing else was written for long."""
+        loop = asyncio.get_running_loop()
+        beating: Awaitable[None] | None = None
+        tried = time.monotonic()
+        while True:
+            due = loop.time() + LOOK_EVERY
+            await asyncio.sleep(LOOK_EVERY)
+            self.stats.loop_delay.add(max(0.0, loop.time() - due))
+            pipeline, now = self._pipeline, time.monotonic()
+            if pipeline is None:
+                continue
+            wait = HEARTBEAT_EVERY if pipeline.trouble is None else HEARTBEAT_IN_TROUBLE
+            if now - max(tried, pipeline.written_at) >= wait and (beating is None or beating.done()):  # type: ignore[attr-defined]
+                tried, beating = now, asyncio.create_task(_beat(pipeline))
+
+    async def _follow(self, pipeline: Pipeline) -> None:
+        """Apply until the end what other processes write to the log: after a notification, and every FOLLOW_EVERY seconds."""
+        try:
+            while self._service is not None:
+                await asyncio.to_thread(pipeline.service.store.wait, FOLLOW_EVERY)
+                with suppress(Unavailable):  # the pipeline has the trouble
+                    await pipeline.catch_up()
+        except Exception:  # a defect: without this task the state would fall behind without a word
+            logger.critical("the log is not followed any more", exc_info=True)
+            self._end("the log is not followed any more")
+
+    def _after_apply(self) -> None:
+        """Write a snapshot or end an experiment, if the events that were applied call for that."""
+        self._save_if_due()
+        service = self._service
+        due = [] if service is None else service.watch.due(service.recommender)
+        if due and service is not None:
+            ending = asyncio.create_task(self.commit(due))
+            ending.add_done_callback(lambda done: service.watch.failed() if done.exception() is not None else None)
+
+    def _save_if_due(self) -> None:
+        """Write a snapshot after every `snapshot_every`-th event, which is the same event in all processes; rebuild a state
+        that a retraction or a new shadow has made stale."""
+        service, pipeline = self._service, self._pipeline
+        if service is None or pipeline is None:  # the last events, while the service stops
+            return
+        if service.recommender.stale and (self._rebuilding is None or self._rebuilding.done()):
+            self._rebuilding = asyncio.create_task(self._rebuild(service, pipeline))
+        if pipeline.is_paused:
+            if service.recommender.stale or (self._saving is not None and not self._saving.done()):
+                pipeline.pause_after = self._next_snapshot(service)
+            else:
+                self._saving = asyncio.create_task(self._save(service, pipeline))
+
+    def _next_snapshot(self, service: RecommendationService) -> int:
+        return (service.recommender.seq // self._snapshot_every + 1) * self._snapshot_every
+
+    async def _rebuild(self, service: RecommendationService, pipeline: Pipeline) -> None:
+        await rebuild(service, pipeline, self._reading, lambda: self._service is not None)
+        if not service.recommender.stale:  # older snapshots are of no use: the next rebuild would begin before them
+            pipeline.pause_after = service.recommender.seq
             self._save_if_due()
 
-    async def beside(self, work: Callable[[], Result]) -> Result:
-        """What `work` returns, which reads the state in a thread. Meanwhile requests are answered, and
-        what they change is held back."""
-        async with self._copying:
-            group_commit = self._group_commit
-            if group_commit is None:
-                raise Unavailable(NOT_RUNNING)
-            group_commit.hold()
+    async def _save(self, service: RecommendationService, pipeline: Pipeline) -> None:
+        def copy() -> tuple[dict[str, Any], Arrays]:
             try:
-                return await asyncio.to_thread(work)
+                return service.recommender.pack()
             finally:
-                await group_commit.release()
+                pipeline.pause_after = self._next_snapshot(service)
 
-    async def copy_state(self, service: RecommendationService) -> tuple[dict[str, Any], Arrays]:
-        """A copy of the state."""
-        return await self.beside(service.recommender.pack)
-
-    async def _save(self, service: RecommendationService) -> None:
-        header, arrays = await self.copy_state(service)
+        header, arrays = await self.beside(copy)
         if not service.follows_log or header["stale"]:
             return
-        self._tried = header["seq"]  # not again after every group, if the disk is full
         try:
             await asyncio.to_thread(service.snapshots.write, header, arrays)
             service.saved = header["seq"]
@@ -238,13 +348,28 @@ class Runtime:
         except OSError as error:  # a full disk, for example; only the log has to be kept
             self.stats.count_snapshot(False)
             logger.error("no snapshot could be written", extra={"reason": str(error)})
+        if service.store.is_shared and header["seq"] % self._snapshot_every == 0:
+            await self._compare(service, pipeline, header["seq"], await asyncio.to_thread(digest, header, arrays))
+
+    async def _compare(self, service: RecommendationService, pipeline: Pipeline, seq: int, found: str) -> None:
+        """Publish the hash of the state after an event, and compare it with those of the other processes."""
+        with suppress(Unavailable):
+            others = await pipeline.in_thread(lambda: service.store.compare_digest(seq, found))
+            differs = any(other != found for other in others)
+            self.stats.gauges["state_differs"] = float(differs)
+            if differs:
+                said = "the state of this process is not that of another one, though both follow the same log"
+                logger.critical(said, extra={"event": seq, "sha256": found, "others": sorted(others)})
 
 
-async def _beat(group_commit: GroupCommit) -> None:
-    """Write a heartbeat. If that fails, the group commit has the trouble."""
-
-    def start(done: Callback[list[Receipt]]) -> None:
-        group_commit.submit([], done, beat=True)
-
+async def _beat(pipeline: Pipeline) -> None:
+    """Write a heartbeat. If that fails, the pipeline has the trouble."""
     with suppress(Unavailable):
-        await result_of(start)
+        await pipeline.beat()
+
+
+def _dated(decision: DecisionRecord, catalogue: int, now: int) -> DecisionRecord:
+    """A decision about all arms, with the number of its catalogue if that has changed since."""
+    if catalogue == now or decision.candidates is not None or decision.filter is not None:
+        return decision
+    return decision._replace(filter={"where": {}, "exclude": [], "catalogue": catalogue})

@@ -23,24 +23,14 @@ RANGES = {
     "epsilon": SHARE,
     "seed": count(0),
     "port": Range("an integer between 1 and 65535", lambda port: count().holds(port) and port <= 65535),
-    "rate": NOT_NEGATIVE,
     "most_work": count(),
-    "stranger_rate": NOT_NEGATIVE,
     "largest_body": count(),
-    "largest_head": count(256),
-    "most_headers": count(),
-    "largest_backlog": count(0),
-    "most_connections": count(),
-    "most_connections_per_address": count(),
-    "head_deadline": POSITIVE,
+    "most_requests": count(),
     "body_deadline": POSITIVE,
     "keep_alive": POSITIVE,
-    "unread_deadline": POSITIVE,
     "shutdown_notice": NOT_NEGATIVE,
     "shutdown_deadline": POSITIVE,
     "snapshot_every": count(),
-    "exchange_seconds": POSITIVE,
-    "exchange_every": count(),
     "log_level": one_of(("debug", "info", "warning", "error")),
 }
 
@@ -51,41 +41,31 @@ class ServiceSettings:
     GRAPHBANDIT_."""
 
     graph: Path | None = None
-    arms: Path | None = None
-    model: Path | None = None  # a saved Recommender, in place of graph, arms and policy
+    items: Path | None = None
+    model: Path | None = None  # a saved Recommender, in place of graph, items and policy
     columns: str = ""  # which column of these files is which, as in user=uid,item=sku
     skip_bad: bool = False  # leave out rows of these files that cannot be read
     history: Path | None = None  # table of rewards from before, imported once
     store: str = "sqlite:///state.db"
-    create: bool = False  # begin a new log if the store has none
-    standby: bool = False  # wait until no other process writes to the store, and take over
+    require_existing: bool = False  # refuse to start if the store has no log: it was lost
     policy: str = "adaptive"
     params: Mapping[str, Any] = field(default_factory=dict)  # of the policy; a table [params] in TOML
     shadow: str = ""  # a second policy beside the first, as in adaptive:half_life=200; none ends it
     epsilon: float = 0.0  # share of decisions that are uniform, so that the log can be evaluated
     seed: int = 0
     host: str = "127.0.0.1"
+    allow_direct: bool = False  # bind to an address that other machines reach, without deploy/nginx.conf in front
     port: int = 8000
     token_file: Path | None = None
-    rate: float = 10_000.0  # requests a second for each token; 0 for no limit
-    stranger_rate: float = 200.0  # requests a second for each address on connections that have shown no token; 0 for no limit
     largest_body: int = 8 * 2**20
     most_work: int = MOST_WORK  # decisions × arms of one request
-    largest_head: int = 16 * 2**10  # bytes of request line and headers
-    most_headers: int = 100
-    largest_backlog: int = 64 * 2**10  # bytes that wait behind a request of the same connection
-    most_connections: int = 2000
-    most_connections_per_address: int = 500
-    head_deadline: float = 10.0  # seconds, as all that follow
-    body_deadline: float = 60.0
-    keep_alive: float = 75.0  # until the next request
-    unread_deadline: float = 30.0  # until the client reads its answers
+    most_requests: int = 2000  # that are handled at once
+    body_deadline: float = 60.0  # seconds for a body to arrive; all that follow are in seconds, too
+    keep_alive: float = 75.0  # until the next request of a connection
     shutdown_notice: float = 0.0  # after SIGTERM: not ready, but requests are answered
     shutdown_deadline: float = 10.0  # after that: for requests that have begun
     snapshots: Path | None = None  # folder; by default beside a SQLite file, else graphbandit-snapshots
     snapshot_every: int = 100_000  # events
-    exchange_seconds: float = 0.5  # of a shard: at most so long after a change elsewhere it is asked for
-    exchange_every: int = 1000  # of a shard: rewards after which the others are asked at once
     log_level: str = "info"
     reward_low: float = -LARGEST_REWARD  # rewards outside are refused
     reward_high: float = LARGEST_REWARD
@@ -98,9 +78,10 @@ class ServiceSettings:
                 f"reward_low must be below reward_high, and both within {LARGEST_REWARD:g} of 0, "
                 f"but they are {self.reward_low:g} and {self.reward_high:g}."
             )
-        if not is_loopback(self.host) and self.token_file is None:
+        if not is_loopback(self.host) and not (self.allow_direct and self.token_file is not None):
             raise ValueError(
-                f"host {self.host} can be reached from outside, so a token_file is needed; see docs/howto/service.md."
+                f"host {self.host} can be reached from other machines: give a token_file, put a proxy in front "
+                "(deploy/nginx.conf) and bind to 127.0.0.1, or say --allow-direct as well; see docs/howto/service.md."
             )
 
     def tokens(self) -> list[Token]:

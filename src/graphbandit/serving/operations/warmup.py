@@ -1,5 +1,4 @@
-"""Warm-up: compiles what the first requests do not need, so that no later request waits for the
-compiler.
+"""Warm-up: compiles before the service is ready what later requests need, so that none of them waits for the compiler.
 
 Changes of users and edges have kernels of their own. A policy may also switch to another solver
 when it has many users. Kernels are compiled when they are first called, which would block the event
@@ -9,7 +8,6 @@ loop for many seconds.
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,7 +16,6 @@ from dataclasses import replace
 import numpy as np
 
 from ... import graphs
-from ...compute.compiler import COMPILER
 from ...policies import Policy
 from ...policies.core.arm_catalogue import ArmCatalogue
 from ...policies.core.catalogue_choice import LEAST_ARMS
@@ -53,18 +50,6 @@ def compile_policy(policy: str, epsilon: float = 0.0) -> None:
     names = [f"arm-{arm}" for arm in range(CATALOGUE)]
     graph = graphs.from_edges([("ann", "bob"), ("bob", "eve")])
     compile_state(InitialState(graph, names, features, [{}] * CATALOGUE, policy=policy, epsilon=epsilon))
-
-
-def warm_up_in_background(initial: InitialState) -> None:
-    """Start a thread that warms up. A failure is logged; then the first changes are slow."""
-
-    def work() -> None:
-        try:
-            warm_up(initial)
-        except Exception:
-            logger.exception("the warm-up failed: the first changes may take long")
-
-    threading.Thread(target=work, name=COMPILER, daemon=True).start()
 
 
 def _exercise(policy: Policy, n: int) -> None:

@@ -1,10 +1,11 @@
-"""Connections to SQLite or PostgreSQL: one that writes, some that read, and a lock against a second
-writer."""
+"""Connections to SQLite or PostgreSQL: one that writes, some that read, one that listens, and a lock.
+
+In SQLite the lock admits one process. In PostgreSQL any number of processes share it, and a tool that changes the whole log
+takes it alone."""
 
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,8 +30,7 @@ KEEPALIVE = dict(keepalives=1, keepalives_idle=5, keepalives_interval=2, keepali
 SERVER_SETTINGS = dict(statement_timeout=60_000, tcp_keepalives_idle=5, tcp_keepalives_interval=2, tcp_keepalives_count=3)
 """The server notices as soon as we do that a connection is dead, and gives up the lock that it held."""
 ADVISORY_LOCK = 7_306_627_741_153  # any number that other programs do not use
-SEARCH_PATH = re.compile(r"-c search_path=shard_(\d+)")  # in the address of a shard's schema
-
+CHANNEL = "graphbandit"  # of notifications
 
 STORE_TROUBLE = "the store cannot be used now; the log of the service says why."
 
@@ -50,33 +50,44 @@ class KeyTaken(Unavailable):
     """A row has a key that is in the table already. Nothing was written."""
 
 
+class LogChanged(Unavailable):
+    """The log is not the one that this process knows, or holds an event that this version does not know. Only a restart
+    helps, or another version."""
+
+
 class Occupied(ValueError):
-    """Another process writes to this store."""
+    """Another process uses this store in a way that excludes this one."""
 
 
 class Database:
-    """The connections of one process. It writes only while it holds the lock."""
+    """The connections of one process. It writes only while it holds the lock.
 
-    def __init__(self, url: str) -> None:
-        self.url = parse_url(url)
+    Parameters
+    ----------
+    url : str
+    alone : bool
+        Whether the lock excludes all other processes in PostgreSQL, too.
+    """
+
+    def __init__(self, url: str, alone: bool = False) -> None:
+        self.url, self.alone = parse_url(url), alone
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
-        self._lock_number = ADVISORY_LOCK + schema_number(self.url)
         self._watchdog = Watchdog()
         self._writers = make_engine(self.url, "BEGIN IMMEDIATE")
         self._readers = make_engine(self.url, "BEGIN")
         if not self.is_sqlite:
             event.listen(self._readers, "checkout", self._ping)
         self._connection: Connection | None = None  # the writer's
-        self.connections = 0  # how many the writer has had
+        self._listener: Any = None  # a connection of psycopg
         self._lock_file: IO[bytes] | None = None
 
     def __repr__(self) -> str:
         return self.url.render_as_string(hide_password=True)
 
     def lock(self, timeout: float, go_on: Callable[[], None] = lambda: None) -> None:
-        """Become the only writer. In SQLite this locks a file beside the database (`flock`, on Windows
-        `LockFileEx`); the system releases it when the process ends, however it ends. In PostgreSQL the writer's connection
-        holds the lock. `go_on` is called while it waits, and may raise."""
+        """Take the lock of a SQLite database: a file beside it (`flock`, on Windows `LockFileEx`), which the system
+        releases when the process ends, however it ends. In PostgreSQL the writer's connection holds the lock. `go_on` is
+        called while it waits, and may raise."""
         if not self.is_sqlite or self._lock_file is not None:
             return
         path = Path(f"{self.url.database}.lock")
@@ -110,6 +121,35 @@ class Database:
             except BaseException:
                 self.disconnect()
                 raise
+
+    def take_turn(self, connection: Connection) -> None:
+        """Let one process at a time create tables: until the transaction ends."""
+        if not self.is_sqlite:
+            connection.execute(select(func.pg_advisory_xact_lock(ADVISORY_LOCK + 1)))
+
+    def wait(self, timeout: float, own: str) -> None:
+        """Return when another process has written, or after so many seconds. Notifications that say `own` do not count."""
+        end = time.monotonic() + timeout
+        if not self.is_sqlite:
+            import psycopg
+
+            try:
+                if self._listener is None:
+                    address = self.url.set(drivername="postgresql").render_as_string(hide_password=False)
+                    self._listener = psycopg.connect(address, autocommit=True, connect_timeout=CONNECT_TIMEOUT)
+                    self._listener.execute(f"LISTEN {CHANNEL}")
+                for notice in self._listener.notifies(timeout=timeout):
+                    if notice.payload != own:
+                        return
+                return
+            except (psycopg.Error, OSError):
+                self._stop_listening()
+        time.sleep(max(0.0, end - time.monotonic()))
+
+    def _stop_listening(self) -> None:
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.close()
 
     def size(self) -> int:
         """Bytes on disk: of SQLite the file and its write-ahead log, of PostgreSQL the whole database."""
@@ -171,6 +211,7 @@ class Database:
     def close(self) -> None:
         """Drop all connections and the lock."""
         self.disconnect()
+        self._stop_listening()
         self._watchdog.stop()
         self._writers.dispose()
         self._readers.dispose()
@@ -182,9 +223,10 @@ class Database:
             self._lock_file = None
 
     def connect(self, timeout: float | None = None, go_on: Callable[[], None] = lambda: None) -> Connection:
-        """Make the writer's connection; in PostgreSQL with an advisory lock, which ends with the
+        """Make the writer's connection; in PostgreSQL with an advisory lock, shared unless `alone`, which ends with the
         connection. Waits so many seconds for the lock, and calls `go_on` meanwhile."""
-        connection = self._writers.connect()
+        with translated_errors():
+            connection = self._writers.connect()
         try:
             if not self.is_sqlite:
                 self._lock_postgresql(connection, LOCK_TIMEOUT if timeout is None else timeout, go_on)
@@ -193,13 +235,13 @@ class Database:
             connection.close()
             raise
         self._connection = connection
-        self.connections += 1
         return connection
 
     def _lock_postgresql(self, connection: Connection, timeout: float, go_on: Callable[[], None]) -> None:
+        attempt = func.pg_try_advisory_lock if self.alone else func.pg_try_advisory_lock_shared
         for _ in _attempts(timeout, go_on):
             with self._limited(connection):
-                held = connection.execute(select(func.pg_try_advisory_lock(self._lock_number))).scalar_one()
+                held = connection.execute(select(attempt(ADVISORY_LOCK))).scalar_one()
                 connection.commit()
             if held:
                 return
@@ -225,7 +267,11 @@ class Database:
                 raise DisconnectionError from error  # the pool makes a new one
 
     def _occupied(self) -> Occupied:
-        return Occupied(f"another process writes to {self!r}; a store has one writer.")
+        if self.is_sqlite:
+            return Occupied(f"another process uses {self!r}: a SQLite file serves one process, PostgreSQL serves any number.")
+        if self.alone:
+            return Occupied(f"a service uses {self!r}: stop all its processes first.")
+        return Occupied(f"a tool is changing {self!r}: try again when it has ended.")
 
 
 def parse_url(url: str) -> URL:
@@ -239,12 +285,6 @@ def parse_url(url: str) -> URL:
     except (ArgumentError, NoSuchModuleError):
         raise ValueError("store must be an address like sqlite:///state.db or postgresql://user@host/name.") from None
     return parsed
-
-
-def schema_number(url: URL) -> int:
-    """1 + the number of the shard whose schema an address names; 0 if it names none. Every shard has a lock of its own."""
-    found = SEARCH_PATH.search(str(url.query.get("options", "")))
-    return 0 if found is None else 1 + int(found[1])
 
 
 def sqlite_path(url: str) -> Path | None:

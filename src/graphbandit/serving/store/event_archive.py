@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select
+from sqlalchemy.engine import URL
 
 from ...storage.archive import ArchiveError
 from ...storage.atomic import atomic_file, sync_folder
 from ..domain.events import Event, EventKind
-from .database import sqlite_path
 from .schema import archived
 
 GROUP = 10_000  # events of a row group, which is what is read at once
@@ -31,43 +31,47 @@ class Part(NamedTuple):
 
 
 class EventArchive:
-    """The archived events of one store; may be read from any thread."""
+    """The archived events of one store; may be read from any thread.
 
-    def __init__(self, folder: Path, parts: Sequence[Part] = ()) -> None:
-        self.folder, self.parts = folder, tuple(parts)
+    Parameters
+    ----------
+    folder : Path
+        Where the files are.
+    own : Path
+        Where this store writes files. A copy of a store may read those of the original, but does not write beside them.
+    """
+
+    def __init__(self, folder: Path, parts: Sequence[Part] = (), own: Path | None = None) -> None:
+        self.folder, self.parts, self.own = folder, tuple(parts), own or folder
 
     @classmethod
-    def load(cls, connection: Connection, folder: Path) -> EventArchive:
-        """The archive that the store speaks of."""
+    def load(cls, connection: Connection, url: URL, store: str, recorded: str | None) -> EventArchive:
+        """Return the archive that the store speaks of: in the store's own folder, or where it was when it was written."""
         rows = connection.execute(select(archived.c.first, archived.c.last, archived.c.chain, archived.c.file))
-        return cls(folder, sorted(Part(*row) for row in rows))
+        own = archive_folder(url, store)
+        folder = own if recorded is None or own.is_dir() else Path(recorded)
+        is_here = folder.name == own.name and url.get_backend_name() != "sqlite"  # the same database, used in another directory
+        return cls(folder, sorted(Part(*row) for row in rows), folder if is_here else own)
+
+    def check_own(self) -> None:
+        """Raise ValueError if the files may be those of another store, of which this one is a copy."""
+        if self.parts and self.folder != self.own:
+            raise ValueError(
+                f"the archived events of this store are in {self.folder}, which belongs to the store that this one is a copy "
+                f"of: copy that folder to {self.own}, and run this again."
+            )
 
     @property
     def last(self) -> int:
         """Number of the last event that is archived; 0 if none is."""
         return self.parts[-1].last if self.parts else 0
 
-    @property
-    def tail(self) -> str:
-        """The chain of that event."""
-        return self.parts[-1].chain if self.parts else ""
-
     def read(self, after: int = 0, until: int | None = None, kinds: Sequence[EventKind] = ()) -> Iterator[list[Event]]:
-        """Archived events in order, in pages; an `ArchiveError` if a file is missing or damaged."""
+        """Yield archived events in order, in pages; an `ArchiveError` if a file is missing or damaged."""
         end = self.last if until is None else until
         for part in self.parts:
             if part.last > after and part.first <= end:
                 yield from self._pages(part, after, end, kinds)
-
-    def find(self, seq: int) -> Event | None:
-        """The event with this number."""
-        return next((event for page in self.read(seq - 1, seq) for event in page), None)
-
-    def with_keys(self, keys: Sequence[str], kind: EventKind) -> dict[str, Event]:
-        """The events of one kind that have these keys, which have otherwise expired."""
-        wanted = set(keys)
-        found = (event for page in self.read(kinds=[kind]) for event in page)
-        return {event.key: event for event in found if event.key in wanted and event.key is not None}
 
     def _pages(self, part: Part, after: int, end: int, kinds: Sequence[EventKind]) -> Iterator[list[Event]]:
         import pyarrow as pa
@@ -88,35 +92,40 @@ class EventArchive:
                     if page:
                         yield page
         except FileNotFoundError:
-            raise ArchiveError(f"the archive lacks {part.file}, with events {part.first} to {part.last} of the log.") from None
+            raise ArchiveError(
+                f"{self.folder} lacks {part.file}, with events {part.first} to {part.last} of the log. Put the folder of the "
+                f"archive where it was, or to {self.own}."
+            ) from None
         except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
             raise ArchiveError(f"{self.folder / part.file} cannot be read: {error}") from None
 
 
 def _may_hold(group: Any, kinds: Sequence[EventKind]) -> bool:
-    """Whether a row group may hold events of these kinds, by its statistics."""
+    """Return whether a row group may hold events of these kinds, by its statistics."""
     statistics = group.column(list(Event._fields).index("kind")).statistics
     if not kinds or statistics is None or not statistics.has_min_max:
         return True
     return any(statistics.min <= kind <= statistics.max for kind in kinds)
 
 
-def archive_folder(store: str, chosen: Path | None = None) -> Path:
-    """The folder of a store's archive: `chosen`, or beside a SQLite file, else graphbandit-archive."""
-    path = sqlite_path(store)
-    if chosen is not None or path is None:
-        return chosen or Path("graphbandit-archive")
-    return path.with_name(f"{path.name}.archive")
+def archive_folder(url: URL, store: str) -> Path:
+    """Return the folder in which a store writes archived events, named after the database and the random name of the store.
+
+    It is beside a SQLite file, else in the present directory.
+    """
+    path = Path(str(url.database))
+    return path.with_name(f"{path.name}.archive-{store}").absolute()
 
 
-def write_part(folder: Path, name: str, pages: Iterator[list[Event]]) -> tuple[int, str]:
-    """Write a file of the archive, atomically; the number and the chain of its last event."""
+def write_part(folder: Path, first: int, pages: Iterator[list[Event]]) -> Part:
+    """Write a file of the archive, atomically, and name it after its last event's chain: the name tells what is in it."""
     import pyarrow as pa
     from pyarrow import parquet
 
     folder.mkdir(parents=True, exist_ok=True)
-    last, chain, waiting = 0, "", list[Event]()
-    with atomic_file(folder / name) as file, parquet.ParquetWriter(file, _schema(), compression="zstd") as writer:
+    aside = folder / f"events-{first}.writing"
+    last, chain, waiting = first - 1, "", list[Event]()
+    with atomic_file(aside) as file, parquet.ParquetWriter(file, _schema(), compression="zstd") as writer:
 
         def flush(least: int) -> None:
             while len(waiting) >= least and waiting:
@@ -129,14 +138,17 @@ def write_part(folder: Path, name: str, pages: Iterator[list[Event]]) -> tuple[i
             last, chain = page[-1].seq, page[-1].chain
             flush(GROUP)
         flush(1)
+    part = Part(first, last, chain, f"events-{first}-{last}-{chain[:12]}.parquet")
+    aside.replace(folder / part.file)
     sync_folder(folder)  # the name, too, is on disk before any event leaves the table
-    return last, chain
+    return part
 
 
-def remove_strays(folder: Path, parts: Sequence[Part]) -> None:
-    """Delete files that no part speaks of: of a run that was interrupted, or of events that were rewritten."""
-    known = {part.file for part in parts}
-    for path in [*folder.glob("events-*.parquet"), *folder.glob(".events-*.part")]:
+def remove_strays(archive: EventArchive) -> None:
+    """Delete files in the store's own folder that no part speaks of: of a run that was interrupted, or of rewritten events."""
+    archive.check_own()
+    known = {part.file for part in archive.parts}
+    for path in [*archive.own.glob("events-*"), *archive.own.glob(".events-*.part")]:
         if path.name not in known:
             path.unlink(missing_ok=True)
 
@@ -145,4 +157,4 @@ def _schema() -> Any:
     import pyarrow as pa
 
     kinds = dict(seq=pa.int64(), kind=pa.int16(), at=pa.int64(), body=pa.string(), key=pa.string(), user=pa.int64())
-    return pa.schema(list((kinds | dict(items=pa.int32(), previous=pa.int64(), chain=pa.string())).items()))
+    return pa.schema(list((kinds | dict(items=pa.int32(), epoch=pa.string(), previous=pa.int64(), chain=pa.string())).items()))

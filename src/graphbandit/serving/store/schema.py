@@ -27,6 +27,12 @@ metadata = MetaData()
 # SQLite stores a table in the order of its primary key only if the type is called INTEGER.
 Number = BigInteger().with_variant(Integer, "sqlite")
 
+
+def _single() -> Column[int]:
+    """Return the primary key of a table with one row, whose number is 1."""
+    return Column("number", Integer, primary_key=True, autoincrement=False)
+
+
 versions = Table("graphbandit_schema", metadata, Column("version", Integer, primary_key=True))
 events = Table(
     "graphbandit_events",
@@ -38,32 +44,40 @@ events = Table(
     Column("key", String, nullable=True),
     Column("who", Number, nullable=True, key="user"),
     Column("items", Integer, nullable=False),
+    Column("epoch", String, nullable=False),
     Column("previous", Number, nullable=True),
     Column("chain", String, nullable=False),
     Index("graphbandit_events_key", "key", unique=True),
 )
 """Columns have the names and the order of the fields of `Event`."""
-initial_states = Table(
-    "graphbandit_initial_state",
+head = Table(
+    "graphbandit_head",
     metadata,
-    Column("number", Integer, primary_key=True, autoincrement=False),  # always 1
-    Column("store", String, nullable=False),  # a random name, by which snapshots know their store
-    Column("content", LargeBinary, nullable=False),
+    _single(),
+    Column("store", String, nullable=False),  # a random name
+    Column("seed", String, nullable=False),  # the chain before the first event: a hash of the initial state
+    Column("last", BigInteger, nullable=False),  # number of the newest event
+    Column("chain", String, nullable=False),  # of the newest event
+    Column("at", BigInteger, nullable=False),  # time of the newest event
+    Column("archive", String, nullable=True),  # folder of the archived events
 )
-epochs = Table(
-    "graphbandit_epochs",
-    metadata,
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("epoch", String, nullable=False),
-    Column("first", BigInteger, nullable=False),  # number of its first event
-)
+"""The end of the log. Every append locks this row, so that processes append one after the other."""
+initial_states = Table("graphbandit_initial_state", metadata, _single(), Column("content", LargeBinary, nullable=False))
 heartbeat = Table(
     "graphbandit_heartbeat",
     metadata,
-    Column("number", Integer, primary_key=True, autoincrement=False),  # always 1
+    _single(),
     Column("at", BigInteger, nullable=False),
     Column("filling", String, nullable=False),  # so that a write needs space
 )
+digests = Table(
+    "graphbandit_digests",
+    metadata,
+    Column("seq", Number, primary_key=True, autoincrement=False),
+    Column("epoch", String, primary_key=True),  # of the process
+    Column("digest", String, nullable=False),
+)
+"""Hashes of the states of processes after the same events, which must be equal. Only in PostgreSQL, which processes share."""
 archived = Table(
     "graphbandit_archive",
     metadata,
@@ -79,7 +93,8 @@ def create_tables(connection: Connection) -> None:
     if inspect(connection).has_table(versions.name):
         check_version(connection)
     else:
-        metadata.create_all(connection)
+        is_shared = connection.dialect.name == "postgresql"
+        metadata.create_all(connection, [table for table in metadata.sorted_tables if is_shared or table is not digests])
         connection.execute(insert(versions).values(version=VERSION))
 
 

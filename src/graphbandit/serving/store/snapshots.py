@@ -1,29 +1,29 @@
 """Snapshots: a cache of the state, so that a start need not replay the whole log.
 
-Losing them costs only time.
+Losing them costs only time. Processes that serve the same store write into folders of their own, and read all of them.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from ...compute.compiler import arithmetic
 from ...policies import Policy
 from ...storage import archive
-from ..domain.events import Event
 from ..domain.logged_recommender import LoggedRecommender
-from ..domain.shard_recommender import unpacked_state
 from .database import sqlite_path
 
 logger = logging.getLogger("graphbandit.serving")
 KEPT_SNAPSHOTS = 2
 ARITHMETIC = 1
 """To be raised with every release that computes another state, be it by a bit, from the same log."""
-FindEvent = Callable[[int], Event | None]
-"""The event of the log with this number."""
+ChainAt = Callable[[int], str | None]
+"""The chain of the event with this number; None if the log has no such event."""
 
 
 def snapshot_folder(store: str, chosen: Path | None) -> Path:
@@ -47,91 +47,105 @@ def other_arithmetic(header: dict[str, Any]) -> str | None:
 
 
 class Snapshots:
-    """The snapshots of one store, in one folder."""
+    """The snapshots of one store.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the snapshots. Each process has a folder of its own inside.
+    store : str
+        Random name of the store.
+    """
 
     def __init__(self, folder: Path, store: str) -> None:
-        self.folder = folder
-        self.store = store  # its random name
+        self.folder, self.store = folder, store[:12]
+        self._lock: FileLock | None = None  # of the folder of this process
+
+    @property
+    def own(self) -> Path:
+        """The folder of this process: the first that no other process uses. It is free again when the process ends."""
+        number = 0
+        while self._lock is None:
+            folder = self.folder / f"{self.store}-{number}"
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(folder / "lock", is_singleton=False, thread_local=False)
+            try:
+                lock.acquire(blocking=False)
+            except Timeout:
+                number += 1
+                continue
+            self._lock = lock
+            for part in folder.glob(".snapshot-*.part"):  # of a process that was killed while it wrote
+                part.unlink(missing_ok=True)
+        return Path(self._lock.lock_file).parent
+
+    def close(self) -> None:
+        """Leave the folder to other processes."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
 
     def write(self, header: dict[str, Any], arrays: archive.Arrays) -> Path:
-        """Write what `LoggedRecommender.pack` returned, and delete all but the newest snapshots."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / f"snapshot-{header['seq']:020d}.npz"
-        archive.write(
-            path, "snapshot", {"store": self.store, "arithmetic": present_arithmetic(), **header}, arrays, throttled=True
-        )
-        ahead = [other for other in self.paths() if other.name > path.name]  # of a timeline that was given up
-        for old in (*ahead, *[other for other in self.paths() if other.name <= path.name][KEPT_SNAPSHOTS:]):
+        """Write what `LoggedRecommender.pack` returned, and delete all but the newest snapshots of this process."""
+        path = self.own / f"snapshot-{header['seq']:020d}.npz"
+        archive.write(path, "snapshot", {"arithmetic": present_arithmetic(), **header}, arrays, throttled=True)
+        mine = sorted(self.own.glob("snapshot-*.npz"), reverse=True)
+        ahead = [other for other in mine if other.name > path.name]  # of a timeline that was given up
+        for old in (*ahead, *[other for other in mine if other.name <= path.name][KEPT_SNAPSHOTS:]):
             old.unlink(missing_ok=True)
         return path
 
-    def remove_parts(self) -> None:
-        """Remove what a process left that was killed while it wrote. Only before the first `write`: a part may be
-        one that a thread is writing."""
-        for part in self.folder.glob(".snapshot-*.part"):
-            part.unlink(missing_ok=True)
-
     def read_newest(
-        self, policy_class: type[Policy], last: int, find: FindEvent, retracted: Collection[int] = ()
+        self, policy_class: type[Policy], last: int, chain_at: ChainAt, retracted: Collection[int] = ()
     ) -> LoggedRecommender | None:
-        """The newest snapshot that is undamaged, of this log, and not ahead of event `last`; None if
-        there is none.
+        """Return the newest snapshot that is undamaged, of this log, and not ahead of event `last`; None if there is none.
 
         A log that has gone back, as a restored copy does, and grown again has other events under the
-        same numbers. So the chain of its last event must be that of the event which `find` finds in the log.
+        same numbers. So the chain of its last event must be that of the log, or the snapshot is removed.
         Nor may it have learned one of the rewards that were `retracted`, given by their numbers.
         """
-        for path, header, arrays in self._readable():
+        for path in self.paths():
             try:
-                reason = self.mismatch(header, last, find) or other_arithmetic(header)
+                header, arrays = archive.read(path, "snapshot")
+                reason = mismatch(header, last, chain_at)
+                if reason == GIVEN_UP:
+                    path.unlink(missing_ok=True)
+                reason = reason or other_arithmetic(header)
                 kept = set(header["without"])
-                if reason is None and any(seq <= header["seq"] and seq not in kept for seq in retracted):
+                if reason is None and (header["stale"] or any(seq <= header["seq"] and seq not in kept for seq in retracted)):
                     reason = "a reward that it has learned was retracted"
                 if reason is None:
-                    return unpacked_state(policy_class, header, arrays)
+                    return LoggedRecommender.unpack(policy_class, header, arrays)
             except KeyError as error:  # the log is whole, and can be replayed
                 reason = f"it lacks {error}"
-            _log_ignored(path, reason)
-        return None
-
-    def mismatch(self, header: dict[str, Any], last: int, find: FindEvent) -> str | None:
-        """Why a snapshot is not of this log; None if it is."""
-        if header["store"] != self.store:
-            return "it belongs to another log"
-        if header["seq"] > last:
-            facts = {"snapshot": header["seq"], "log": last}
-            logger.error("acknowledged events are missing: a snapshot is ahead of the log", extra=facts)
-            return "it is ahead of the log"
-        event = find(header["seq"]) if header["seq"] else None
-        chain = "" if event is None else event.chain
-        if header["tail"] != chain:
-            return "it belongs to a timeline of this log that was given up"
+            except (archive.ArchiveError, OSError) as error:
+                reason = str(error)
+            logger.warning("a snapshot was ignored", extra={"path": str(path), "reason": reason})
         return None
 
     def newest_at(self) -> float | None:
-        """When the newest snapshot was written, in seconds since 1970; None if there is none."""
+        """Return when the newest snapshot was written, in seconds since 1970; None if there is none."""
         return max((path.stat().st_mtime for path in self.paths()), default=None)
 
-    def remove_mismatched(self, last: int, find: FindEvent) -> list[str]:
-        """Remove snapshots that cannot be read or are not of this log, which ends at event `last`;
-        their names."""
-        fitting = {path for path, header, _ in self._readable() if self.mismatch(header, last, find) is None}
-        removed = [path for path in self.paths() if path not in fitting]
-        for path in removed:
-            path.unlink(missing_ok=True)
-        return [path.name for path in removed]
-
     def paths(self) -> list[Path]:
-        """The files of snapshots, newest first."""
-        return sorted(self.folder.glob("snapshot-*.npz"), reverse=True)
+        """Return the snapshots of all processes, newest first."""
+        return sorted(self.folder.glob(f"{self.store}-*/snapshot-*.npz"), key=lambda path: path.name, reverse=True)
 
-    def _readable(self) -> Iterator[tuple[Path, dict[str, Any], archive.Arrays]]:
-        for path in self.paths():
-            try:
-                yield path, *archive.read(path, "snapshot")
-            except (archive.ArchiveError, OSError) as error:
-                _log_ignored(path, str(error))
+    def remove_all(self) -> None:
+        """Delete the snapshots of all processes. None may be running."""
+        for path in (*self.paths(), *self.folder.glob(f"{self.store}-*/.snapshot-*.part")):
+            path.unlink(missing_ok=True)
 
 
-def _log_ignored(path: Path, reason: str) -> None:
-    logger.warning("a snapshot was ignored", extra={"path": str(path), "reason": reason})
+GIVEN_UP = "it belongs to a timeline of this log that was given up"
+
+
+def mismatch(header: dict[str, Any], last: int, chain_at: ChainAt) -> str | None:
+    """Return why a snapshot is not of the log that ends at event `last`; None if it is."""
+    if header["seq"] > last and header["tail"] == chain_at(header["seq"]):
+        return "another process wrote it after this one had opened the log"
+    if header["seq"] > last:
+        facts = {"snapshot": header["seq"], "log": last}
+        logger.error("acknowledged events are missing: a snapshot is ahead of the log", extra=facts)
+        return "it is ahead of the log"
+    return None if header["tail"] == chain_at(header["seq"]) else GIVEN_UP

@@ -27,14 +27,13 @@ export function logTicks(low, high, count) {
   return fine.length <= count ? fine : among([1]);
 }
 
-// `lines` are { key, name }; `update` takes the values as columns of those keys beside x. `band` is
-// { low, high, name }: an area between two columns. On a logarithmic scale, values that are not
-// positive are drawn at the bottom.
+// `lines` are { key, name }; `update` takes the values as columns of those keys beside x. On a logarithmic
+// scale, values that are not positive are drawn at the bottom.
 export class LineChart {
   constructor(host, {
-    name, lines, band = null, empty, zero = true, log = false, xName = "time", xText = (x) => clock(x, true), overTime = true,
+    name, lines, empty, zero = true, log = false, xName = "time", xText = (x) => clock(x, true), overTime = true,
   }) {
-    Object.assign(this, { host, name, lines, band, empty, zero, log, xName, xText, overTime, data: { x: [] }, cursor: null });
+    Object.assign(this, { host, name, lines, empty, zero, log, xName, xText, overTime, data: { x: [] }, cursor: null });
     this.legend = el("ul", { class: "legend" });
     this.picture = svg("svg", { role: "img", height: HEIGHT });
     this.values = lines.map((line, k) => {
@@ -43,8 +42,6 @@ export class LineChart {
       return value;
     });
     this.at = el("li", { class: "soft" });
-    this.span = el("b");
-    if (band) this.legend.append(el("li", {}, area(), `${band.name} `, this.span));
     this.legend.append(this.at);
     this.details = el("details", {}, el("summary", {}, "As a table"));
     this.details.addEventListener("toggle", () => this.tabulate());
@@ -63,15 +60,10 @@ export class LineChart {
   tabulate() {
     this.details.querySelector(".scroll")?.remove();
     if (!this.details.open) return;
-    const keys = [...this.lines.map(({ key }) => key), ...this.edges()];
+    const keys = this.lines.map(({ key }) => key);
     const rows = this.data.x.map((x, k) => [this.xText(x), ...keys.map((key) => number(this.data[key][k]))]).reverse();
-    const heads = [this.xName, ...this.lines.map((line) => line.name), ...this.edges()];
+    const heads = [this.xName, ...this.lines.map((line) => line.name)];
     this.details.append(scrolling(`${this.name}, table`, table(this.name, heads, rows)));
-  }
-
-  // The columns of the band.
-  edges() {
-    return this.band ? [this.band.low, this.band.high] : [];
   }
 
   point(event) {
@@ -87,7 +79,7 @@ export class LineChart {
 
   draw() {
     const { x } = this.data, width = this.host.clientWidth;
-    const keys = [...this.lines.map(({ key }) => key), ...this.edges()];
+    const keys = this.lines.map(({ key }) => key);
     const shown = keys.flatMap((key) => (this.data[key] || []).filter((value) => value !== null));
     this.host.classList.toggle("empty", !shown.length);
     this.picture.setAttribute("width", width);
@@ -104,7 +96,6 @@ export class LineChart {
     this.toX = (value) => LEFT + (last > first ? (value - first) / (last - first) : 0.5) * (width - LEFT - RIGHT);
     const toY = (value) => HEIGHT - BOTTOM - share(value) * (HEIGHT - TOP - BOTTOM);
     this.axes(width, toY, marks, first, last);
-    if (this.band) this.fill(toY);
     this.lines.forEach(({ key }, k) => this.line(this.data[key], toY, k));
     this.read(this.cursor === null || this.cursor >= x.length ? null : this.cursor, toY);
   }
@@ -135,15 +126,6 @@ export class LineChart {
     }
   }
 
-  fill(toY) {
-    const { x } = this.data, [low, high] = this.edges().map((key) => this.data[key]);
-    const there = x.map((_, k) => k).filter((k) => low[k] !== null && high[k] !== null);
-    const place = (k, column) => `${this.toX(x[k]).toFixed(1)} ${toY(column[k]).toFixed(1)}`;
-    if (!there.length) return;
-    const around = [...there.map((k) => place(k, high)), ...[...there].reverse().map((k) => place(k, low))];
-    this.picture.append(svg("path", { class: "band", d: `M${around.join("L")}Z` }));
-  }
-
   line(values, toY, k) {
     let path = "", pen = false;
     values.forEach((value, n) => {
@@ -166,11 +148,6 @@ export class LineChart {
         this.picture.append(svg("circle", { class: `dot line-${k}`, r: 4, ...place }));
       }
     });
-    if (this.band) {
-      const [low, high] = this.edges().map((key) => this.data[key] || []);
-      const k = cursor ?? high.findLastIndex((value) => value !== null);
-      this.span.textContent = (high[k] ?? null) === null ? "–" : `${number(low[k])} to ${number(high[k])}`;
-    }
     this.at.textContent = cursor === null || last < 0 ? "" : `at ${this.xText(this.data.x[cursor])}`;
   }
 
@@ -182,7 +159,6 @@ export class LineChart {
       const [last, first, low, high] = [values.at(-1), values[0], Math.min(...values), Math.max(...values)].map((v) => number(v));
       return `${name}: now ${last}, at first ${first}, lowest ${low}, highest ${high}`;
     });
-    if (this.band) parts.push(`${this.band.name}: now ${this.span.textContent || "none"}`);
     const [from, to] = [this.data.x[0], this.data.x.at(-1)].map((x) => this.xText(x));
     return `${this.name}, ${this.xName} ${from} to ${to}. ${parts.join(". ")}.`;
   }
@@ -202,11 +178,6 @@ function timeTicks(first, last, room) {
   const found = [];
   for (let at = Math.ceil((first - shift) / step) * step + shift; at <= last; at += step) found.push(at);
   return found;
-}
-
-function area() {
-  const square = svg("rect", { class: "band", width: 22, height: 10 });
-  return svg("svg", { class: "swatch", width: 22, height: 10, "aria-hidden": "true" }, square);
 }
 
 export function swatch(k) {

@@ -1,6 +1,6 @@
 // Two policies side by side, and the experiment that compares them. Shown if there is a shadow.
 import { get, send } from "./api.js";
-import { LineChart, plainBar } from "./charts.js";
+import { plainBar } from "./charts.js";
 import { el, find, fixed, moment, number, percent, plural, renew, say, scrolling, table, whole } from "./dom.js";
 
 const VERDICTS = {
@@ -19,7 +19,7 @@ const ACTIONS = {
     question: () => `End it? Everybody gets ${seen.shadow.in_force}.` },
 };
 const breakable = (text) => text.replace(/([:,])/g, "$1\u200b"); // a policy with its settings is one long word
-let seen = null, asked = null, chart = null; // answers of the service; the action that waits for a yes
+let seen = null, asked = null; // answers of the service; the action that waits for a yes
 
 export async function refreshTrials(stats) {
   find("policies").hidden = find("experiment").hidden = !stats.shadow;
@@ -35,10 +35,8 @@ function show() {
     buttons(running ? [] : ["promote"], shadow.can_go_back ? ["rollback"] : []), history(policy.history));
   find("experiment-form").hidden = Boolean(running);
   const shown = running || last;
-  find("experiment-chart").hidden = !shown;
   renew(find("experiment-body"), ...(shown ? summary(shown, !running) : [el("p", {}, "None has run yet.")]));
   renew(find("experiment-actions"), buttons(running ? ["end"] : ["begin"], []));
-  if (shown) drawTrack(shown.track);
 }
 
 function sideBySide(shadow) {
@@ -95,14 +93,6 @@ function summary(experiment, isOver) {
     el("p", { class: "soft" }, `${limit} Begun ${moment(experiment.time)}; ${percent(cut)} of the weight of edges crosses between the arms, `
       + "and what is learned across them makes the difference look smaller."),
   ];
-}
-
-function drawTrack(track) {
-  chart ??= new LineChart(find("experiment-chart"), {
-    name: "Difference in reward a decision, treatment less control", empty: "The first point comes after 50 decisions.",
-    lines: [{ key: "estimate", name: "difference" }], band: { low: "low", high: "high", name: "interval" },
-  });
-  chart.update({ ...track, x: track.time });
 }
 
 // Buttons for these actions; the one that was pressed asks for a yes first.

@@ -76,14 +76,14 @@ class HttpCalls:
             content = None if body is None else json.dumps(body, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{method} {path} cannot be sent, since its body is not JSON: {error}.") from None
-        end, pause, attempts = time.monotonic() + self._patience, FIRST_PAUSE, 0
+        end, pause, may_be_done = time.monotonic() + self._patience, FIRST_PAUSE, False
         while True:
             answer = self.attempt(method, path, content)
-            attempts += 1
             if 200 <= answer.status < 300 and isinstance(answer.content, dict):
                 return answer.content
-            if method == "DELETE" and answer.status == 404 and attempts > 1:
-                return {}  # the first attempt deleted it, and its answer was lost
+            if method == "DELETE" and answer.status == 404 and may_be_done:
+                return {}  # an earlier attempt deleted it, and its answer was lost
+            may_be_done = may_be_done or answer.status in (NO_ANSWER, 502, 504)  # a service that says 503 did nothing
             wait = max(answer.retry_after, pause * random.uniform(0.5, 1.0))
             is_final = answer.status != NO_ANSWER and answer.status not in RETRIED_STATUSES
             if is_final or time.monotonic() + wait > end:

@@ -134,8 +134,8 @@ class Client(HttpCalls):
         return cast(LoggedChange, self.call("PUT", _path("arms", arm), {"columns": dict(columns)}))
 
     def delete(self, kind: str, *names: str) -> None:
-        """Delete ("users", name), ("edges", a, b) or ("arms", name). After a retry it is no error
-        if it is gone already."""
+        """Delete ("users", name), ("edges", a, b) or ("arms", name). It is no error that it is gone already after an attempt
+        without an answer, which may have deleted it."""
         self.call("DELETE", _path(kind, *names))
 
     def user(self, user: str) -> dict[str, Any]:

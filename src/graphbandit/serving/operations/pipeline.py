@@ -1,0 +1,356 @@
+"""The path of every request that is logged: decide → append → apply → answer.
+
+Requests wait in a queue. One task takes all that wait as a group and serves the group, so that many requests
+share one call of the policy and one transaction (group commit). `Pipeline._serve` is the whole path. Only
+`EventStore.append` and other calls of the store run in a thread; everything else runs in the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from ...recommending.errors import InvalidRequest
+from ...recommending.requests import AnyReward
+from ..domain.events import Event, EventKind
+from ..domain.proposals import Proposal, RequestBatch
+from ..store.database import STORE_TROUBLE, LogChanged, Occupied, Unavailable
+from ..store.event_store import Appended
+from .recommendation_service import Logged, RecommendationService
+from .stats import Stats
+from .traces import Traces
+
+logger = logging.getLogger("graphbandit.serving")
+LONGEST_QUEUE = 20_000
+"""Events that may wait. More are refused (back-pressure), so that memory and delay stay bounded when the disk is slow."""
+TURN = 50_000
+"""Work of one group, in arms that are scored: some milliseconds of the event loop."""
+GATHER = 0.002  # seconds between two groups under load
+SAME_TROUBLE = 60.0  # seconds in which the same trouble is not logged again
+ACKNOWLEDGED_ONCE_DURABLE = frozenset({EventKind.DECIDED, EventKind.REWARDED})
+"""Kinds that are acknowledged before they are applied while the state is held."""
+DIVERGED = "the state does not follow the log; the service has to be restarted"
+NOT_RUNNING = "the service is starting or stopping"
+Result = TypeVar("Result")
+
+
+@dataclass(eq=False, slots=True)
+class Waiting:
+    """A request in the queue. One of `batch`, `rewards` and `proposals` says what it asks for."""
+
+    answer: asyncio.Future[list[Logged]]
+    batch: RequestBatch | None = None
+    rewards: Sequence[AnyReward] = ()
+    proposals: Sequence[Proposal] = ()  # set once the request is decided
+    cost: int = 0  # of deciding, in arms that are scored
+    is_heartbeat: bool = False  # whether to write something even without events
+    spans: Sequence[object] = ()  # of the request, if it is traced
+
+    @property
+    def size(self) -> int:
+        """Number of events it leads to."""
+        return len(self.rewards) or len(self.proposals) or 1
+
+    def fail(self, error: Exception) -> None:
+        """Answer with an error."""
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+
+@dataclass(eq=False, slots=True)
+class Unapplied:
+    """Events of the log that are not applied yet, and the requests to answer afterwards."""
+
+    events: Sequence[Event]
+    group: Sequence[Waiting] = ()
+    receipts: Sequence[Any] = field(default_factory=list)
+
+
+class Pipeline:
+    """Serves groups of requests, one group after the other; belongs to the event loop.
+
+    Parameters
+    ----------
+    after_apply
+        Called after each group that has been applied.
+    on_unsound
+        Called with the reason once the state and the log no longer belong together.
+    """
+
+    def __init__(
+        self,
+        service: RecommendationService,
+        stats: Stats,
+        traces: Traces | None = None,
+        after_apply: Callable[[], None] = lambda: None,
+        on_unsound: Callable[[str], None] = lambda reason: None,
+    ) -> None:
+        self.service = service
+        self.trouble: str | None = None  # why the last group could not be written or applied
+        self.waiting = 0  # events in the queue
+        self.pause_after = math.inf  # number of an event after which nothing is applied until this is set anew: for snapshots
+        self.written_at = time.monotonic()  # when something was last written
+        self._stats, self._traces, self._after_apply, self._on_unsound = stats, traces, after_apply, on_unsound
+        self._queue: deque[Waiting] = deque()
+        self._wake = asyncio.Event()
+        self._is_stopping = self._is_writing = self._is_held = False
+        self._unapplied: deque[Unapplied] = deque()
+        self._logged_trouble = ("", -math.inf)  # the trouble that was logged last, and when
+        self._writer = ThreadPoolExecutor(1, "graphbandit-writer")
+        self._task = asyncio.create_task(self._run())
+
+    # The ways into the queue.
+
+    async def recommend(self, batch: RequestBatch, cost: int = 0) -> Logged:
+        """Decide about a batch. Its decisions are in the log when this returns."""
+        [logged] = await self._enqueue(batch=batch, cost=cost)
+        return logged
+
+    async def reward(self, rewards: Sequence[AnyReward]) -> list[Logged]:
+        """Log rewards and learn them: all of them, or none if one is refused."""
+        return await self._enqueue(rewards=rewards)
+
+    async def commit(self, proposals: Sequence[Proposal]) -> list[Logged]:
+        """Log and apply events that are decided already; raises `InvalidRequest` if the state refuses one."""
+        return await self._enqueue(proposals=proposals)
+
+    async def beat(self) -> None:
+        """Write a heartbeat, the way that events go; raises `Unavailable`."""
+        await self._enqueue(is_heartbeat=True)
+
+    async def catch_up(self) -> None:
+        """Apply what other processes have written to the log so far; raises `Unavailable`."""
+        await self._enqueue()
+
+    def _enqueue(self, **asked: Any) -> asyncio.Future[list[Logged]]:
+        if self._is_stopping:
+            raise Unavailable(NOT_RUNNING)
+        if not self.service.follows_log:
+            raise Unavailable(DIVERGED)
+        if self.trouble is not None and self._is_writing:  # one attempt at a time while there is trouble
+            raise Unavailable(self.trouble)
+        spans = () if self._traces is None else self._traces.current()
+        waiting = Waiting(asyncio.get_running_loop().create_future(), **asked, spans=spans)
+        if self.waiting + waiting.size > LONGEST_QUEUE:
+            raise Unavailable("the store does not keep up: too many events wait to be written")
+        self._queue.append(waiting)
+        self.waiting += waiting.size
+        self._wake.set()
+        return waiting.answer
+
+    async def stop(self) -> None:
+        """Serve what waits, and end."""
+        self._is_stopping = True
+        self._wake.set()
+        await self._task
+        self._writer.shutdown()
+
+    async def _run(self) -> None:
+        while self._queue or not self._is_stopping:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._queue:
+                group = self._next_group()
+                try:
+                    await self._serve(group)
+                except Exception as error:  # a defect must not end the task
+                    for waiting in group:
+                        waiting.fail(error)
+                if len(group) > 1:  # under load: let the requests of clients that were just answered join the next group
+                    await asyncio.sleep(GATHER)
+
+    def _next_group(self) -> list[Waiting]:
+        """Take what waits, up to TURN of work and at least one request."""
+        group, cost = [self._queue.popleft()], 0
+        while self._queue and (cost := cost + group[-1].cost) + self._queue[0].cost <= TURN:
+            group.append(self._queue.popleft())
+        self.waiting -= sum([waiting.size for waiting in group])
+        return group
+
+    # The path.
+
+    async def _serve(self, group: list[Waiting]) -> None:
+        """Decide, append, apply and answer for the requests of a group."""
+        store, self._is_writing = self.service.store, True
+        try:
+            missing = self.service.missing_decisions([reward for waiting in group for reward in waiting.rewards])
+            if missing:  # rewards of decisions that another process made, or that left memory: one query for all of them
+                await self._follow()
+                self.service.remember((await self.in_thread(lambda: store.find_many(missing))).values())
+            begun = time.time_ns()
+            group = self._decide(group)
+            decided = time.time_ns()
+            drafts = [proposal.draft for waiting in group for proposal in waiting.proposals]
+            is_heartbeat = any(waiting.is_heartbeat for waiting in group)
+            if not drafts and not is_heartbeat:
+                await self._follow()
+                self._answer(Unapplied((), group))
+                return
+            appended = await self.in_thread(lambda: store.append(drafts, is_heartbeat))
+        except LogChanged as error:
+            self._end(str(error), group)
+        except (Unavailable, Occupied) as error:
+            self._refuse(group, error.detail if isinstance(error, Unavailable) else str(error))
+        else:
+            self._note_written(group, appended, begun, decided)
+            self._take(Unapplied(appended.new, group, appended.receipts))
+        finally:
+            self._is_writing = False
+
+    async def _follow(self) -> None:
+        """Apply what other processes have written meanwhile."""
+        while self.service.store.is_shared and (new := await self.in_thread(self.service.store.follow)):
+            self._take(Unapplied(new))
+
+    def _take(self, unapplied: Unapplied) -> None:
+        """Apply the next events of the log, or keep them until the state is released."""
+        self._unapplied.append(unapplied)
+        if self._is_held or self.is_paused:
+            self._acknowledge_durable(unapplied)
+        else:
+            self._apply()
+
+    async def in_thread(self, call: Callable[[], Result]) -> Result:
+        """Call the store in the one thread that writes to it."""
+        return await asyncio.get_running_loop().run_in_executor(self._writer, call)
+
+    def _decide(self, group: list[Waiting]) -> list[Waiting]:
+        """Fill in `proposals`, with one call of the policy for all; the requests that were not refused."""
+        asked = [waiting for waiting in group if waiting.batch is not None]
+        try:
+            made = self.service.propose([waiting.batch for waiting in asked if waiting.batch is not None])
+        except Exception:  # a defect: only the request that it concerns shall fail
+            made = [self._decide_alone(waiting) for waiting in asked]
+        for waiting, proposal in zip(asked, made, strict=True):
+            if isinstance(proposal, Exception):
+                waiting.fail(proposal)
+            else:
+                waiting.proposals = [proposal]
+        for waiting in group:
+            if waiting.rewards:
+                try:
+                    waiting.proposals = self.service.propose_rewards(waiting.rewards)
+                except Exception as error:
+                    waiting.fail(error)
+        return [waiting for waiting in group if not waiting.answer.done()]
+
+    def _decide_alone(self, waiting: Waiting) -> Any:
+        assert waiting.batch is not None
+        try:
+            return self.service.propose([waiting.batch])[0]
+        except Exception as error:
+            return error
+
+    @property
+    def backlog(self) -> int:
+        """Number of events that this process knows to be in the log and has not applied."""
+        return self.service.store.last - self.service.recommender.seq
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the state is that after event `pause_after`."""
+        return self.service.recommender.seq >= self.pause_after
+
+    def _apply(self) -> None:
+        """Apply the oldest events that are not applied yet, up to event `pause_after`, and answer their requests."""
+        unapplied, begun = self._unapplied[0], time.time_ns()
+        events = [event for event in unapplied.events if event.seq <= self.pause_after]
+        try:
+            self.service.apply(events)
+        except Exception:  # a defect: the log is right, the state is not
+            self._end(DIVERGED, unapplied.group, is_defect=True)
+            return
+        self._trace("apply", unapplied.group, begun, time.time_ns(), {"graphbandit.group_size": len(events)})
+        if len(events) < len(unapplied.events):
+            unapplied.events = unapplied.events[len(events) :]
+            self._acknowledge_durable(unapplied)
+        else:
+            self._unapplied.popleft()
+            self._answer(unapplied)
+        self._after_apply()
+
+    def _answer(self, unapplied: Unapplied) -> None:
+        made = [proposal for waiting in unapplied.group for proposal in waiting.proposals]
+        results, start = self.service.complete(made, unapplied.receipts), 0
+        for waiting in unapplied.group:
+            mine, start = results[start : start + len(waiting.proposals)], start + len(waiting.proposals)
+            refusal = next((result for result in mine if isinstance(result, InvalidRequest)), None)
+            if refusal is not None:
+                waiting.fail(refusal)
+            elif not waiting.answer.done():  # else the client has gone
+                waiting.answer.set_result([result for result in mine if isinstance(result, Logged)])
+
+    # While another thread reads the state.
+
+    def hold(self) -> None:
+        """Apply nothing until `release`, so that another thread can read the state. Decisions and rewards are still
+        written and acknowledged; changes are acknowledged when they have been applied."""
+        self._is_held = True
+
+    async def release(self) -> None:
+        """Apply the groups that were held, with pauses for requests.
+
+        After each pause it applies as many groups as arrived in the pause, and one more. So it ends even if groups
+        arrive as fast as they are applied."""
+        for left in reversed(range(len(self._unapplied))):
+            await asyncio.sleep(0)
+            while len(self._unapplied) > left and self.service.follows_log and not self.is_paused:
+                self._apply()
+        self._is_held = False
+
+    def _acknowledge_durable(self, unapplied: Unapplied) -> None:
+        """Answer a group before it is applied if it only decides and rewards."""
+        if all(event.kind in ACKNOWLEDGED_ONCE_DURABLE for event in unapplied.events):
+            self._answer(unapplied)
+            unapplied.group, unapplied.receipts = (), ()
+
+    # Trouble.
+
+    def _refuse(self, group: Sequence[Waiting], detail: str) -> None:
+        """Refuse a group that could not be written, and all that waits behind it. Trouble is logged when it begins; if it
+        comes and goes, once a minute."""
+        now = time.monotonic()
+        known, at = self._logged_trouble
+        if self.trouble is None and (known != detail or now - at > SAME_TROUBLE):
+            logger.error("the store cannot be used", extra={"reason": detail})
+            self._logged_trouble = detail, now
+        self.trouble = STORE_TROUBLE
+        self._fail_all(group, Unavailable(STORE_TROUBLE, detail))
+
+    def _end(self, reason: str, group: Sequence[Waiting], is_defect: bool = False) -> None:
+        """Refuse everything from now on: the log is not the one that the state follows. The process has to end."""
+        logger.critical(DIVERGED, exc_info=is_defect, extra={"reason": reason})
+        self.service.abandon()
+        self.trouble = DIVERGED
+        self._fail_all(group, Unavailable(DIVERGED, reason))
+        self._on_unsound(reason)
+
+    def _fail_all(self, group: Sequence[Waiting], error: Exception) -> None:
+        for waiting in (*group, *self._queue):
+            waiting.fail(error)
+        self._queue.clear()
+        self.waiting = 0
+
+    def _note_written(self, group: Sequence[Waiting], appended: Appended, begun: int, decided: int) -> None:
+        """Note that the store works, and count and trace what was written."""
+        if self.trouble is not None:
+            logger.info("the store can be used again")
+            self.trouble = None
+        ended, self.written_at = time.time_ns(), time.monotonic()
+        self._stats.commits.add(max(0, ended - decided) / 1e9)
+        if self._traces is not None:
+            asked = [waiting for waiting in group if waiting.batch is not None]
+            n_decisions = sum(len(waiting.batch.requests) for waiting in asked if waiting.batch is not None)
+            self._trace("decide", asked, begun, decided, {"graphbandit.batch_size": n_decisions})
+            self._trace("commit", group, decided, ended, {"graphbandit.group_size": len(appended.new)})
+
+    def _trace(self, name: str, group: Sequence[Waiting], begun: int, ended: int, facts: dict[str, int]) -> None:
+        if self._traces is not None:
+            self._traces.add(name, [span for waiting in group for span in waiting.spans], begun, ended, facts)

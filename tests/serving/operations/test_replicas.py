@@ -1,0 +1,103 @@
+"""Processes on one PostgreSQL: each serves the same store, and has the same state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphbandit.serving.domain.logged_recommender import LoggedRecommender
+from graphbandit.serving.domain.shadow import ShadowedPolicy
+from graphbandit.serving.operations import runtime
+from serving_zoo import Running, new_database, recommend, reward, running, small_initial_state
+from waiting import wait_until
+
+
+@pytest.fixture
+def replicas(postgres: str, tmp_path: Path) -> Iterator[tuple[Running, Running]]:
+    """Two services on one store, the second with a shadow."""
+    store = new_database(postgres)
+    with (
+        running(tmp_path, small_initial_state(), store=store, snapshot_every=20) as one,
+        running(tmp_path, store=store, snapshot_every=20, shadow="graphucb-local") as other,
+    ):
+        yield one, other
+
+
+def states(*servers: Running) -> set[str]:
+    """The different states, once all have applied the same events."""
+    found: list[Any] = []
+
+    def are_level() -> bool:
+        found[:] = [server.http.get("/v1/state").json() for server in servers]
+        is_rebuilt = not any(server.runtime.service.recommender.stale for server in servers)
+        return is_rebuilt and len({state["event"] for state in found}) == 1
+
+    wait_until(are_level)
+    return {state["sha256"] for state in found}
+
+
+def test_everything_works_through_any_replica(replicas: tuple[Running, Running], caplog: pytest.LogCaptureFixture) -> None:
+    one, other = replicas
+    for _ in range(10):  # rewards through the one that did not decide, at once, new users among them
+        for first, second in ((one, other), (other, one)):
+            made = recommend(first, user="new one", k=2)
+            assert reward(second, decision=made["decision"], value=1.0) == (200, {"accepted": 1, "duplicates": 0})
+            assert reward(first, decision=made["decision"], value=1.0) == (200, {"accepted": 0, "duplicates": 1})
+    assert one.http.put("/v1/arms/mate", json={"features": [1.0, 0.0]}).status_code == 200
+    assert recommend(other, candidates=["mate"])["arms"][0]["arm"] == "mate"
+    assert one.http.put("/v1/users/kim").status_code == 200
+    assert other.http.put("/v1/edges/kim/ann", json={"weight": 2.0}).status_code == 200
+    body = {"user": "ann", "idempotency_key": "once"}
+    assert recommend(one, **body) == recommend(other, **body)
+    wait_until(lambda: one.runtime.service.recommender.shadow is not None)
+    assert one.http.post("/v1/policy/promote", json={}).status_code == 200
+    made = recommend(other)["decision"]
+    assert reward(one, decision=made, value=0.5)[0] == 200 and one.http.delete(f"/v1/rewards/{made}").status_code == 200
+    assert len(states(one, other)) == 1
+    assert other.http.get("/v1/policy").json()["in_force"] == "graphucb-local"
+    assert reward(other, decision=made, value=1.0) == (200, {"accepted": 0, "duplicates": 1})
+    assert "is not that of another one" not in caplog.text and "graphbandit_backlog_events 0.0" in one.http.get("/metrics").text
+
+
+def test_under_load_the_states_are_the_same(replicas: tuple[Running, Running]) -> None:
+    one, other = replicas
+    with ThreadPoolExecutor(8) as crowd:
+
+        def visit(number: int) -> int:
+            decider, learner = (one, other) if number % 2 else (other, one)
+            made = recommend(decider, user=f"u{number % 20}")
+            return reward(learner, decision=made["decision"], value=number % 3)[0]
+
+        assert set(crowd.map(visit, range(100))) == {200}
+    assert len(states(one, other)) == 1
+
+
+def test_a_state_that_differs_is_noticed(replicas: tuple[Running, Running], caplog: pytest.LogCaptureFixture) -> None:
+    one, other = replicas
+    other.runtime.service.recommender.decisions += 1  # as a processor that computes otherwise would
+    wait_until(lambda: recommend(one) and "is not that of another one" in caplog.text)
+    gauges = [server.runtime.stats.gauges.get("state_differs") for server in replicas]
+    assert 1.0 in gauges
+
+
+def test_a_replica_that_cannot_follow_ends_and_never_drops_its_shadow(
+    replicas: tuple[Running, Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = replicas
+    wait_until(lambda: one.runtime.service.recommender.shadow is not None)
+    made = recommend(one)["decision"]
+    state, follow = other.runtime.service.recommender, ShadowedPolicy._follow
+
+    def out_of_memory(self: LoggedRecommender, change: Any) -> None:
+        if self is state:
+            raise MemoryError
+        follow(self, change)
+
+    monkeypatch.setattr(ShadowedPolicy, "_follow", out_of_memory)
+    assert reward(one, decision=made, value=1.0)[0] == 200
+    assert other.has_ended() and isinstance(other.runtime.failed, runtime.UnsoundState)
+    assert state.shadow is not None and recommend(one)["user"] == "ann"
