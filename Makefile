@@ -38,7 +38,7 @@ leaderboard: .venv/user  ## every policy, tuned alike, in 19 worlds; ARGS='--qui
 	$(BIN)/graphbandit leaderboard --out board $(ARGS)
 
 test: .venv/dev  ## every test but the slow studies
-	$(BIN)/python -m pytest -n 2 --no-loadscope-reorder $(ARGS)
+	$(BIN)/python -m pytest -n 2 --no-loadscope-reorder --max-worker-restart 0 $(ARGS)
 
 test-slow: .venv/dev  ## studies of load, kills and sizes
 	$(BIN)/python -m pytest -m slow

@@ -172,7 +172,7 @@ def test_a_database_that_lost_events_ends_the_process(postgres: str, tmp_path: P
             others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = :name"
             connection.execute(text(others), {"name": parse_url(url).database})
         engine.dispose()
-        statuses = []
+        statuses: list[int] = []
         with suppress(httpx.TransportError):
             while service.process.poll() is None and len(statuses) < 10_000:
                 statuses.append(service.recommend())
