@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
@@ -43,6 +44,16 @@ OBSCURE = {
     "wire",
     "rehearsal",
 }
+COMES_WITH = {
+    "numba": ["llvmlite"],
+    "fastapi": ["starlette", "pydantic", "pydantic_core"],
+    "jinja2": ["markupsafe"],
+    "scikit_learn": ["sklearn"],
+    "opentelemetry_sdk": ["opentelemetry"],
+}
+"""Modules that a declared dependency installs beside itself, or under another name."""
+OPTIONAL = {"graphbandit", "obp", "igraph"}
+"""Packages whose objects a user may pass; they are imported only then."""
 MOST_PARAMETERS = 8
 MOST_LINES = 400
 
@@ -135,6 +146,23 @@ def test_only_the_compiler_touches_numba() -> None:
         or (isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in ("numba", "llvmlite"))
     }
     assert found == COMPILER
+
+
+def test_every_package_that_is_imported_is_a_declared_dependency() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    groups = [project["dependencies"], *(extras[name] for name in extras if name != "dev")]
+    declared = {re.split(r"[^\w-]", line)[0].replace("-", "_") for group in groups for line in group}
+    declared |= {module for name, modules in COMES_WITH.items() if name in declared for module in modules}
+    imported: dict[str, str] = {}
+    for path in MODULES:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.split(".")[0]: named(path) for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+                imported[node.module.split(".")[0]] = named(path)
+    known = declared | set(sys.stdlib_module_names) | OPTIONAL
+    assert {name: path for name, path in imported.items() if name not in known} == {}
 
 
 def test_type_checks_of_numbers_are_written_in_one_place() -> None:

@@ -25,8 +25,8 @@ from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SMALL = {"leaderboard": "--quick", "bench": "--users 20 --rounds 1000"}
-"""Targets that take hours, with the arguments of a small run."""
+SMALL = {"reproduce": "--quick --offline", "leaderboard": "--quick", "bench": "--users 20 --rounds 1000"}
+"""Targets that take long, with the arguments of a small run."""
 KEPT = ("PATH", "LANG", "LC_ALL", "TERM", "CI", "REQUESTS_CA_BUNDLE", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 KEPT_PREFIXES = ("PIP_", "SSL_", "PYENV_")  # how to reach the package index, and where Python is
 PATIENCE = 600.0
