@@ -98,6 +98,6 @@ def test_the_worst_of_several_verdicts_decides() -> None:
 def test_explanations_fit_the_verdict() -> None:
     texts = {verdict: Claim("a", verdict, {}, "because").explanation for verdict in VERDICTS}
     assert texts["holds"] == "" and texts["does not hold"] == "because"
-    assert "equal within 10%" in texts["equal"] and "both answers" in texts["more runs needed"]
+    assert "at most 10%" in texts["equal"] and "both answers" in texts["more runs needed"]
     assert Claim("a", "holds", {}).beyond and not Claim("a", "holds", {}, said="best").beyond
     assert Claim("a", "holds", {}, said="similar").quote == ("They show similar performance.", "Appendix K")

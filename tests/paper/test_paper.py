@@ -99,7 +99,7 @@ def test_the_page_begins_with_the_regret_figures_then_the_claims(report: Path) -
     anchors = set(re.findall(r'<details id="([^"]+)"', page))
     assert set(re.findall(r'class="v \w+" href="#([^"]+)"', page)) <= anchors and len(anchors) > 100
     assert set(re.findall(r'href="#([^"]+)"', page)) <= anchors | set(re.findall(r'id="([^"]+)"', page))
-    for section in page[first_section:].split("<section id=")[1:-1]:
+    for section in page[first_section:].split("<section id=")[1:-2]:
         captions = re.findall(r"<figcaption>([^<]*)", section)
         figure = FIGURES[section.split('"')[1]]
         expected = [f"The {whose.removeprefix('the ')}. " for whose in SETTINGS.values()] if figure.both else [""]

@@ -39,7 +39,7 @@ def test_psi_claims_both_ways() -> None:
     rise = np.linspace(0.1, 0.6, 20)[None, :, None] + np.random.default_rng(4).normal(scale=1e-3, size=(5, 20, 4))
     data: Data = {"rounds": rounds, "psi": rise, "long_rounds": 50 * rounds, "long": rise + 0.35, "setting": "printed"}
     assert verdicts(theory.claims_psi(data)) == [True] * 4
-    assert [claim.beyond for claim in theory.claims_psi(data)] == [False, False, False, True]
+    assert not any(claim.beyond for claim in theory.claims_psi(data))
     one_falls = rise.copy()
     one_falls[:, :, 2] = 1.2 - rise[:, :, 2]  # the mean over users rises, and is inside
     assert verdicts(theory.claims_psi(data | {"psi": one_falls, "long": rise - 0.3})) == [False] * 4

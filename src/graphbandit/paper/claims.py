@@ -25,6 +25,7 @@ QUARTER = 0.25
 """Regrets that differ by at most this share are alike: the margin of "similar", "slightly" and "close"."""
 EQUAL = 0.1
 """Margin of the equivalence test that follows an undecided comparison, as a share of the second regret."""
+ERRATA: dict[str, str] = tomllib.loads((Path(__file__).parent / "errata.toml").read_text(encoding="utf-8"))
 QUOTES: dict[str, dict[str, str]] = tomllib.loads((Path(__file__).parent / "quotes.toml").read_text(encoding="utf-8"))
 REVERSED = "In these runs the order is the other way round."
 
@@ -56,7 +57,7 @@ class Claim:
     def explanation(self) -> str:
         """Return the sentence beside the verdict."""
         if self.verdict == "equal":
-            return f"The two are the same in every run, or equal within {EQUAL:.0%} of the second (equivalence test at 5 %)."
+            return f"The two differ by at most {EQUAL:.0%} of the second (equivalence test at 5 %)."
         doubt = "The interval contains both answers."
         return {"holds": "", "does not hold": self.reason, "more runs needed": doubt}[self.verdict]
 
@@ -120,18 +121,20 @@ def lower(first: Floats, second: Floats, *, comparisons: int = 1) -> tuple[Verdi
 
 
 def within(values: Floats, low: float, high: float, *, comparisons: int = 1) -> Verdict:
-    """Judge whether the mean over runs lies between two limits, as `below` does."""
-    return all_hold((above(values, low, comparisons=2 * comparisons), below(values, high, comparisons=2 * comparisons)))
+    """Judge whether the mean over runs lies between two limits, as `below` does. Not both can be exceeded, so that the two
+    limits count as one comparison."""
+    return all_hold((above(values, low, comparisons=comparisons), below(values, high, comparisons=comparisons)))
 
 
 def alike(first: Floats, second: Floats, *, comparisons: int = 1) -> tuple[Verdict, dict[str, float]]:
     """Judge whether two mean regrets differ by at most a quarter of the second; return the difference, too.
 
-    The quarter is taken run by run: the second mean is estimated, and its error counts.
+    The quarter is taken run by run: the second mean is estimated, and its error counts. As in `within`, the two limits
+    count as one comparison.
     """
     one, other = np.asarray(first), np.asarray(second)
     over, under = one - (1 + QUARTER) * other, one - (1 - QUARTER) * other
-    sides = below(over, comparisons=2 * comparisons), above(under, comparisons=2 * comparisons)
+    sides = below(over, comparisons=comparisons), above(under, comparisons=comparisons)
     return all_hold(sides), estimate(one - other)
 
 

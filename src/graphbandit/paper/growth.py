@@ -123,9 +123,9 @@ def claims(data: Data) -> list[Claim]:
     root = f"At a fixed T, the regret of independent LinUCB grows as √n (exponent within {NEAR} of ½)"
     far = f"It is far below its bound. {early}"
     out = [
-        Claim("The regret of GraphUCB grows at most as √n (15)", below(power["GraphUCB"], 0.5), found, far),
+        Claim("The regret of GraphUCB grows at most as √n (15)", below(power["GraphUCB"], 0.5), found, far, "root-n"),
         Claim(linear, within(each, 1 - NEAR, 1 + NEAR), {"exponent": estimate(each)}, "", "linear"),
-        Claim(root, within(power["LinUCB"], 0.5 - NEAR, 0.5 + NEAR), found, f"{early} Both can be true (errata E40)."),
+        Claim(root, within(power["LinUCB"], 0.5 - NEAR, 0.5 + NEAR), found, f"{early} See errata E40.", "linucb-root-n"),
     ]
     for name, equation in BOUNDS.items():
         ratio = data["regret"][name] / data["bound"][name]

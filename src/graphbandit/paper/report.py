@@ -21,7 +21,7 @@ from .. import datasets
 from ..experiments.testbeds import N_USERS
 from ..storage.atomic import write_text
 from . import FIGURES
-from .claims import EQUAL, Claim, mean_interval
+from .claims import EQUAL, ERRATA, Claim, mean_interval
 from .figure import SETTINGS, Data, Figure, ReproduceSettings
 from .lineup import LITERAL
 
@@ -85,6 +85,7 @@ def write_report(path: Path, outcomes: list[Outcome], settings: ReproduceSetting
         "words": WORDS,
         "settings": SETTINGS,
         "command": partial(command, settings),
+        "errata": ERRATA,
         "about": about(outcomes, settings),
     }
     write_text(path, page.get_template("report.html").render(content))
@@ -187,9 +188,10 @@ def command(settings: ReproduceSettings, figure: str = "") -> str:
 
 
 def marked(text: str) -> Markup:
-    """Return text as HTML, with commands between backticks and addresses marked as such."""
+    """Return text as HTML, with commands between backticks, addresses and entries of the errata marked as such."""
     html = re.sub("`(.+?)`", r"<code>\1</code>", str(escape(text)))
-    return Markup(re.sub(r"https://[^\s<]+", r'<a href="\g<0>">\g<0></a>', html))
+    html = re.sub(r"https://[^\s<]+", r'<a href="\g<0>">\g<0></a>', html)
+    return Markup(re.sub(rf"\b({'|'.join(ERRATA)})\b", r'<a href="#\1">\1</a>', html))
 
 
 def plain(value: Any) -> str:

@@ -170,7 +170,7 @@ def claims_psi(data: Data) -> list[Claim]:
         Claim("Ψ lies in (0, 1) for every user at all times", observed(least > 0 and largest < 1), inside, "", "lemma-3"),
         Claim("Ψ rises for every user", above(rise), rises, "For at least one user, Ψ decreases.", "lemma-3"),
         Claim("Ψ still rises after the horizon, on average", above(later), ends, slow, "lemma-3"),
-        Claim(close, late, ends, slow),
+        Claim(close, late, ends, slow, "lemma-3"),
     ]
 
 
