@@ -61,7 +61,9 @@ def test_the_workflow_runs_what_decides_here() -> None:
     assert re.findall(r"- run: (.*)", workflow) == [".ci/run"]
     versions = re.search(r"python: \[(.*)\]", workflow)
     assert versions and versions.group(1).startswith('"' + PROJECT["requires-python"].removeprefix(">=") + '"')
-    commands = re.findall(r"^(?:timeout \d+ )?((?:make|python3) [^&\n]*[^& \n])", (ROOT / ".ci" / "run").read_text(), flags=re.M)
+    commands = re.findall(
+        r"^(?:timeout \d+ )?((?:make|python3) [^&\n]*[^& \n])", (ROOT / ".ci" / "run").read_text(), flags=re.M
+    )
     fresh = "python3 tools/fresh.py"  # from a clean clone; nothing may be installed before the command of the README
     assert commands == [f"{fresh} test reproduce", f"{fresh} docs", "make check", "make test-nojit"]
 

@@ -142,7 +142,7 @@ def build_app(
         return service
 
     def make_runtime() -> Runtime:
-        return Runtime(start, stats, settings.snapshot_every, store.cancel, traces, settings.most_work)
+        return Runtime(start, stats, settings.snapshot_every, store.cancel, settings.most_work)
 
     app = create_app(make_runtime, on_failure, is_awaited)
     return app, Guard(app, stats, settings, traces)

@@ -7,14 +7,11 @@ import shutil
 import sqlite3
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner
 
 from graphbandit.cli import app
 from graphbandit.serving import EventStore, RecommendationService, Request, Reward, replay_from_zero
-from graphbandit.serving.domain.events import DamagedLog
 from graphbandit.serving.operations.store_tools import verify
-from graphbandit.serving.store.write_ahead_log import lost_transactions
 from serving_zoo import fingerprint, small_initial_state
 
 
@@ -114,53 +111,23 @@ def state_or_refusal(folder: Path) -> str:
         store.close()
 
 
-def test_flipped_bits_are_found_or_change_nothing(tmp_path: Path) -> None:
-    """Fourteen in the database, in bodies and anywhere, and as many in the write-ahead log."""
+def test_flipped_bits_in_the_database_are_found_or_change_nothing(tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     whole.mkdir()
     store = EventStore(f"sqlite:///{whole}/state.db")
     service = RecommendationService.open(store, whole / "snapshots", small_initial_state())
     for _ in range(60):
         service.reward([Reward(service.recommend([Request("ann"), Request("bob")]).ids[0], 0.25)])
-    in_log = copied(whole, tmp_path / "in_log")  # everything is in the write-ahead log
     service.store.close()
-    in_file = copied(whole, tmp_path / "in_file")  # everything is in the database
-    expected = state_or_refusal(copied(in_file, tmp_path / "sound"))
-    assert not verify(f"sqlite:///{in_file}/state.db").problems and not lost_transactions(in_log / "state.db")
-    rng = random.Random(0)
-    found = {"file": 0, "log": 0}
-    for number in range(28):
-        source, name = (in_file, "state.db") if number < 14 else (in_log, "state.db-wal")
-        folder = copied(source, tmp_path / str(number))
-        size = 8 * (folder / name).stat().st_size
-        body = b"0.25" if number < 14 else b"]]"
-        flip(folder / name, bits_of(folder / name, body) if number % 14 < 2 else rng.randrange(size))
+    expected = state_or_refusal(copied(whole, tmp_path / "sound"))
+    assert not verify(f"sqlite:///{whole}/state.db").problems
+    rng, found = random.Random(0), 0
+    for number in range(14):
+        folder = copied(whole, tmp_path / str(number))
+        size = 8 * (folder / "state.db").stat().st_size
+        flip(folder / "state.db", bits_of(folder / "state.db", b"0.25") if number < 2 else rng.randrange(size))
         started = state_or_refusal(copied(folder, tmp_path / f"{number}-started"))
         problems = verify(f"sqlite:///{folder}/state.db").problems
         assert problems or started == expected, number  # nothing wrong is taken for right
-        assert started in ("refused", expected) or lost_transactions(folder / "state.db") == 1, number
-        found["file" if number < 14 else "log"] += bool(problems)
-    assert found["log"] >= 12
-
-
-def test_a_damaged_write_ahead_log_is_said_and_not_removed(tmp_path: Path) -> None:
-    store = EventStore(f"sqlite:///{tmp_path}/state.db")
-    service = RecommendationService.open(store, tmp_path / "snapshots", small_initial_state())
-    for _ in range(20):
-        service.recommend([Request("ann")])
-    killed = copied(tmp_path, tmp_path / "killed")
-    service.store.close()
-    size = (killed / "state.db-wal").stat().st_size
-    flip(killed / "state.db-wal", 4 * size)
-    assert lost_transactions(killed / "state.db") > 2
-    for _ in range(2):
-        store = EventStore(f"sqlite:///{killed}/state.db")
-        with pytest.raises(DamagedLog, match="transactions that were acknowledged cannot be read"):
-            store.open()
-    assert (killed / "state.db-wal").stat().st_size == size
-    (killed / "state.db-wal").write_bytes((killed / "state.db-wal").read_bytes()[: size - 1000])  # the power failed
-    flip(killed / "state.db-wal", 4 * size)
-    assert lost_transactions(killed / "state.db") == 0
-    store.open()
-    assert store.last == 19
-    store.close()
+        found += bool(problems)
+    assert found >= 2

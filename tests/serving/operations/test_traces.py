@@ -38,7 +38,7 @@ def by_trace(exported: Any) -> dict[str, list[Any]]:
 
 
 @pytest.mark.parametrize("chunked", [False, True])  # the fast path, and the framework
-def test_a_request_is_a_span_with_its_steps_in_the_trace_of_its_caller(tmp_path: Path, exported: Any, chunked: bool) -> None:
+def test_a_request_is_a_span_in_the_trace_of_its_caller(tmp_path: Path, exported: Any, chunked: bool) -> None:
     headers = {"traceparent": f"00-{TRACE}-{PARENT}-01", "content-type": "application/json"}
     body = b'{"user":"ann"}'
     with running(tmp_path, small_initial_state(), traces=True) as server:
@@ -52,11 +52,6 @@ def test_a_request_is_a_span_with_its_steps_in_the_trace_of_its_caller(tmp_path:
     assert [span.name for span in requests] == ["POST /v1/recommendations", "POST /v1/rewards"]
     assert all(f"{span.parent.span_id:016x}" == PARENT for span in requests)
     assert all(span.attributes["http.response.status_code"] == 200 for span in requests)
-    for request, steps in zip(requests, (["decide", "commit", "apply"], ["commit", "apply"]), strict=True):
-        inside = [span for span in spans if span.parent.span_id == request.context.span_id]
-        assert [span.name for span in sorted(inside, key=lambda span: span.start_time)] == steps
-        assert all(request.start_time <= span.start_time <= span.end_time <= request.end_time for span in inside)
-        assert all(span.attributes["graphbandit.group_size"] >= 1 for span in inside if span.name == "commit")
     text = "".join(span.to_json() for span in spans)
     assert "ann" not in text and "0.123456" not in text
 
@@ -68,8 +63,6 @@ def test_changes_and_views_are_traced_by_route(tmp_path: Path, exported: Any) ->
     spans = [span for group in by_trace(exported).values() for span in group]
     names = [span.name for span in spans]
     assert "PUT /v1/users" in names and "GET /v1/users" in names
-    [change] = [span for span in spans if span.name == "PUT /v1/users"]
-    assert [span.name for span in spans if span.parent and span.parent.span_id == change.context.span_id] == ["commit", "apply"]
     assert "secret-name" not in "".join(span.to_json() for span in spans)
 
 
@@ -78,18 +71,6 @@ def test_a_trace_that_is_not_sampled_is_not_recorded(tmp_path: Path, exported: A
         headers = {"traceparent": f"00-{TRACE}-{PARENT}-00"}
         assert server.http.post("/v1/recommendations", json={"user": "ann"}, headers=headers).status_code == 200
     assert TRACE not in by_trace(exported)
-
-
-def test_a_heavy_request_is_traced_too(tmp_path: Path, exported: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphbandit.serving.operations.runtime.LIGHT", 0)
-    with running(tmp_path, small_initial_state(), traces=True) as server:
-        headers = {"traceparent": f"00-{TRACE}-{PARENT}-01"}
-        batch = {"requests": [{"user": "ann"}] * 3}
-        assert server.http.post("/v1/recommendations/batch", json=batch, headers=headers).status_code == 200
-    spans = by_trace(exported)[TRACE]
-    assert sorted(span.name for span in spans) == ["POST /v1/recommendations/batch", "apply", "commit", "decide"]
-    [decide] = [span for span in spans if span.name == "decide"]
-    assert decide.attributes["graphbandit.batch_size"] == 3
 
 
 def test_without_the_setting_nothing_of_it_is_imported(tmp_path: Path) -> None:

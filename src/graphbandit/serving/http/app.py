@@ -25,19 +25,7 @@ from .dashboard import add_page
 from .experiment_routes import add_policies, experiment_gauges
 from .openapi_document import DescribedApp, operation_name
 from .responses import EXPECTED, error_response
-from .schemas import ArmBody, ChangeAnswer, EdgeBody, Id, PathId, Problems, RetractionAnswer, UserBody
-
-ERRORS: dict[int | str, dict[str, Any]] = {
-    401: {"model": Problems, "description": "No token, or a wrong one."},
-    403: {"model": Problems, "description": "The token may only read."},
-    404: {"model": Problems, "description": "A user, arm, edge or decision that does not exist."},
-    409: {"model": Problems, "description": "The request does not fit what has happened meanwhile, or an earlier one."},
-    413: {"model": Problems, "description": "The body is too large."},
-    415: {"model": Problems, "description": "The body is not JSON."},
-    422: {"model": Problems, "description": "Something is wrong with a field, which is named."},
-    429: {"model": Problems, "description": "Too many requests."},
-    503: {"model": Problems, "description": "The store cannot be used now, or the service is starting; try again."},
-}
+from .schemas import ERRORS, ArmBody, ChangeAnswer, EdgeBody, Id, PathId, RetractionAnswer, UserBody
 
 
 def create_app(

@@ -15,15 +15,9 @@ from ..domain import policy_changes
 from ..domain.logged_recommender import LoggedRecommender
 from ..domain.policy_changes import ProposedSwitch
 from ..operations.runtime import Runtime
-from .schemas import Problems, Schema
+from .schemas import ERRORS, Schema
 
 LARGEST_GUARDRAIL = 1e9
-REFUSED: dict[int | str, dict[str, Any]] = {
-    401: {"model": Problems, "description": "No token, or a wrong one."},
-    409: {"model": Problems, "description": "There is nothing to change, or something else has to end first."},
-    422: {"model": Problems, "description": "Something is wrong with a field, which is named."},
-    503: {"model": Problems, "description": "The store cannot be used now, or the service is starting; try again."},
-}
 
 
 class SwitchBody(Schema):
@@ -49,7 +43,7 @@ class ExperimentBody(Schema):
 
 def add_policies(app: FastAPI) -> None:
     """Endpoints about the policies."""
-    router = APIRouter(prefix="/v1", responses=REFUSED)
+    router = APIRouter(prefix="/v1", responses=ERRORS)
 
     @router.get("/policy")
     async def get_policy(request: Request) -> dict[str, Any]:

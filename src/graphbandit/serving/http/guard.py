@@ -71,7 +71,9 @@ class Guard:
         self.app, self.stats, self.settings, self.traces = app, stats, settings, traces
         self.is_stopping = False  # whether the service is about to end, and not ready
         self.running = 0  # requests that are handled now
-        self._router = Router(decision_routes.routes(), default=app, redirect_slashes=False)
+        routes = decision_routes.routes()
+        self._router = Router(routes, default=app, redirect_slashes=False)
+        self._hot = {route.path: route.app for route in routes}
         self._may_write: dict[bytes, bool] = {}  # by digest of the token
         self._logged: dict[str, float] = {}  # when a kind of refusal was logged last
         self.set_tokens(settings.tokens())
@@ -85,7 +87,9 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
+            await self.app(scope, receive, send)  # until the service ends
+            if self.traces is not None:
+                await asyncio.to_thread(self.traces.close)
             return
         if self.traces is None:
             await self._answer(scope, receive, send)
@@ -134,7 +138,8 @@ class Guard:
         if has_body:
             receive = body_again(await self._body(receive), receive)
         scope["app"] = self.app
-        await self._router(scope, receive, send)
+        hot = self._hot.get(scope["path"]) if scope["method"] == "POST" else None  # most requests need no matching of routes
+        await (hot or self._router)(scope, receive, send)
 
     def _check(self, method: str, path: str, headers: Mapping[bytes, bytes], last: Mapping[str, str]) -> None:
         """Raise `Refused` unless a request may be handled; `last` closes a connection on which a body may follow."""

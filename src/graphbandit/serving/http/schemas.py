@@ -3,7 +3,7 @@ the OpenAPI document."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
@@ -81,3 +81,16 @@ class RetractionAnswer(Schema):
 
     event: int = Field(description="Its number in the log.")
     in_force: bool = Field(description="Whether the state is already that of a log without the reward; it is replayed.")
+
+
+ERRORS: dict[int | str, dict[str, Any]] = {
+    401: {"model": Problems, "description": "No token, or a wrong one."},
+    403: {"model": Problems, "description": "The token may only read."},
+    404: {"model": Problems, "description": "A user, arm, edge or decision that does not exist."},
+    409: {"model": Problems, "description": "The request does not fit what has happened meanwhile, or an earlier one."},
+    413: {"model": Problems, "description": "The body is too large."},
+    415: {"model": Problems, "description": "The body is not JSON."},
+    422: {"model": Problems, "description": "Something is wrong with a field, which is named."},
+    429: {"model": Problems, "description": "Too many requests."},
+    503: {"model": Problems, "description": "The store cannot be used now, or the service is starting; try again."},
+}

@@ -22,10 +22,8 @@ from ...recommending.requests import AnyReward
 from ..domain.events import Event, EventKind
 from ..domain.proposals import Proposal, RequestBatch
 from ..store.database import STORE_TROUBLE, LogChanged, Occupied, Unavailable
-from ..store.event_store import Appended
 from .recommendation_service import Logged, RecommendationService
 from .stats import Stats
-from .traces import Traces
 
 logger = logging.getLogger("graphbandit.serving")
 LONGEST_QUEUE = 20_000
@@ -51,7 +49,6 @@ class Waiting:
     proposals: Sequence[Proposal] = ()  # set once the request is decided
     cost: int = 0  # of deciding, in arms that are scored
     is_heartbeat: bool = False  # whether to write something even without events
-    spans: Sequence[object] = ()  # of the request, if it is traced
 
     @property
     def size(self) -> int:
@@ -88,7 +85,6 @@ class Pipeline:
         self,
         service: RecommendationService,
         stats: Stats,
-        traces: Traces | None = None,
         after_apply: Callable[[], None] = lambda: None,
         on_unsound: Callable[[str], None] = lambda reason: None,
     ) -> None:
@@ -97,7 +93,7 @@ class Pipeline:
         self.waiting = 0  # events in the queue
         self.pause_after = math.inf  # number of an event after which nothing is applied until this is set anew: for snapshots
         self.written_at = time.monotonic()  # when something was last written
-        self._stats, self._traces, self._after_apply, self._on_unsound = stats, traces, after_apply, on_unsound
+        self._stats, self._after_apply, self._on_unsound = stats, after_apply, on_unsound
         self._queue: deque[Waiting] = deque()
         self._wake = asyncio.Event()
         self._is_stopping = self._is_writing = self._is_held = False
@@ -136,8 +132,7 @@ class Pipeline:
             raise Unavailable(DIVERGED)
         if self.trouble is not None and self._is_writing:  # one attempt at a time while there is trouble
             raise Unavailable(self.trouble)
-        spans = () if self._traces is None else self._traces.current()
-        waiting = Waiting(asyncio.get_running_loop().create_future(), **asked, spans=spans)
+        waiting = Waiting(asyncio.get_running_loop().create_future(), **asked)
         if self.waiting + waiting.size > LONGEST_QUEUE:
             raise Unavailable("the store does not keep up: too many events wait to be written")
         self._queue.append(waiting)
@@ -184,9 +179,8 @@ class Pipeline:
             if missing:  # rewards of decisions that another process made, or that left memory: one query for all of them
                 await self._follow()
                 self.service.remember((await self.in_thread(lambda: store.find_many(missing))).values())
-            begun = time.time_ns()
             group = self._decide(group)
-            decided = time.time_ns()
+            decided = time.monotonic()
             drafts = [proposal.draft for waiting in group for proposal in waiting.proposals]
             is_heartbeat = any(waiting.is_heartbeat for waiting in group)
             if not drafts and not is_heartbeat:
@@ -199,7 +193,7 @@ class Pipeline:
         except (Unavailable, Occupied) as error:
             self._refuse(group, error.detail if isinstance(error, Unavailable) else str(error))
         else:
-            self._note_written(group, appended, begun, decided)
+            self._note_written(decided)
             self._take(Unapplied(appended.new, group, appended.receipts))
         finally:
             self._is_writing = False
@@ -260,14 +254,13 @@ class Pipeline:
 
     def _apply(self) -> None:
         """Apply the oldest events that are not applied yet, up to event `pause_after`, and answer their requests."""
-        unapplied, begun = self._unapplied[0], time.time_ns()
+        unapplied = self._unapplied[0]
         events = [event for event in unapplied.events if event.seq <= self.pause_after]
         try:
             self.service.apply(events)
         except Exception:  # a defect: the log is right, the state is not
             self._end(DIVERGED, unapplied.group, is_defect=True)
             return
-        self._trace("apply", unapplied.group, begun, time.time_ns(), {"graphbandit.group_size": len(events)})
         if len(events) < len(unapplied.events):
             unapplied.events = unapplied.events[len(events) :]
             self._acknowledge_durable(unapplied)
@@ -338,19 +331,10 @@ class Pipeline:
         self._queue.clear()
         self.waiting = 0
 
-    def _note_written(self, group: Sequence[Waiting], appended: Appended, begun: int, decided: int) -> None:
-        """Note that the store works, and count and trace what was written."""
+    def _note_written(self, begun: float) -> None:
+        """Note that the store works, and how long it took to write."""
         if self.trouble is not None:
             logger.info("the store can be used again")
             self.trouble = None
-        ended, self.written_at = time.time_ns(), time.monotonic()
-        self._stats.commits.add(max(0, ended - decided) / 1e9)
-        if self._traces is not None:
-            asked = [waiting for waiting in group if waiting.batch is not None]
-            n_decisions = sum(len(waiting.batch.requests) for waiting in asked if waiting.batch is not None)
-            self._trace("decide", asked, begun, decided, {"graphbandit.batch_size": n_decisions})
-            self._trace("commit", group, decided, ended, {"graphbandit.group_size": len(appended.new)})
-
-    def _trace(self, name: str, group: Sequence[Waiting], begun: int, ended: int, facts: dict[str, int]) -> None:
-        if self._traces is not None:
-            self._traces.add(name, [span for waiting in group for span in waiting.spans], begun, ended, facts)
+        self.written_at = time.monotonic()
+        self._stats.commits.add(self.written_at - begun)

@@ -26,7 +26,6 @@ from .rebuilding import rebuild
 from .recommendation_service import Logged, RecommendationService
 from .settings import MOST_WORK
 from .stats import Stats
-from .traces import Traces
 
 logger = logging.getLogger("graphbandit.serving")
 STORE_SIZE_EVERY = 60.0  # seconds
@@ -68,7 +67,6 @@ class Runtime:
         stats: Stats,
         snapshot_every: int = 100_000,
         cancel: Callable[[], None] = lambda: None,
-        traces: Traces | None = None,
         most_work: int = MOST_WORK,
     ) -> None:
         self.stats = stats
@@ -76,7 +74,7 @@ class Runtime:
         self.is_leaving = False  # the process is to end, but still answers
         self.heavy_work = 0  # decisions × arms of the large requests that wait
         self._start, self._snapshot_every, self._cancel, self._on_failure = start, snapshot_every, cancel, cancel
-        self._traces, self._most_work = traces, most_work
+        self._most_work = most_work
         self._service: RecommendationService | None = None
         self._pipeline: Pipeline | None = None
         self._reading = asyncio.Lock()  # held by whoever reads the state in a thread
@@ -101,7 +99,7 @@ class Runtime:
         gc.freeze()  # names of users and compiled code live as long as the process: no collection needs to visit them again
         gc.set_threshold(50_000, 20, 100)  # a group makes thousands of objects, which reference counting alone frees
         self._service = service
-        self._pipeline = Pipeline(service, self.stats, self._traces, self._after_apply, self._end)
+        self._pipeline = Pipeline(service, self.stats, self._after_apply, self._end)
         self._pipeline.pause_after = self._next_snapshot(service)
         self._watching = asyncio.create_task(self._watch())
         if service.store.is_shared:
@@ -129,8 +127,6 @@ class Runtime:
             await asyncio.gather(task, return_exceptions=True)  # whatever it raised, the store is left
         async with self._reading:  # events that were held for a copy have been applied
             await asyncio.to_thread(service.close)
-        if self._traces is not None:
-            await asyncio.to_thread(self._traces.close)
 
     @property
     def service(self) -> RecommendationService:
@@ -221,15 +217,11 @@ class Runtime:
         if self.heavy_work + work > max(HEAVY_REQUESTS * self._most_work, work):
             raise Unavailable("too many decisions about many arms wait already")
         decisions: list[tuple[DecisionRecord, int]] = []
-        begun = time.time_ns()
         step = max(1, SLICE // max(1, each))
         self.heavy_work += work
         try:
             for start in range(0, len(requests), step):
                 decisions += await self.beside(lambda start=start: self._decide_slice(requests[start : start + step]))  # type: ignore[misc]
-            if self._traces is not None:
-                facts = {"graphbandit.batch_size": len(requests)}
-                self._traces.add("decide", self._traces.current(), begun, time.time_ns(), facts)
             now = self.service.recommender.catalogue
             return await asyncio.to_thread(lambda: proposals.decided([_dated(*made, now) for made in decisions], batch))
         finally:

@@ -24,7 +24,6 @@ BOUNDS = sorted({*BUCKETS, *np.geomspace(5e-5, 60.0, 78).tolist()})
 Prometheus among them."""
 WIDTHS = (1, 2, 5, 10, 30, 60, 120, 180, 300, 600, 1800, 3600, 7200, 14400, 28800)
 """Seconds that one point of a curve may stand for."""
-RECENT_LATENCIES = 8192
 DECISIONS, REWARDS, TOTAL, SHORTFALL = range(4)
 Counts = npt.NDArray[np.int32]
 
@@ -129,8 +128,6 @@ class Stats(Collector):
         self.decisions = self.rewards = self.duplicates = 0
         self.total = self.shortfall = 0.0
         self.seconds, self.minutes = TimeSeries(1, 600), TimeSeries(60, 1440)
-        self._latencies = np.zeros(RECENT_LATENCIES)
-        self._timed = 0
         self._second = int(self.started)  # counted apart from the series, since this is done for every request
         self._times = [0] * (len(BOUNDS) + 1)
         self.routes: defaultdict[str, Histogram] = defaultdict(Histogram)  # latency of each
@@ -149,8 +146,6 @@ class Stats(Collector):
         if second != self._second:
             self._next_second(second)
         self.requests[route, status] += 1
-        self._latencies[self._timed % RECENT_LATENCIES] = seconds
-        self._timed += 1
         self._times[bisect_left(BOUNDS, seconds)] += 1
         self.routes[route].add(seconds)
 
@@ -163,7 +158,7 @@ class Stats(Collector):
 
     def answered(self) -> int:
         """How many requests have been answered."""
-        return self._timed
+        return self.requests.total()
 
     def count_events(self, events: Sequence[Event]) -> None:
         """Count events that have been applied."""
@@ -204,18 +199,13 @@ class Stats(Collector):
             sums[TOTAL] += total
             sums[SHORTFALL] += shortfall
 
-    def latency(self) -> dict[str, float | None]:
-        """Percentiles of the most recent requests, in milliseconds."""
-        seen = self._latencies[: min(self._timed, RECENT_LATENCIES)]
-        names = {"p50": 50, "p95": 95, "p99": 99}
-        return {name: round(float(np.percentile(seen, q)) * 1e3, 3) if len(seen) else None for name, q in names.items()}
-
     def table(self, series: str | None = None, points: int | None = None) -> dict[str, Any]:
         """Everything as JSON values, with one series, "seconds" or "minutes", or both if `series`
         is None."""
         at = time.time()
         self._next_second(int(at))
-        _, recent, _ = self.seconds.steps(at)
+        _, recent, times = self.seconds.steps(at)
+        shares = percentiles(times.sum(axis=0)[None], (50, 95, 99))[:, 0].round(3)
         both = {"seconds": self.seconds, "minutes": self.minutes}
         return {
             "uptime": round(at - self.started, 1),
@@ -225,7 +215,7 @@ class Stats(Collector):
             "mean_reward": self.total / self.rewards if self.rewards else None,
             "regret_proxy": self.shortfall / self.rewards if self.rewards else None,
             "decisions_per_second": float(np.mean(recent[-11:-1, DECISIONS])) if len(recent) > 1 else 0.0,
-            "latency_ms": self.latency(),
+            "latency_ms": dict(zip(("p50", "p95", "p99"), _known(shares, np.full(3, times.sum())), strict=True)),
         } | {name: held.table(at, points) for name, held in both.items() if series in (None, name)}
 
     def collect(self) -> Iterable[Metric]:

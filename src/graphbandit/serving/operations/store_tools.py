@@ -23,8 +23,6 @@ from .log_replay import initial_recommender, replay
 MOST_EXAMPLES = 5
 """Events that are named when many have the same problem."""
 
-CUT_OFF = "the newest transaction is cut off: the power failed while it was written, or it is damaged."
-
 
 class Findings(NamedTuple):
     """The findings of `verify`, as sentences."""
@@ -98,9 +96,8 @@ def verify(url: str, folder: Path | None = None, show: Callable[[int, int], None
     """
     store = EventStore(url)
     try:
-        cut_off = store.database.lost_transactions() == 1
         initial = store.attach()
-        problems = store.database.damage() + [CUT_OFF] * cut_off
+        problems = store.database.damage()
         with store.database.reading() as connection:
             if seed_of(connection.execute(select(initial_states.c.content)).scalar_one()) != store.seed:
                 problems.append("damaged: the checksum of the initial state does not fit.")

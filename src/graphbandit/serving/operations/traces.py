@@ -1,13 +1,13 @@
-"""OpenTelemetry traces: a span for every request, and in it `decide`, `commit` and `apply`.
+"""OpenTelemetry traces: a span for every request.
 
-Nothing of OpenTelemetry is imported unless the setting `traces` is on. Spans name routes and sizes, never
-users, tokens or rewards.
+Nothing of OpenTelemetry is imported unless the setting `traces` is on. Spans name routes, never users, tokens or
+rewards.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from typing import Any
@@ -78,20 +78,9 @@ class Traces:
 
     @contextmanager
     def within(self, span: Any) -> Iterator[None]:
-        """Let what is called here find the span as the `current` one."""
+        """Let what is called here find the span as OpenTelemetry's current one."""
         with self._trace.use_span(span, record_exception=False, set_status_on_exception=False):
             yield
-
-    def current(self) -> tuple[object, ...]:
-        """The span of the request that is handled now, if there is one that is recorded."""
-        span = self._trace.get_current_span()
-        return (span,) if span.is_recording() else ()
-
-    def add(self, name: str, parents: Sequence[Any], begun: int, ended: int, facts: Mapping[str, int]) -> None:
-        """Add a step to the span of each request that took part in it; times in nanoseconds since 1970."""
-        for parent in parents:
-            inside = self._trace.set_span_in_context(parent, self._context.Context())
-            self._tracer.start_span(name, inside, attributes=facts, start_time=begun).end(ended)
 
     def close(self) -> None:
         """Export what waits."""

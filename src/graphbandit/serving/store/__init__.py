@@ -8,6 +8,5 @@
 | `event_store` | `EventStore`: appends events, each key once, follows those of other processes, and reads them |
 | `event_table` | SQL of the table of events |
 | `watchdog` | a deadline for queries to a database server that hangs |
-| `write_ahead_log` | whether the write-ahead log of SQLite is whole |
 | `snapshots` | the state in files, so that a start need not replay the whole log |
 """

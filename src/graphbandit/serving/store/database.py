@@ -18,7 +18,6 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DisconnectionError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
 from .watchdog import Watchdog
-from .write_ahead_log import lost_transactions
 
 LOCK_TIMEOUT = 2.0  # seconds to wait for a locked SQLite file, and for the writer's lock after a lost connection
 PING_TIMEOUT = 2.0  # seconds to find out whether a connection that waited is still good
@@ -158,22 +157,6 @@ class Database:
                 return int(connection.execute(select(func.pg_database_size(func.current_database()))).scalar_one())
         paths = [Path(f"{self.url.database}{suffix}") for suffix in ("", "-wal")]
         return sum(path.stat().st_size for path in paths if path.exists())
-
-    def lost_transactions(self) -> int:
-        """Transactions in the write-ahead log of SQLite that it will not read; 0 while another process
-        writes. To be called before a connection is made, which removes what is left of them."""
-        path = Path(str(self.url.database))
-        if not self.is_sqlite or not path.exists():
-            return 0
-        was_locked = self._lock_file is not None
-        try:
-            self.lock(0.0)
-        except Occupied:
-            return 0
-        lost = lost_transactions(path)
-        if not was_locked:
-            self._unlock()
-        return lost
 
     def damage(self) -> list[str]:
         """What the database itself finds wrong with its file, as sentences; PostgreSQL has tools of its own."""

@@ -114,7 +114,6 @@ class EventStore:
         if self.database.is_sqlite and initial is None and not path.exists():  # before an empty file is made
             raise ValueError(f"there is no file {path}; a new store needs a graph and arms to begin with.")
         self.database.lock(timeout, self.go_on)
-        self._check_file()
         self.database.connect(timeout, self.go_on)
         with self.database.transaction(limit=math.inf) as connection:
             self.database.take_turn(connection)
@@ -150,22 +149,9 @@ class EventStore:
         """Return whether there is a log, or at least its beginning. Nothing is written."""
         if self.database.is_sqlite and not Path(str(self.database.url.database)).exists():
             return False
-        self._check_file()
         with self.database.reading() as connection:
             is_there = inspect(connection).has_table(head.name)
             return is_there and connection.execute(select(head.c.number)).first() is not None
-
-    def _check_file(self) -> None:
-        """Raise `DamagedLog` if transactions in the write-ahead log of SQLite cannot be read."""
-        lost = self.database.lost_transactions()
-        if lost == 1:
-            logger.warning("the newest transaction is cut off: the power failed while it was written, or it is damaged")
-        if lost > 1:
-            path = self.database.url.database
-            raise DamagedLog(
-                f"{path}-wal is damaged: {lost} transactions that were acknowledged cannot be read. Restore a copy, "
-                f"or go on without them: sqlite3 {path} 'PRAGMA wal_checkpoint(TRUNCATE)'; see docs/explanation/durability.md."
-            )
 
     def cancel(self) -> None:
         """Let a thread that waits for the lock or reads the whole log give up; from any thread."""
@@ -181,7 +167,6 @@ class EventStore:
         path = Path(str(self.database.url.database))
         if self.database.is_sqlite and not path.exists():
             raise ValueError(f"there is no file {path}.")
-        self._check_file()
         with self.database.reading() as connection:
             check_version(connection)
             return self._load(connection)
