@@ -51,6 +51,18 @@ def quadratic_form(matrix: Floats, x: Floats) -> float:
 
 
 @compiled
+def symmetric_form(matrix: Floats, x: Floats) -> float:
+    """The number xᵀ matrix x for a symmetric matrix, of which only the lower triangle is read."""
+    total = 0.0
+    for i in range(x.shape[0]):
+        row = 0.0
+        for j in range(i):
+            row += matrix[i, j] * x[j]
+        total += x[i] * (2.0 * row + matrix[i, i] * x[i])
+    return total
+
+
+@compiled
 def add_outer(matrix: Floats, x: Floats) -> None:
     """matrix += x xᵀ, in place."""
     for i in range(x.shape[0]):
@@ -158,9 +170,15 @@ def solve_upper(factor: Floats, x: Floats) -> None:
 @compiled
 def invert_positive(matrix: Floats, shift: float, out: Floats) -> None:
     """Write (matrix + shift·I)⁻¹ into `out`, exactly symmetric, for a positive definite sum."""
-    dim = matrix.shape[0]
-    factor = np.empty((dim, dim))
+    factor = np.empty(matrix.shape)
     cholesky(matrix, shift, factor)
+    invert_factor(factor, out)
+
+
+@compiled
+def invert_factor(factor: Floats, out: Floats) -> None:
+    """Write (L Lᵀ)⁻¹ into `out`, exactly symmetric, for a Cholesky factor L, which is overwritten."""
+    dim = factor.shape[0]
     invert_lower(factor)
     for i in range(dim):  # L⁻ᵀ L⁻¹
         for j in range(i + 1):

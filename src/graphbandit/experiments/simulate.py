@@ -8,7 +8,6 @@ import numpy as np
 
 from ..compute.arrays import Floats, Indices
 from ..compute.compiler import compiled
-from ..compute.second_process import compile_beside
 from ..environments import Environment, Rounds
 from ..policies import Policy
 from ..policies.core import kernels
@@ -85,16 +84,13 @@ def play_compiled(state: Any, rng: np.random.Generator, n_normals: int, arms: Fl
             best = max(best, rounds.mean[t, k])
         for k in range(n_normals):
             normals[k] = rng.standard_normal()
-        kernels.sample_items(state, user, offered, items, normals, values)
+        kernels.draw(state, user, offered, items, normals, values)
         choice = kernels.choose(values, rng.random())
         reward = rounds.mean[t, choice] + rounds.noise[t]
-        kernels.update_item(state, user, offered[choice], items[choice], reward)
+        kernels.learn_item(state, user, offered[choice], items[choice], reward)
         trace.arm[t] = rounds.pool[t, choice]
         trace.reward[t] = reward
         trace.regret[t] = best - rounds.mean[t, choice]
-
-
-compile_beside(play_compiled, kernels.updates)
 
 
 def check_match(policy: Learner, environment: Environment) -> None:

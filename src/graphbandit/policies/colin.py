@@ -17,7 +17,6 @@ from ..solvers.dense import Dense, component_inverse, dense_layout, fill_inverse
 from .core.graph_changes import Changes
 from .core.kernels import register
 from .core.policy import Policy, Seed
-from .core.ridge import optimistic_scores, ridge_outline
 from .core.schedules import RADII, THEORY, Radius, practical, self_normalised
 
 
@@ -65,19 +64,13 @@ def radius(state: CoLinState, user: int) -> float:
 
 
 @compiled
-def score(state: CoLinState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """xᵀΘw_u and the width sqrt(fᵀM⁻¹f) of f = w_u ⊗ x, which is sqrt(xᵀ H_uu x)."""
-    optimistic_scores(state.solver.theta[user], marginal(state.solver, user), radius(state, user), arms, mean, bonus)
+def belief(state: CoLinState, user: int) -> tuple[Floats, Floats, float]:
+    """Return Θw_u, H_uu and the radius: xᵀ H_uu x is fᵀM⁻¹f for f = w_u ⊗ x."""
+    return state.solver.theta[user], marginal(state.solver, user), radius(state, user)
 
 
 @compiled
-def outline(state: CoLinState, user: int, theta: Floats, metric: Floats, form: Floats) -> None:
-    """What the scores are made of."""
-    ridge_outline(state.solver.theta[user], marginal(state.solver, user), radius(state, user), theta, metric, form)
-
-
-@compiled
-def update(state: CoLinState, user: int, x: Floats, reward: float) -> None:
+def update(state: CoLinState, user: int, x: Floats, item: int, reward: float) -> None:
     """One rank-one update of the joint covariance."""
     record(state.seen, user, x, reward)
     growth = rank_one(state.solver, user, x, reward)
@@ -212,10 +205,6 @@ class CoLin(Policy):
         """(n_users, dim) the users' own vectors Θ w_u, as a copy."""
         return self.state.solver.theta.copy()  # type: ignore[no-any-return]
 
-    def beta(self, user: int) -> float:
-        """The radius of confidence for this user now."""
-        return float(radius(self.state, self.check_user(user)))
-
     def user_rows(self) -> dict[str, Any]:
         if self.params["weights"] is not None:
             raise ValueError(f"CoLin cannot take in or remove users while it runs with weights for {self.n_users} users.")
@@ -274,4 +263,4 @@ def mixing_solver(weights: sparse.csr_array, ridge: float, dim: int) -> Dense:
     return solver
 
 
-register(CoLinState, score=score, update=update, outline=outline)
+register(CoLinState, belief=belief, update=update)

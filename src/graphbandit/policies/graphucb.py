@@ -31,14 +31,12 @@ from .core.confidence import (
     Confidence,
     Preset,
     confidence,
+    inverse_precision,
     preset_settings,
     radius,
-    region_outline,
     region_rows,
-    region_scores,
     update_region,
     user_precision,
-    width_factor,
 )
 from .core.graph_changes import Changes
 from .core.kernels import register
@@ -69,23 +67,14 @@ def roughness_source(state: GraphUCBState) -> Floats:
 
 
 @compiled
-def score(state: GraphUCBState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """Eq. (12) with the exact estimate of eq. (5)."""
+def belief(state: GraphUCBState, user: int) -> tuple[Floats, Floats, float]:
+    """Return the exact estimate of eq. (5), Λ_i⁻¹ of eq. (10) and beta_i of eq. (11)."""
     beta = radius(state.region, state.links, state.seen, roughness_source(state), user)
-    factor = width_factor(state.region, state.links, state.seen, user)
-    region_scores(state.solver.theta[user], factor, beta, arms, mean, bonus)
+    return state.solver.theta[user], inverse_precision(state.region, state.links, state.seen, user), beta
 
 
 @compiled
-def outline(state: GraphUCBState, user: int, theta: Floats, metric: Floats, form: Floats) -> None:
-    """What the scores are made of."""
-    beta = radius(state.region, state.links, state.seen, roughness_source(state), user)
-    factor = width_factor(state.region, state.links, state.seen, user)
-    region_outline(state.solver.theta[user], factor, beta, theta, metric, form)
-
-
-@compiled
-def update(state: GraphUCBState, user: int, x: Floats, reward: float) -> None:
+def update(state: GraphUCBState, user: int, x: Floats, item: int, reward: float) -> None:
     """Credit the observation to its user (errata E43), then update the joint estimate."""
     record(state.seen, user, x, reward)
     update_region(state.region, state.seen, user, x)
@@ -204,11 +193,6 @@ class GraphUCB(Policy):
         """Λ_i, the metric in which the confidence region of this user is a ball."""
         return user_precision(self.state.region, self.state.links, self.state.seen, self.check_user(user))
 
-    def beta(self, user: int) -> float:
-        """beta_i, the radius of confidence for this user now."""
-        state = self.state
-        return float(radius(state.region, state.links, state.seen, roughness_source(state), self.check_user(user)))
-
     def user_rows(self) -> dict[str, Any]:
         state = self.state
         own = push_rows("solver", state.solver) if isinstance(state.solver, Push) else {}
@@ -242,13 +226,10 @@ class GraphUCB(Policy):
             invert_positive(state.seen.gram[user], solver.shift, solver.inverse[user])
         return solver
 
-    def estimates(self, users: Ints) -> Floats:
-        return np.asarray(self.state.solver.theta[users])
-
 
 def estimate_ridge(preset: str, region: Confidence) -> float:
     """The multiple of I in the system of the estimate; `released` leaves out the ridge of A_i."""
     return float(region.alpha * region.laplacian_ridge + (0.0 if preset == "released" else region.ridge))
 
 
-register(GraphUCBState, score=score, update=update, outline=outline)
+register(GraphUCBState, belief=belief, update=update)

@@ -10,7 +10,7 @@ from ..compute.adjacency import Links, change_links, link_rows, links_of
 from ..compute.arrays import Floats, Ints
 from ..compute.compiler import compiled
 from ..compute.growable import growable_rows, growable_zeros
-from ..compute.linalg import dot, follow_gram, multiply, quadratic_form
+from ..compute.linalg import follow_gram, multiply
 from ..compute.observations import Observations, no_observations, observation_rows, record
 from ..graph import UserGraph
 from ..validate import one_of, optional
@@ -20,19 +20,17 @@ from .core.confidence import (
     Confidence,
     Preset,
     confidence,
+    inverse_precision,
     neighbour_average,
     preset_settings,
     radius,
-    region_outline,
     region_rows,
-    region_scores,
     roughness,
     update_region,
     user_precision,
-    width_factor,
 )
 from .core.graph_changes import Changes
-from .core.item_effects import ItemEffects, add_item_effects, no_items, observe_item
+from .core.item_effects import ItemEffects, no_items
 from .core.kernels import register
 from .core.policy import Policy, Seed
 
@@ -99,48 +97,16 @@ def evaluate(state: LocalState, user: int, out: Floats) -> None:
 
 
 @compiled
-def all_estimates(state: LocalState, out: Floats) -> None:
-    """Write θ_i of every user, each as if it were served now."""
-    for user in range(out.shape[0]):
-        estimate(state, user, out[user])
-
-
-@compiled
-def score_items(state: LocalState, user: int, arms: Floats, items: Ints, mean: Floats, bonus: Floats) -> None:
-    """Eq. (12) with the local estimate (errata E14), and the items' effects."""
-    theta = np.empty(arms.shape[1])
+def belief(state: LocalState, user: int) -> tuple[Floats, Floats, float]:
+    """Return the local estimate (errata E14), Λ_i⁻¹ of eq. (10) and beta_i of eq. (11)."""
+    theta = np.empty(state.message.shape[1])
     estimate(state, user, theta)
     beta = radius(state.region, state.links, state.seen, messages(state), user)
-    factor = width_factor(state.region, state.links, state.seen, user)
-    region_scores(theta, factor, beta, arms, mean, bonus)
-    add_item_effects(state.items, items, beta, mean, bonus)
+    return theta, inverse_precision(state.region, state.links, state.seen, user), beta
 
 
 @compiled
-def outline(state: LocalState, user: int, theta: Floats, metric: Floats, form: Floats) -> None:
-    """What the scores are made of."""
-    own = np.empty(theta.shape[0])
-    estimate(state, user, own)
-    beta = radius(state.region, state.links, state.seen, messages(state), user)
-    factor = width_factor(state.region, state.links, state.seen, user)
-    region_outline(own, factor, beta, theta, metric, form)
-
-
-@compiled
-def update_item(state: LocalState, user: int, x: Floats, item: int, reward: float) -> None:
-    """Learn; of an item with an effect, what is not the effect's (`item_effects`)."""
-    if state.items.enabled and item >= 0:
-        theta = np.empty(x.shape[0])
-        estimate(state, user, theta)
-        q = 1.0 + max(0.0, quadratic_form(state.inverse[user], x))
-        root, effect = observe_item(state.items, item, user, reward - dot(x, theta), q)
-        observe(state, user, root * x, root * (reward - effect))
-    else:
-        observe(state, user, x, reward)
-
-
-@compiled
-def observe(state: LocalState, user: int, x: Floats, reward: float) -> None:
+def update(state: LocalState, user: int, x: Floats, item: int, reward: float) -> None:
     """Add one observation, and update the message of this user only."""
     record(state.seen, user, x, reward)
     update_region(state.region, state.seen, user, x)
@@ -247,21 +213,9 @@ class GraphUCBLocal(Policy):
             laplacian_ridge=laplacian,
         )
 
-    @property
-    def theta(self) -> Floats:
-        """(n_users, dim) the estimate that each user would be served with now."""
-        out = np.empty((self.n_users, self.dim))
-        all_estimates(self.state, out)
-        return out
-
     def user_precision(self, user: int) -> Floats:
         """Λ_i, the metric in which the confidence region of this user is a ball."""
         return user_precision(self.state.region, self.state.links, self.state.seen, self.check_user(user))
-
-    def beta(self, user: int) -> float:
-        """beta_i, the radius of confidence for this user now."""
-        state = self.state
-        return float(radius(state.region, state.links, state.seen, messages(state), self.check_user(user)))
 
     def user_rows(self) -> dict[str, Any]:
         own = np.eye(self.dim) / own_shift(self.state)
@@ -277,11 +231,5 @@ class GraphUCBLocal(Policy):
         self.state = self.state._replace(links=changed)
         update_messages(self.state, users)
 
-    def estimates(self, users: Ints) -> Floats:
-        out = np.empty((len(users), self.dim))
-        for place, user in enumerate(users):
-            estimate(self.state, user, out[place])
-        return out
 
-
-register(LocalState, score_items=score_items, update_item=update_item, outline=outline)
+register(LocalState, belief=belief, update=update)

@@ -9,73 +9,37 @@ import numpy as np
 
 from ..compute.arrays import Floats
 from ..compute.compiler import compiled
-from ..compute.growable import growable_zeros
-from ..compute.linalg import cholesky, dot, invert_lower, lower_norm, solve_cholesky, solve_upper
-from ..compute.observations import Observations, no_observations, observation_rows, record
 from ..graph import UserGraph
 from .core.kernels import register
 from .core.policy import Policy, Seed
+from .core.ridge import Ridge, observe, ridge_models, ridge_rows
 
 
 class LinTSState(NamedTuple):
-    """Only sums are kept; a round factors one d × d matrix, so nothing drifts."""
+    """One ridge regression per user, or a single one when `shared`."""
 
-    seen: Observations
-    theta: Floats  # (n, d), V_i⁻¹ b_i with V_i = A_i + ridge I
+    model: Ridge
     shared: bool
-    ridge: float
     scale: float  # NaN: the theoretical one
     sigma: float
     delta: float
 
 
 @compiled
-def deviation(state: LinTSState, row: int) -> float:
-    """The scale, or the article's v = sigma sqrt(9 d log(t/delta)), t being the round of this model."""
-    if not np.isnan(state.scale):
-        return state.scale
-    dim, rounds = state.theta.shape[1], state.seen.visits[row] + 1
-    return state.sigma * sqrt(9.0 * dim * max(0.0, log(rounds) - log(state.delta)))
+def belief(state: LinTSState, user: int) -> tuple[Floats, Floats, float]:
+    """Return the ridge estimate, V⁻¹ and v: the scale, or sigma sqrt(9 d log(t/delta)) in round t of this model."""
+    model, row = state.model, 0 if state.shared else user
+    v = state.scale
+    if np.isnan(v):
+        t = model.seen.visits[row] + 1
+        v = state.sigma * sqrt(9.0 * model.theta.shape[1] * max(0.0, log(t) - log(state.delta)))
+    return model.theta[row], model.inverse[row], v
 
 
 @compiled
-def score(state: LinTSState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """Mean and standard deviation of the reward under the posterior that is sampled from."""
-    row = 0 if state.shared else user
-    factor = np.empty(state.seen.gram[row].shape)
-    cholesky(state.seen.gram[row], state.ridge, factor)
-    invert_lower(factor)
-    scale = deviation(state, row)
-    for a in range(arms.shape[0]):
-        mean[a] = dot(arms[a], state.theta[row])
-        bonus[a] = scale * lower_norm(factor, arms[a])
-
-
-@compiled
-def sample(state: LinTSState, user: int, arms: Floats, normals: Floats, values: Floats) -> None:
-    """Rewards under one draw θ~ = θ + scale · L⁻ᵀ normals from N(θ, scale² V⁻¹), V = L Lᵀ; one draw for all arms."""
-    row = 0 if state.shared else user
-    factor = np.empty(state.seen.gram[row].shape)
-    cholesky(state.seen.gram[row], state.ridge, factor)
-    drawn, scale = normals.copy(), deviation(state, row)
-    solve_upper(factor, drawn)
-    for k in range(drawn.shape[0]):
-        drawn[k] = state.theta[row, k] + scale * drawn[k]
-    for a in range(arms.shape[0]):
-        values[a] = dot(arms[a], drawn)
-
-
-@compiled
-def update(state: LinTSState, user: int, x: Floats, reward: float) -> None:
+def update(state: LinTSState, user: int, x: Floats, item: int, reward: float) -> None:
     """V += x xᵀ, b += y x, θ = V⁻¹ b."""
-    row = 0 if state.shared else user
-    record(state.seen, row, x, reward)
-    factor = np.empty(state.seen.gram[row].shape)
-    cholesky(state.seen.gram[row], state.ridge, factor)
-    theta = state.theta[row]
-    for k in range(theta.shape[0]):
-        theta[k] = state.seen.bias[row, k]
-    solve_cholesky(factor, theta)
+    observe(state.model, 0 if state.shared else user, x, reward)
 
 
 class LinTS(Policy):
@@ -121,19 +85,14 @@ class LinTS(Policy):
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())
-        n_models = 1 if shared else graph.n_users
-        self.state = self.build_state(seen=no_observations(n_models, self.dim), theta=growable_zeros(n_models, self.dim))
+        self.state = self.build_state(model=ridge_models(1 if shared else graph.n_users, self.dim, ridge))
 
     @property
     def n_normals(self) -> int:
         return self.dim
 
-    def bonus_scale(self, user: int) -> float:
-        """The deviation of the posterior in units of ‖x‖ in the metric V⁻¹."""
-        return float(deviation(self.state, self.model_row(user)))
-
     def user_rows(self) -> dict[str, Any]:
-        return observation_rows("seen") | {"theta": 0.0}
+        return ridge_rows("model", self.state.model)
 
 
-register(LinTSState, score=score, update=update, sample=sample)
+register(LinTSState, belief=belief, update=update, thompson=True)

@@ -9,13 +9,13 @@ import numpy as np
 
 from ..compute.arrays import Floats, Ints
 from ..compute.compiler import compiled
-from ..compute.linalg import dot, euclidean_norm, quadratic_form
+from ..compute.linalg import euclidean_norm
 from ..graph import UserGraph
 from ..validate import one_of
-from .core.item_effects import ItemEffects, add_item_effects, no_items, observe_item
+from .core.item_effects import ItemEffects, no_items
 from .core.kernels import register
 from .core.policy import Policy, Seed
-from .core.ridge import Ridge, observe, optimistic_scores, ridge_models, ridge_outline, ridge_rows
+from .core.ridge import Ridge, observe, ridge_models, ridge_rows
 from .core.schedules import RADII, THEORY, Radius, confidence_ball, practical, self_normalised
 
 ALL_RADII = (*RADII, "confidence-ball")
@@ -49,33 +49,16 @@ def radius(state: LinUCBState, row: int) -> float:
 
 
 @compiled
-def score_items(state: LinUCBState, user: int, arms: Floats, items: Ints, mean: Floats, bonus: Floats) -> None:
-    """Ridge estimate and its width, xᵀθ and beta ‖x‖ in the metric V⁻¹, and what is known of the items."""
+def belief(state: LinUCBState, user: int) -> tuple[Floats, Floats, float]:
+    """Return the ridge estimate, V⁻¹ and the radius."""
     row = 0 if state.shared else user
-    beta = radius(state, row)
-    optimistic_scores(state.model.theta[row], state.model.inverse[row], beta, arms, mean, bonus)
-    add_item_effects(state.items, items, beta, mean, bonus)
+    return state.model.theta[row], state.model.inverse[row], radius(state, row)
 
 
 @compiled
-def outline(state: LinUCBState, user: int, theta: Floats, metric: Floats, form: Floats) -> None:
-    """What the scores are made of."""
-    row = 0 if state.shared else user
-    ridge_outline(state.model.theta[row], state.model.inverse[row], radius(state, row), theta, metric, form)
-
-
-@compiled
-def update_item(state: LinUCBState, user: int, x: Floats, item: int, reward: float) -> None:
-    """V += x xᵀ, b += y x, θ = V⁻¹ b; for an item with an effect, what is not the effect's (`item_effects`)."""
-    row = 0 if state.shared else user
-    if state.items.enabled and item >= 0:
-        residual = reward - dot(x, state.model.theta[row])
-        root, effect = observe_item(
-            state.items, item, user, residual, 1.0 + max(0.0, quadratic_form(state.model.inverse[row], x))
-        )
-        observe(state.model, row, root * x, root * (reward - effect))
-    else:
-        observe(state.model, row, x, reward)
+def update(state: LinUCBState, user: int, x: Floats, item: int, reward: float) -> None:
+    """V += x xᵀ, b += y x, θ = V⁻¹ b."""
+    observe(state.model, 0 if state.shared else user, x, reward)
     state.rounds[0] += 1
 
 
@@ -152,16 +135,8 @@ class LinUCB(Policy):
             items=no_items(item_effects, item_ridge),
         )
 
-    def user_precision(self, user: int) -> Floats:
-        """V_i, the metric in which the confidence region of this user is a ball."""
-        return np.asarray(self.observations.gram[self.model_row(user)] + self.state.model.ridge * np.eye(self.dim))
-
-    def beta(self, user: int) -> float:
-        """The radius of confidence for this user now."""
-        return float(radius(self.state, self.model_row(user)))
-
     def user_rows(self) -> dict[str, Any]:
         return ridge_rows("model", self.state.model)
 
 
-register(LinUCBState, score_items=score_items, update_item=update_item, outline=outline)
+register(LinUCBState, belief=belief, update=update)

@@ -15,7 +15,7 @@ from ..graph import UserGraph
 from ..validate import NOT_NEGATIVE
 from .core.kernels import register
 from .core.policy import Policy, Seed
-from .core.ridge import Ridge, observe, optimistic_scores, ridge_models, ridge_outline, ridge_rows
+from .core.ridge import Ridge, observe, ridge_models, ridge_rows
 from .core.schedules import self_normalised
 
 
@@ -37,21 +37,14 @@ class OFULState(NamedTuple):
 
 
 @compiled
-def score(state: OFULState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """xᵀθ and beta ‖x‖ in the metric V⁻¹, all as of the last switch."""
+def belief(state: OFULState, user: int) -> tuple[Floats, Floats, float]:
+    """Return the estimate, V⁻¹ and the radius, all as of the last switch."""
     row = 0 if state.shared else user
-    optimistic_scores(state.theta[row], state.inverse[row], state.beta[row], arms, mean, bonus)
+    return state.theta[row], state.inverse[row], state.beta[row]
 
 
 @compiled
-def outline(state: OFULState, user: int, theta: Floats, metric: Floats, form: Floats) -> None:
-    """What the scores are made of."""
-    row = 0 if state.shared else user
-    ridge_outline(state.theta[row], state.inverse[row], state.beta[row], theta, metric, form)
-
-
-@compiled
-def update(state: OFULState, user: int, x: Floats, reward: float) -> None:
+def update(state: OFULState, user: int, x: Floats, item: int, reward: float) -> None:
     """Learn, and switch if det V has grown by more than the factor 1 + C."""
     row = 0 if state.shared else user
     observe(state.current, row, x, reward)
@@ -154,10 +147,6 @@ class OFUL(Policy):
     def observations(self) -> Observations:
         return self.state.current.seen  # type: ignore[no-any-return]
 
-    def bonus_scale(self, user: int) -> float:
-        """The radius of the last switch."""
-        return float(self.state.beta[self.model_row(user)])
-
     @property
     def switches(self) -> Ints:
         """(n_users,) how often the model of each user was recomputed, as a copy."""
@@ -169,4 +158,4 @@ class OFUL(Policy):
         return current | first | {"log_ratio": 0.0, "switches": 0}
 
 
-register(OFULState, score=score, update=update, outline=outline)
+register(OFULState, belief=belief, update=update)

@@ -16,18 +16,17 @@ from .core.policy import Policy, Seed
 class RandomState(NamedTuple):
     """Nothing is learned."""
 
-    nothing: Floats  # (1,), compiled code wants a field
+    nothing: Floats  # (dim, dim), zeros
 
 
 @compiled
-def score(state: RandomState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """All arms are equal, so the tie break draws one uniformly."""
-    for a in range(arms.shape[0]):
-        mean[a] = bonus[a] = 0.0
+def belief(state: RandomState, user: int) -> tuple[Floats, Floats, float]:
+    """Return zeros: all arms are equal, so the tie break draws one uniformly."""
+    return state.nothing[0], state.nothing, 0.0
 
 
 @compiled
-def update(state: RandomState, user: int, x: Floats, reward: float) -> None:
+def update(state: RandomState, user: int, x: Floats, item: int, reward: float) -> None:
     """Learn nothing."""
 
 
@@ -43,21 +42,13 @@ class Random(Policy):
 
     def __init__(self, graph: UserGraph, dim: int, *, seed: Seed = 0) -> None:
         super().__init__(graph, dim, locals())
-        self.state = RandomState(np.zeros(1))
-
-    @property
-    def theta(self) -> Floats:
-        """(n_users, dim) zeros: nothing is estimated."""
-        return np.zeros((self.n_users, self.dim))
+        self.state = RandomState(np.zeros((self.dim, self.dim)))
 
     def user_rows(self) -> dict[str, Any]:
         return {}
-
-    def estimates(self, users: Ints) -> Floats:
-        return np.zeros((len(users), self.dim))
 
     def n_observations(self, user: int) -> int:
         return 0
 
 
-register(RandomState, score=score, update=update)
+register(RandomState, belief=belief, update=update)

@@ -9,11 +9,11 @@ import numpy as np
 from ..compute.adjacency import Links, change_links, link_rows, links_of
 from ..compute.arrays import Floats, Ints
 from ..compute.compiler import compiled
-from ..compute.linalg import cholesky, dot, invert_lower, multiply, solve_cholesky
+from ..compute.linalg import cholesky, dot, invert_factor, multiply, solve_cholesky
 from ..compute.observations import Observations, no_observations, observation_rows, record
 from ..graph import UserGraph
 from ..validate import NOT_NEGATIVE, POSITIVE, count
-from .core.confidence import add_scaled, region_scores
+from .core.confidence import add_scaled
 from .core.graph_changes import Changes
 from .core.kernels import register
 from .core.policy import Policy, Seed
@@ -65,23 +65,17 @@ def solve(state: TCBState, user: int, theta: Floats) -> Floats:
 
 
 @compiled
-def all_estimates(state: TCBState, out: Floats) -> None:
-    """Write θ_i of every user."""
-    for user in range(out.shape[0]):
-        solve(state, user, out[user])
-
-
-@compiled
-def score(state: TCBState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """Write xᵀθ_i and exploration ‖x‖ in the metric V_i⁻¹."""
-    theta = np.empty(arms.shape[1])
+def belief(state: TCBState, user: int) -> tuple[Floats, Floats, float]:
+    """Return θ_i, V_i⁻¹ and `exploration`."""
+    dim = state.seen.bias.shape[1]
+    theta, inverse = np.empty(dim), np.empty((dim, dim))
     factor = solve(state, user, theta)
-    invert_lower(factor)
-    region_scores(theta, factor, state.exploration, arms, mean, bonus)
+    invert_factor(factor, inverse)
+    return theta, inverse, state.exploration
 
 
 @compiled
-def update(state: TCBState, user: int, x: Floats, reward: float) -> None:
+def update(state: TCBState, user: int, x: Floats, item: int, reward: float) -> None:
     """A_i += x xᵀ, b_i += y x."""
     record(state.seen, user, x, reward)
 
@@ -160,18 +154,6 @@ class TCB(Policy):
         super().__init__(graph, dim, locals())
         self.state = self.build_state(seen=no_observations(graph.n_users, self.dim), links=links_of(graph))
 
-    @property
-    def theta(self) -> Floats:
-        """(n_users, dim) the estimate that each user would be served with now."""
-        out = np.empty((self.n_users, self.dim))
-        all_estimates(self.state, out)
-        return out
-
-    def beta(self, user: int) -> float:
-        """Return the radius of confidence, which is `exploration` for every user."""
-        self.check_user(user)
-        return float(self.state.exploration)
-
     def user_rows(self) -> dict[str, Any]:
         return observation_rows("seen") | link_rows("links")
 
@@ -180,4 +162,4 @@ class TCB(Policy):
         self.state = self.state._replace(links=changed)
 
 
-register(TCBState, score=score, update=update)
+register(TCBState, belief=belief, update=update)

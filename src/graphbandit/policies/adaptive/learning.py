@@ -29,7 +29,7 @@ from .evidence import (
 )
 from .graph_models import Neighbourhood, Shown, average_neighbours, discount, empty_neighbourhood, learn
 from .hierarchy import observe_hierarchy, replace_user
-from .mixture import AdaptiveState, FadingState, Predictions, outline, predict_all, sample_items, score_items
+from .mixture import AdaptiveState, FadingState, Predictions, belief, draw, predict_all, scores
 from .trials import count_trial, second_turn, share_without, turn_of
 
 LEVELS = (0.5, 0.9, 0.99)
@@ -39,7 +39,7 @@ LARGEST_LOSS = 4.0  # nats; the most that one round can count against the graph 
 
 
 @compiled
-def update_item(state: AdaptiveState, user: int, features: Floats, item: int, reward: float) -> None:
+def update(state: AdaptiveState, user: int, features: Floats, item: int, reward: float) -> None:
     """Count the prediction errors of all models, then let all of them learn what is not the item's effect."""
     dim, n_strengths, n_slacks = features.shape[0], state.strength.shape[0], state.rho.shape[0]
     neighbours = empty_neighbourhood(n_slacks * n_strengths, dim)
@@ -257,4 +257,4 @@ def remove_from_common(state: AdaptiveState, user: int) -> None:
 forget.register(AdaptiveState, forget_nothing)
 forget.register(FadingState, discount_user)
 for kind in (AdaptiveState, FadingState):
-    register(kind, score_items=score_items, update_item=update_item, sample_items=sample_items, outline=outline)
+    register(kind, belief=belief, update=update, scores=scores, draw=draw)

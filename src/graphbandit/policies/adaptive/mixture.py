@@ -243,7 +243,7 @@ def optimism(variance: float, noise: float, rounds: float) -> float:
 
 
 @compiled
-def score_items(state: AdaptiveState, user: int, arms: Floats, items: Ints, mean: Floats, bonus: Floats) -> None:
+def scores(state: AdaptiveState, user: int, arms: Floats, items: Ints, mean: Floats, bonus: Floats) -> None:
     """xᵀθ + b and exploration · m · s with s² = xᵀ C x + σ² v.
 
     θ and C are mean and covariance of the user's vector, b and σ² v mean and variance of the item's effect.
@@ -268,21 +268,25 @@ def score_items(state: AdaptiveState, user: int, arms: Floats, items: Ints, mean
 
 
 @compiled
-def outline(state: AdaptiveState, user: int, theta: Floats, metric: Floats, form: Floats) -> None:
-    """What these scores are made of, if there are at least as many arms as features."""
+def belief(state: AdaptiveState, user: int) -> tuple[Floats, Floats, float]:
+    """Return the mean of the user's vector, its covariance over σ², and exploration · σ: the bonus before it grows."""
+    dim = state.seen.bias.shape[1]
     weight = np.empty_like(state.evidence.squares)
-    noise, with_items = deciding_weights(state, user, weight)
-    mix_models(state, user, weight, Moments(theta, metric))
-    rounds = effective_rounds(state.seen.visits[user], state.keep) / theta.shape[0] if state.growing_bonus else 0.0
-    form[0], form[1], form[2], form[3], form[4] = state.exploration, noise, rounds, GROWTH, 1.0 if with_items else 0.0
+    noise = max(1e-300, deciding_weights(state, user, weight)[0])
+    theta, covariance = np.empty(dim), np.empty((dim, dim))
+    mix_models(state, user, weight, Moments(theta, covariance))
+    for i in range(dim):
+        for j in range(dim):
+            covariance[i, j] /= noise
+    return theta, covariance, state.exploration * sqrt(noise)
 
 
 @compiled
-def sample_items(state: AdaptiveState, user: int, arms: Floats, items: Ints, normals: Floats, values: Floats) -> None:
+def draw(state: AdaptiveState, user: int, arms: Floats, items: Ints, normals: Floats, values: Floats) -> None:
     """mean + bonus, or the values under one draw of the user's vector; the effects of items are not drawn."""
     if not state.thompson:
         bonus = np.empty(arms.shape[0])
-        score_items(state, user, arms, items, values, bonus)
+        scores(state, user, arms, items, values, bonus)
         for a in range(arms.shape[0]):
             values[a] += bonus[a]
         return

@@ -218,11 +218,6 @@ class AdaptiveGraphUCB(Policy):
         """A draw of the user's vector needs one for each feature."""
         return self.dim if self.state.thompson else 0
 
-    @property
-    def theta(self) -> Floats:
-        """(n_users, dim) the mean of every user's vector, as a copy."""
-        return np.array([self.moments(user)[0] for user in range(self.n_users)])
-
     def moments(self, user: int) -> Moments:
         """Mean and covariance of a user's vector."""
         moments = Moments(np.empty(self.dim), np.empty((self.dim, self.dim)))
@@ -242,29 +237,6 @@ class AdaptiveGraphUCB(Policy):
     def report(self) -> Report:
         """Does the graph help? Evidence, coverage and misled users; `str` says it in words."""
         return graph_report(self.state, self.graph)
-
-    def bonus_scale(self, user: int) -> float:
-        """β = exploration · σ: the covariance over σ² is an inverse in units of observations."""
-        self.check_user(user)
-        return float(self.state.exploration * np.sqrt(mean_noise(self.state.evidence, self._weights())))
-
-    def quadratic_scores(self, user: int, arms: Floats, items: Ints) -> Scores:
-        """Scores with one deviation as the bonus, before it grows."""
-        scores = Scores(np.empty(len(arms)), np.empty(len(arms)))
-        kernels.score_items(self.state._replace(thompson=True), user, arms, items, scores.mean, scores.bonus)
-        return scores
-
-    def grow_bonus(self, user: int, bonus: Floats, pending: int = 0) -> Floats:
-        """The bonus of `scores` from one deviation, after `pending` more observations of the user."""
-        state = self.state
-        if state.thompson or not state.growing_bonus or state.exploration == 0.0:
-            return bonus
-        rounds = effective_rounds(state.seen.visits[self.check_user(user)], state.keep)
-        for _ in range(pending):
-            rounds = state.keep * rounds + 1.0
-        noise = mean_noise(state.evidence, self._weights())
-        grown = [optimism(one**2, noise, rounds / self.dim) for one in bonus / state.exploration]
-        return np.asarray(bonus * np.array(grown))
 
     def beta(self, user: int, level: float = 0.99) -> float:
         """The radius of the credible region of this probability, under the model."""

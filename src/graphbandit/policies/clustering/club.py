@@ -17,16 +17,13 @@ from ..core.policy import Policy, Seed
 from ..core.schedules import RADII, Radius
 from .clusters import (
     ClusterModels,
-    cluster_bonus_scale,
+    cluster_belief,
     cluster_count,
     cluster_labels,
     cluster_models,
-    cluster_vectors,
     log_ratio,
     move_users,
     observe_in_cluster,
-    outline_by_cluster,
-    score_by_cluster,
     theoretical_radius,
 )
 from .decremental_graph import (
@@ -86,7 +83,7 @@ def deletion_width(state: CLUBState, user: int) -> float:
 
 
 @compiled
-def update(state: CLUBState, user: int, x: Floats, reward: float) -> None:
+def update(state: CLUBState, user: int, x: Floats, item: int, reward: float) -> None:
     """Learn in the user and in its cluster, and cut the edges to users that are known to differ."""
     if state.tests_before:
         cut_edges(state, user)
@@ -162,10 +159,8 @@ class CLUB(Policy):
     """
 
     State = CLUBState
-    theta = property(cluster_vectors)
     clusters = property(cluster_labels)
     n_clusters = property(cluster_count)
-    bonus_scale = cluster_bonus_scale
     ranges = Policy.ranges | {
         "alpha2": NOT_NEGATIVE,
         "start": one_of(STARTS),
@@ -211,4 +206,4 @@ class CLUB(Policy):
 
 
 theoretical_radius.register(CLUBState, theory_radius)
-register(CLUBState, score=score_by_cluster, update=update, outline=outline_by_cluster)
+register(CLUBState, belief=cluster_belief, update=update)

@@ -20,7 +20,6 @@ from ...compute.growable import growable_zeros
 from ...compute.linalg import cholesky, follow_gram, invert_positive, log_determinant, multiply, solve_cholesky
 from ...compute.observations import Observations, no_observations, record
 from ..core.policy import Policy
-from ..core.ridge import optimistic_scores, ridge_outline
 from ..core.schedules import THEORY, practical
 
 
@@ -59,12 +58,6 @@ def cluster_models(labels: Ints, dim: int, slots: int, ridge: float) -> ClusterM
 # Members of policies whose state has `models`, `rounds`, `schedule` and `exploration`
 
 
-def cluster_vectors(policy: Policy) -> Floats:
-    """(n_users, dim) the vector of every user's cluster, as a copy."""
-    models: ClusterModels = policy.state.models
-    return models.centre[models.cluster]
-
-
 def cluster_labels(policy: Policy) -> Ints:
     """(n_users,) the cluster that each user belongs to now, numbered from 0 without gaps."""
     return np.unique(policy.state.models.cluster, return_inverse=True)[1].astype(np.int64)
@@ -73,11 +66,6 @@ def cluster_labels(policy: Policy) -> Ints:
 def cluster_count(policy: Policy) -> int:
     """Number of clusters that have members now."""
     return int(np.count_nonzero(policy.state.models.members))
-
-
-def cluster_bonus_scale(policy: Policy, user: int) -> float:
-    """The radius of confidence of the user's cluster."""
-    return float(cluster_radius(policy.state, policy.state.models.cluster[policy.check_user(user)]))
 
 
 @generic
@@ -103,17 +91,10 @@ def cluster_radius(state: Any, cluster: int) -> float:
 
 
 @compiled
-def score_by_cluster(state: Any, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """LinUCB with the pooled data of the user's cluster."""
+def cluster_belief(state: Any, user: int) -> tuple[Floats, Floats, float]:
+    """Return estimate, V⁻¹ and radius of the pooled data of the user's cluster."""
     c = state.models.cluster[user]
-    optimistic_scores(state.models.centre[c], state.models.inverse[c], cluster_radius(state, c), arms, mean, bonus)
-
-
-@compiled
-def outline_by_cluster(state: Any, user: int, theta: Floats, metric: Floats, form: Floats) -> None:
-    """What these scores are made of."""
-    c = state.models.cluster[user]
-    ridge_outline(state.models.centre[c], state.models.inverse[c], cluster_radius(state, c), theta, metric, form)
+    return state.models.centre[c], state.models.inverse[c], cluster_radius(state, c)
 
 
 # Learning and moving

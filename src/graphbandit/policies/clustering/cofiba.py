@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled
-from ...compute.linalg import CANCELLATION, REFRESH_PERIOD, dot, invert_positive, multiply, quadratic_form
+from ...compute.linalg import CANCELLATION, REFRESH_PERIOD, dot, invert_positive, multiply, symmetric_form
 from ...compute.observations import Observations, record
 from ...graph import UserGraph
 from ...graphs import empty
@@ -19,7 +19,6 @@ from ..core.catalogue import catalogue, digest, item_of
 from ..core.graph_changes import Changes
 from ..core.kernels import register
 from ..core.policy import Policy, Seed
-from ..core.ridge import optimistic_scores
 from ..core.schedules import RADII, Radius, practical
 from .co_clusters import COFIBAState, cut_items, cut_users, open_item_cluster, state_parts
 from .decremental_graph import STARTS, check_start_is_not_graph, starting_graph
@@ -35,18 +34,15 @@ def radius(state: COFIBAState) -> float:
 
 
 @compiled
-def score(state: COFIBAState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """For each arm LinUCB with the pooled data of the user's cluster in the arm's item cluster."""
+def scores(state: COFIBAState, user: int, arms: Floats, items: Ints, mean: Floats, bonus: Floats) -> None:
+    """Write for each arm the scores by the pooled data of the user's cluster in the arm's item cluster."""
     models, n = state.models, state.first_cluster.shape[0]
     beta = radius(state)
-    if state.n_item_clusters[0] == 1:  # no need to recognise the arms
-        c = models.cluster[user]
-        optimistic_scores(models.centre[c], models.inverse[c], beta, arms, mean, bonus)
-        return
     for a in range(arms.shape[0]):
-        c = models.cluster[state.item_cluster[item_of(state.items, arms[a])] * n + user]
-        mean[a] = dot(arms[a], models.centre[c])  # inline: slices for `optimistic_scores` cost 5 to 10 % of a round
-        bonus[a] = beta * sqrt(max(0.0, quadratic_form(models.inverse[c], arms[a])))
+        h = 0 if state.n_item_clusters[0] == 1 else state.item_cluster[item_of(state.items, arms[a])]
+        c = models.cluster[h * n + user]
+        mean[a] = dot(arms[a], models.centre[c])
+        bonus[a] = beta * sqrt(max(0.0, symmetric_form(models.inverse[c], arms[a])))
 
 
 @compiled
@@ -74,7 +70,7 @@ def observe(seen: Observations, inverse: Floats, theta: Floats, ridge: float, x:
 
 
 @compiled
-def update(state: COFIBAState, user: int, x: Floats, reward: float) -> None:
+def update(state: COFIBAState, user: int, x: Floats, item: int, reward: float) -> None:
     """Learn in the user and in its cluster for each item cluster.
 
     Then cut the edges to users who are seen to differ, and after them to items.
@@ -191,7 +187,6 @@ class COFIBA(Policy):
         "tolerance": NOT_NEGATIVE,
         "radius": one_of(RADII[1:]),
     }
-    has_quadratic_bonus = False  # every cluster of items has a form of its own
 
     def __init__(
         self,
@@ -222,9 +217,8 @@ class COFIBA(Policy):
         for h in range(in_use):
             open_item_cluster(self.state._replace(inherit=False), h, h)
 
-    def bonus_scale(self, user: int) -> float:
-        """The radius, the same for every user."""
-        self.check_user(user)
+    def beta(self, user: int) -> float:
+        """Return the radius of confidence for this user now."""
         return float(radius(self.state))
 
     @property
@@ -264,4 +258,4 @@ def starting_item_graph(n_items: int, start: str, rng: np.random.Generator) -> U
     return starting_graph(empty(n_items), start, rng)
 
 
-register(COFIBAState, score=score, update=update)
+register(COFIBAState, scores=scores, update=update)

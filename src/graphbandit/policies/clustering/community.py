@@ -19,15 +19,12 @@ from .clusters import (
     ClusterModels,
     add_statistics,
     clear_cluster,
-    cluster_bonus_scale,
+    cluster_belief,
     cluster_count,
     cluster_labels,
     cluster_models,
-    cluster_vectors,
     log_ratio,
     observe_in_cluster,
-    outline_by_cluster,
-    score_by_cluster,
     solve_cluster,
     theoretical_radius,
 )
@@ -55,7 +52,7 @@ def theory_radius(state: CommunityState, cluster: int) -> float:
 
 
 @compiled
-def update(state: CommunityState, user: int, x: Floats, reward: float) -> None:
+def update(state: CommunityState, user: int, x: Floats, item: int, reward: float) -> None:
     """Learn in the user and in its community."""
     observe_in_cluster(state.models, user, x, reward)
     state.rounds[0] += 1
@@ -145,10 +142,8 @@ class CommunityUCB(Policy):
     """
 
     State = CommunityState
-    theta = property(cluster_vectors)
     clusters = property(cluster_labels)
     n_clusters = property(cluster_count)
-    bonus_scale = cluster_bonus_scale
     ranges = Policy.ranges | {
         "neighbours": count(),
         "kernel": optional(NOT_NEGATIVE),
@@ -243,4 +238,4 @@ def matching_slots(labels: Ints, cluster: Ints, slots: int) -> Ints:
 
 
 theoretical_radius.register(CommunityState, theory_radius)
-register(CommunityState, score=score_by_cluster, update=update, outline=outline_by_cluster)
+register(CommunityState, belief=cluster_belief, update=update)

@@ -15,7 +15,6 @@ from ...graph import UserGraph
 from ...validate import NOT_NEGATIVE_OR_INFINITE, count, optional
 from ..core.kernels import register
 from ..core.policy import Policy, Seed
-from ..core.ridge import optimistic_scores, ridge_outline
 from ..core.schedules import RADII, THEORY, Radius, practical
 from .gossip import Network, gossip, has_no_lag, network, observe
 
@@ -47,25 +46,17 @@ def radius(state: DCCBState, agent: int) -> float:
 
 
 @compiled
-def bonus_factor(state: DCCBState, agent: int) -> float:
-    """The radius over sqrt(m): (m A~ + ridge I)⁻¹ is the stored inverse over m."""
-    return radius(state, agent) / sqrt(state.network.size[agent])
+def belief(state: DCCBState, user: int) -> tuple[Floats, Floats, float]:
+    """Return LinUCB's estimate with m A~ and m b~, averages times the number of agents, which are sums.
+
+    (m A~ + ridge I)⁻¹ is the stored inverse over m. An agent's own observation counts for all m agents until they gossip, so
+    that the stored inverse is in units of observations, and the radius is divided by sqrt(m).
+    """
+    return state.theta[user], state.inverse[user], radius(state, user) / sqrt(state.network.size[user])
 
 
 @compiled
-def score(state: DCCBState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """LinUCB with m A~ and m b~: averages times the number of agents are sums."""
-    optimistic_scores(state.theta[user], state.inverse[user], bonus_factor(state, user), arms, mean, bonus)
-
-
-@compiled
-def outline(state: DCCBState, user: int, theta: Floats, metric: Floats, form: Floats) -> None:
-    """What the scores are made of."""
-    ridge_outline(state.theta[user], state.inverse[user], bonus_factor(state, user), theta, metric, form)
-
-
-@compiled
-def update(state: DCCBState, user: int, x: Floats, reward: float) -> None:
+def update(state: DCCBState, user: int, x: Floats, item: int, reward: float) -> None:
     """Record the observation in the network; use it at once if there is no lag."""
     net = state.network
     observe(net, user, x, reward)
@@ -111,14 +102,6 @@ def epoch_length(policy: Policy) -> int:
 def gossip_once(policy: Policy) -> None:
     """Gossip at the end of an epoch, with peers from a random permutation."""
     end_epoch(policy.state, policy.rng.permutation(policy.n_users))
-
-
-def gossip_bonus_scale(policy: Policy, user: int) -> float:
-    """The radius over the root of the cluster's size.
-
-    An agent's observation counts for all agents of its cluster until they gossip.
-    """
-    return float(bonus_factor(policy.state, policy.check_user(user)))
 
 
 class DCCB(Policy):
@@ -194,7 +177,6 @@ class DCCB(Policy):
     ranges = RANGES | {"alpha2": NOT_NEGATIVE_OR_INFINITE}
     period = property(epoch_length)
     refresh = gossip_once
-    bonus_scale = gossip_bonus_scale
 
     def __init__(
         self,
@@ -255,7 +237,6 @@ class DCB(Policy):
     ranges = RANGES
     period = property(epoch_length)
     refresh = gossip_once
-    bonus_scale = gossip_bonus_scale
 
     def __init__(
         self,
@@ -275,4 +256,4 @@ class DCB(Policy):
         self.state = self.build_state(**state_parts(self, inf, clustered=False))
 
 
-register(DCCBState, score=score, update=update, outline=outline)
+register(DCCBState, belief=belief, update=update)

@@ -14,7 +14,6 @@ from ...graph import UserGraph
 from ...validate import Range, count, one_of
 from ..core.kernels import register
 from ..core.policy import Policy, Seed
-from ..core.ridge import optimistic_scores, ridge_outline
 from ..core.schedules import RADII, practical
 from .clusters import (
     ClusterModels,
@@ -56,21 +55,14 @@ def radius(state: DynUCBState) -> float:
 
 
 @compiled
-def score(state: DynUCBState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """LinUCB with the pooled data of the user's cluster."""
+def belief(state: DynUCBState, user: int) -> tuple[Floats, Floats, float]:
+    """Return estimate, V⁻¹ and radius of the pooled data of the user's cluster."""
     c = home(state, user)
-    optimistic_scores(state.models.centre[c], state.models.inverse[c], radius(state), arms, mean, bonus)
+    return state.models.centre[c], state.models.inverse[c], radius(state)
 
 
 @compiled
-def outline(state: DynUCBState, user: int, theta: Floats, metric: Floats, form: Floats) -> None:
-    """What the scores are made of."""
-    c = home(state, user)
-    ridge_outline(state.models.centre[c], state.models.inverse[c], radius(state), theta, metric, form)
-
-
-@compiled
-def update(state: DynUCBState, user: int, x: Floats, reward: float) -> None:
+def update(state: DynUCBState, user: int, x: Floats, item: int, reward: float) -> None:
     """Learn in the user and in its cluster, then move the user to the nearest cluster.
 
     A newcomer stays where it is for one round.
@@ -229,16 +221,6 @@ class DynUCB(Policy):
             opens_clusters=start == "first",
         )
 
-    def bonus_scale(self, user: int) -> float:
-        """The radius, the same for every user."""
-        self.check_user(user)
-        return float(radius(self.state))
-
-    @property
-    def theta(self) -> Floats:
-        """(n_users, dim) the vector of the cluster that each user is served with, as a copy."""
-        return np.asarray(self.state.models.centre[self.clusters])
-
     @property
     def clusters(self) -> Ints:
         """(n_users,) the cluster of each user now; for a newcomer, the one that it would join."""
@@ -248,4 +230,4 @@ class DynUCB(Policy):
         return labels  # type: ignore[no-any-return]
 
 
-register(DynUCBState, score=score, update=update, outline=outline)
+register(DynUCBState, belief=belief, update=update)

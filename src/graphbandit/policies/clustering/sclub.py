@@ -18,16 +18,13 @@ from ..core.schedules import RADII, Radius
 from .clusters import (
     ClusterModels,
     add_statistics,
-    cluster_bonus_scale,
+    cluster_belief,
     cluster_count,
     cluster_labels,
     cluster_models,
-    cluster_vectors,
     move_user,
     observe_in_cluster,
-    outline_by_cluster,
     rebuild_clusters,
-    score_by_cluster,
     solve_cluster,
     theoretical_radius,
 )
@@ -66,7 +63,7 @@ def theory_radius(state: SCLUBState, cluster: int) -> float:
 
 
 @compiled
-def update(state: SCLUBState, user: int, x: Floats, reward: float) -> None:
+def update(state: SCLUBState, user: int, x: Floats, item: int, reward: float) -> None:
     """Learn; split the user off if it differs from its cluster; merge checked clusters."""
     if (state.rounds[0] + 2) & (state.rounds[0] + 1) == 0:  # phases of 2, 4, 8, ... rounds begin after 0, 2, 6, 14, ...
         begin_phase(state)
@@ -262,10 +259,8 @@ class SCLUB(Policy):
     """
 
     State = SCLUBState
-    theta = property(cluster_vectors)
     clusters = property(cluster_labels)
     n_clusters = property(cluster_count)
-    bonus_scale = cluster_bonus_scale
     ranges = Policy.ranges | {"alpha_theta": NOT_NEGATIVE_OR_INFINITE, "alpha_p": NOT_NEGATIVE_OR_INFINITE}
 
     def __init__(
@@ -296,4 +291,4 @@ class SCLUB(Policy):
 
 
 theoretical_radius.register(SCLUBState, theory_radius)
-register(SCLUBState, score=score_by_cluster, update=update, outline=outline_by_cluster)
+register(SCLUBState, belief=cluster_belief, update=update)

@@ -28,7 +28,7 @@ from ...compute.adjacency import Links
 from ...compute.arrays import Floats
 from ...compute.compiler import compiled
 from ...compute.growable import growable_rows, growable_zeros
-from ...compute.linalg import cholesky, dot, euclidean_norm, follow_gram, invert_lower, log_determinant, lower_norm, multiply
+from ...compute.linalg import euclidean_norm, follow_gram, invert_positive, log_determinant, multiply
 from ...compute.observations import Observations
 from ...validate import NOT_NEGATIVE, POSITIVE, Range, one_of, optional
 from .schedules import self_normalised
@@ -171,34 +171,11 @@ def radius(region: Confidence, links: Links, seen: Observations, values: Floats,
 
 
 @compiled
-def width_factor(region: Confidence, links: Links, seen: Observations, user: int) -> Floats:
-    """(d, d) L⁻¹, where Λ_i = L Lᵀ: the width of an arm, ‖x‖ in the metric Λ_i⁻¹, is ‖L⁻¹ x‖."""
+def inverse_precision(region: Confidence, links: Links, seen: Observations, user: int) -> Floats:
+    """Return Λ_i⁻¹, (d, d)."""
     precision = user_precision(region, links, seen, user)
-    factor = np.empty(precision.shape)
+    inverse = np.empty(precision.shape)
     for k in range(precision.shape[0]):
-        precision[k, k] -= region.ridge  # `cholesky` adds it again, and uses it as a floor for the pivots
-    cholesky(precision, region.ridge, factor)
-    invert_lower(factor)
-    return factor
-
-
-@compiled
-def region_scores(theta: Floats, factor: Floats, beta: float, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """Write xᵀθ_i and beta_i times the width for every arm, the two terms of eq. (12)."""
-    for a in range(arms.shape[0]):
-        mean[a] = dot(arms[a], theta)
-        bonus[a] = beta * lower_norm(factor, arms[a])
-
-
-@compiled
-def region_outline(theta: Floats, factor: Floats, beta: float, to: Floats, metric: Floats, form: Floats) -> None:
-    """Write what `region_scores` are made of, for `kernels.outline`."""
-    dim = theta.shape[0]
-    for i in range(dim):
-        to[i] = theta[i]
-        for j in range(dim):
-            total = 0.0
-            for k in range(max(i, j), dim):  # the factor is lower triangular
-                total += factor[k, i] * factor[k, j]
-            metric[i, j] = total
-    form[0], form[1], form[2], form[3], form[4] = beta, 1.0, 0.0, 0.0, 1.0
+        precision[k, k] -= region.ridge  # `invert_positive` adds it again, and uses it as a floor for the pivots
+    invert_positive(precision, region.ridge, inverse)
+    return inverse

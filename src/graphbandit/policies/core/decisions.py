@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...compute.arrays import Floats, Ints
 from ...validate import NO_ITEMS
@@ -15,11 +15,20 @@ class Scores(NamedTuple):
     bonus: Floats
 
 
+class Belief(NamedTuple):
+    """What a policy thinks of a user: an arm x is worth xᵀθ, give or take β √(xᵀ S x). Or of several, one row each."""
+
+    theta: Floats  # (dim,)
+    S: Floats  # (dim, dim), symmetric, in units of observations: (Σ x xᵀ + prior)⁻¹
+    beta: Any  # float, or (n,)
+
+
 class Choice(NamedTuple):
-    """The chosen arm and the probability of that choice: a line of a log for off-policy evaluation."""
+    """The chosen arm and how it was chosen: a line of a log for off-policy evaluation, and a token for `Policy.update`."""
 
     arm: int
     propensity: float
+    variant: int = 0  # which of its variants decided, in a policy that tries several
 
 
 class Requests(NamedTuple):

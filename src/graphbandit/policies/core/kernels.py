@@ -1,169 +1,300 @@
-"""The compiled side of a policy: a state (a NamedTuple of arrays and numbers) and functions of it.
+"""What a policy provides, and everything that follows from it.
 
-A policy is
+A policy has a state, a NamedTuple of arrays and numbers, and two compiled functions:
 
-* `score(state, user, arms, mean, bonus)`: write the estimate and the exploration bonus of every arm; changes nothing;
-* `update(state, user, x, reward)`: learn from one observation, in place;
-* optionally `sample(state, user, arms, normals, values)`: write the values to maximise, given standard normal draws
-  (Thompson sampling). Without it they are mean + bonus.
+* `belief(state, user)` returns θ (dim,), S (dim, dim) and β: an arm x is worth xᵀθ, give or take β √(xᵀ S x). S is symmetric
+  and in units of observations, the inverse of Σ x xᵀ plus a prior. It changes nothing.
+* `update(state, user, x, item, reward)` learns one observation, in place. `item` is -1 if it is not known.
 
-A policy that tells items apart has `score_items`, `update_item` and, if it samples, `sample_items` in their place. They are
-also given the ids of the items: `items` has one for each arm, -1 if it is not known, or is empty if none is known.
+`register` connects them with the type of the state. Scores, rankings, Thompson draws and the compiled loop of a simulation
+are derived from them here, once for all policies. A state with a field `items: ItemEffects` also learns what each item earns
+beyond its features.
 
-A policy whose scores are linear in the features but for a quadratic bonus may say so by `outline`: large catalogues are then
-searched without scoring all arms (`arm_search`).
-
-`register` connects the functions with the type of the state. The generic kernels below then work on any registered state, from
-Python and from compiled code. Kernels never draw random numbers: the caller hands them over.
+A policy whose values are not of that form registers `scores` (mean and bonus of every arm, items included) in place of
+`belief` or beside it. One that draws its values in another way than from N(θ, β² S) registers `draw`. Kernels never draw
+random numbers: the caller hands them over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import sqrt
 from typing import Any
 
 import numpy as np
 
 from ...compute.arrays import Floats, Ints
-from ...compute.compiler import call_by_name, compiled, without_lock
+from ...compute.compiler import compiled
 from ...compute.dispatch import generic
-from ...compute.second_process import compile_beside
+from ...compute.linalg import cholesky, dot, symmetric_form
 from ...validate import LARGEST_FEATURE, LARGEST_REWARD
-from .decisions import Rankings, Requests
+from .decisions import Belief, Rankings, Requests
+from .item_effects import ItemEffects, add_item_effects, item_effect, observe_item
 
-Kernel = Callable[..., None]
-
-
-@generic
-def score(state: Any, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """Write the estimate and the exploration bonus of every arm."""
+Kernel = Callable[..., Any]
 
 
 @generic
-def score_items(state: Any, user: int, arms: Floats, items: Ints, mean: Floats, bonus: Floats) -> None:
-    """Write the estimate and the exploration bonus of every arm, given their items."""
+def belief(state: Any, user: int) -> Any:
+    """Return θ, S and β of a user."""
 
 
 @generic
-def update(state: Any, user: int, x: Floats, reward: float) -> None:
+def update(state: Any, user: int, x: Floats, item: int, reward: float) -> None:
     """Learn from one observation, in place."""
 
 
 @generic
-def update_item(state: Any, user: int, x: Floats, item: int, reward: float) -> None:
-    """Learn from one observation of an item, in place."""
+def scores(state: Any, user: int, arms: Floats, items: Ints, mean: Floats, bonus: Floats) -> None:
+    """Write the estimate and the exploration bonus of every arm; `items` is empty if no item is known."""
 
 
 @generic
-def sample(state: Any, user: int, arms: Floats, normals: Floats, values: Floats) -> None:
-    """Write the values that the policy maximises."""
+def draw(state: Any, user: int, arms: Floats, items: Ints, normals: Floats, values: Floats) -> None:
+    """Write the values that the policy maximises, given its standard normal draws."""
 
 
 @generic
-def sample_items(state: Any, user: int, arms: Floats, items: Ints, normals: Floats, values: Floats) -> None:
-    """Write the values that the policy maximises, given the items of the arms."""
+def learn_item(state: Any, user: int, x: Floats, item: int, reward: float) -> None:
+    """Learn from one observation, and what is due to the item apart from what is due to the user."""
 
 
-@generic
-def outline(state: Any, user: int, theta: Floats, metric: Floats, form: Floats) -> None:
-    """Write θ, M and five numbers that say what the scores of a user are, see `arm_search`.
+# Defaults
 
-    The numbers are the scale of the bonus, σ², R, g, and 1 if the effects of items count.
-    """
+
+@compiled
+def linear_scores(theta: Floats, S: Floats, beta: float, arms: Floats, mean: Floats, bonus: Floats) -> None:
+    """Write xᵀθ and β √(xᵀ S x) for every arm."""
+    for a in range(arms.shape[0]):
+        mean[a] = dot(arms[a], theta)
+        bonus[a] = beta * sqrt(max(0.0, symmetric_form(S, arms[a])))
+
+
+@compiled
+def scores_from_belief(state: Any, user: int, arms: Floats, items: Ints, mean: Floats, bonus: Floats) -> None:
+    """Write the scores of a policy that does not tell items apart."""
+    theta, S, beta = belief(state, user)
+    linear_scores(theta, S, beta, arms, mean, bonus)
+
+
+@compiled
+def scores_with_items(state: Any, user: int, arms: Floats, items: Ints, mean: Floats, bonus: Floats) -> None:
+    """Write the scores with the effects of items."""
+    theta, S, beta = belief(state, user)
+    linear_scores(theta, S, beta, arms, mean, bonus)
+    add_item_effects(state.items, items, beta, mean, bonus)
 
 
 @compiled
 def optimistic_values(state: Any, user: int, arms: Floats, items: Ints, normals: Floats, values: Floats) -> None:
-    """Optimism in the face of uncertainty, eq. (12): values = mean + bonus."""
+    """Write mean + bonus, eq. (12)."""
     bonus = np.empty(arms.shape[0])
-    score_items(state, user, arms, items, values, bonus)
+    scores(state, user, arms, items, values, bonus)
     for a in range(arms.shape[0]):
         values[a] += bonus[a]
 
 
-# One form of a kernel by the other. They are too small to be compiled on their own, and become part of their callers.
+@compiled
+def draw_from_belief(state: Any, user: int, arms: Floats, items: Ints, normals: Floats, values: Floats) -> None:
+    """Write the rewards under one draw of the user's vector from N(θ, β² S)."""
+    theta, S, beta = belief(state, user)
+    drawn = np.empty(theta.shape[0])
+    draw_vector(theta, S, beta, normals, drawn)
+    for a in range(arms.shape[0]):
+        values[a] = dot(arms[a], drawn)
 
 
-def score_any_items(state: Any, user: int, arms: Floats, items: Ints, mean: Floats, bonus: Floats) -> None:
-    """`score_items` of a policy that does not tell items apart."""
-    score(state, user, arms, mean, bonus)
+@compiled
+def draw_with_items(state: Any, user: int, arms: Floats, items: Ints, normals: Floats, values: Floats) -> None:
+    """Write the same rewards, with the mean effects of items."""
+    draw_from_belief(state, user, arms, items, normals, values)
+    for a in range(items.shape[0]):
+        values[a] += item_effect(state.items, items[a])[0]
 
 
-def update_any_item(state: Any, user: int, x: Floats, item: int, reward: float) -> None:
-    """`update_item` of a policy that does not tell items apart."""
-    update(state, user, x, reward)
+@compiled
+def draw_vector(theta: Floats, S: Floats, beta: float, normals: Floats, out: Floats) -> None:
+    """Write θ + β C z with C Cᵀ = S, C lower triangular, and z the first of these normals."""
+    dim = theta.shape[0]
+    factor, largest = np.empty((dim, dim)), 1e-300
+    for i in range(dim):
+        largest = max(largest, S[i, i])
+    cholesky(S, 1e-12 * largest, factor)
+    for i in range(dim):
+        total = 0.0
+        for j in range(i + 1):
+            total += factor[i, j] * normals[j]
+        out[i] = theta[i] + beta * total
 
 
-def sample_any_items(state: Any, user: int, arms: Floats, items: Ints, normals: Floats, values: Floats) -> None:
-    """`sample_items` of a policy that does not tell items apart."""
-    sample(state, user, arms, normals, values)
+@compiled
+def learn_with_items(state: Any, user: int, x: Floats, item: int, reward: float) -> None:
+    """Let the user's model learn what is not the item's effect, and the item what is not the user's (`item_effects`)."""
+    shown, net = x, reward
+    if state.items.enabled and item >= 0:
+        theta, S, _ = belief(state, user)
+        q = 1.0 + max(0.0, symmetric_form(S, x))
+        root, effect = observe_item(state.items, item, user, reward - dot(x, theta), q)
+        shown, net = root * x, root * (reward - effect)
+    update(state, user, shown, item, net)
 
 
-def score_no_items(state: Any, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """`score` of a policy that tells items apart, if none is known."""
-    score_items(state, user, arms, np.empty(0, np.int64), mean, bonus)
-
-
-def update_no_item(state: Any, user: int, x: Floats, reward: float) -> None:
-    """`update` of a policy that tells items apart, if none is known."""
-    update_item(state, user, x, -1, reward)
-
-
-def sample_no_items(state: Any, user: int, arms: Floats, normals: Floats, values: Floats) -> None:
-    """`sample` of a policy that tells items apart, if none is known."""
-    sample_items(state, user, arms, np.empty(0, np.int64), normals, values)
-
-
-GENERIC = {
-    "score": score,
-    "score_items": score_items,
-    "update": update,
-    "update_item": update_item,
-    "sample": sample,
-    "sample_items": sample_items,
-    "outline": outline,
-}
-OUTLINED: set[type] = set()
-"""Types of states that have an outline."""
+GENERIC = {"belief": belief, "update": update, "scores": scores, "draw": draw, "learn_item": learn_item}
+HAS_BELIEF: set[type] = set()
+"""Types of states that have a belief."""
+OWN_SCORES: set[type] = set()
+"""Types of states whose scores are their own."""
+OWN_DRAWS: set[type] = set()
+"""Types of states whose draws are their own."""
 
 
 def register(
     state: type,
     *,
-    score: Kernel = score_no_items,
-    update: Kernel = update_no_item,
-    sample: Kernel = sample_no_items,
-    score_items: Kernel = score_any_items,
-    update_item: Kernel = update_any_item,
-    sample_items: Kernel | None = None,
-    outline: Kernel | None = None,
+    update: Kernel,
+    belief: Kernel | None = None,
+    scores: Kernel | None = None,
+    draw: Kernel | None = None,
+    thompson: bool = False,
 ) -> None:
-    """Say which compiled functions belong to this type of state: one form of each is enough; without samples, none."""
-    kernels: dict[str, Kernel] = {"score": score, "score_items": score_items, "update": update, "update_item": update_item}
-    if (score, score_items) == (score_no_items, score_any_items) or (update, update_item) == (update_no_item, update_any_item):
-        raise ValueError(f"{state.__name__} must have kernels that score and update, but it lacks one of them.")
-    if sample_items is None:
-        sample_items = optimistic_values if sample is sample_no_items else sample_any_items
-    for name, kernel in {**kernels, "sample": sample, "sample_items": sample_items}.items():
-        GENERIC[name].register(state, kernel)
-        call_by_name(kernel)  # the kernels of a policy from outside the package change without those of the package
-    if outline is not None:
-        OUTLINED.add(state)
-        GENERIC["outline"].register(state, outline)
-        call_by_name(outline)
+    """Say which compiled functions belong to this type of state; `thompson` if it draws from its belief."""
+    if belief is None and scores is None:
+        raise ValueError(f"{state.__name__} must have a belief or scores of its own, but it has neither.")
+    tells_items = scores is None and "items" in state._fields  # type: ignore[attr-defined]
+    if belief is not None:
+        HAS_BELIEF.add(state)
+        GENERIC["belief"].register(state, belief)
+    if scores is not None:
+        OWN_SCORES.add(state)
+    if draw is not None or scores is not None:
+        OWN_DRAWS.add(state)
+    if draw is None and thompson:
+        draw = draw_with_items if tells_items else draw_from_belief
+    GENERIC["update"].register(state, update)
+    GENERIC["learn_item"].register(state, learn_with_items if tells_items else update)
+    GENERIC["scores"].register(state, scores or (scores_with_items if tells_items else scores_from_belief))
+    GENERIC["draw"].register(state, draw or optimistic_values)
 
 
-def updates(state: Any, *others: Any) -> tuple[Any, ...]:
-    """The kernel that updates this state, and arguments of the types that it is called with."""
-    kernel, x = update_item.implementation(type(state)), np.empty(0)
-    if kernel is update_any_item:
-        return update.implementation(type(state)), state, 0, x, 0.0
-    return kernel, state, 0, x, 0, 0.0
+# Compiled for each policy
+
+
+@compiled
+def learn(state: Any, user: int, x: Floats, item: int, reward: float) -> bool:
+    """Learn if the observation is finite and not too large; otherwise leave the state alone and return False."""
+    if not abs(reward) <= LARGEST_REWARD:  # NaN fails too
+        return False
+    for k in range(x.shape[0]):
+        if not abs(x[k]) <= LARGEST_FEATURE:
+            return False
+    learn_item(state, user, x, item, reward)
+    return True
+
+
+@compiled
+def learn_many(state: Any, users: Ints, features: Floats, items: Ints, rewards: Floats) -> None:
+    """Learn one observation after the other; the caller has checked that each is usable."""
+    for row in range(users.shape[0]):
+        item = items[row] if items.shape[0] > 0 else -1
+        learn(state, users[row], features[row], item, rewards[row])  # not `learn_item`: it would be compiled a second time
+
+
+@compiled
+def fill_beliefs(state: Any, users: Ints, out: Belief) -> None:
+    """Write the beliefs of several users, one row each."""
+    dim = out.theta.shape[1]
+    for row in range(users.shape[0]):
+        theta, S, beta = belief(state, users[row])
+        out.beta[row] = beta
+        for i in range(dim):
+            out.theta[row, i] = theta[i]
+            for j in range(dim):
+                out.S[row, i, j] = S[i, j]
+
+
+@compiled
+def score_requests(state: Any, requests: Requests, mean: Floats, bonus: Floats) -> None:
+    """Write the scores of all candidates, for a policy with scores of its own."""
+    for i in range(requests.users.shape[0]):
+        first, end = requests.start[i], requests.start[i + 1]
+        arms, items = gather(requests, first, end)
+        scores(state, requests.users[i], arms, items, mean[first:end], bonus[first:end])
+
+
+@compiled
+def draw_many(state: Any, user: int, arms: Floats, items: Ints, normals: Floats, values: Floats) -> None:
+    """Write the values under each row of `normals`, for a policy with draws of its own."""
+    for row in range(normals.shape[0]):
+        draw(state, user, arms, items, normals[row], values[row])
+
+
+# Compiled once for all policies
+
+
+@compiled
+def gather(requests: Requests, first: int, end: int) -> tuple[Floats, Ints]:
+    """Return the features and the items of some candidates."""
+    arms = np.empty((end - first, requests.table.shape[1]))
+    items = np.empty(end - first if requests.items.shape[0] > 0 else 0, np.int64)
+    for a in range(items.shape[0]):
+        items[a] = requests.items[requests.rows[first + a]]
+    for a in range(end - first):
+        for j in range(arms.shape[1]):
+            arms[a, j] = requests.table[requests.rows[first + a], j]
+    return arms, items
+
+
+@compiled
+def score_beliefs(beliefs: Belief, effects: ItemEffects, requests: Requests, mean: Floats, bonus: Floats) -> None:
+    """Write the scores of all candidates; row i of `beliefs` is that of request i."""
+    for i in range(requests.users.shape[0]):
+        first, end = requests.start[i], requests.start[i + 1]
+        arms, items = gather(requests, first, end)
+        linear_scores(beliefs.theta[i], beliefs.S[i], beliefs.beta[i], arms, mean[first:end], bonus[first:end])
+        add_item_effects(effects, items, beliefs.beta[i], mean[first:end], bonus[first:end])
+
+
+@compiled
+def score_arms(beliefs: Belief, effects: ItemEffects, arms: Floats, items: Ints, mean: Floats, bonus: Floats) -> None:
+    """Write the scores of these arms by the first belief."""
+    linear_scores(beliefs.theta[0], beliefs.S[0], beliefs.beta[0], arms, mean, bonus)
+    add_item_effects(effects, items, beliefs.beta[0], mean, bonus)
+
+
+@compiled
+def values_of(
+    beliefs: Belief, effects: ItemEffects, arms: Floats, items: Ints, normals: Floats, values: Floats
+) -> None:
+    """Write the values to maximise by the first belief, (draws, arms): mean + bonus, or one draw for each row of normals."""
+    if normals.shape[1] == 0:
+        bonus = np.empty(arms.shape[0])
+        for row in range(normals.shape[0]):
+            score_arms(beliefs, effects, arms, items, values[row], bonus)
+            for a in range(arms.shape[0]):
+                values[row, a] += bonus[a]
+        return
+    drawn = np.empty(arms.shape[1])
+    for row in range(normals.shape[0]):
+        draw_vector(beliefs.theta[0], beliefs.S[0], beliefs.beta[0], normals[row], drawn)
+        for a in range(arms.shape[0]):
+            values[row, a] = dot(arms[a], drawn)
+            if a < items.shape[0]:
+                values[row, a] += item_effect(effects, items[a])[0]
+
+
+@compiled
+def decide(
+    beliefs: Belief, effects: ItemEffects, arms: Floats, items: Ints, normals: Floats, tie: float
+) -> int:
+    """Return the best arm by the first belief and one row of normals."""
+    values = np.empty((1, arms.shape[0]))
+    values_of(beliefs, effects, arms, items, normals, values)
+    return choose(values[0], tie)
 
 
 @compiled
 def choose(values: Floats, tie: float) -> int:
-    """Index of the largest value; `tie`, uniform on [0, 1), picks one of several."""
+    """Return the index of the largest value; `tie`, uniform on [0, 1), picks one of several."""
     best, ties = values[0], 1
     for a in range(1, values.shape[0]):
         if values[a] > best:
@@ -180,68 +311,12 @@ def choose(values: Floats, tie: float) -> int:
 
 
 @compiled
-def decide(state: Any, user: int, arms: Floats, items: Ints, normals: Floats, tie: float) -> int:
-    """One decision: the values of all arms, then the best."""
-    values = np.empty(arms.shape[0])
-    sample_items(state, user, arms, items, normals, values)
-    return choose(values, tie)
-
-
-@compiled
-def count_wins(state: Any, user: int, arms: Floats, items: Ints, normals: Floats, wins: Floats) -> None:
-    """Add to `wins` one decision for every row of `normals`, in equal parts to the arms that `choose` would choose from."""
-    values = np.empty(arms.shape[0])
-    for draw in range(normals.shape[0]):
-        sample_items(state, user, arms, items, normals[draw], values)
-        best, ties = values[0], 0
-        for a in range(values.shape[0]):
-            best = max(best, values[a])
-        for a in range(values.shape[0]):
-            ties += values[a] == best
-        for a in range(values.shape[0]):
-            if values[a] == best:
-                wins[a] += 1.0 / ties
-
-
-@compiled
-def learn(state: Any, user: int, x: Floats, item: int, reward: float) -> bool:
-    """`update_item` if the observation is finite and not too large; otherwise leave the state alone and return False."""
-    if not abs(reward) <= LARGEST_REWARD:  # NaN fails too
-        return False
-    for k in range(x.shape[0]):
-        if not abs(x[k]) <= LARGEST_FEATURE:
-            return False
-    update_item(state, user, x, item, reward)
-    return True
-
-
-@compiled
-def learn_many(state: Any, users: Ints, features: Floats, items: Ints, rewards: Floats) -> None:
-    """Learn one observation after the other; the caller has checked that each is usable."""
-    for row in range(users.shape[0]):
-        item = items[row] if items.shape[0] > 0 else -1
-        learn(state, users[row], features[row], item, rewards[row])  # not `update_item`: it would be compiled a second time
-
-
-@compiled
-def rank_many(state: Any, requests: Requests, luck: Floats, rankings: Rankings) -> None:
-    """`Policy.decide_many` for optimistic policies: of arms with the same value, the one with the most luck is first."""
-    table, mean, bonus = requests.table, rankings.mean, rankings.bonus
+def rank_scored(requests: Requests, luck: Floats, rankings: Rankings) -> None:
+    """Rank the candidates of each request by mean + bonus; of equal ones the one with the largest number in `luck` is first."""
     for i in range(requests.users.shape[0]):
         first, end = requests.start[i], requests.start[i + 1]
-        arms = np.empty((end - first, table.shape[1]))
-        items = np.empty(end - first if requests.items.shape[0] > 0 else 0, np.int64)
-        for a in range(items.shape[0]):
-            items[a] = requests.items[requests.rows[first + a]]
-        for a in range(end - first):
-            for j in range(table.shape[1]):
-                arms[a, j] = table[requests.rows[first + a], j]
-        score_items(state, requests.users[i], arms, items, mean[first:end], bonus[first:end])
-        values = np.empty(end - first)
-        for a in range(end - first):
-            values[a] = mean[first + a] + bonus[first + a]
-        order = rankings.order[first:end]
-        rankings.propensity[i] = best_first(values, luck[first:end], requests.places[i], order)
+        values = rankings.mean[first:end] + rankings.bonus[first:end]
+        rankings.propensity[i] = best_first(values, luck[first:end], requests.places[i], rankings.order[first:end])
 
 
 @compiled
@@ -260,11 +335,3 @@ def best_first(values: Floats, luck: Floats, places: int, order: Ints) -> float:
         order[place] = best
         values[best] = -np.inf
     return chance
-
-
-LONG_SCAN = 20_000  # arms: some milliseconds
-rank_many_aside = without_lock(rank_many)
-"""`rank_many` for so many arms that other threads should go on meanwhile."""
-
-for decisions in (decide, rank_many):
-    compile_beside(decisions, updates)

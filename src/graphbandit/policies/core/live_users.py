@@ -12,7 +12,11 @@ from ...compute.observations import Observations
 from ...graph import UserGraph
 from ...live_graph import Edges, LiveGraph
 from . import graph_changes
+from .decisions import Belief
 from .graph_changes import Changes, Removal
+
+BLOCK = 1000
+"""Users whose beliefs are in memory at the same time."""
 
 
 class LiveUsers:
@@ -44,7 +48,9 @@ class LiveUsers:
     @property
     def theta(self) -> Floats:
         """(n_users, dim) the current estimate for every user, as a copy."""
-        theta = getattr(self.state, "model", self.state).theta
+        theta = getattr(getattr(self.state, "model", self.state), "theta", None)
+        if theta is None:
+            return self.estimates(np.arange(self.n_users))
         return np.array(np.broadcast_to(theta, (self.n_users, self.dim)))
 
     def check_user(self, user: object) -> int:
@@ -136,6 +142,10 @@ class LiveUsers:
         return int(self.observations.visits[user])
 
     def estimates(self, users: Ints) -> Floats:
-        """(k, dim) the estimates of these users, if possible at no cost for the others."""
-        theta = getattr(getattr(self.state, "model", self.state), "theta", None)
-        return np.asarray(self.theta[users] if theta is None or len(theta) < self.n_users else theta[users])
+        """(k, dim) the estimates of these users, at no cost for the others."""
+        parts = [self.beliefs(users[first : first + BLOCK]).theta for first in range(0, len(users), BLOCK)]
+        return np.concatenate([np.empty((0, self.dim)), *parts])
+
+    def beliefs(self, users: Ints) -> Belief:
+        """Return the beliefs about several users, one row each; `Policy` has it."""
+        raise NotImplementedError

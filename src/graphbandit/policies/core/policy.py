@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -30,16 +31,14 @@ from ...validate import (
     is_number,
 )
 from . import hyperparameters, kernels, policy_file
-from .arm_catalogue import ArmCatalogue
-from .arm_search import Asked
-from .catalogue_choice import CatalogueChoice, Places, best_leaders, find_leaders
-from .decisions import Choice, Rankings, Requests, Scores
+from .decisions import Belief, Choice, Rankings, Requests, Scores
 from .hyperparameters import COMMON_RANGES
 from .item_effects import ItemEffects, ItemIntervals, effect_intervals, n_rows, no_items, reset_item, with_room
 from .live_users import LiveUsers
-from .propensity import PROPENSITY_DRAWS, other_normals, rank_each
 
 Seed = int | np.random.Generator | np.random.SeedSequence | None
+PROPENSITY_DRAWS = 1000
+"""Further decisions that are drawn to find how probable the one taken was."""
 NO_NORMALS = np.empty(0)
 NO_ITEM_EFFECTS = no_items()
 
@@ -55,8 +54,6 @@ class Policy(LiveUsers):
     State: ClassVar[type]
     ranges: ClassVar[dict[str, Range]] = COMMON_RANGES
     """Allowed values of the settings, by name. A policy with further ones adds them: `ranges = Policy.ranges | {…}`."""
-    has_quadratic_bonus: ClassVar[bool] = True
-    """True if bonus² is a quadratic form in the features, or grows from one: pending decisions then shrink all bonuses."""
 
     def __init__(self, graph: UserGraph, dim: int, given: Mapping[str, Any]) -> None:
         """Check the arguments in `given`, the `locals()` of the subclass's `__init__`, and collect its settings in `params`."""
@@ -88,25 +85,29 @@ class Policy(LiveUsers):
     def recommend(
         self, user: int, arms: npt.ArrayLike, *, items: npt.ArrayLike | None = None, propensity: bool = False
     ) -> int | Choice:
-        """The row of `arms`, an (m, dim) array, to show to `user` now; with `propensity`, a `Choice` with its probability.
+        """Return the row of `arms`, an (m, dim) array, to show to `user` now; with `propensity`, a `Choice`.
 
-        `items` are the ids of the arms, m integers from 0 on, -1 if unknown (docs/explanation/items.md).
-        A policy that samples is asked what it would choose under 1000 further draws. The draw of the decision itself counts as
-        one more: a weight 1/propensity is right on average, at most 1001 (docs/explanation/propensities.md).
+        A `Choice` has the probability of the decision too, and can be given to `update` with its reward. `items` are the ids
+        of the arms, m integers from 0 on, -1 if unknown (docs/explanation/items.md). A policy that samples is asked what it
+        would choose under 1000 further draws. The draw of the decision itself counts as one more: a weight 1/propensity is
+        right on average, at most 1001 (docs/explanation/propensities.md).
         """
         user, features = self.check_user(user), check_features(arms, self.dim)
         ids = check_items(items, len(features))
-        others = other_normals(self, PROPENSITY_DRAWS) if propensity else None  # before the generator moves
-        normals = self.draw_normals()
-        arm = int(kernels.decide(self.state, user, features, ids, normals, self.rng.random()))
+        others = self.other_normals(PROPENSITY_DRAWS) if propensity else None  # before the generator moves
+        normals = self.draw_normals()[None, :]
+        if self.draws_from_belief:
+            arm = kernels.decide(self.beliefs(np.array([user])), self.item_table, features, ids, normals, self.rng.random())
+        else:
+            arm = kernels.choose(self.values(user, features, ids, normals)[0], self.rng.random())
         if others is None:
-            return arm
-        return Choice(arm, float(self.choice_probabilities(user, features, np.vstack([normals, others]), ids)[arm]))
+            return int(arm)
+        return Choice(int(arm), float(self.choice_probabilities(user, features, np.vstack([normals, others]), ids)[arm]))
 
     def propensities(
         self, user: int, arms: npt.ArrayLike, draws: int = PROPENSITY_DRAWS, *, items: npt.ArrayLike | None = None
     ) -> Floats:
-        """(m,) the probability with which `recommend` would choose each row of `arms` now; changes nothing.
+        """Return the probability with which `recommend` would choose each row of `arms` now, (m,); changes nothing.
 
         Exact, unless the policy samples: then from `draws` draws and one more that favours no arm, so that none has
         probability 0. The standard error is sqrt(p (1 - p) / draws), at most 0.016 with 1000.
@@ -120,36 +121,36 @@ class Policy(LiveUsers):
         check("draws", draws, count())
         if not self.is_sampling:
             return self.choice_probabilities(user, features, np.zeros((1, self.n_normals)), ids)
-        chances = self.choice_probabilities(user, features, other_normals(self, draws), ids)
+        chances = self.choice_probabilities(user, features, self.other_normals(draws), ids)
         return np.asarray((draws * chances + 1.0 / len(features)) / (draws + 1))
 
     def rank(self, user: int, arms: npt.ArrayLike, k: int, *, items: npt.ArrayLike | None = None) -> Ints:
-        """The `k` best rows of `arms` for `user`, best first; ties in random order.
-
-        An `ArmCatalogue` of many arms is searched, and not all of them scored (docs/howto/catalogues.md).
-        """
-        if isinstance(arms, ArmCatalogue):
-            return arms.rank(self, self.check_user(user), k)
+        """Return the `k` best rows of `arms` for `user`, best first; ties in random order."""
         user, features = self.check_user(user), check_features(arms, self.dim)
         ids = check_items(items, len(features))
         check_places(k, len(features))
-        values = np.empty(len(features))
-        kernels.sample_items(self.state, user, features, ids, self.draw_normals(), values)
+        values = self.values(user, features, ids, self.draw_normals()[None, :])[0]
         dealt = self.rng.permutation(len(features))
         worst = float(np.partition(-values, k - 1)[k - 1])
         dealt = dealt[~(-values[dealt] > worst)]  # to sort all of many arms would take longest
         return np.asarray(dealt[np.argsort(-values[dealt], kind="stable")][:k])
 
     def scores(self, user: int, arms: npt.ArrayLike, *, items: npt.ArrayLike | None = None) -> Scores:
-        """Estimate and exploration bonus of every row of `arms`; changes nothing."""
+        """Return the estimate and the exploration bonus of every row of `arms`; changes nothing."""
         user, features = self.check_user(user), check_features(arms, self.dim)
-        ids = check_items(items, len(features))
-        scores = Scores(np.empty(len(features)), np.empty(len(features)))
-        kernels.score_items(self.state, user, features, ids, scores.mean, scores.bonus)
+        return self.score(user, features, check_items(items, len(features)))
+
+    def score(self, user: int, arms: Floats, items: Ints) -> Scores:
+        """Return `scores` of arguments that have been checked."""
+        scores = Scores(np.empty(len(arms)), np.empty(len(arms)))
+        if self.scores_from_belief:
+            kernels.score_arms(self.beliefs(np.array([user])), self.item_table, arms, items, *scores)
+        else:
+            kernels.scores(self.state, user, arms, items, *scores)
         return scores
 
-    def decide_many(self, requests: Requests, rng: np.random.Generator, luck: Floats | None = None) -> Rankings:
-        """`rank` for many users, with scores and propensities, in one compiled call. For services: nothing is checked.
+    def decide_many(self, requests: Requests, rng: np.random.Generator) -> Rankings:
+        """`rank` for many users at once, with scores and propensities. For services: nothing is checked.
 
         Randomness comes from `rng`, so that nothing in the policy changes: a policy that is rebuilt from a log of rewards
         does not depend on the decisions that it was asked for.
@@ -161,45 +162,131 @@ class Policy(LiveUsers):
         [0.5]
         """
         offered = len(requests.rows)
-        luck = rng.random(offered) if luck is None else luck
+        luck = rng.random(offered)
         ranked = Rankings(np.zeros(offered, np.int64), np.empty(offered), np.empty(offered), np.empty(len(requests.users)))
+        self.score_many(requests, Scores(ranked.mean, ranked.bonus))
         if self.is_optimistic:
-            rank_many = kernels.rank_many if offered < kernels.LONG_SCAN else kernels.rank_many_aside
-            rank_many(self.state, requests, luck, ranked)
+            kernels.rank_scored(requests, luck, ranked)
         else:
-            rank_each(self, requests, rng, luck, ranked)
+            self._rank_by_draws(requests, rng, luck, ranked)
         return ranked
 
-    def decide_in_catalogue(
-        self, user: int, asked: Asked, places: Places, k: int, rng: np.random.Generator
-    ) -> CatalogueChoice | None:
-        """`decide_many` for one user and many arms, without scoring all of them: the same choice, to the bit.
+    def score_many(self, requests: Requests, scores: Scores) -> None:
+        """Write the scores of all candidates of many users."""
+        if self.scores_from_belief:
+            kernels.score_beliefs(self.beliefs(requests.users), self.item_table, requests, *scores)
+        else:
+            kernels.score_requests(self.state, requests, *scores)
 
-        Only if `is_outlined`. None if so many arms tie that `decide_many` is the better way; `rng` has not moved then.
+    def _rank_by_draws(self, requests: Requests, rng: np.random.Generator, luck: Floats, ranked: Rankings) -> None:
+        """Rank the candidates of one request after the other by drawn values."""
+        start = requests.start
+        for i, user in enumerate(requests.users.tolist()):
+            own = slice(start[i], start[i + 1])
+            arms = requests.table[requests.rows[own]]
+            items = requests.items[requests.rows[own]] if len(requests.items) else requests.items
+            normals = rng.standard_normal((1 + PROPENSITY_DRAWS if self.is_sampling else 1, self.n_normals))
+            ranked.order[own] = np.lexsort((luck[own], -self.values(user, arms, items, normals[:1])[0]))
+            ranked.propensity[i] = self.choice_probabilities(user, arms, normals, items)[ranked.order[start[i]]]
+
+    # What decisions are made from
+
+    def belief(self, user: int) -> Belief:
+        """Return what the policy thinks of a user: θ, S and β.
+
+        A policy of your own may override this method, and `learn`, in place of registering compiled functions.
+
+        >>> from graphbandit import LinUCB, graphs
+        >>> theta, S, beta = LinUCB(graphs.empty(1), 2, ridge=4.0, radius="constant").belief(0)
+        >>> theta.tolist(), S.tolist(), float(beta)
+        ([0.0, 0.0], [[0.25, 0.0], [0.0, 0.25]], 1.0)
         """
-        leaders = find_leaders(self, user, asked, len(places.versions), k)
-        if leaders is None:
-            return None
-        first = best_leaders(leaders, k, places)
-        return CatalogueChoice(
-            leaders.versions[first], leaders.mean[first], leaders.bonus[first], 1.0 / leaders.ties, leaders.best
-        )
+        theta, S, beta = self.beliefs(np.array([self.check_user(user)]))
+        return Belief(theta[0], S[0], float(beta[0]))
+
+    def beliefs(self, users: Ints) -> Belief:
+        """Return the beliefs about several users, one row each."""
+        n = len(users)
+        out = Belief(np.empty((n, self.dim)), np.empty((n, self.dim, self.dim)), np.empty(n))
+        if type(self).belief is Policy.belief:
+            if not self.has_belief:
+                raise ValueError(f"{type(self).__name__} has no belief of the form θ, S, β: its scores depend on the item.")
+            kernels.fill_beliefs(self.state, users, out)
+        else:
+            for row, user in enumerate(users.tolist()):
+                out.theta[row], out.S[row], out.beta[row] = self.belief(user)
+        return out
+
+    @property
+    def has_belief(self) -> bool:
+        """Whether `belief` says what the policy thinks of a user."""
+        return type(self).belief is not Policy.belief or type(self.state) in kernels.HAS_BELIEF
+
+    @property
+    def scores_from_belief(self) -> bool:
+        """Whether scores follow from `belief`."""
+        return type(self).belief is not Policy.belief or type(self.state) not in kernels.OWN_SCORES
+
+    @property
+    def draws_from_belief(self) -> bool:
+        """Whether the values to maximise follow from `belief`."""
+        return type(self).belief is not Policy.belief or type(self.state) not in kernels.OWN_DRAWS
+
+    def values(self, user: int, arms: Floats, items: Ints, normals: Floats) -> Floats:
+        """Return the values to maximise under each row of `normals`, (draws, m)."""
+        values = np.empty((len(normals), len(arms)))
+        if self.draws_from_belief:
+            kernels.values_of(self.beliefs(np.array([user])), self.item_table, arms, items, normals, values)
+        else:
+            kernels.draw_many(self.state, user, arms, items, normals, values)
+        return values
+
+    def choice_probabilities(self, user: int, arms: Floats, normals: Floats, items: Ints = NO_ITEMS) -> Floats:
+        """Return the probability of each arm, (m,), on average over the rows of `normals`; the best of one row share its part."""
+        values = self.values(user, arms, items, normals)
+        best = values == values.max(axis=1, keepdims=True)
+        return np.asarray((best / best.sum(axis=1, keepdims=True)).mean(axis=0))
+
+    def other_normals(self, draws: int) -> Floats:
+        """Return the draws of other decisions, (draws, n_normals), without moving the generator; none if one decides it all."""
+        if not self.is_sampling:
+            return np.empty((0, self.n_normals))
+        ahead = copy.deepcopy(self.rng).integers(2**63, size=4)  # hashed into a seed, which makes an unrelated stream
+        return np.random.default_rng(ahead).standard_normal((draws, self.n_normals))
 
     # Learning
 
-    def update(self, user: int, x: npt.ArrayLike, reward: float, *, item: int = NOT_KNOWN) -> None:
+    def update(
+        self, user: int, x: npt.ArrayLike, reward: float, *, item: int = NOT_KNOWN, decision: Choice | None = None
+    ) -> None:
         """Learn that showing features `x`, those of `item`, to `user` earned `reward`.
 
-        The model, xᵀθ, has no intercept: if rewards do not average to zero, give every arm a feature that is always 1.
+        `decision` is what `recommend(…, propensity=True)` returned. Without it, nothing is counted that depends on how the
+        arm was chosen. The model, xᵀθ, has no intercept: if rewards do not average to zero, give every arm a feature that is
+        always 1.
         """
         user, features, item = self.check_user(user), as_floats(x, "x"), check_item(item)
         usable = features.shape == (self.dim,) and is_number(reward)
+        if not self.learns_by_kernels:
+            check_observation(x, reward, self.dim)
         if usable and item >= 0 and item >= self.item_room:
             check_observation(x, reward, self.dim)  # before anything grows
             self.reserve_items(item + 1)
-        if not usable or not kernels.learn(self.state, user, features, item, float(reward)):
+        if not usable or self.learn(user, features, item, float(reward)) is False:
             check_observation(x, reward, self.dim)  # raises: it refuses what the kernel does
+        if decision is not None:
+            self.credit(user, decision, float(reward))
         self.count_rounds(1)
+
+    def learn(self, user: int, x: Floats, item: int, reward: float) -> bool | None:
+        """Learn from one observation; False, and nothing learned, if a number in it is not finite or too large.
+
+        A policy of your own may override this method, and `belief`; `x` and `reward` have been checked then.
+        """
+        return bool(kernels.learn(self.state, user, x, item, reward))
+
+    def credit(self, user: int, decision: Choice, reward: float) -> None:
+        """Count a reward for what decided. A policy that tries variants of itself overrides this."""
 
     def update_many(
         self, users: npt.ArrayLike, X: npt.ArrayLike, rewards: npt.ArrayLike, *, items: npt.ArrayLike | None = None
@@ -311,11 +398,6 @@ class Policy(LiveUsers):
         return self.state.items if self.learns_items else NO_ITEM_EFFECTS
 
     @property
-    def is_outlined(self) -> bool:
-        """Whether `arm_search` can find its best arms."""
-        return self.is_optimistic and type(self.state) in kernels.OUTLINED
-
-    @property
     def item_room(self) -> int:
         """Items with ids below this can be learned from; there is no bound if the policy learns no effects."""
         return n_rows(self.state.items) if self.learns_items else sys.maxsize
@@ -348,12 +430,12 @@ class Policy(LiveUsers):
     @property
     def decides_by_kernels(self) -> bool:
         """Whether the compiled loop decides as `recommend` does: not if a subclass has replaced that method."""
-        return type(self).recommend is Policy.recommend
+        return type(self).recommend is Policy.recommend and type(self).belief is Policy.belief
 
     @property
     def learns_by_kernels(self) -> bool:
         """Whether the compiled loop learns as `update` does: not if a subclass has replaced that method."""
-        return type(self).update is Policy.update
+        return type(self).update is Policy.update and type(self).learn is Policy.learn
 
     @property
     def period(self) -> int:
@@ -362,20 +444,6 @@ class Policy(LiveUsers):
 
     def refresh(self) -> None:
         """Work that is not done in every round, in Python: clustering by a graph library, solving a large system."""
-
-    def bonus_scale(self, user: int) -> float:
-        """Scale β such that bonus = β √(xᵀV⁻¹x), with V in observations. By default `beta`, or 1 if a policy has none."""
-        beta = getattr(self, "beta", None)
-        return 1.0 if beta is None else float(beta(user))
-
-    def quadratic_scores(self, user: int, arms: Floats, items: Ints) -> Scores:
-        """Scores with bonus² as a quadratic form: `scores`, unless `grow_bonus` makes the bonus from such a one."""
-        return self.scores(user, arms, items=items if len(items) else None)
-
-    def grow_bonus(self, user: int, bonus: Floats, pending: int = 0) -> Floats:
-        """The bonus of `scores` from that of `quadratic_scores`, after `pending` more observations of the user."""
-        del user, pending
-        return bonus
 
     # What policies are built with
 
@@ -392,8 +460,12 @@ class Policy(LiveUsers):
         """(n_normals,) the draws of one decision."""
         return self.rng.standard_normal(self.n_normals) if self.n_normals else NO_NORMALS
 
-    def choice_probabilities(self, user: int, arms: Floats, normals: Floats, items: Ints = NO_ITEMS) -> Floats:
-        """(m,) the probability of each arm, on average over the rows of `normals`: the best under a row share its part."""
-        chances = np.zeros(len(arms))
-        kernels.count_wins(self.state, user, arms, items, normals, chances)
-        return chances / len(normals)
+    # What users of a policy ask about a confidence region
+
+    def beta(self, user: int) -> float:
+        """Return β, the radius of the region of confidence of this user now."""
+        return float(self.belief(user).beta)
+
+    def user_precision(self, user: int) -> Floats:
+        """Return S⁻¹, (dim, dim), the metric in which the region of confidence of this user is a ball."""
+        return np.asarray(np.linalg.inv(self.belief(user).S))

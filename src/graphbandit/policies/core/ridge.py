@@ -1,4 +1,4 @@
-"""Ridge regression, one model per user or one for all, kept up to date by rank-one updates; and scores from any such model.
+"""Ridge regression, one model per user or one for all, kept up to date by rank-one updates.
 
 | symbol | here | meaning |
 |---|---|---|
@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from math import log, sqrt
+from math import log
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from ...compute.arrays import Floats
 from ...compute.compiler import compiled
 from ...compute.growable import growable_rows, growable_zeros
-from ...compute.linalg import REFRESH_PERIOD, dot, follow_gram, log_determinant, multiply, quadratic_form
+from ...compute.linalg import REFRESH_PERIOD, follow_gram, log_determinant, multiply, quadratic_form
 from ...compute.observations import Observations, no_observations, observation_rows, record
 
 
@@ -61,21 +61,3 @@ def observe(model: Ridge, row: int, x: Floats, reward: float) -> None:
     if model.seen.visits[row] % REFRESH_PERIOD == 0:  # the sum drifts
         prior = x.shape[0] * log(model.ridge)
         model.log_ratio[row] = log_determinant(gram, model.ridge, np.empty(gram.shape)) - prior
-
-
-@compiled
-def optimistic_scores(theta: Floats, inverse: Floats, beta: float, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """Write xᵀθ and beta ‖x‖ in the metric V⁻¹ for every arm."""
-    for a in range(arms.shape[0]):
-        mean[a] = dot(arms[a], theta)
-        bonus[a] = beta * sqrt(max(0.0, quadratic_form(inverse, arms[a])))
-
-
-@compiled
-def ridge_outline(theta: Floats, inverse: Floats, beta: float, to: Floats, metric: Floats, form: Floats) -> None:
-    """Write what `optimistic_scores` are made of, for `kernels.outline`; effects of items count if the policy has them."""
-    for i in range(theta.shape[0]):
-        to[i] = theta[i]
-        for j in range(theta.shape[0]):
-            metric[i, j] = inverse[i, j]
-    form[0], form[1], form[2], form[3], form[4] = beta, 1.0, 0.0, 0.0, 1.0

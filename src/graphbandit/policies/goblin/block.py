@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...compute.arrays import Floats, Ints
+from ...compute.arrays import Ints
 from ...compute.observations import observation_rows
 from ...graph import UserGraph
 from ...solvers.priors import laplacian_prior
 from ..core.graph_changes import Changes
 from ..core.policy import Policy, Seed
 from ..core.schedules import Radius
-from .joint_ridge import RANGES, GobLinState, first_state, follow_prior, user_radius, user_vectors
+from .joint_ridge import RANGES, GobLinState, first_state, follow_prior
 from .user_clusters import NEWCOMER, cluster_labels, graph_within_clusters, labels_with_newcomers
 
 
@@ -61,13 +61,6 @@ class GobLinBlock(Policy):
         super().__init__(graph, dim, locals())
         labels = self.params["clusters"] = cluster_labels(graph, clusters)
         self.state = first_state(self, laplacian_prior(graph_within_clusters(graph, labels)), group=labels)
-
-    def bonus_scale(self, user: int) -> float:
-        return user_radius(self, user)
-
-    @property
-    def theta(self) -> Floats:
-        return user_vectors(self.state)
 
     def user_rows(self) -> dict[str, Any]:
         return observation_rows("seen") | {"node": NEWCOMER, "group": NEWCOMER}

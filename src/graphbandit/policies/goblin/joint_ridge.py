@@ -20,7 +20,6 @@ from ...solvers.dense import Dense, component_inverse, dense, dense_after_change
 from ...validate import POSITIVE
 from ..core.kernels import register
 from ..core.policy import Policy
-from ..core.ridge import optimistic_scores, ridge_outline
 from ..core.schedules import RADII, THEORY, practical, self_normalised
 
 RANGES = Policy.ranges | {"scale": POSITIVE}
@@ -66,21 +65,14 @@ def radius(state: GobLinState, node: int) -> float:
 
 
 @compiled
-def score(state: GobLinState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """xᵀθ_i and beta sqrt(xᵀ (Σ⁻¹)_ii x) with Σ = A + K ⊗ I."""
+def belief(state: GobLinState, user: int) -> tuple[Floats, Floats, float]:
+    """Return θ_i, (Σ⁻¹)_ii with Σ = A + K ⊗ I, and the radius."""
     node = state.node[user]
-    optimistic_scores(state.solver.theta[node], marginal(state.solver, node), radius(state, node), arms, mean, bonus)
+    return state.solver.theta[node], marginal(state.solver, node), radius(state, node)
 
 
 @compiled
-def outline(state: GobLinState, user: int, theta: Floats, metric: Floats, form: Floats) -> None:
-    """What the scores are made of."""
-    node = state.node[user]
-    ridge_outline(state.solver.theta[node], marginal(state.solver, node), radius(state, node), theta, metric, form)
-
-
-@compiled
-def update(state: GobLinState, user: int, x: Floats, reward: float) -> None:
+def update(state: GobLinState, user: int, x: Floats, item: int, reward: float) -> None:
     """One rank-one update of the joint inverse."""
     node = state.node[user]
     record(state.seen, node, x, reward)
@@ -124,14 +116,4 @@ def log_ratios(solver: Dense, prior: sparse.csr_array, seen: Observations, group
     return ratios
 
 
-def user_vectors(state: GobLinState) -> Floats:
-    """(n_users, dim) the estimate of every user, as a copy."""
-    return np.asarray(state.solver.theta[state.node])
-
-
-def user_radius(policy: Policy, user: int) -> float:
-    """The confidence radius of a user now."""
-    return float(radius(policy.state, policy.state.node[policy.check_user(user)]))
-
-
-register(GobLinState, score=score, update=update, outline=outline)
+register(GobLinState, belief=belief, update=update)

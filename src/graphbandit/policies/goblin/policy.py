@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy import sparse
 
-from ...compute.arrays import Floats, Ints
+from ...compute.arrays import Ints
 from ...compute.observations import observation_rows
 from ...graph import UserGraph
 from ...solvers.priors import laplacian_prior, released_goblin_prior
@@ -15,7 +15,7 @@ from ...validate import one_of
 from ..core.graph_changes import Changes
 from ..core.policy import Policy, Seed
 from ..core.schedules import Radius
-from .joint_ridge import RANGES, GobLinState, first_state, follow_prior, user_radius, user_vectors
+from .joint_ridge import RANGES, GobLinState, first_state, follow_prior
 from .user_clusters import NEWCOMER
 
 
@@ -79,13 +79,6 @@ class GobLin(Policy):
     def _prior(self) -> sparse.csr_array:
         released = self.params["preset"] == "released"
         return released_goblin_prior(self.graph) if released else laplacian_prior(self.graph)
-
-    def bonus_scale(self, user: int) -> float:
-        return user_radius(self, user)
-
-    @property
-    def theta(self) -> Floats:
-        return user_vectors(self.state)
 
     def user_rows(self) -> dict[str, Any]:
         return observation_rows("seen") | {"node": NEWCOMER, "group": NEWCOMER}

@@ -33,16 +33,15 @@ class HordeEGState(NamedTuple):
 
 
 @compiled
-def score(state: HordeEGState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """The posterior mean; exploration does not depend on the arm."""
-    for a in range(arms.shape[0]):
-        mean[a] = dot(arms[a], state.solver.theta[user])
-        bonus[a] = 0.0
+def belief(state: HordeEGState, user: int) -> tuple[Floats, Floats, float]:
+    """Return the posterior mean and no bonus: exploration does not depend on the arm."""
+    dim = state.solver.theta.shape[1]
+    return state.solver.theta[user], np.zeros((dim, dim)), 0.0
 
 
 @compiled
-def sample(state: HordeEGState, user: int, arms: Floats, normals: Floats, values: Floats) -> None:
-    """The means; if Φ(normal) is below the rate, 0 for all: the tie break then draws an arm."""
+def draw(state: HordeEGState, user: int, arms: Floats, items: Ints, normals: Floats, values: Floats) -> None:
+    """Write the means; if Φ(normal) is below the rate, 0 for all: the tie break then draws an arm."""
     exploring = normal_cdf(normals[0]) < exploration_rate(state)
     for a in range(arms.shape[0]):
         values[a] = 0.0 if exploring else dot(arms[a], state.solver.theta[user])
@@ -55,7 +54,7 @@ def exploration_rate(state: HordeEGState) -> float:
 
 
 @compiled
-def update(state: HordeEGState, user: int, x: Floats, reward: float) -> None:
+def update(state: HordeEGState, user: int, x: Floats, item: int, reward: float) -> None:
     """A_i += x xᵀ, b_i += y x."""
     record(state.seen, user, x, reward)
     observe(state.solver, state.seen, user, x, reward)
@@ -134,11 +133,6 @@ class HordeEpochGreedy(Policy):
         return (1.0 - rate) * greedy + rate / len(arms)
 
     @property
-    def theta(self) -> Floats:
-        """(n_users, dim) the posterior mean, as a copy; with "cg" as of the last refresh."""
-        return np.array(self.state.solver.theta)
-
-    @property
     def period(self) -> int:
         return random_field.refresh_period(self)
 
@@ -151,12 +145,9 @@ class HordeEpochGreedy(Policy):
     def follow_graph(self, users: Ints, changes: Changes) -> None:
         random_field.follow_graph(self, users, changes)
 
-    def estimates(self, users: Ints) -> Floats:
-        return np.asarray(self.state.solver.theta[users])
-
     def pack(self) -> tuple[dict[str, Any], archive.Arrays]:
         random_field.update_prior(self)
         return super().pack()
 
 
-register(HordeEGState, score=score, update=update, sample=sample)
+register(HordeEGState, belief=belief, update=update, draw=draw)

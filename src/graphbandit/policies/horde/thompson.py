@@ -20,9 +20,8 @@ from ...solvers.selection import observe
 from ...storage import archive
 from ...validate import NOT_NEGATIVE, POSITIVE
 from ..core.graph_changes import Changes
-from ..core.kernels import register
+from ..core.kernels import draw_from_belief, register
 from ..core.policy import Policy, Seed
-from ..core.ridge import optimistic_scores
 from . import random_field
 from .random_field import RANGES, FieldSolver
 
@@ -55,60 +54,30 @@ own_covariance.register(CG, conditional)
 
 
 @compiled
-def score(state: HordeTSState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """Mean and standard deviation of the reward under the posterior, the latter times `scale`."""
-    covariance, spread = own_covariance(state.solver, user), state.scale * state.sigma
-    optimistic_scores(state.solver.theta[user], covariance, spread, arms, mean, bonus)
+def belief(state: HordeTSState, user: int) -> tuple[Floats, Floats, float]:
+    """Return the posterior mean, the covariance over sigma², and the deviation per √(xᵀ S x)."""
+    return state.solver.theta[user], own_covariance(state.solver, user), state.scale * state.sigma
 
 
 @compiled
-def sample(state: HordeTSState, user: int, arms: Floats, normals: Floats, values: Floats) -> None:
-    """Rewards under one draw of the user's vector.
+def draw(state: HordeTSState, user: int, arms: Floats, items: Ints, normals: Floats, values: Floats) -> None:
+    """Write the rewards under one draw of the user's vector.
 
-    A decision needs only this user's part of a joint draw. It is drawn from the marginal
-    N(θ_i, scale² sigma² (Σ⁻¹)_ii) or, without normals, read from the last refresh's joint draw.
+    A decision needs only this user's part of a joint draw: it is drawn from the belief or, without normals, read from the
+    last refresh's joint draw.
     """
-    dim = arms.shape[1]
-    theta = np.empty(dim)
-    if normals.shape[0] == 0:
-        for k in range(dim):
-            theta[k] = state.drawn[user, k]
-    else:
-        spread, factor = state.scale * state.sigma, np.empty((dim, dim))
-        upper_cholesky(own_covariance(state.solver, user), factor)
-        for i in range(dim):
-            theta[i] = state.solver.theta[user, i]
-            for j in range(i, dim):
-                theta[i] += spread * factor[i, j] * normals[j]
+    if normals.shape[0] > 0:
+        draw_from_belief(state, user, arms, items, normals, values)
+        return
     for a in range(arms.shape[0]):
-        values[a] = dot(arms[a], theta)
+        values[a] = dot(arms[a], state.drawn[user])
 
 
 @compiled
-def update(state: HordeTSState, user: int, x: Floats, reward: float) -> None:
+def update(state: HordeTSState, user: int, x: Floats, item: int, reward: float) -> None:
     """A_i += x xᵀ, b_i += y x."""
     record(state.seen, user, x, reward)
     observe(state.solver, state.seen, user, x, reward)
-
-
-@compiled
-def upper_cholesky(covariance: Floats, factor: Floats) -> None:
-    """Write the upper triangular U with U Uᵀ = covariance.
-
-    It is L⁻ᵀ of the precision L Lᵀ, so that without a graph the draws are those of LinTS. A
-    negative variance, which is rounding, counts as 0.
-    """
-    for j in range(covariance.shape[0] - 1, -1, -1):
-        variance = covariance[j, j]
-        for k in range(j + 1, covariance.shape[0]):
-            variance -= factor[j, k] * factor[j, k]
-        pivot = sqrt(max(0.0, variance))
-        factor[j, j] = pivot
-        for i in range(j):
-            total = covariance[i, j]
-            for k in range(j + 1, covariance.shape[0]):
-                total -= factor[i, k] * factor[j, k]
-            factor[i, j] = total / pivot if pivot > 0.0 else 0.0
 
 
 @compiled
@@ -223,11 +192,6 @@ class HordeTS(Policy):
     def n_normals(self) -> int:
         return self.dim if isinstance(self.state.solver, Dense) else 0
 
-    def bonus_scale(self, user: int) -> float:
-        """scale · sigma, the bonus per width sqrt(xᵀ (Σ⁻¹)_ii x)."""
-        self.check_user(user)
-        return float(self.state.scale * self.state.sigma)
-
     def refresh(self) -> None:
         """With `cg`, a new posterior mean and a new joint draw.
 
@@ -248,11 +212,6 @@ class HordeTS(Policy):
         np.add(state.solver.theta, state.scale * deviation, out=state.drawn)
 
     @property
-    def theta(self) -> Floats:
-        """(n_users, dim) the posterior mean, as a copy; with "cg" as of the last refresh."""
-        return np.array(self.state.solver.theta)
-
-    @property
     def period(self) -> int:
         return random_field.refresh_period(self)
 
@@ -262,12 +221,9 @@ class HordeTS(Policy):
     def follow_graph(self, users: Ints, changes: Changes) -> None:
         random_field.follow_graph(self, users, changes)
 
-    def estimates(self, users: Ints) -> Floats:
-        return np.asarray(self.state.solver.theta[users])
-
     def pack(self) -> tuple[dict[str, Any], archive.Arrays]:
         random_field.update_prior(self)
         return super().pack()
 
 
-register(HordeTSState, score=score, update=update, sample=sample)
+register(HordeTSState, belief=belief, update=update, draw=draw)

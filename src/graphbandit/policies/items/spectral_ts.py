@@ -47,14 +47,14 @@ def spread(state: SpectralTSState, block: int) -> float:
 
 
 @compiled
-def score(state: SpectralTSState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
+def scores(state: SpectralTSState, user: int, arms: Floats, items: Ints, mean: Floats, bonus: Floats) -> None:
     """Mean and standard deviation of the payoff under the distribution that is sampled from."""
     block = block_of(state.model, user)
     spectral_scores(state.model, block, spread(state, block), arms, mean, bonus)
 
 
 @compiled
-def sample(state: SpectralTSState, user: int, arms: Floats, normals: Floats, values: Floats) -> None:
+def draw(state: SpectralTSState, user: int, arms: Floats, items: Ints, normals: Floats, values: Floats) -> None:
     """Payoffs under one draw for all arms, α + v U⁻¹ normals from N(α, v² V⁻¹), V = UᵀU."""
     model, block = state.model, block_of(state.model, user)
     v, drawn = spread(state, block), normals.copy()
@@ -66,7 +66,7 @@ def sample(state: SpectralTSState, user: int, arms: Floats, normals: Floats, val
 
 
 @compiled
-def update(state: SpectralTSState, user: int, x: Floats, reward: float) -> None:
+def update(state: SpectralTSState, user: int, x: Floats, item: int, reward: float) -> None:
     """V += x_v x_vᵀ, b += y x_v."""
     observe(state.model, block_of(state.model, user), x, reward)
 
@@ -105,7 +105,6 @@ class SpectralTS(Policy):
 
     State = SpectralTSState
     ranges = RANGES | {"scale": NOT_NEGATIVE}
-    has_quadratic_bonus = False  # a bonus depends on the item, not on its features
 
     def __init__(
         self,
@@ -135,6 +134,10 @@ class SpectralTS(Policy):
     def n_normals(self) -> int:
         return int(self.params["rank"])
 
+    def beta(self, user: int) -> float:
+        """Return the radius of confidence for this user now."""
+        return float(spread(self.state, self.model_row(user)))
+
     @property
     def theta(self) -> Floats:
         """(n_users, dim) the vectors whose payoffs Xθ are nearest to the estimated ones, as a copy.
@@ -158,4 +161,4 @@ class SpectralTS(Policy):
         return int(self.state.model.visits[user])
 
 
-register(SpectralTSState, score=score, update=update, sample=sample)
+register(SpectralTSState, scores=scores, update=update, draw=draw)

@@ -55,14 +55,14 @@ def radius(state: SpectralUCBState, block: int) -> float:
 
 
 @compiled
-def score(state: SpectralUCBState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
+def scores(state: SpectralUCBState, user: int, arms: Floats, items: Ints, mean: Floats, bonus: Floats) -> None:
     """x_vᵀα and c_t ‖x_v‖ in the metric V⁻¹."""
     block = block_of(state.model, user)
     spectral_scores(state.model, block, radius(state, block), arms, mean, bonus)
 
 
 @compiled
-def update(state: SpectralUCBState, user: int, x: Floats, reward: float) -> None:
+def update(state: SpectralUCBState, user: int, x: Floats, item: int, reward: float) -> None:
     """V += x_v x_vᵀ, b += y x_v."""
     observe(state.model, block_of(state.model, user), x, reward)
     state.rounds[0] += 1
@@ -130,7 +130,6 @@ class SpectralUCB(Policy):
 
     State = SpectralUCBState
     ranges = RANGES
-    has_quadratic_bonus = False  # a bonus depends on the item, not on its features
 
     def __init__(
         self,
@@ -160,8 +159,8 @@ class SpectralUCB(Policy):
             dimension=effective_dimension(eigenvalues, ridge, horizon),
         )
 
-    def bonus_scale(self, user: int) -> float:
-        """The radius of confidence for this user now."""
+    def beta(self, user: int) -> float:
+        """Return the radius of confidence for this user now."""
         return float(radius(self.state, self.model_row(user)))
 
     @property
@@ -187,4 +186,4 @@ class SpectralUCB(Policy):
         return int(self.state.model.visits[user])
 
 
-register(SpectralUCBState, score=score, update=update)
+register(SpectralUCBState, scores=scores, update=update)

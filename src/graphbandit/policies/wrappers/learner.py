@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
 from ...compute.adjacency import link_rows, links_of
@@ -16,11 +15,9 @@ from ...graph import UserGraph
 from ...storage import archive
 from ...validate import NOT_NEGATIVE, count, optional
 from ..core import policy_file
-from ..core.decisions import Scores
 from ..core.graph_changes import Changes, Removal
-from ..core.item_effects import ItemIntervals
 from ..core.policy import Policy, Seed
-from .inner_policy import prefixed_params, reseed_inner, unpack_policy
+from .inner_policy import Wrapper, prefixed_params, unpack_policy
 from .learner_kernels import LearnerState, given_share
 from .similarity import fit_prior, no_posteriors, similarity_graph, user_posteriors
 
@@ -29,7 +26,7 @@ OWN_ARRAYS = ("rewards", "centre", "mean", "errors", "rounds")  # those of the s
 NEGLIGIBLE = 1e-3  # a graph with less weight is left out
 
 
-class GraphLearner(Policy):
+class GraphLearner(Wrapper):
     """Learns from rewards which users are alike, and lets a graph policy act on that graph.
 
     It starts with all users alike. At every refresh each user has a posterior by its own data,
@@ -135,28 +132,6 @@ class GraphLearner(Policy):
         """The weight of the given graph, between 0 and 1, by the evidence of the rounds so far."""
         return given_share(self.state)
 
-    @property
-    def theta(self) -> Floats:
-        """(n_users, dim) the estimate of the policy inside for every user, as a copy."""
-        return self.policy.theta
-
-    @property
-    def n_normals(self) -> int:
-        """The draws of the policy inside."""
-        return self.policy.n_normals
-
-    def bonus_scale(self, user: int) -> float:
-        """β of the policy inside."""
-        return self.policy.bonus_scale(user)
-
-    def quadratic_scores(self, user: int, arms: Floats, items: Ints) -> Scores:
-        """Those of the policy inside."""
-        return self.policy.quadratic_scores(user, arms, items)
-
-    def grow_bonus(self, user: int, bonus: Floats, pending: int = 0) -> Floats:
-        """That of the policy inside."""
-        return self.policy.grow_bonus(user, bonus, pending)
-
     def refresh(self) -> None:
         """Learn the graph anew, blend it with the given one, and hand it to the policy inside."""
         self._last = self._count
@@ -191,32 +166,6 @@ class GraphLearner(Policy):
     def until_refresh(self) -> int:
         """How many observations may follow before this policy or the one inside refreshes."""
         return min(super().until_refresh, self.policy.until_refresh)
-
-    @property
-    def learns_items(self) -> bool:
-        return self.policy.learns_items
-
-    @property
-    def item_room(self) -> int:
-        return self.policy.item_room
-
-    def reserve_items(self, n: int) -> None:
-        """Make room for items in the policy inside."""
-        self.policy.reserve_items(n)
-        self._follow_inner()
-
-    def effects_of(self, items: npt.ArrayLike, *, cautious: bool = False) -> ItemIntervals:
-        """What items earn beyond their features, see `Policy.effects_of`."""
-        return self.policy.effects_of(items, cautious=cautious)
-
-    def remove_item(self, item: int) -> None:
-        """Forget the effect of an item, see `Policy.remove_item`."""
-        self.policy.remove_item(item)
-
-    def reseed(self, seed: Seed) -> None:
-        """Replace the generator, and that of the policy inside by one that it seeds."""
-        super().reseed(seed)
-        reseed_inner(self, self.policy)
 
     def remove_user(self, user: int) -> Removal:
         """See `Policy.remove_user`; then learn the graph anew, because the data shaped it."""

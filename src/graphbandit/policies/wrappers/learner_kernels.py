@@ -48,26 +48,26 @@ class Sums(NamedTuple):
 
 
 @compiled
-def score_items(state: LearnerState, user: int, arms: Floats, items: Ints, mean: Floats, bonus: Floats) -> None:
-    """The scores of the policy inside."""
-    kernels.score_items(state.inner, user, arms, items, mean, bonus)
+def scores(state: LearnerState, user: int, arms: Floats, items: Ints, mean: Floats, bonus: Floats) -> None:
+    """Write the scores of the policy inside."""
+    kernels.scores(state.inner, user, arms, items, mean, bonus)
 
 
 @compiled
-def sample_items(state: LearnerState, user: int, arms: Floats, items: Ints, normals: Floats, values: Floats) -> None:
-    """The values of the policy inside."""
-    kernels.sample_items(state.inner, user, arms, items, normals, values)
+def draw(state: LearnerState, user: int, arms: Floats, items: Ints, normals: Floats, values: Floats) -> None:
+    """Write the values of the policy inside."""
+    kernels.draw(state.inner, user, arms, items, normals, values)
 
 
 @compiled
-def update_item(state: LearnerState, user: int, x: Floats, item: int, reward: float) -> None:
+def update(state: LearnerState, user: int, x: Floats, item: int, reward: float) -> None:
     """Let the policy inside learn, and count the prediction errors of both graphs.
 
     The errors are those before the update, which changes nothing of what the neighbours predict.
     """
     gram, bias = state.seen.gram[user], state.seen.bias[user]
     before = Sums(matrix_trace(gram), quadratic_form(gram, x), dot(bias, x))
-    kernels.update_item(state.inner, user, x, item, reward)
+    kernels.learn_item(state.inner, user, x, item, reward)
     kept, weight, net = 1.0, 1.0, reward
     if state.weighs and item >= 0:
         kept, weight, net = learned_part(before, Sums(matrix_trace(gram), quadratic_form(gram, x), dot(bias, x)), x, reward)
@@ -152,4 +152,4 @@ def given_share(state: LearnerState) -> float:
     return 1.0 / (1.0 + exp(min(odds, 700.0)))
 
 
-kernels.register(LearnerState, score_items=score_items, update_item=update_item, sample_items=sample_items)
+kernels.register(LearnerState, scores=scores, update=update, draw=draw)

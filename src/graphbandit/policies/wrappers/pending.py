@@ -12,8 +12,7 @@ import numpy.typing as npt
 from ...compute.arrays import Floats, Ints
 from ...storage import archive
 from ...validate import NOT_KNOWN, check, check_features, check_items, check_observations, count, optional
-from ..core.policy import Policy
-from ..core.propensity import PROPENSITY_DRAWS, other_normals
+from ..core.policy import PROPENSITY_DRAWS, Policy
 from .inner_policy import unpack_policy
 from .pending_bonus import UNKNOWN_ITEMS, Items, probabilities_given_pending
 
@@ -235,7 +234,7 @@ class Pending:
             ids = Items(items, np.array([self._pending[name].item for name in self._shown[user]], dtype=np.int64))
         else:
             ids = UNKNOWN_ITEMS
-        others = other_normals(policy, PROPENSITY_DRAWS) if propensity else None  # before the decision advances the generator
+        others = policy.other_normals(PROPENSITY_DRAWS) if propensity else None  # before the decision advances the generator
         normals = policy.draw_normals()[None, :]
         chances = probabilities_given_pending(policy, user, arms, shown, normals, ids)
         # Never an arm of probability 0, whatever the last bit of the sum is.

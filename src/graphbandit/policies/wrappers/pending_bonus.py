@@ -1,26 +1,18 @@
 """Scores and choice probabilities of a policy as if pending decisions had been observed.
 
-An observation changes the estimate, by a reward that is not known yet, and the uncertainty, by the
-features alone, which are known. So the mean stays and the bonus shrinks. A bonus is
-beta sqrt(xᵀ V⁻¹ x), with V in observations, and with G = Σ x xᵀ over the features of the pending
-decisions,
+An observation changes the estimate, by a reward that is not known yet, and the uncertainty, by the features alone, which are
+known. So the mean stays and the bonus shrinks. With the belief θ, S, β of the user and the features X of the pending
+decisions, one a row, S becomes
 
-    S = beta² V⁻¹   →   beta² (V + G)⁻¹ = S (I + G S / beta²)⁻¹,
+    (S⁻¹ + Xᵀ X)⁻¹ = S - S Xᵀ (I + X S Xᵀ)⁻¹ X S.
 
-which for a single x is S - S x xᵀ S / (beta² + xᵀ S x). S is read off the scores: bonus² is a
-quadratic form, so S_ij = (bonus²(e_i + e_j) - bonus²(e_i) - bonus²(e_j)) / 2. That works for any
-policy, a user's own too, and costs d (d + 1) / 2 further arms. beta is `Policy.bonus_scale`; its
-own growth, with most policies by log det V, is left out. Where each arm's bonus grows from such a
-form by itself (`Policy.grow_bonus`), the form is shrunk first, and then the bonus grows.
-
-If a policy learns effects of items, bonus² has a part of its own for each item, beta² v. It is what
-bonus² has with the item beyond what it has without, and k pending decisions about the item shrink
-it: beta² v / (1 + k v), as if they told nothing but the effect.
+The growth of β itself, with most policies by log det S⁻¹, is left out. An item with the variance v / β² that k pending
+decisions show has the variance v / (1 + k v), as if they told nothing but its effect. A policy whose bonus is not that of its
+belief has its own bonus times the ratio by which the belief's shrinks.
 """
 
 from __future__ import annotations
 
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -28,8 +20,9 @@ import numpy as np
 from ...compute.arrays import Floats, Ints
 from ...validate import NO_ITEMS, NOT_KNOWN
 from ..core.decisions import Scores
+from ..core.item_effects import add_item_effects
 from ..core.policy import Policy
-from .stochastic import Stochastic
+from .stochastic import Stochastic, softmax
 
 
 class Items(NamedTuple):
@@ -43,7 +36,7 @@ UNKNOWN_ITEMS = Items(NO_ITEMS, NO_ITEMS)
 
 
 def scores_given_pending(policy: Policy, user: int, arms: Floats, shown: Floats, items: Items = UNKNOWN_ITEMS) -> Scores:
-    """Mean and bonus of every arm as if the rows of `shown` had been observed.
+    """Return mean and bonus of every arm as if the rows of `shown` had been observed.
 
     >>> from graphbandit import LinUCB, graphs
     >>> policy = LinUCB(graphs.empty(1), 2, radius="constant")
@@ -53,85 +46,69 @@ def scores_given_pending(policy: Policy, user: int, arms: Floats, shown: Floats,
     """
     if isinstance(policy, Stochastic):
         return scores_given_pending(policy.policy, user, arms, shown, items)
-    if not policy.has_quadratic_bonus:
-        return _shrink_same_arms(policy, user, arms, shown, items)
-    mean, form, own = _mean_and_form(policy, user, arms, shown, items)
-    bonus = np.sqrt(np.maximum(0.0, (arms @ form * arms).sum(axis=1)) + own)
-    return Scores(mean, policy.grow_bonus(user, bonus, len(shown)))
+    own = policy.score(user, arms, items.offered)
+    beta = policy.belief(user).beta if policy.has_belief else policy.beta(user)
+    if not own.bonus.any() or not beta > 0.0:
+        return own
+    if not policy.has_belief:  # no form that arms have in common: a pending decision shrinks its own arm only
+        same = (arms[:, None, :] == shown[None, :, :]).all(axis=2).sum(axis=1)
+        return Scores(own.mean, own.bonus / np.sqrt(1.0 + same * (own.bonus / beta) ** 2))
+    S = policy.belief(user).S
+    effect, deviation = np.zeros(len(arms)), np.zeros(len(arms))
+    add_item_effects(policy.item_table, items.offered, 1.0, effect, deviation)
+    before = _form(S, arms) + deviation**2
+    after = _form(shrunk(S, shown), arms) + deviation**2 / (1.0 + _times(items, len(arms)) * deviation**2)
+    if policy.scores_from_belief:
+        return Scores(own.mean, beta * np.sqrt(after))
+    ratio = np.divide(after, before, out=np.ones_like(after), where=before > 0.0)
+    return Scores(own.mean, own.bonus * np.sqrt(ratio))
 
 
 def probabilities_given_pending(
     policy: Policy, user: int, arms: Floats, shown: Floats, normals: Floats, items: Items = UNKNOWN_ITEMS
 ) -> Floats:
-    """(m,) the probability of each arm as if the rows of `shown` had been observed.
+    """Return the probability of each arm, (m,), as if the rows of `shown` had been observed.
 
     Averaged over the rows of `normals`, which are draws as `Policy.recommend` makes them.
     """
     if isinstance(policy, Stochastic):
-        epsilon, temperature = policy.params["epsilon"], policy.params["temperature"]
+        temperature = policy.params["temperature"]
         if temperature is None:
-            chances = probabilities_given_pending(policy.policy, user, arms, shown, normals[:, 2:], items)
-        else:
-            values = np.add(*scores_given_pending(policy.policy, user, arms, shown, items))
-            chances = np.exp((values - values.max()) / temperature)
-            chances /= chances.sum()
-        return np.asarray((1.0 - epsilon) * chances + epsilon / len(arms))
-    if normals.shape[1] and not policy.has_quadratic_bonus:
-        return policy.choice_probabilities(user, arms, normals, items.offered)  # its draws differ without a smaller bonus
+            return policy.mixed(probabilities_given_pending(policy.policy, user, arms, shown, normals[:, 2:], items))
+        return policy.mixed(softmax(np.add(*scores_given_pending(policy.policy, user, arms, shown, items)), temperature))
     if not normals.shape[1]:
         values = np.add(*scores_given_pending(policy, user, arms, shown, items))[None, :]
+    elif normals.shape[1] < policy.dim or not policy.has_belief:  # draws of another kind do not depend on the bonus
+        return policy.choice_probabilities(user, arms, normals, items.offered)
     else:
-        mean, form, _ = _mean_and_form(policy, user, arms, shown, items)
-        if not form.any():  # no bonus: it draws something other than a vector
-            return policy.choice_probabilities(user, arms, normals, items.offered)
-        values = mean + normals[:, : policy.dim] @ (arms @ _root(form)).T
+        S, beta = policy.belief(user)[1:]
+        mean = policy.score(user, arms, items.offered).mean
+        values = mean + beta * normals[:, : policy.dim] @ (arms @ _root(shrunk(S, shown))).T
     best = values == values.max(axis=1, keepdims=True)
     return np.asarray((best / best.sum(axis=1, keepdims=True)).mean(axis=0))
 
 
-def _mean_and_form(policy: Policy, user: int, arms: Floats, shown: Floats, items: Items) -> tuple[Floats, Floats, Floats]:
-    """The mean of every arm, S (I + G S / beta²)⁻¹: bonus² as a quadratic form, and the part of each item in it."""
-    dim = policy.dim
-    probes, rows, columns = _probes(dim)
-    scores = policy.quadratic_scores(user, np.vstack([probes, arms]), NO_ITEMS)
-    squares = scores.bonus[: len(probes)] ** 2
-    before = np.diag(squares[:dim])
-    before[rows, columns] = before[columns, rows] = (squares[dim:] - squares[rows] - squares[columns]) / 2
-    mean, own = scores.mean[len(probes) :], np.zeros(len(arms))
-    if len(items.offered):
-        mean, bonus = policy.quadratic_scores(user, arms, items.offered)
-        own = np.maximum(0.0, bonus**2 - scores.bonus[len(probes) :] ** 2)
-        own /= 1.0 + _times(items) * own / (policy.bonus_scale(user) ** 2 or 1.0)
-    if before.any():
-        gram = shown.T @ shown / policy.bonus_scale(user) ** 2
-        before = np.asarray(np.linalg.solve(np.eye(dim) + before @ gram, before), dtype=np.float64)
-    return mean, (before + before.T) / 2, own
+def shrunk(S: Floats, shown: Floats) -> Floats:
+    """Return S after observations of these features, exactly symmetric."""
+    gain = shown @ S
+    after = S - gain.T @ np.linalg.solve(np.eye(len(shown)) + gain @ shown.T, gain)
+    return np.asarray((after + after.T) / 2)
 
 
-def _times(items: Items) -> Ints:
-    """(m,) how many pending decisions showed the item of each arm; 0 for an item that is not known."""
+def _form(S: Floats, arms: Floats) -> Floats:
+    """Return xᵀ S x of every arm, (m,)."""
+    return np.asarray(np.maximum(0.0, (arms @ S * arms).sum(axis=1)))
+
+
+def _times(items: Items, n_arms: int) -> Ints:
+    """Return how many pending decisions showed the item of each arm, (m,); 0 for an item that is not known."""
+    if not len(items.offered):
+        return np.zeros(n_arms, np.int64)
     same = items.offered[:, None] == items.shown[None, :]
     return np.asarray(np.where(items.offered == NOT_KNOWN, 0, same.sum(axis=1)))
 
 
-def _shrink_same_arms(policy: Policy, user: int, arms: Floats, shown: Floats, items: Items) -> Scores:
-    """Scores without a common quadratic form: a pending decision shrinks its own arm only."""
-    scores = policy.scores(user, arms, items=items.offered if len(items.offered) else None)
-    if not scores.bonus.any():
-        return scores
-    times = (arms[:, None, :] == shown[None, :, :]).all(axis=2).sum(axis=1)
-    return Scores(scores.mean, scores.bonus / np.sqrt(1.0 + times * (scores.bonus / policy.bonus_scale(user)) ** 2))
-
-
 def _root(form: Floats) -> Floats:
-    """R with R Rᵀ = form; rounding may have left eigenvalues a little below zero."""
+    """Return R with R Rᵀ = form; rounding may have left eigenvalues a little below zero."""
     values, vectors = np.linalg.eigh(form)
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
-
-
-@cache
-def _probes(dim: int) -> tuple[Floats, Ints, Ints]:
-    """The unit vectors, then the sums of all pairs of them, and the two members of each pair."""
-    rows, columns = np.triu_indices(dim, 1)
-    basis = np.eye(dim)
-    return np.vstack([basis, basis[rows] + basis[columns]]), rows, columns

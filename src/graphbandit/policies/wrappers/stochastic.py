@@ -3,94 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from math import exp
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from ...compute.arrays import Floats, Ints
-from ...compute.compiler import compiled
 from ...compute.linalg import normal_cdf
 from ...graph import UserGraph
 from ...live_graph import Edges
 from ...storage import archive
-from ...validate import NO_ITEMS, POSITIVE, SHARE, check_features, check_items, check_places, optional
-from ..core import kernels, policy_file
-from ..core.arm_search import Asked
-from ..core.catalogue_choice import CatalogueChoice, Places, best_leaders, find_leaders, scores_of
+from ...validate import NO_ITEMS, NOT_KNOWN, POSITIVE, SHARE, check_features, check_items, check_places, optional
+from ..core import policy_file
+from ..core.decisions import Choice
 from ..core.graph_changes import Removal
-from ..core.item_effects import ItemEffects, ItemIntervals
 from ..core.policy import Policy, Seed
-from .inner_policy import prefixed_params, reseed_inner, unpack_policy
+from .inner_policy import Wrapper, prefixed_params, unpack_policy
 
 
-class StochasticState(NamedTuple):
-    """The state of the policy inside, and how much randomness is added."""
-
-    inner: Any  # the policy's own state
-    epsilon: float
-    temperature: float  # 0: no softmax, but the policy's own choice
-
-
-@compiled
-def score_items(state: StochasticState, user: int, arms: Floats, items: Ints, mean: Floats, bonus: Floats) -> None:
-    """The scores of the policy inside."""
-    kernels.score_items(state.inner, user, arms, items, mean, bonus)
-
-
-@compiled
-def outline(state: StochasticState, user: int, theta: Floats, metric: Floats, form: Floats) -> None:
-    """What the scores of the policy inside are made of."""
-    kernels.outline(state.inner, user, theta, metric, form)
-
-
-@compiled
-def update_item(state: StochasticState, user: int, x: Floats, item: int, reward: float) -> None:
-    """Let the policy inside learn."""
-    kernels.update_item(state.inner, user, x, item, reward)
-
-
-@compiled
-def sample_items(state: StochasticState, user: int, arms: Floats, items: Ints, normals: Floats, values: Floats) -> None:
-    """Equal values, with probability epsilon; else an arm by softmax, or the policy's values.
-
-    The first normal decides about epsilon, the second draws from the softmax, the others are the
-    policy's own.
-    """
-    if normal_cdf(normals[0]) < state.epsilon:
-        for a in range(values.shape[0]):
-            values[a] = 0.0
-    elif state.temperature > 0.0:
-        softmax(state, user, arms, items, values)
-        left, drawn = normal_cdf(normals[1]), -1
-        for a in range(values.shape[0]):
-            if left >= 0.0 and values[a] > 0.0:
-                drawn = a
-            left -= values[a]
-        for a in range(values.shape[0]):
-            values[a] = 1.0 if a == drawn else 0.0
-    else:
-        kernels.sample_items(state.inner, user, arms, items, normals[2:], values)
-
-
-@compiled
-def softmax(state: StochasticState, user: int, arms: Floats, items: Ints, chances: Floats) -> None:
-    """Write P(a) ∝ exp((mean + bonus) / temperature)."""
-    bonus = np.empty(arms.shape[0])
-    kernels.score_items(state.inner, user, arms, items, chances, bonus)
-    best, total = -np.inf, 0.0
-    for a in range(arms.shape[0]):
-        chances[a] += bonus[a]
-        best = max(best, chances[a])
-    for a in range(arms.shape[0]):
-        chances[a] = exp((chances[a] - best) / state.temperature)
-        total += chances[a]
-    for a in range(arms.shape[0]):
-        chances[a] /= total
-
-
-class Stochastic(Policy):
+class Stochastic(Wrapper):
     """Any policy with randomness added: P(a) = (1 - epsilon) Q(a) + epsilon / m for m arms.
 
     Q is softmax((mean + bonus) / temperature) of the policy's scores or, without a temperature, the
@@ -123,31 +54,23 @@ class Stochastic(Policy):
     """
 
     ranges = Policy.ranges | {"epsilon": SHARE, "temperature": optional(POSITIVE)}
+    draws_from_belief = False
+    is_optimistic = False
+    decides_by_kernels = False
+    learns_by_kernels = False
 
     def __init__(self, policy: Policy, *, epsilon: float = 0.0, temperature: float | None = None, seed: Seed = 0) -> None:
         if not isinstance(policy, Policy):
             raise ValueError(f"policy must be a Policy, but it is a {type(policy).__name__}.")
-        if not (policy.decides_by_kernels and policy.learns_by_kernels):
-            raise ValueError(
-                f"policy must decide and learn by its kernels, but {type(policy).__name__} has methods of its own."
-            )
+        if type(policy).recommend is not Policy.recommend:
+            raise ValueError(f"policy must decide by its scores, but {type(policy).__name__} has its own `recommend`.")
         super().__init__(policy.graph, policy.dim, locals())
         self.params = prefixed_params(policy) | {"epsilon": epsilon, "temperature": temperature}
         self.policy = policy
-        self.live_graph = policy.live_graph
-        self.state = StochasticState(policy.state, float(epsilon), 0.0 if temperature is None else float(temperature))
-
-    @property
-    def theta(self) -> Floats:
-        """(n_users, dim) the policy's estimate for every user, as a copy."""
-        return self.policy.theta
-
-    def bonus_scale(self, user: int) -> float:
-        """β of the policy inside."""
-        return self.policy.bonus_scale(user)
+        self._follow_inner()
 
     def rank(self, user: int, arms: npt.ArrayLike, k: int, *, items: npt.ArrayLike | None = None) -> Ints:
-        """`k` rows of `arms` for `user`, each by a decision among those that are left."""
+        """Return `k` rows of `arms` for `user`, each by a decision among those that are left."""
         user, features = self.check_user(user), check_features(arms, self.dim)
         ids = None if items is None else check_items(items, len(features))
         check_places(k, len(features))
@@ -157,30 +80,60 @@ class Stochastic(Policy):
             chosen[place] = left.pop(choice)
         return chosen
 
-    def decide_in_catalogue(
-        self, user: int, asked: Asked, places: Places, k: int, rng: np.random.Generator
-    ) -> CatalogueChoice | None:
-        """As in `Policy`; a share epsilon of decisions takes the luckiest arms of all."""
-        leaders, m = find_leaders(self, user, asked, len(places.versions), k), len(places.versions)
-        if leaders is None:
-            return None
-        epsilon = self.state.epsilon
-        if normal_cdf(rng.standard_normal((1, self.n_normals))[0, 0]) < epsilon:
-            luck = places.all_luck()
-            lowest = np.argpartition(luck, k - 1)[:k]
-            shown = places.versions[lowest[np.lexsort((lowest, luck[lowest]))]]
-            mean, bonus = scores_of(self, user, asked, shown)
-        else:
-            first = best_leaders(leaders, k, places, luckiest_first=False)
-            shown, mean, bonus = leaders.versions[first], leaders.mean[first], leaders.bonus[first]
-        top = leaders.versions[leaders.mean + leaders.bonus == (leaders.mean + leaders.bonus).max()]
-        chance = 1.0 / leaders.ties if shown[0] in top else 0.0
-        return CatalogueChoice(shown, mean, bonus, (1.0 - epsilon) * chance + epsilon / m, leaders.best)
+    @property
+    def n_normals(self) -> int:
+        """One decides about epsilon, one draws from the softmax, the others are the policy's own."""
+        return 2 + self.policy.n_normals
 
-    def reseed(self, seed: Seed) -> None:
-        """Replace the generator of the decisions; it seeds that of the policy inside."""
-        super().reseed(seed)
-        reseed_inner(self, self.policy)
+    @property
+    def is_sampling(self) -> bool:
+        return self.params["temperature"] is None and self.policy.is_sampling
+
+    @property
+    def draws_values(self) -> bool:
+        return self.params["temperature"] is None and self.policy.draws_values
+
+    def values(self, user: int, arms: Floats, items: Ints, normals: Floats) -> Floats:
+        """Return equal values, with probability epsilon; else 1 for an arm drawn by softmax, or the policy's values."""
+        values = np.zeros((len(normals), len(arms)))
+        for row, drawn in enumerate(normals):
+            if normal_cdf(drawn[0]) < self.params["epsilon"]:
+                continue
+            if self.params["temperature"] is None:
+                values[row] = self.policy.values(user, arms, items, drawn[None, 2:].copy())[0]
+            else:
+                ends = np.cumsum(self._softmax(user, arms, items))
+                values[row, min(np.searchsorted(ends, normal_cdf(drawn[1]) * ends[-1], side="right"), len(arms) - 1)] = 1.0
+        return values
+
+    def choice_probabilities(self, user: int, arms: Floats, normals: Floats, items: Ints = NO_ITEMS) -> Floats:
+        if self.params["temperature"] is None:
+            chances = self.policy.choice_probabilities(user, arms, np.ascontiguousarray(normals[:, 2:]), items)
+        else:
+            chances = self._softmax(user, arms, items)
+        return self.mixed(chances)
+
+    def mixed(self, chances: Floats) -> Floats:
+        """Return the probabilities with the share of decisions that are uniform."""
+        epsilon = self.params["epsilon"]
+        return np.asarray((1.0 - epsilon) * chances + epsilon / len(chances))
+
+    def _softmax(self, user: int, arms: Floats, items: Ints) -> Floats:
+        return softmax(np.add(*self.policy.score(user, arms, items)), self.params["temperature"])
+
+    def update(
+        self, user: int, x: npt.ArrayLike, reward: float, *, item: int = NOT_KNOWN, decision: Choice | None = None
+    ) -> None:
+        """Let the policy inside learn, see `Policy.update`."""
+        self.policy.update(user, x, reward, item=item, decision=decision)
+        self._follow_inner()
+
+    def update_many(
+        self, users: npt.ArrayLike, X: npt.ArrayLike, rewards: npt.ArrayLike, *, items: npt.ArrayLike | None = None
+    ) -> None:
+        """Let the policy inside learn a batch, see `Policy.update_many`."""
+        self.policy.update_many(users, X, rewards, items=items)
+        self._follow_inner()
 
     def count_rounds(self, rounds: int) -> None:
         """Let the policy inside refresh when it is time."""
@@ -188,33 +141,9 @@ class Stochastic(Policy):
         self._follow_inner()
 
     @property
-    def learns_items(self) -> bool:
-        return self.policy.learns_items
-
-    @property
-    def item_table(self) -> ItemEffects:
-        return self.policy.item_table
-
-    @property
-    def is_outlined(self) -> bool:
-        return self.params["temperature"] is None and self.policy.is_outlined
-
-    @property
-    def item_room(self) -> int:
-        return self.policy.item_room
-
-    def reserve_items(self, n: int) -> None:
-        """Make room for items in the policy inside."""
-        self.policy.reserve_items(n)
-        self._follow_inner()
-
-    def effects_of(self, items: npt.ArrayLike, *, cautious: bool = False) -> ItemIntervals:
-        """What items earn beyond their features, see `Policy.effects_of`."""
-        return self.policy.effects_of(items, cautious=cautious)
-
-    def remove_item(self, item: int) -> None:
-        """Forget the effect of an item, see `Policy.remove_item`."""
-        self.policy.remove_item(item)
+    def until_refresh(self) -> int:
+        """How many observations may follow before the policy's `refresh` is due."""
+        return self.policy.until_refresh
 
     def user_rows(self) -> dict[str, Any]:
         return self.policy.user_rows()
@@ -244,36 +173,7 @@ class Stochastic(Policy):
         self._follow_inner()
 
     def _follow_inner(self) -> None:
-        """Take over graph and state of the policy inside, which replaces them as they change."""
-        self.live_graph = self.policy.live_graph
-        self.state = self.state._replace(inner=self.policy.state)
-
-    @property
-    def until_refresh(self) -> int:
-        """How many observations may follow before the policy's `refresh` is due."""
-        return self.policy.until_refresh
-
-    @property
-    def n_normals(self) -> int:
-        """One decides about epsilon, one draws from the softmax, the others are the policy's own."""
-        return 2 + self.policy.n_normals
-
-    @property
-    def is_sampling(self) -> bool:
-        return self.params["temperature"] is None and self.policy.is_sampling
-
-    @property
-    def draws_values(self) -> bool:
-        return self.params["temperature"] is None and self.policy.draws_values
-
-    def choice_probabilities(self, user: int, arms: Floats, normals: Floats, items: Ints = NO_ITEMS) -> Floats:
-        if self.params["temperature"] is None:
-            chances = self.policy.choice_probabilities(user, arms, np.ascontiguousarray(normals[:, 2:]), items)
-        else:
-            chances = np.empty(len(arms))
-            softmax(self.state, user, arms, items, chances)
-        epsilon = self.state.epsilon
-        return np.asarray((1.0 - epsilon) * chances + epsilon / len(arms))
+        self.live_graph, self.state = self.policy.live_graph, self.policy.state
 
     def pack(self) -> tuple[dict[str, Any], archive.Arrays]:
         inner, arrays = self.policy.pack()
@@ -288,4 +188,7 @@ class Stochastic(Policy):
         return policy
 
 
-kernels.register(StochasticState, score_items=score_items, update_item=update_item, sample_items=sample_items, outline=outline)
+def softmax(values: Floats, temperature: float) -> Floats:
+    """Return probabilities proportional to exp(values / temperature)."""
+    chances = np.exp((values - values.max()) / temperature)
+    return np.asarray(chances / chances.sum())
