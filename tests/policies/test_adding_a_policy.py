@@ -32,7 +32,7 @@ from ..compute.compiler import compiled
 from ..graph import UserGraph
 from .core.kernels import register
 from .core.policy import Policy, Seed
-from .core.ridge import Ridge, observe, optimistic_scores, ridge_models
+from .core.ridge import Ridge, observe, ridge_models
 
 
 class PopularityState(NamedTuple):
@@ -42,13 +42,13 @@ class PopularityState(NamedTuple):
 
 
 @compiled
-def score(state: PopularityState, user: int, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """The common estimate."""
-    optimistic_scores(state.model.theta[0], state.model.inverse[0], 0.0, arms, mean, bonus)
+def belief(state: PopularityState, user: int) -> tuple[Floats, Floats, float]:
+    """Return the common estimate, without a bonus."""
+    return state.model.theta[0], state.model.inverse[0], 0.0
 
 
 @compiled
-def update(state: PopularityState, user: int, x: Floats, reward: float) -> None:
+def update(state: PopularityState, user: int, x: Floats, item: int, reward: float) -> None:
     """Learn in the common model."""
     observe(state.model, 0, x, reward)
 
@@ -63,7 +63,7 @@ class Popularity(Policy):
         self.state = self.build_state(model=ridge_models(1, self.dim, ridge))
 
 
-register(PopularityState, score=score, update=update)
+register(PopularityState, belief=belief, update=update)
 '''
 ORACLE = '''"""Popularity against its formula."""
 

@@ -131,9 +131,10 @@ def test_lints_samples_the_posterior() -> None:
     state, noise = policy.state, np.random.default_rng(0).standard_normal((40_000, 3))
     draws = np.empty((len(noise), 3))
     from graphbandit.policies.core import kernels
+from graphbandit.validate import NO_ITEMS
 
     for k, z in enumerate(noise):
-        kernels.sample(state, 1, np.eye(3), z, draws[k])
+        kernels.draw(state, 1, np.eye(3), NO_ITEMS, z, draws[k])
     np.testing.assert_allclose(draws.mean(axis=0), policy.theta[1], atol=0.02)
     np.testing.assert_allclose(np.cov(draws.T), 0.49 * covariance, atol=0.03 * covariance.max())
     np.testing.assert_allclose(policy.scores(1, np.eye(3)).bonus, 0.7 * np.sqrt(np.diag(covariance)), atol=1e-9)
@@ -468,7 +469,7 @@ def test_lints_theoretical_scale_grows_with_the_round(shared: bool) -> None:
     for user, x, reward in history:
         t = 1 + (sum(counts) if shared else counts[user])
         v = 0.2 * np.sqrt(9 * 3 * np.log(t / 0.05))
-        assert policy.bonus_scale(user) == pytest.approx(v)
+        assert policy.beta(user) == pytest.approx(v)
         width = fed(LinTS(graphs.empty(2), 3, scale=1.0, shared=shared), history[: sum(counts)]).scores(user, ARMS).bonus
         np.testing.assert_allclose(policy.scores(user, ARMS).bonus, v * width, rtol=1e-9)
         policy.update(user, x, reward)

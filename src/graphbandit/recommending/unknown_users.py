@@ -90,10 +90,7 @@ def _exploration(policy: Policy) -> float:
 
 
 def _scale(policy: Policy) -> float:
-    try:
-        return policy.bonus_scale(0)
-    except (AttributeError, IndexError):
-        return 1.0
+    return policy.belief(0).beta if policy.has_belief and policy.n_users else 1.0
 
 
 def _moved(policy: Policy, theta: Floats, near: Mapping[int, float]) -> Floats:

@@ -37,9 +37,8 @@ def test_scores_use_it() -> None:
     wanted = [0.5 * optimism(v, noise, 100.0) * np.sqrt(v) for v in variance]
     assert np.allclose(policy.scores(0, arms).bonus, wanted)
     assert wanted[1] > 0.5 * 1.3 * np.sqrt(variance[1])
-    none = np.empty(0, np.int64)
-    assert np.allclose(policy.quadratic_scores(0, arms, none).bonus, 0.5 * np.sqrt(variance))
-    assert np.allclose(policy.grow_bonus(0, 0.5 * np.sqrt(variance)), wanted)
+    _, S, beta = policy.belief(0)
+    assert np.allclose(beta * np.sqrt(np.diag(S)), 0.5 * np.sqrt(variance))
 
 
 def test_the_unit_of_the_rewards_does_not_matter() -> None:

@@ -144,7 +144,7 @@ def test_the_theoretical_radius_has_the_ridge(ridge: float) -> None:
     for user, x, reward in tasteful(2, 40, 0, 0.0):
         policy.update(user, x, reward)
     beta = np.sqrt(3 * np.log(1 + 40 / (3 * ridge)) + 4 * np.log(41) + np.log(2)) + np.sqrt(ridge)
-    assert policy.bonus_scale(0) == pytest.approx(beta)
+    assert policy.beta(0) == pytest.approx(beta)
 
 
 @pytest.mark.parametrize("radius", ["log", "theory", "constant"])

@@ -118,9 +118,9 @@ def test_local_scores_have_the_effects_of_the_items() -> None:
         without, (mean, bonus) = policy.scores(user, ARMS), policy.scores(user, ARMS, items=IDS)
         effect, variance = np.array([item_effect(policy.state.items, item) for item in range(M)]).T
         assert np.allclose(mean, without.mean + effect)
-        assert np.allclose(bonus**2, without.bonus**2 + policy.bonus_scale(user) ** 2 * variance)
+        assert np.allclose(bonus**2, without.bonus**2 + policy.beta(user) ** 2 * variance)
     x, theta, before = ARMS[0], policy.theta[2], policy.state.items
-    mass, total, q = before.mass[4], before.total[4], 1 + x @ policy.state.inverse[2] @ x
+    mass, total, q = before.mass[4], before.total[4], 1 + x @ policy.belief(2).S @ x
     _, v = item_effect(before, 4)
     gram = policy.state.seen.gram[2].copy()
     policy.update(2, x, 1.5, item=4)
@@ -390,9 +390,9 @@ def test_ids_may_be_of_any_integer_type() -> None:
     assert check_items(None, M).shape == check_items([], 0).shape == (0,)
 
 
-def test_a_state_needs_kernels_that_score_and_update() -> None:
-    with pytest.raises(ValueError, match="LinUCBState must have kernels that score and update"):
-        kernels.register(LinUCB.State, score=kernels.optimistic_values)
+def test_a_state_needs_a_belief_or_scores() -> None:
+    with pytest.raises(ValueError, match="LinUCBState must have a belief or scores of its own"):
+        kernels.register(LinUCB.State, update=kernels.learn_with_items)
 
 
 # Against the exact posterior.

@@ -11,6 +11,7 @@ import pytest
 from graph_zoo import GRAPHS
 from graphbandit import GobLin, HordeEpochGreedy, HordeTS, LinTS, UserGraph, environments, graphs, signals, simulate
 from graphbandit.policies.core import kernels
+from graphbandit.validate import NO_ITEMS
 from graphbandit.policies.horde.epoch_greedy import exploration_rate
 from graphbandit.policies.horde.thompson import perturbation
 from graphbandit.solvers import CG, Dense
@@ -72,7 +73,7 @@ def test_dense_draws_have_the_moments_of_the_posterior() -> None:
     noise, draws = np.random.default_rng(3).standard_normal((40_000, 3)), np.empty((40_000, 3))
     for user in (1, 3, 5):
         for k, z in enumerate(noise):
-            kernels.sample(policy.state, user, np.eye(3), z, draws[k])
+            kernels.draw(policy.state, user, np.eye(3), NO_ITEMS, z, draws[k])
         block = 0.64 * covariance[3 * user : 3 * user + 3, 3 * user : 3 * user + 3]
         np.testing.assert_allclose(draws.mean(axis=0), mean[user], atol=5 * np.sqrt(block.max() / 40_000))
         np.testing.assert_allclose(np.cov(draws.T), block, atol=0.03 * block.max())
@@ -120,8 +121,8 @@ def test_without_a_graph_it_is_lints_draw_for_draw() -> None:
     ours, theirs = np.empty(7), np.empty(7)
     for noise in np.random.default_rng(7).standard_normal((20, 3)):
         for user in range(4):
-            kernels.sample(policy.state, user, ARMS, noise, ours)
-            kernels.sample(lints.state, user, ARMS, noise, theirs)
+            kernels.draw(policy.state, user, ARMS, NO_ITEMS, noise, ours)
+            kernels.draw(lints.state, user, ARMS, NO_ITEMS, noise, theirs)
             np.testing.assert_allclose(ours, theirs, atol=1e-8)
             np.testing.assert_allclose(policy.scores(user, ARMS), lints.scores(user, ARMS), atol=1e-8)
 
@@ -143,7 +144,7 @@ def test_epoch_greedy_explores_as_often_as_it_says() -> None:
     rate = 1.2 / 3  # round 27
     values = np.empty(7)
     for z in np.linspace(-3, 3, 601):  # by the normal distribution function
-        kernels.sample(policy.state, 2, ARMS, np.array([z]), values)
+        kernels.draw(policy.state, 2, ARMS, NO_ITEMS, np.array([z]), values)
         exploring = 0.5 * (1 + erf(z / np.sqrt(2))) < rate
         np.testing.assert_allclose(values, np.zeros(7) if exploring else ARMS @ policy.theta[2], atol=1e-12)
     counts = np.bincount([policy.recommend(2, ARMS) for _ in range(20_000)], minlength=7) / 20_000

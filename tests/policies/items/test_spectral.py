@@ -10,6 +10,7 @@ import pytest
 from graphbandit import LinTS, LinUCB, SpectralTS, SpectralUCB, UserGraph, graphs, signals
 from graphbandit.compute.arrays import Floats
 from graphbandit.policies.core import kernels
+from graphbandit.validate import NO_ITEMS
 from graphbandit.policies.items import spectrum
 from graphbandit.policies.items.spectrum import effective_dimension, smoothest
 from oracles import random_history
@@ -115,7 +116,7 @@ def test_draws_have_the_moments_of_the_posterior() -> None:
     noise = np.random.default_rng(0).standard_normal((40_000, 14))
     draws = np.empty(noise.shape)
     for k, z in enumerate(noise):
-        kernels.sample(policy.state, 1, ITEMS, z, draws[k])
+        kernels.draw(policy.state, 1, ITEMS, NO_ITEMS, z, draws[k])
     np.testing.assert_allclose(draws.mean(axis=0), mean, atol=0.01)
     np.testing.assert_allclose(np.cov(draws.T), 0.36 * covariance, atol=0.03 * 0.36 * covariance.max())
     bare = fed(SpectralTS(USERS, 3, items=ITEMS, neighbours=0, ridge=0.5, norm=2.0, sigma=0.0, scale=0.3), pulls)

@@ -235,7 +235,7 @@ def test_without_a_common_form_a_decision_tells_about_its_own_arm(policy: Policy
     before, after = policy.scores(2, ARMS).bonus, scores_given_pending(policy, 2, ARMS, ARMS[[3, 3]]).bonus
     others = np.arange(12) != 3
     assert np.array_equal(after[others], before[others])
-    assert np.isclose(after[3], before[3] / np.sqrt(1.0 + 2.0 * (before[3] / policy.bonus_scale(2)) ** 2))
+    assert np.isclose(after[3], before[3] / np.sqrt(1.0 + 2.0 * (before[3] / policy.beta(2)) ** 2))
 
 
 def test_chances_of_an_optimist_a_sampler_and_a_mixture() -> None:

@@ -285,7 +285,7 @@ def test_methods_of_its_own_are_not_passed_over() -> None:
         def recommend(self, user: int, arms: Any, **_: Any) -> Any:
             return 0
 
-    with pytest.raises(ValueError, match="policy must decide and learn by its kernels, but Stubborn has methods of its own"):
+    with pytest.raises(ValueError, match="policy must decide by its scores, but Stubborn has its own `recommend`"):
         Stochastic(Stubborn(GRAPH, 3))
 
 
@@ -301,15 +301,14 @@ class MineState(NamedTuple):
     taste: np.ndarray
 
 @compiled
-def score(state, user, arms, mean, bonus):
-    for a in range(arms.shape[0]):
-        mean[a], bonus[a] = arms[a, 0], 0.0
+def belief(state, user):
+    return np.array([1.0, 0.0]), np.zeros((2, 2)), 0.0
 
 @compiled
-def update(state, user, x, reward):
+def update(state, user, x, item, reward):
     pass
 
-register(MineState, score=score, update=update)
+register(MineState, belief=belief, update=update)
 
 class Mine(Policy):
     State = MineState
@@ -334,7 +333,7 @@ def test_an_outsiders_edited_kernel_inside_acts_at_the_next_start(tmp_path: Path
         return subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.strip()
 
     assert run(OUTSIDER) == "0 [0, 0, 0]"
-    assert run(OUTSIDER.replace("arms[a, 0]", "arms[a, 1]")) == "1 [1, 1, 1]"
+    assert run(OUTSIDER.replace("[1.0, 0.0]", "[0.0, 1.0]")) == "1 [1, 1, 1]"
 
 
 def test_whether_users_may_come_and_go_is_up_to_the_policy_inside() -> None:

@@ -24,11 +24,10 @@ class Belief(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The chosen arm and how it was chosen: a line of a log for off-policy evaluation, and a token for `Policy.update`."""
+    """The chosen arm and the probability of that choice: a line of a log for off-policy evaluation."""
 
     arm: int
     propensity: float
-    variant: int = 0  # which of its variants decided, in a policy that tries several
 
 
 class Requests(NamedTuple):

@@ -87,10 +87,10 @@ class Policy(LiveUsers):
     ) -> int | Choice:
         """Return the row of `arms`, an (m, dim) array, to show to `user` now; with `propensity`, a `Choice`.
 
-        A `Choice` has the probability of the decision too, and can be given to `update` with its reward. `items` are the ids
-        of the arms, m integers from 0 on, -1 if unknown (docs/explanation/items.md). A policy that samples is asked what it
-        would choose under 1000 further draws. The draw of the decision itself counts as one more: a weight 1/propensity is
-        right on average, at most 1001 (docs/explanation/propensities.md).
+        A `Choice` has the probability of the decision too. `items` are the ids of the arms, m integers from 0 on, -1 if
+        unknown (docs/explanation/items.md). A policy that samples is asked what it would choose under 1000 further draws. The
+        draw of the decision itself counts as one more: a weight 1/propensity is right on average, at most 1001
+        (docs/explanation/propensities.md).
         """
         user, features = self.check_user(user), check_features(arms, self.dim)
         ids = check_items(items, len(features))
@@ -256,14 +256,10 @@ class Policy(LiveUsers):
 
     # Learning
 
-    def update(
-        self, user: int, x: npt.ArrayLike, reward: float, *, item: int = NOT_KNOWN, decision: Choice | None = None
-    ) -> None:
+    def update(self, user: int, x: npt.ArrayLike, reward: float, *, item: int = NOT_KNOWN) -> None:
         """Learn that showing features `x`, those of `item`, to `user` earned `reward`.
 
-        `decision` is what `recommend(…, propensity=True)` returned. Without it, nothing is counted that depends on how the
-        arm was chosen. The model, xᵀθ, has no intercept: if rewards do not average to zero, give every arm a feature that is
-        always 1.
+        The model, xᵀθ, has no intercept: if rewards do not average to zero, give every arm a feature that is always 1.
         """
         user, features, item = self.check_user(user), as_floats(x, "x"), check_item(item)
         usable = features.shape == (self.dim,) and is_number(reward)
@@ -274,8 +270,6 @@ class Policy(LiveUsers):
             self.reserve_items(item + 1)
         if not usable or self.learn(user, features, item, float(reward)) is False:
             check_observation(x, reward, self.dim)  # raises: it refuses what the kernel does
-        if decision is not None:
-            self.credit(user, decision, float(reward))
         self.count_rounds(1)
 
     def learn(self, user: int, x: Floats, item: int, reward: float) -> bool | None:
@@ -284,9 +278,6 @@ class Policy(LiveUsers):
         A policy of your own may override this method, and `belief`; `x` and `reward` have been checked then.
         """
         return bool(kernels.learn(self.state, user, x, item, reward))
-
-    def credit(self, user: int, decision: Choice, reward: float) -> None:
-        """Count a reward for what decided. A policy that tries variants of itself overrides this."""
 
     def update_many(
         self, users: npt.ArrayLike, X: npt.ArrayLike, rewards: npt.ArrayLike, *, items: npt.ArrayLike | None = None

@@ -78,9 +78,9 @@ class Pending:
     def __init__(self, policy: Policy, *, condition: bool = True, max_age: int | None = None) -> None:
         if not isinstance(policy, Policy):
             raise ValueError(f"policy must be a Policy, but it is a {type(policy).__name__}.")
-        if condition and not policy.decides_by_kernels:
+        if condition and type(policy).recommend is not Policy.recommend:
             raise ValueError(
-                f"policy must decide by its kernels, but {type(policy).__name__} has a method of its own; condition=False "
+                f"policy must decide by its scores, but {type(policy).__name__} has a `recommend` of its own; condition=False "
                 "lets it decide as if nothing were pending."
             )
         check("max_age", max_age, optional(count()))

@@ -74,8 +74,8 @@ def probabilities_given_pending(
     if isinstance(policy, Stochastic):
         temperature = policy.params["temperature"]
         if temperature is None:
-            return policy.mixed(probabilities_given_pending(policy.policy, user, arms, shown, normals[:, 2:], items))
-        return policy.mixed(softmax(np.add(*scores_given_pending(policy.policy, user, arms, shown, items)), temperature))
+            return policy.with_epsilon(probabilities_given_pending(policy.policy, user, arms, shown, normals[:, 2:], items))
+        return policy.with_epsilon(softmax(np.add(*scores_given_pending(policy.policy, user, arms, shown, items)), temperature))
     if not normals.shape[1]:
         values = np.add(*scores_given_pending(policy, user, arms, shown, items))[None, :]
     elif normals.shape[1] < policy.dim or not policy.has_belief:  # draws of another kind do not depend on the bonus

@@ -15,7 +15,6 @@ from ...live_graph import Edges
 from ...storage import archive
 from ...validate import NO_ITEMS, NOT_KNOWN, POSITIVE, SHARE, check_features, check_items, check_places, optional
 from ..core import policy_file
-from ..core.decisions import Choice
 from ..core.graph_changes import Removal
 from ..core.policy import Policy, Seed
 from .inner_policy import Wrapper, prefixed_params, unpack_policy
@@ -111,9 +110,9 @@ class Stochastic(Wrapper):
             chances = self.policy.choice_probabilities(user, arms, np.ascontiguousarray(normals[:, 2:]), items)
         else:
             chances = self._softmax(user, arms, items)
-        return self.mixed(chances)
+        return self.with_epsilon(chances)
 
-    def mixed(self, chances: Floats) -> Floats:
+    def with_epsilon(self, chances: Floats) -> Floats:
         """Return the probabilities with the share of decisions that are uniform."""
         epsilon = self.params["epsilon"]
         return np.asarray((1.0 - epsilon) * chances + epsilon / len(chances))
@@ -121,11 +120,9 @@ class Stochastic(Wrapper):
     def _softmax(self, user: int, arms: Floats, items: Ints) -> Floats:
         return softmax(np.add(*self.policy.score(user, arms, items)), self.params["temperature"])
 
-    def update(
-        self, user: int, x: npt.ArrayLike, reward: float, *, item: int = NOT_KNOWN, decision: Choice | None = None
-    ) -> None:
+    def update(self, user: int, x: npt.ArrayLike, reward: float, *, item: int = NOT_KNOWN) -> None:
         """Let the policy inside learn, see `Policy.update`."""
-        self.policy.update(user, x, reward, item=item, decision=decision)
+        self.policy.update(user, x, reward, item=item)
         self._follow_inner()
 
     def update_many(
