@@ -32,7 +32,7 @@ class Experiment:
     seeds : ints
         One run each.
     environment : table
-        `kind` and the fields of `LinearWorld` or `DriftingWorld`.
+        `kind` and the fields of `LinearWorld`, `DriftingWorld` or `RecordedWorld`.
     policies : label → table
         `policy`, a key of `graphbandit.POLICIES`; optionally `graph`, the graph that the policy is
         given: "true", "empty", "complete" or "shuffled"; the rest are its settings.
