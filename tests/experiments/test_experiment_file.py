@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from graphbandit import GraphUCB, Result, compare, demo, graphs
+from graphbandit import GraphUCB, Result, compare, demo, environments, graphs
 from graphbandit.cli import app
 from graphbandit.experiments import Experiment, SpecError, experiment_worlds, load, run
 from graphbandit.experiments.experiment_file import parse
@@ -161,8 +161,8 @@ def test_grid_of_graphs() -> None:
         ("runs = 3", "runs = 3\nseeds = [1]", r"\[experiment\] needs either"),
         ("runs = 3", "runs = 0", r"\[experiment\] seeds must be one or more"),
         ("runs = 3", 'runs = "3"', r"\[experiment\] runs must be an integer, but it is '3'"),
-        ("runs = 3", "seeds = [1, 1]", r"seeds must be one or more different integers from 0 on, but they are \[1, 1\]"),
-        ("runs = 3", "seeds = 3", "seeds must be one or more different integers"),
+        ("runs = 3", "seeds = [1, 1]", r"\[experiment\] seeds must be distinct non-negative integers, but they are \(1, 1\)"),
+        ("runs = 3", "seeds = 3", "seeds must be a list or range of integers, but it is 3"),
         ("runs = 3", "runs = 3\nworkers = 0", r"\[experiment\] workers must be at least 1"),
     ],
 )
@@ -354,8 +354,10 @@ BLOCKS = [
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-def test_experiments_in_the_documentation_are_valid(block: str) -> None:
+def test_experiments_in_the_documentation_are_valid(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Loaded, and every world and policy made once."""
+    monkeypatch.chdir(tmp_path)
+    environments.Recorded([0], [[[1.0]]], [[1.0]], graphs.empty(1)).save("rounds.npz")
     experiment = parse(block)
     for world in experiment.worlds():
         environment = world.environment(0)
