@@ -51,9 +51,7 @@ def test_a_broken_download_leaves_nothing(server: ArchiveServer, content: bytes,
 
 def test_checksums(server: ArchiveServer, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offer(server, monkeypatch, NAME, FILE, sha256="0" * 64)
-    with pytest.raises(
-        DatasetError, match=rf"ml-100k\.zip from http.* expected {'0' * 64} but got .* It was removed"
-    ):
+    with pytest.raises(DatasetError, match=rf"ml-100k\.zip from http.* expected {'0' * 64} but got .* It was removed"):
         datasets.fetch(NAME, tmp_path / "a")
     assert not list((tmp_path / "a").iterdir())
     offer(server, monkeypatch, NAME, FILE, sha256=None)

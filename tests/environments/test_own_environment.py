@@ -82,8 +82,8 @@ class Foreign:
 
     graph = GRAPH
 
-    def __init__(self, *blocks: Any, arms: Any = np.eye(3)) -> None:
-        self.blocks, self.arms = blocks, arms
+    def __init__(self, *blocks: Any, arms: Any = None) -> None:
+        self.blocks, self.arms = blocks, np.eye(3) if arms is None else arms
 
     def rounds(self, horizon: int, seed: int | np.random.Generator) -> Iterator[Rounds]:
         yield from self.blocks
@@ -109,7 +109,9 @@ WRONG = {
     r"pool of Rounds must .* but it is float64 of shape \(2, 2\)": [block(pool=np.ones((2, 2)))],
     r"pool of Rounds must .* but it is int64 of shape \(2, 0\)": [block(pool=np.ones((2, 0), np.int64), mean=np.ones((2, 0)))],
     r"mean of Rounds must .* floats .* but it is float64 of shape \(2, 3\)": [block(mean=np.ones((2, 3)))],
-    r"mean of Rounds must hold finite numbers, but in round 1 it is \[ 1\. nan\]": [block(mean=np.array([[1, 1], [1, np.nan]]))],
+    r"mean of Rounds must hold finite numbers, but in round 1 it is \[ 1\. nan\]": [
+        block(mean=np.array([[1, 1], [1, np.nan]]))
+    ],
     r"noise of Rounds must .* but it is float64 of shape \(3,\)": [block(noise=np.zeros(3))],
     "noise of Rounds must hold finite numbers, but in round 0 it is -inf": [block(noise=np.array([-np.inf, 0]))],
     r"must yield Rounds\(user, pool, mean, noise\), but it yielded a list": [[0, 3]],
@@ -119,7 +121,8 @@ WRONG = {
 
 @pytest.mark.parametrize("message", WRONG)
 def test_wrong_rounds_are_sentences(message: str, tmp_path: Path) -> None:
-    foreign = Foreign(*WRONG[message])
+    blocks: Any = WRONG[message]
+    foreign = Foreign(*blocks)
     for play in (simulate, simulate_delayed):
         with pytest.raises(ValueError, match=message):
             play(LinUCB(GRAPH, 3), foreign, 6)

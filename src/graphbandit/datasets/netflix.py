@@ -45,4 +45,4 @@ def read(files: Files, name: str) -> Ints:
     if is_film.all():
         raise DatasetError(f"{files.where(name)} has no ratings.")
     film = user[is_film][np.cumsum(is_film) - 1]
-    return np.column_stack([film, user, rating])[~is_film].astype(np.int64)
+    return np.asarray(np.column_stack([film, user, rating])[~is_film], dtype=np.int64)

@@ -94,7 +94,7 @@ class Recorded:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write users, contexts, rewards and graph to one `.npz` file, without pickle."""
         edges = self.graph.adjacency.tocoo()
-        arrays = {"user": self.user, "contexts": self.arms, "rewards": self.rewards}
+        arrays: archive.Arrays = {"user": self.user, "contexts": self.arms, "rewards": self.rewards}
         arrays |= {"from": edges.coords[0], "to": edges.coords[1], "weight": edges.data}
         archive.write(path, "recorded", {"n_users": self.graph.n_users}, arrays)
 

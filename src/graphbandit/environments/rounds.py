@@ -56,7 +56,7 @@ def streams(seed: int | np.random.Generator, *names: str) -> list[np.random.Gene
 
 
 def checked_rounds(environment: Environment, horizon: int, seed: int | np.random.Generator) -> Iterator[Rounds]:
-    """Yield the blocks of `environment.rounds`; raise a ValueError if compiled code could not read one, or if rounds are missing.
+    """Yield the blocks of `environment.rounds`, or raise a ValueError if a block is unusable or rounds are missing.
 
     Compiled code does not check bounds: a wrong row would read memory that belongs to something else.
     """
@@ -87,20 +87,21 @@ def _checked_block(block: Rounds, n_users: int, n_arms: int, begin: int) -> Roun
         column: Any = getattr(given, name)
         kinds, dtype = ("iu", np.int32) if end else ("f", np.float64)
         if not isinstance(column, np.ndarray) or column.dtype.kind not in kinds or column.shape != shape or not k:
-            found = f"{column.dtype} of shape {column.shape}" if isinstance(column, np.ndarray) else f"a {type(column).__name__}"
+            found = (
+                f"{column.dtype} of shape {column.shape}" if isinstance(column, np.ndarray) else f"a {type(column).__name__}"
+            )
             raise ValueError(
                 f"{name} of Rounds must be a NumPy array of {'integers' if end else 'floats'} of shape "
                 f"{'(rounds, arms on offer)' if len(shape) == 2 else '(rounds,)'}, but it is {found}; see Rounds."
             )
-        # One look at all entries; the one that is wrong is only searched if there is one.
-        if n and not (0 <= column.min() and column.max() < end if end else np.isfinite(column.sum())):
-            wrong = ~((0 <= column) & (column < end) if end else np.isfinite(column)).reshape(n, -1).all(axis=1)
+        if n and not (column.min() >= 0 and column.max() < end if end else np.isfinite(column.sum())):
+            wrong = ~((column >= 0) & (column < end) if end else np.isfinite(column)).reshape(n, -1).all(axis=1)
             if wrong.any():
                 raise ValueError(
                     f"{name} of Rounds must hold {f'rows from 0 to {end - 1}' if end else 'finite numbers'}, but in round "
                     f"{begin + int(wrong.argmax())} it is {column[wrong.argmax()]}; correct what `rounds` yields."
                 )
-        columns[name] = np.require(column, dtype, "CW")  # for another type, compiled code would be compiled again
+        columns[name] = np.require(column, dtype, ["C", "W"])  # for another type, compiled code would be compiled again
     return Rounds(**columns)
 
 

@@ -147,8 +147,7 @@ class RecordedWorld:
             raise SpecError(f"[environment] file must be one that Recorded.save wrote, but: {error}") from error
 
 
-AnyWorld = LinearWorld | RecordedWorld
-ENVIRONMENTS: dict[str, type[AnyWorld]] = {"linear": LinearWorld, "drifting": DriftingWorld, "recorded": RecordedWorld}
+ENVIRONMENTS: dict[str, type[Any]] = {"linear": LinearWorld, "drifting": DriftingWorld, "recorded": RecordedWorld}
 
 
 @dataclass(frozen=True)
@@ -188,7 +187,7 @@ class GridPoint(NamedTuple):
     """One combination of the grid: the values, and the world and policies that have them."""
 
     point: dict[str, Any]  # key of [grid] → value
-    environment: AnyWorld
+    environment: Any  # made by one of `ENVIRONMENTS`: called with a seed, it makes the environment
     policies: dict[str, ConfiguredPolicy]
 
 
@@ -201,7 +200,7 @@ def configured_policy(label: str, table: Any) -> ConfiguredPolicy:
     return ConfiguredPolicy(label, table["policy"], settings, table.get("graph", "true"))
 
 
-def world_of(table: Any) -> AnyWorld:
+def world_of(table: Any) -> Any:
     """The world of the `[environment]` table."""
     if not isinstance(table, Mapping) or "kind" not in table:
         raise SpecError(f"[environment] needs the key 'kind', one of {', '.join(ENVIRONMENTS)}.")

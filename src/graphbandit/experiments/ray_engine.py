@@ -155,7 +155,7 @@ def _unpack(content: Any) -> Any:
 
 @lru_cache(maxsize=2)
 def _fetch(reference: Any) -> Any:
-    """Return a large argument, which all tasks of a worker share; two are remembered, because worlds come one after the other."""
+    """Return a large argument, which the tasks of a worker share; two are cached, because worlds come one after the other."""
     return pickle.loads(_import_ray().get(reference))
 
 

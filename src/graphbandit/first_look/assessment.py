@@ -22,7 +22,7 @@ from ..recommending.catalogue_table import CatalogueTable
 from ..storage.columns import EVENTS
 from ..storage.tables import Source, Table, read_table
 from .contenders import ADAPTIVE, ALONE, NO_GRAPH, SHARED, Played, compete, play
-from .lifts import LiftInterval, UserGroup, groups, clustered_interval
+from .lifts import LiftInterval, UserGroup, clustered_interval, groups
 from .log_rounds import LogRounds, log_rounds, reordered, user_by_user
 from .off_policy_look import off_policy
 
