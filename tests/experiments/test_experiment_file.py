@@ -159,7 +159,7 @@ def test_grid_of_graphs() -> None:
         ("horizon = 60", "", r"\[experiment\] needs the key 'horizon'"),
         ("runs = 3", "", r"\[experiment\] needs either the key 'runs', a number, or the key 'seeds'"),
         ("runs = 3", "runs = 3\nseeds = [1]", r"\[experiment\] needs either"),
-        ("runs = 3", "runs = 0", r"\[experiment\] seeds must be one or more"),
+        ("runs = 3", "runs = 0", r"\[experiment\] seeds is empty"),
         ("runs = 3", 'runs = "3"', r"\[experiment\] runs must be an integer, but it is '3'"),
         ("runs = 3", "seeds = [1, 1]", r"\[experiment\] seeds must be distinct non-negative integers, but they are \(1, 1\)"),
         ("runs = 3", "seeds = 3", "seeds must be a list or range of integers, but it is 3"),
@@ -263,7 +263,7 @@ def test_worlds_are_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_every_kind_of_world_is_in_the_table() -> None:
-    written = {kind for _, kind in inspect.getmembers(experiment_worlds, inspect.isclass) if issubclass(kind, LinearWorld)}
+    written = {kind for _, kind in inspect.getmembers(experiment_worlds, inspect.isclass) if issubclass(kind, LinearWorld | experiment_worlds.RecordedWorld)}
     assert written == set(experiment_worlds.ENVIRONMENTS.values())
 
 
