@@ -132,7 +132,7 @@ def test_grid_of_graphs() -> None:
     [
         ("[experiment]", "[experimnt]", "the file has an unknown key 'experimnt'; allowed are experiment, environment, policy"),
         ('kind = "linear"', "", r"\[environment\] needs the key 'kind'"),
-        ('"linear"', '"cubic"', r"\[environment\] kind must be one of 'linear', 'drifting', but it is 'cubic'"),
+        ('"linear"', '"cubic"', r"\[environment\] kind must be one of 'linear', 'drifting', 'recorded', but it is 'cubic'"),
         ("pool = 10", "pol = 10", r"\[environment\] has an unknown key 'pol'; allowed are kind, graph, n_users, dim, gamma"),
         ("pool = 10", 'pool = "some"', r"\[environment\] pool must be an integer or one of 'all', but it is 'some'"),
         ("n_arms = 60", "n_arms = 0", r"\[environment\] n_arms must be at least 1, but it is 0"),
@@ -263,7 +263,11 @@ def test_worlds_are_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_every_kind_of_world_is_in_the_table() -> None:
-    written = {kind for _, kind in inspect.getmembers(experiment_worlds, inspect.isclass) if issubclass(kind, LinearWorld | experiment_worlds.RecordedWorld)}
+    written = {
+        kind
+        for _, kind in inspect.getmembers(experiment_worlds, inspect.isclass)
+        if issubclass(kind, LinearWorld | experiment_worlds.RecordedWorld)
+    }
     assert written == set(experiment_worlds.ENVIRONMENTS.values())
 
 
