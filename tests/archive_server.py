@@ -19,33 +19,22 @@ from made_up import make_archive
 
 class ArchiveServer(ThreadingHTTPServer):
     files: dict[str, bytes]  # by path
-    ranges = True  # honour the header Range
     cuts: list[int]  # bytes after which the next answers break off
-    asked: list[str | None]  # the Range header of every request
+    asked: list[str]  # the path of every request
 
 
 class Handler(BaseHTTPRequestHandler):
     server: ArchiveServer
 
     def do_GET(self) -> None:
-        server, wanted = self.server, self.headers["Range"]
-        server.asked.append(wanted)
-        begin = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and server.ranges else 0
-        content = server.files.get(self.path)
+        self.server.asked.append(self.path)
+        content = self.server.files.get(self.path)
         if content is None:
             return self.send_error(404)
-        if begin >= len(content):
-            self.send_response(416)
-            self.send_header("Content-Range", f"bytes */{len(content)}")
-            self.send_header("Content-Length", "0")
-            return self.end_headers()
-        body = content[begin:]
-        self.send_response(206 if begin else 200)
-        self.send_header("Content-Length", str(len(body)))
-        if begin:
-            self.send_header("Content-Range", f"bytes {begin}-{len(content) - 1}/{len(content)}")
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        self.wfile.write(body[: server.cuts.pop(0)] if server.cuts else body)
+        self.wfile.write(content[: self.server.cuts.pop(0)] if self.server.cuts else content)
 
     def log_message(self, *_: Any) -> None:
         pass

@@ -48,6 +48,7 @@ COMES_WITH = {
     "numba": ["llvmlite"],
     "fastapi": ["starlette", "pydantic", "pydantic_core"],
     "jinja2": ["markupsafe"],
+    "pooch": ["requests"],
     "scikit_learn": ["sklearn"],
     "opentelemetry_sdk": ["opentelemetry"],
 }

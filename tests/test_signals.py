@@ -61,10 +61,10 @@ def test_the_same_number_seeds_different_users_and_arms() -> None:
     assert np.abs(users - arms).max() > 0.5
 
 
-def test_sparsity_counts_pairs_once() -> None:
-    assert signals.sparsity(graphs.complete(7)) == 1
-    assert signals.sparsity(graphs.from_edges([(0, 1)], n_users=3)) == pytest.approx(1 / 3)
-    assert signals.sparsity(graphs.empty(1)) == 0
+def test_density_counts_pairs_once() -> None:
+    assert signals.density(graphs.complete(7)) == 1
+    assert signals.density(graphs.from_edges([(0, 1)], n_users=3)) == pytest.approx(1 / 3)
+    assert signals.density(graphs.empty(1)) == 0
 
 
 def test_errors() -> None:

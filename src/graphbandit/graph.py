@@ -100,40 +100,27 @@ class UserGraph:
         check("kind", kind, one_of(get_args(LaplacianKind)))
         if kind == "combinatorial":
             return sparse.csr_array(sparse.diags_array(self.degrees) - self.adjacency)
-        rows = np.repeat(self.weights, np.diff(self.adjacency.indptr))
+        rows = np.repeat(self.positive_degrees, np.diff(self.adjacency.indptr))
         # Quotients, not products with 1/D: the reciprocal of a tiny degree overflows.
         if kind == "random-walk":
             data = self.adjacency.data / rows
         else:
-            data = self.adjacency.data / np.sqrt(rows) / np.sqrt(self.weights[self.adjacency.indices])
+            data = self.adjacency.data / np.sqrt(rows) / np.sqrt(self.positive_degrees[self.adjacency.indices])
         scaled = sparse.csr_array((data, self.adjacency.indices, self.adjacency.indptr), shape=self.adjacency.shape)
         return sparse.csr_array(sparse.eye_array(self.n_users) - scaled)
 
     @cached_property
-    def weights(self) -> Floats:
-        """(n,) degrees with 1 in place of 0: the weight of a user's data in the degree-weighted
-        loss.
-        """
-        weights = np.where(self.degrees > 0, self.degrees, 1.0)
-        weights.flags.writeable = False
-        return weights
+    def positive_degrees(self) -> Floats:
+        """(n,) degrees with 1 in place of 0: the weight of a user's data in the degree-weighted loss."""
+        degrees = np.where(self.degrees > 0, self.degrees, 1.0)
+        degrees.flags.writeable = False
+        return degrees
 
     def neighbours(self, user: int) -> Indices:
         """The users adjacent to `user`, in ascending order."""
         user = self.check_user(user)
         row: Indices = self.adjacency.indices[self.adjacency.indptr[user] : self.adjacency.indptr[user + 1]]
         return row.copy()
-
-    def transitions(self) -> tuple[Ints, Indices, Floats, Floats]:
-        """P = D⁻¹W in compressed sparse rows, for compiled code: (start of each row, neighbour j,
-        P_ij, P_ji).
-        """
-        start = self.adjacency.indptr.astype(np.int64)
-        neighbour = self.adjacency.indices.astype(np.int32)
-        data = self.adjacency.data
-        inward = data / np.repeat(self.weights, np.diff(start))
-        outward = data / self.weights[neighbour]
-        return start, neighbour, inward, outward
 
     def check_user(self, user: object) -> int:
         """The row of a user, given by its row or, if it is not an integer, by its id; or a ValueError."""

@@ -12,7 +12,7 @@ from .graph import UserGraph
 from .graphs import Seed
 from .validate import NOT_NEGATIVE, check, is_integer
 
-__all__ = ["smooth", "smoothness", "smoothness_terms", "sparsity", "unit_arms", "unit_rows"]
+__all__ = ["density", "smooth", "smoothness", "smoothness_terms", "unit_arms", "unit_rows"]
 DIRECT_SOLVE_USERS = 2000  # for more, the sparse factors fill in, and conjugate gradients are faster
 
 
@@ -34,7 +34,7 @@ def smooth(graph: UserGraph, dim: int, *, gamma: float, seed: Seed = None) -> Fl
 
     start = _generator(seed, "theta").standard_normal((graph.n_users, dim))
     # (I + γR) θ = θ₀  <=>  (I + γ L_sym)(D^½ θ) = D^½ θ₀, which is symmetric positive definite.
-    root = np.sqrt(graph.weights)[:, None]
+    root = np.sqrt(graph.positive_degrees)[:, None]
     system = sparse.csc_array(sparse.eye_array(graph.n_users) + gamma * graph.laplacian("normalized"))
     scaled = root * start
     if graph.n_users <= DIRECT_SOLVE_USERS:
@@ -84,17 +84,15 @@ def smoothness_terms(graph: UserGraph, theta: Floats) -> tuple[float, float]:
         raise ValueError(f"theta must have one row for each of {graph.n_users} users, but its shape is {theta.shape}.")
     pairs = graph.adjacency.tocoo()
     i, j = pairs.coords
-    closeness = pairs.data / graph.weights[i] + pairs.data / graph.weights[j]
+    closeness = pairs.data / graph.positive_degrees[i] + pairs.data / graph.positive_degrees[j]
     edges = 0.25 * float(closeness @ ((theta[i] - theta[j]) ** 2).sum(axis=1))
     laplacian = graph.laplacian("random-walk")
     row_sums = (laplacian.sum(axis=1) + laplacian.sum(axis=0)) / 2
     return edges, float(row_sums @ (theta**2).sum(axis=1))
 
 
-def sparsity(graph: UserGraph) -> float:
-    """The share of pairs of users that are joined (the paper's sp, with each edge counted in both
-    directions).
-    """
+def density(graph: UserGraph) -> float:
+    """Return the share of pairs of users that are joined: the paper's sp, which it calls sparsity."""
     n = graph.n_users
     return 2 * graph.n_edges / (n * (n - 1)) if n > 1 else 0.0
 

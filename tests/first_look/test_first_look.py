@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from graphbandit.cli import app
 from graphbandit.first_look import FirstLook, first_look, write_look
 from graphbandit.first_look.contenders import ADAPTIVE, ALONE, CONTENDERS, NO_GRAPH, SHARED
-from graphbandit.first_look.lifts import interval
+from graphbandit.first_look.lifts import clustered_interval
 from graphbandit.first_look.log_rounds import log_rounds, user_by_user
 from graphbandit.first_look.look_text import as_text, cannot_tell, headline, protocol
 from graphbandit.graph_building.event_split import split_events
@@ -123,10 +123,10 @@ def test_intervals_take_the_rounds_of_a_user_as_one() -> None:
     for _ in range(200):
         user = np.repeat(np.arange(50), 20)
         values = np.repeat(rng.standard_normal(50), 20) + rng.standard_normal(1000)
-        found = interval(values, user)
+        found = clustered_interval(values, user)
         covered += found.low <= 0 <= found.high
     assert 180 <= covered <= 199
-    assert interval(np.ones(10), np.arange(10)).verdict == "too few"
+    assert clustered_interval(np.ones(10), np.arange(10)).verdict == "too few"
 
 
 def test_all_contenders_are_tuned_with_the_same_effort() -> None:

@@ -24,16 +24,6 @@ def test_laplacians(name: str) -> None:
     np.testing.assert_allclose(graph.laplacian("normalized").toarray(), np.eye(n) - root[:, None] * weights * root, atol=1e-15)
 
 
-def test_transitions_are_rows_and_columns_of_p() -> None:
-    graph = GRAPHS["disconnected"]
-    p = np.eye(graph.n_users) - random_walk(graph)
-    start, neighbour, inward, outward = graph.transitions()
-    for i in range(graph.n_users):
-        for edge in range(start[i], start[i + 1]):
-            assert inward[edge] == pytest.approx(p[i, neighbour[edge]])
-            assert outward[edge] == pytest.approx(p[neighbour[edge], i])
-
-
 def test_a_graph_cannot_be_changed() -> None:
     graph = GRAPHS["er"]
     with pytest.raises(ValueError, match="read-only"):

@@ -350,4 +350,4 @@ def test_real_worlds_with_made_up_data(tmp_path: Path, monkeypatch: pytest.Monke
     assert [world["measure"] for world in content["worlds"]] == ["regret", "share of hits"]
     shares = {row["policy"]: row["hits"]["mean"] for row in content["worlds"][1]["policies"]}
     assert 0 < shares["random"] < 0.2 and all(0 <= share <= 1 for share in shares.values())
-    assert signals.sparsity(hits.graph) < 0.2
+    assert signals.density(hits.graph) < 0.2

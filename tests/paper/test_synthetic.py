@@ -72,7 +72,7 @@ def test_weights_of_the_texts_kernel_are_those_of_the_users() -> None:
     (stream,) = environments.streams(2, "theta")
     start = stream.standard_normal((N_USERS, DIM))
     graph = family_graph("printed", "rbf", 2)
-    assert signals.sparsity(graph) == pytest.approx(0.4, abs=0.01)
+    assert signals.density(graph) == pytest.approx(0.4, abs=0.01)
     weights = graph.adjacency.toarray()
     i, j = np.argwhere(weights > 0)[0]
     k, m = np.argwhere(weights > 0)[-1]

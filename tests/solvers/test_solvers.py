@@ -143,7 +143,7 @@ def test_balance_leaves_no_mean_residual_and_isolated_users_alone() -> None:
     moved = policy.theta
     assert (moved[:5] == moved[0]).all() and (moved[5] == 0.0).all() and moved[0].any()
     np.testing.assert_allclose(state.solver.residual, residual(policy, history, 2.0, 0.1), atol=1e-12)
-    np.testing.assert_allclose(graph.weights[:5] @ state.solver.residual[:5], 0.0, atol=1e-12)
+    np.testing.assert_allclose(graph.positive_degrees[:5] @ state.solver.residual[:5], 0.0, atol=1e-12)
     assert not balance(state.solver, state.links, state.seen)
 
 
@@ -222,7 +222,7 @@ def test_dense_rebuild_keeps_the_inverse_right() -> None:
     history = random_history(graph.n_users, 2, 20_000, seed=11)
     policy = fed(GraphUCB(graph, 2, alpha=0.5, ridge=0.02, solver="dense"), history)
     gram, _ = observations(history, graph.n_users, 2)
-    root = np.sqrt(graph.weights)
+    root = np.sqrt(graph.positive_degrees)
     system = np.kron(root[:, None] * random_walk(graph) / root, np.eye(2)) * 0.5 + 0.02 * np.eye(16)
     for i in range(8):
         system[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] += gram[i]

@@ -50,7 +50,7 @@ def fetch(
     to: Annotated[Path | None, typer.Option(help="Folder for the archive. Default: the cache.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Accept the licence without a question.")] = False,
 ) -> None:
-    """Download a data set after showing its size and licence; resume an interrupted download."""
+    """Download a data set after showing its size and licence."""
     from .. import datasets
 
     with guarded():

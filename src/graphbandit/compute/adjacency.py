@@ -28,7 +28,7 @@ class WeightedGraph(Protocol):
         ...
 
     @property
-    def weights(self) -> Floats:
+    def positive_degrees(self) -> Floats:
         """(n,) D_i, with 1 in place of 0."""
         ...
 
@@ -51,7 +51,7 @@ def link_rows(name: str) -> dict[str, float]:
 
 def links_of(graph: WeightedGraph) -> Links:
     """All edges of a graph."""
-    adjacency, degree = graph.adjacency, graph.weights
+    adjacency, degree = graph.adjacency, graph.positive_degrees
     n, count = adjacency.shape[0], np.diff(adjacency.indptr)
     links = Links(
         start=growable_rows(0, n, np.int64),

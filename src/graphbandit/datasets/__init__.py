@@ -9,8 +9,8 @@ from.
 | `official_sources` | `DATASETS`: address, checksum, licence, citation and loader of each data set; `describe` |
 | `source` | `Source`, an entry of that table; the folders in which data sets are looked for |
 | `loading` | `load`, `find`, `fetch`; parsed copies in the cache |
-| `download` | downloads that are checked, and resumed after an interruption |
-| `dataset_files` | `Files`: the files in an archive or a folder, and a compiled reader of integer tables |
+| `download` | downloads that are checked |
+| `dataset_files` | `Files`: the files in an archive or a folder, and the tables in them |
 | `ratings` | `Ratings`: the in-memory form |
 | `factorise` | `factorise`: latent features from ratings |
 | `movielens_100k`, `movielens_1m`, `netflix`, `lastfm`, `delicious`, `ciao` | the loader of each data set |

@@ -1,9 +1,8 @@
-"""`Files`: the files of a data set, in its archive or in a folder, and a compiled reader of integer
-tables.
-"""
+"""`Files`: the files of a data set, in its archive or in a folder, and the tables in them."""
 
 from __future__ import annotations
 
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..compute.arrays import Ints
-from ..compute.compiler import compiled
-
-Bytes = npt.NDArray[np.uint8]
-NEWLINE, RETURN, MINUS, ZERO, NINE = (ord(character) for character in "\n\r-09")
-MAX_DIGITS = 18  # more would not fit into 64 bits
 
 
 class DatasetError(ValueError):
@@ -63,21 +57,49 @@ class Files:
         return [self.path / name for name in self.names()] if self.path.is_dir() else [self.path]
 
     def integers(self, name: str, columns: tuple[str, ...], *, separator: str = "\t", header: bool = False) -> Ints:
-        """A (rows, columns) array from a table of integers, or a DatasetError that names the first
-        bad line.
-        """
+        """Return a (rows, columns) array from a table of integers."""
         content = self.read(name)
-        if len(separator) > 1:
-            content = content.replace(separator.encode(), b"\t")
-            separator = "\t"
-        text = np.frombuffer(content, dtype=np.uint8)
-        table = np.empty((np.count_nonzero(text == NEWLINE) + 1, len(columns)), dtype=np.int64)
-        rows, bad = parse_table(text, ord(separator), int(header), table)
-        if bad:
-            raise DatasetError(f"{self.where(name)}, line {bad}: expected {' '.join(columns)}, found {line(content, bad)}.")
-        if not rows:
+        pattern = separator.join([r"-?\d{1,18}"] * len(columns))
+        arrays = self.parse(name, content, pattern, dict.fromkeys(columns, "int64"), separator=separator, skip=int(header))
+        return np.column_stack(arrays)
+
+    def parse(
+        self,
+        name: str,
+        content: bytes,
+        pattern: str,
+        types: dict[str, str],
+        *,
+        separator: str,
+        skip: int = 0,
+        expected: str | None = None,
+    ) -> list[npt.NDArray[Any]]:
+        """Return the columns of a table with these PyArrow types, or raise a DatasetError that names the first bad line.
+
+        A good line matches `pattern`; in an error message, `expected` says that in words. Cells may be empty only if
+        `expected` is given.
+        """
+        import pyarrow as pa  # slow to import
+        from pyarrow import csv
+
+        text = content.replace(separator.encode(), b"\t") + b"\n"
+        try:
+            table = csv.read_csv(
+                pa.BufferReader(text),
+                csv.ReadOptions(column_names=list(types), skip_rows=skip),
+                csv.ParseOptions(delimiter="\t", quote_char=False),
+                csv.ConvertOptions(column_types=types, null_values=[""] if expected else []),
+            )
+        except pa.ArrowInvalid as error:
+            for number, line in enumerate(content.decode("latin-1").split("\n"), start=1):
+                if number > skip and line.strip("\r") and not re.fullmatch(pattern, line.rstrip("\r")):
+                    found = repr(line.rstrip("\r") if len(line) <= 60 else line[:57] + "...")
+                    wanted = expected or " ".join(types)
+                    raise DatasetError(f"{self.where(name)}, line {number}: expected {wanted}, found {found}.") from None
+            raise DatasetError(f"{self.where(name)} cannot be read: {error}.") from None
+        if not table.num_rows:
             raise DatasetError(f"{self.where(name)} has no rows.")
-        return table[:rows]
+        return [column.to_numpy() for column in table.columns]
 
 
 class _reading:
@@ -96,67 +118,3 @@ class _reading:
             raise DatasetError(
                 f"{self.path} cannot be read: it is truncated, corrupted or not a zip archive ({error})."
             ) from None
-
-
-def line(content: bytes, number: int) -> str:
-    """A line of a file, shortened, for error messages."""
-    text = content.split(b"\n", number)[number - 1].decode("latin-1").rstrip("\r")
-    return repr(text if len(text) <= 60 else text[:57] + "...")
-
-
-@compiled
-def parse_integer(text: Bytes, place: int) -> tuple[int, int]:
-    """The integer that starts at `place`, and the place after it; that is -1 if there is no
-    integer.
-    """
-    negative = place < text.shape[0] and text[place] == MINUS
-    first = place + 1 if negative else place
-    end, value = first, 0
-    while end < text.shape[0] and ZERO <= text[end] <= NINE:
-        value = 10 * value + int(text[end]) - ZERO
-        end += 1
-    if end == first or end - first > MAX_DIGITS:
-        return 0, -1
-    return -value if negative else value, end
-
-
-@compiled
-def line_end(text: Bytes, place: int) -> int:
-    """The place after the line break at `place`, where the end of the file counts as one; -1 if
-    there is none.
-    """
-    if place < text.shape[0] and text[place] == RETURN:
-        place += 1
-    if place == text.shape[0]:
-        return place
-    return place + 1 if text[place] == NEWLINE else -1
-
-
-@compiled
-def parse_table(text: Bytes, separator: int, skip: int, table: Ints) -> tuple[int, int]:
-    """Fill `table` from the lines after the first `skip`; return the number of rows, and the first
-    bad line or 0.
-    """
-    place, number, row = 0, 0, 0
-    while number < skip and place < text.shape[0]:
-        number += text[place] == NEWLINE
-        place += 1
-    while place < text.shape[0]:
-        number += 1
-        after = line_end(text, place)
-        if after > 0:  # an empty line
-            place = after
-            continue
-        for column in range(table.shape[1]):
-            table[row, column], place = parse_integer(text, place)
-            if place < 0:
-                return row, number
-            if column + 1 < table.shape[1]:
-                if place == text.shape[0] or text[place] != separator:
-                    return row, number
-                place += 1
-        place = line_end(text, place)
-        if place < 0:
-            return row, number
-        row += 1
-    return row, 0

@@ -57,7 +57,7 @@ def fetch(name: str, to: str | os.PathLike[str] | None = None, *, progress: Byte
     """Download the official archive into the folder `to`, by default the cache, and return its
     path.
 
-    An interrupted download is resumed. `progress(done, total)` gets numbers of bytes; total is None
+    `progress(done, total)` gets numbers of bytes; total is None
     if the server does not say it. Raises `UnreachableServer` if there is no network, and another
     `DatasetError` if the server refuses or the checksum is wrong.
     """

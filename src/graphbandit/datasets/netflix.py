@@ -9,12 +9,11 @@ import re
 import numpy as np
 
 from ..compute.arrays import Ints
-from ..compute.compiler import compiled
-from .dataset_files import NEWLINE, Bytes, DatasetError, Files, line, line_end, parse_integer
+from .dataset_files import DatasetError, Files
 from .ratings import Ratings, row_numbers
 
 FILE = "combined_data_1.txt"
-COLON, COMMA, DASH = (ord(character) for character in ":,-")
+EXPECTED = "a line `film:` or a line `user,rating,year-month-day` below one"
 
 
 def load(files: Files) -> Ratings:
@@ -32,45 +31,18 @@ def load(files: Files) -> Ratings:
 def read(files: Files, name: str) -> Ints:
     """(n, 3) film, user and rating of each rating in one file."""
     content = files.read(name)
-    text = np.frombuffer(content, dtype=np.uint8)
-    table = np.empty((np.count_nonzero(text == NEWLINE) + 1, 3), dtype=np.int64)
-    rows, bad = parse_films(text, table)
-    if bad:
-        expected = "a line `film:` or a line `user,rating,year-month-day` below one"
-        raise DatasetError(f"{files.where(name)}, line {bad}: expected {expected}, found {line(content, bad)}.")
-    if not rows:
+    user, rating, _ = files.parse(
+        name,
+        re.sub(rb":(\r?)$", rb",,\1", content, flags=re.M),  # a film is a line with one cell, and becomes a row with empty ones
+        r"\d+,,|\d+,\d+,\d{4}-\d\d-\d\d",
+        {"user": "int64", "rating": "int64", "date": "date32"},
+        separator=",",
+        expected=EXPECTED,
+    )
+    is_film = np.isnan(rating)
+    if not is_film[0]:
+        raise DatasetError(f"{files.where(name)}, line 1: expected {EXPECTED}, found a rating above the first film.")
+    if is_film.all():
         raise DatasetError(f"{files.where(name)} has no ratings.")
-    return table[:rows]
-
-
-@compiled
-def parse_films(text: Bytes, table: Ints) -> tuple[int, int]:
-    """Fill `table` with film, user, rating; return the number of ratings, and the first bad line or
-    0.
-    """
-    place, number, row, film = 0, 0, 0, -1
-    after = np.array([COMMA, COMMA, DASH, DASH])  # what follows each field of a rating but the last
-    fields = np.empty(5, dtype=np.int64)
-    while place < text.shape[0]:
-        number += 1
-        empty = line_end(text, place)
-        if empty > 0:
-            place = empty
-            continue
-        fields[0], place = parse_integer(text, place)
-        if 0 <= place < text.shape[0] and text[place] == COLON:
-            film = fields[0]
-            place += 1
-        elif film < 0:
-            return row, number
-        else:
-            for k in range(4):
-                if place < 0 or place >= text.shape[0] or text[place] != after[k]:
-                    return row, number
-                fields[k + 1], place = parse_integer(text, place + 1)
-            table[row, 0], table[row, 1], table[row, 2] = film, fields[0], fields[1]
-            row += 1
-        place = -1 if place < 0 else line_end(text, place)
-        if place < 0:
-            return row, number
-    return row, 0
+    film = user[is_film][np.cumsum(is_film) - 1]
+    return np.asarray(np.column_stack([film, user, rating])[~is_film], dtype=np.int64)

@@ -6,6 +6,7 @@
 | `linear` | `Linear`: rewards x·θ plus Gaussian noise |
 | `drifting` | `Drifting`: `Linear` with users who change |
 | `hits` | `Hits`: one of the items on offer is one that the user consumed |
+| `recorded` | `Recorded`: rounds that were recorded or made elsewhere, with contexts in every round |
 | `dataset_worlds` | `latent_world`, `lastfm_world` and `split_hits`: environments made from data sets |
 """
 
@@ -15,6 +16,7 @@ from .dataset_worlds import lastfm_world, latent_world, split_hits, tag_features
 from .drifting import Drifting
 from .hits import Hits
 from .linear import Linear
+from .recorded import Recorded
 from .rounds import Environment, Rounds, streams
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "Environment",
     "Hits",
     "Linear",
+    "Recorded",
     "Rounds",
     "lastfm_world",
     "latent_world",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +53,56 @@ def streams(seed: int | np.random.Generator, *names: str) -> list[np.random.Gene
     if not is_integer(seed) or seed < 0:
         raise ValueError(f"seed must be a non-negative integer or a NumPy generator, but it is {seed!r}.")
     return [np.random.default_rng([seed, *name.encode()]) for name in names]
+
+
+def checked_rounds(environment: Environment, horizon: int, seed: int | np.random.Generator) -> Iterator[Rounds]:
+    """Yield the blocks of `environment.rounds`, or raise a ValueError if a block is unusable or rounds are missing.
+
+    Compiled code does not check bounds: a wrong row would read memory that belongs to something else.
+    """
+    done = 0
+    for block in environment.rounds(horizon, seed):
+        rounds = _checked_block(block, environment.graph.n_users, len(environment.arms), done)
+        done += len(rounds.user)
+        if done > horizon:
+            break
+        yield rounds
+    if done != horizon:
+        raise ValueError(
+            f"environment must yield {horizon:,} rounds, as many as the horizon, but it yielded {done:,}"
+            + (" or more; cut its last block." if done > horizon else f"; use a horizon of at most {done:,}.")
+        )
+
+
+def _checked_block(block: Rounds, n_users: int, n_arms: int, begin: int) -> Rounds:
+    """Return the block as contiguous arrays of the types of `Rounds`; `begin` is the number of rounds before it."""
+    if not isinstance(block, tuple) or len(block) != len(Rounds._fields):
+        raise ValueError(
+            f"environment must yield Rounds(user, pool, mean, noise), but it yielded a {type(block).__name__}; see Rounds."
+        )
+    given = Rounds(*block)
+    n, k = (*getattr(given.pool, "shape", ()), 0, 0)[:2]
+    columns: dict[str, Any] = {}
+    for name, shape, end in (("pool", (n, k), n_arms), ("user", (n,), n_users), ("mean", (n, k), 0), ("noise", (n,), 0)):
+        column: Any = getattr(given, name)
+        kinds, dtype = ("iu", np.int32) if end else ("f", np.float64)
+        if not isinstance(column, np.ndarray) or column.dtype.kind not in kinds or column.shape != shape or not k:
+            found = (
+                f"{column.dtype} of shape {column.shape}" if isinstance(column, np.ndarray) else f"a {type(column).__name__}"
+            )
+            raise ValueError(
+                f"{name} of Rounds must be a NumPy array of {'integers' if end else 'floats'} of shape "
+                f"{'(rounds, arms on offer)' if len(shape) == 2 else '(rounds,)'}, but it is {found}; see Rounds."
+            )
+        if n and not (column.min() >= 0 and column.max() < end if end else np.isfinite(column.sum())):
+            wrong = ~((column >= 0) & (column < end) if end else np.isfinite(column)).reshape(n, -1).all(axis=1)
+            if wrong.any():
+                raise ValueError(
+                    f"{name} of Rounds must hold {f'rows from 0 to {end - 1}' if end else 'finite numbers'}, but in round "
+                    f"{begin + int(wrong.argmax())} it is {column[wrong.argmax()]}; correct what `rounds` yields."
+                )
+        columns[name] = np.require(column, dtype, ["C", "W"])  # for another type, compiled code would be compiled again
+    return Rounds(**columns)
 
 
 def checked_graph(graph: UserGraph) -> UserGraph:

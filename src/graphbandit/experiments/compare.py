@@ -86,7 +86,7 @@ def compare(
     >>> result.difference("GraphUCB", "LinUCB").high < 0
     True
     """
-    listed = _checked_seeds(seeds)
+    listed = checked_seeds(seeds)
     if not policies:
         raise ValueError("policies is empty: compare needs at least one.")
     check("horizon", horizon, count())
@@ -103,8 +103,8 @@ def compare(
         delayed(_run)(name, policies[name], make_environment, horizon, points, seed, kept.for_worker(name, seed))
         for name, seed in jobs
     )
-    spreading = Engine(engine, address, min(workers, len(jobs)))
-    finished = spread(calls, spreading, ordered=False, receive=kept.receive)
+    where = Engine(engine, address, min(workers, len(jobs)))
+    finished = spread(calls, where, ordered=False, receive=kept.receive)
     runs = {(run.name, run.seed): run for run in _reported(finished, len(jobs), progress)}
     first = [runs[name, listed[0]] for name in policies]
     return Result(
@@ -145,13 +145,14 @@ def fresh_policy(make: MakePolicy, graph: UserGraph, arms: Floats, *, seed: Any 
     return make(graph, arms.shape[1], **settings)
 
 
-def _checked_seeds(seeds: Iterable[int]) -> tuple[int, ...]:
+def checked_seeds(seeds: Iterable[int]) -> tuple[int, ...]:
+    """Return the seeds as a tuple, or raise a ValueError unless they are distinct non-negative integers."""
     try:
         listed = tuple(seeds)
     except TypeError:
         raise ValueError(f"seeds must be a list or range of integers, but it is {seeds!r}.") from None
     if not listed:
-        raise ValueError("seeds is empty: compare needs at least one seed.")
+        raise ValueError("seeds is empty: at least one is needed.")
     if any(not is_integer(seed) or seed < 0 for seed in listed) or len(set(listed)) < len(listed):
         raise ValueError(f"seeds must be distinct non-negative integers, but they are {listed}.")
     return tuple(int(seed) for seed in listed)

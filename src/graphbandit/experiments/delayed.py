@@ -10,6 +10,7 @@ import numpy as np
 
 from ..compute.arrays import Floats, Indices, Ints
 from ..environments import Environment, streams
+from ..environments.rounds import checked_rounds
 from ..policies import Pending, Policy
 from ..validate import NOT_NEGATIVE, SHARE, check, count
 from .simulate import check_match
@@ -98,7 +99,7 @@ def simulate_delayed(
     due: dict[int, list[int]] = {}
     trace = LateTrace(np.empty(horizon, np.int32), np.empty(horizon, np.int32), np.empty(horizon), np.empty(horizon), known)
     t = 0
-    for rounds in environment.rounds(horizon, seed):
+    for rounds in checked_rounds(environment, horizon, seed):
         for row, user in enumerate(rounds.user.tolist()):
             pool = rounds.pool[row]
             choice = pending.recommend(user, environment.arms[pool], items=pool, id=t).arm

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..policies import POLICIES
-from ..validate import is_integer
+from .compare import checked_seeds
 from .experiment_worlds import GridPoint, configured_policy, world_of
 from .table_checks import SpecError, check_keys, check_type, settings_of
 from .tune import TUNING_SEEDS
@@ -32,7 +32,7 @@ class Experiment:
     seeds : ints
         One run each.
     environment : table
-        `kind` and the fields of `LinearWorld` or `DriftingWorld`.
+        `kind` and the fields of `LinearWorld`, `DriftingWorld` or `RecordedWorld`.
     policies : label → table
         `policy`, a key of `graphbandit.POLICIES`; optionally `graph`, the graph that the policy is
         given: "true", "empty", "complete" or "shuffled"; the rest are its settings.
@@ -75,7 +75,10 @@ class Experiment:
             check_type(where, key, getattr(self, key), int)
             if getattr(self, key) < 1:
                 raise SpecError(f"{where} {key} must be at least 1, but it is {getattr(self, key)}.")
-        object.__setattr__(self, "seeds", _checked_seeds(self.seeds))
+        try:
+            object.__setattr__(self, "seeds", checked_seeds(self.seeds))
+        except ValueError as error:
+            raise SpecError(f"{where} {error}") from None
         check_type("the file's", "[environment]", self.environment, dict)
         if not self.policies:
             raise SpecError("[[policy]] is missing: an experiment needs at least one policy.")
@@ -157,14 +160,6 @@ def parse(text: str) -> Experiment:
         grid=_flat(content.get("grid", {})),
         tune=content.get("tune", {}),
     )
-
-
-def _checked_seeds(seeds: Any) -> tuple[int, ...]:
-    listed = tuple(seeds) if isinstance(seeds, Sequence) and not isinstance(seeds, str) else ()
-    whole = all(is_integer(seed) and seed >= 0 for seed in listed)
-    if not listed or not whole or len(set(listed)) < len(listed):
-        raise SpecError(f"[experiment] seeds must be one or more different integers from 0 on, but they are {seeds!r}.")
-    return listed
 
 
 def _check_values(where: str, values: Any) -> None:

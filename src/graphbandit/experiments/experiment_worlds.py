@@ -129,7 +129,25 @@ class DriftingWorld(LinearWorld):
         )
 
 
-ENVIRONMENTS: dict[str, type[LinearWorld]] = {"linear": LinearWorld, "drifting": DriftingWorld}
+@dataclass(frozen=True)
+class RecordedWorld:
+    """The rounds of a file of `environments.Recorded.save`; with `shuffle`, the seed draws their order."""
+
+    file: str
+    shuffle: bool = False
+
+    def __post_init__(self) -> None:
+        check_type("[environment]", "file", self.file, str)
+        check_type("[environment]", "shuffle", self.shuffle, bool)
+
+    def __call__(self, seed: int) -> environments.Recorded:
+        try:
+            return environments.Recorded.load(self.file, shuffle=self.shuffle)
+        except (OSError, ValueError) as error:
+            raise SpecError(f"[environment] file must be one that Recorded.save wrote, but: {error}") from error
+
+
+ENVIRONMENTS: dict[str, type[Any]] = {"linear": LinearWorld, "drifting": DriftingWorld, "recorded": RecordedWorld}
 
 
 @dataclass(frozen=True)
@@ -169,7 +187,7 @@ class GridPoint(NamedTuple):
     """One combination of the grid: the values, and the world and policies that have them."""
 
     point: dict[str, Any]  # key of [grid] → value
-    environment: LinearWorld
+    environment: Any  # made by one of `ENVIRONMENTS`: called with a seed, it makes the environment
     policies: dict[str, ConfiguredPolicy]
 
 
@@ -182,11 +200,11 @@ def configured_policy(label: str, table: Any) -> ConfiguredPolicy:
     return ConfiguredPolicy(label, table["policy"], settings, table.get("graph", "true"))
 
 
-def world_of(table: Any) -> LinearWorld:
+def world_of(table: Any) -> Any:
     """The world of the `[environment]` table."""
     if not isinstance(table, Mapping) or "kind" not in table:
         raise SpecError(f"[environment] needs the key 'kind', one of {', '.join(ENVIRONMENTS)}.")
     check_type("[environment]", "kind", table["kind"], Literal[tuple(ENVIRONMENTS)])
     kind = ENVIRONMENTS[table["kind"]]
-    check_keys("[environment]", table, ["kind", *(part.name for part in fields(kind))], required=["graph"])
+    check_keys("[environment]", table, ["kind", *(part.name for part in fields(kind))], required=[fields(kind)[0].name])
     return kind(**{key: value for key, value in table.items() if key != "kind"})

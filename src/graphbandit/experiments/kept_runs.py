@@ -21,6 +21,7 @@ from scipy import sparse
 from ..compute.arrays import Floats
 from ..compute.staleness import KERNEL_ROOMS, code_digest
 from ..environments import Environment
+from ..environments.rounds import checked_rounds
 from ..graph import UserGraph
 from ..policies import Policy
 from ..storage import archive
@@ -125,7 +126,7 @@ def file_name(name: str, policy: Learner, environment: Environment, *, horizon: 
     _add_graph(digest, environment.graph)
     _add_values(digest, getattr(environment, "__dict__", {}))
     _add_values(digest, {"arms": environment.arms})
-    for rounds in environment.rounds(min(horizon, PEEK), seed):
+    for rounds in checked_rounds(environment, min(horizon, PEEK), seed):
         _add_values(digest, rounds._asdict())
     return f"{_first_part(name, seed)}-{digest.hexdigest()[:24]}.npz"
 

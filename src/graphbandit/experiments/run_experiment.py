@@ -16,7 +16,7 @@ from typing import Any
 from ..storage.atomic import write_text
 from .compare import compare, policy_for
 from .experiment_file import Experiment
-from .experiment_worlds import GridPoint, LinearWorld
+from .experiment_worlds import GridPoint
 from .parallel import Engine, engine_running
 from .result import Interval, Result
 from .table_checks import SpecError
@@ -196,7 +196,7 @@ def count_kept(experiment: Experiment, out: str | os.PathLike[str]) -> tuple[int
 
 def _try_out(points: Iterable[GridPoint], seed: int) -> None:
     """Make every environment and policy once, to report a bad value before the first run."""
-    world: LinearWorld | None = None
+    world: Any = None
     for point in points:
         if point.environment != world:  # often only settings of policies differ
             world = point.environment

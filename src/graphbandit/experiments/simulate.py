@@ -9,6 +9,7 @@ import numpy as np
 from ..compute.arrays import Floats, Indices
 from ..compute.compiler import compiled
 from ..environments import Environment, Rounds
+from ..environments.rounds import checked_graph, checked_rounds
 from ..policies import Policy
 from ..policies.core import kernels
 from ..validate import check, count
@@ -57,7 +58,7 @@ def simulate(policy: Learner, environment: Environment, horizon: int, seed: int 
     play = _play_by_kernels if _runs_by_kernels(policy) else _play_in_python
     trace = Trace(np.empty(horizon, np.int32), np.empty(horizon, np.int32), np.empty(horizon), np.empty(horizon))
     done = 0
-    for rounds in environment.rounds(horizon, seed):
+    for rounds in checked_rounds(environment, horizon, seed):
         now = slice(done, done + len(rounds.user))
         part = Trace(trace.user[now], trace.arm[now], trace.reward[now], trace.regret[now])
         part.user[:] = rounds.user
@@ -94,10 +95,18 @@ def play_compiled(state: Any, rng: np.random.Generator, n_normals: int, arms: Fl
 
 
 def check_match(policy: Learner, environment: Environment) -> None:
-    """Raise a ValueError if policy and environment differ in the number of users or features.
+    """Raise a ValueError if the environment has no usable arms, or other users or features than the policy.
 
     Compiled code does not check bounds, so a mismatch must not get that far.
     """
+    checked_graph(environment.graph)
+    arms = environment.arms
+    if not isinstance(arms, np.ndarray) or arms.dtype != np.float64 or arms.ndim != 2 or not np.isfinite(arms).all():
+        what = f"{arms.dtype} of shape {arms.shape}" if isinstance(arms, np.ndarray) else type(arms).__name__
+        raise ValueError(
+            f"arms of the environment must be a finite NumPy array of float64 with one row for each arm, but it is {what}; "
+            "convert it with np.array(arms, dtype=float)."
+        )
     if not isinstance(policy, Policy):
         return
     users, dim = environment.graph.n_users, environment.arms.shape[1]

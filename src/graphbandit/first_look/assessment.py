@@ -22,7 +22,7 @@ from ..recommending.catalogue_table import CatalogueTable
 from ..storage.columns import EVENTS
 from ..storage.tables import Source, Table, read_table
 from .contenders import ADAPTIVE, ALONE, NO_GRAPH, SHARED, Played, compete, play
-from .lifts import LiftInterval, UserGroup, groups, interval
+from .lifts import LiftInterval, UserGroup, clustered_interval, groups
 from .log_rounds import LogRounds, log_rounds, reordered, user_by_user
 from .off_policy_look import off_policy
 
@@ -155,7 +155,7 @@ def _by_rounds(table: Table, log: Events, built: BuiltGraph, items: Source | Non
     played = compete(graph, vectors, tuning, rounds, len(place), lambda note: show(next(steps, 0.95), note))
     show(0.95, "comparing")
     ours = next((one for one in played if one.name == ADAPTIVE), played[-1])
-    lifts = {one.name: interval(ours.reward - one.reward, rounds.round_user) for one in played if one is not ours}
+    lifts = {one.name: clustered_interval(ours.reward - one.reward, rounds.round_user) for one in played if one is not ours}
     base = _better_linucb(played)
     by_group = [
         _group_lift(group, ours.reward - base.reward, rounds.round_user)
@@ -264,7 +264,7 @@ def _earlier_graph(built: BuiltGraph, n_users: int) -> UserGraph | None:
 
 
 def _group_lift(group: UserGroup, lift: Floats, user: Ints) -> GroupLift:
-    return GroupLift(group.name, interval(lift[group.who], user[group.who]))
+    return GroupLift(group.name, clustered_interval(lift[group.who], user[group.who]))
 
 
 def _learned(ours: Played) -> str:

@@ -37,10 +37,10 @@ class UserGroup(NamedTuple):
     who: Flags  # (rounds,)
 
 
-def interval(values: Floats, user: Ints) -> LiftInterval:
+def clustered_interval(values: Floats, user: Ints) -> LiftInterval:
     """The mean of rounds that come in clusters, users: the sum of a user's deviations is what varies.
 
-    >>> found = interval(np.ones(40) + np.tile([0.1, -0.1], 20), np.arange(40) // 2)
+    >>> found = clustered_interval(np.ones(40) + np.tile([0.1, -0.1], 20), np.arange(40) // 2)
     >>> found.value, found.low, found.users
     (1.0, 1.0, 20)
     """

@@ -18,7 +18,7 @@ from ..policies import AdaptiveGraphUCB
 from . import look_text
 from .assessment import FirstLook
 from .contenders import ADAPTIVE
-from .lifts import LiftInterval, interval
+from .lifts import LiftInterval, clustered_interval
 
 escape = html.escape
 MOST_DRAWN = 1000
@@ -66,7 +66,7 @@ def policies(found: FirstLook) -> str:
     """Mean rewards of all contenders as bars with intervals, and the lift over each."""
     assert found.rounds is not None
     ranked = sorted(found.played, key=lambda one: -one.reward.mean())
-    spans = [interval(one.reward, found.rounds.round_user) for one in ranked]
+    spans = [clustered_interval(one.reward, found.rounds.round_user) for one in ranked]
     ends = [value for span in spans for value in (span.value, span.low, span.high) if not np.isnan(value)]
     low, high = _axis(min(ends), max(ends))
     rows = []

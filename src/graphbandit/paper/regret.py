@@ -38,7 +38,7 @@ def run(settings: ReproduceSettings, *, family: str, sigma: float = SIGMA) -> Da
     return {
         "rounds": result.rounds,
         "regret": dict(result.regret),
-        "density": np.array([signals.sparsity(env.graph) for env in worlds]),
+        "density": np.array([signals.density(env.graph) for env in worlds]),
         "smoothness": np.array([signals.smoothness(env.graph, env.truth) for env in worlds]),
         "tuned": tuned,
         "setting": settings.setting,

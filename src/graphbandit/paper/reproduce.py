@@ -65,7 +65,7 @@ def reproduce(
     made: dict[tuple[str, str], Outcome | None] = {}
     with engine_running(Engine(settings.engine, settings.address, settings.workers)):
         progress(0, len(jobs), "starting")
-        warm_up(settings)
+        compile_policies(settings)
         for done, (figure, place) in enumerate(jobs):
             progress(done, len(jobs), figure.name)
             made[figure.name, place] = make(figure, out, replace(settings, setting=place))
@@ -81,7 +81,7 @@ def reproduce(
     return outcomes
 
 
-def warm_up(settings: ReproduceSettings) -> None:
+def compile_policies(settings: ReproduceSettings) -> None:
     """Compile each algorithm once, in a worker; the others load the machine code from disk."""
     policies = algorithms({"Gob.Lin": 0.1, "CLUB": 0.2})
     slow_first = ("GraphUCB", "CLUB", "GraphUCB-Local", "Gob.Lin", "LinUCB")

@@ -48,7 +48,7 @@ def run(
         "values": np.array(there, dtype=float),
         "skipped": {f"{value:g}": number for value, number in missing.items() if number},
         "regret": {policy: np.array([result.regret[policy][:, -1] for result in results]).T for policy in policies},
-        "density": np.array([np.mean([signals.sparsity(w.graph) for w in row]) for row in worlds]),
+        "density": np.array([np.mean([signals.density(w.graph) for w in row]) for row in worlds]),
         "smoothness": np.array([np.mean([signals.smoothness(w.graph, w.truth) for w in row]) for row in worlds]),
         "tuned": tuned,
         "setting": settings.setting,
@@ -170,6 +170,6 @@ def chart_drawn(data: Data) -> Chart:
         nodes = Series("users", x, y, style="points")
         edges = [(int(i), int(j)) for i, j in np.argwhere(np.triu(data[family]["adjacency"]) > 0)]
         shades = taste_shades(main_taste(data[family]["truth"])[0])
-        title = f"{label}: {signals.sparsity(graph):.0%} of the pairs"
+        title = f"{label}: {signals.density(graph):.0%} of the pairs"
         panels.append(Panel(title, series=[nodes], edges=edges, node_colours=shades))
     return panels

@@ -12,7 +12,7 @@ from ..graph import UserGraph
 def graphucb_prior(graph: UserGraph, *, alpha: float, ridge: float) -> tuple[sparse.csr_array, Floats]:
     """GraphUCB's K = ridge I + alpha L_sym, and the scales D^½ of its users (see `dense`)."""
     prior = ridge * sparse.eye_array(graph.n_users) + alpha * graph.laplacian("normalized")
-    return sparse.csr_array(prior), np.sqrt(graph.weights)
+    return sparse.csr_array(prior), np.sqrt(graph.positive_degrees)
 
 
 def laplacian_prior(graph: UserGraph) -> sparse.csr_array:

@@ -34,7 +34,7 @@ def prior_covariance(graph: UserGraph, kind: str, tau: float, slack: float = SLA
         return np.eye(n) / tau
     if kind == "everyone":
         return np.asarray(np.eye(n) / tau + np.ones((n, n)) / (slack * tau))
-    root = np.sqrt(graph.weights)
+    root = np.sqrt(graph.positive_degrees)
     smooth = np.linalg.inv(tau * (np.eye(n) - graph.adjacency.toarray() / np.outer(root, root) / (1 + slack)))
     return np.asarray(smooth / np.outer(root, root) * np.mean(root**2))
 

@@ -196,7 +196,7 @@ def assert_links(edges: Links, graph: UserGraph) -> None:
         for j, weight in zip(edges.neighbour[row], edges.weight[row], strict=True):
             assert graph.adjacency[i, j] == weight
     assert taken.max(initial=0) <= 1
-    np.testing.assert_allclose(edges.degree, graph.weights)
+    np.testing.assert_allclose(edges.degree, graph.positive_degrees)
     np.testing.assert_allclose(walk.sum(axis=1), (graph.degrees > 0).astype(float))
 
 

@@ -40,7 +40,7 @@ def joint_models(graph: UserGraph, dim: int, *, strengths: Floats, rhos: Floats)
     In u_i = sqrt(D_i) θ_i the prior precision is τ (I - ρ P_sym) / σ², P_sym = D^-½ W D^-½.
     """
     n = graph.n_users
-    root = np.sqrt(graph.weights)
+    root = np.sqrt(graph.positive_degrees)
     walk = graph.adjacency.toarray() / np.outer(root, root)
     stack = []
     for rho, tau in itertools.product(rhos, strengths):
