@@ -163,12 +163,13 @@ RISING = {"GraphUCB": 10.0, "GraphUCB-Local": 11.0, LITERAL: 12.0, "Gob.Lin": 13
 
 def test_regret_claims_both_ways() -> None:
     good = regret.claims(made_up(RISING))
-    assert all(verdicts(good)) and len(good) == 17
+    assert all(verdicts(good)) and len(good) == 18
     bad = regret.claims(made_up(dict(zip(RISING, (60.0, 80.0, 110.0, 30.0, 15.0, 12.0), strict=True)), "printed"))
     wrong = {claim.claim for claim in bad if claim.verdict == "does not hold"}
     assert "GraphUCB has lower regret than LinUCB" in wrong and f"{LITERAL} has lower regret than CLUB" in wrong
     assert "The regret of GraphUCB-Local is above that of GraphUCB, by at most a quarter" in wrong
-    assert all(claim.reason and claim.quote[1] == "Section 7.1" for claim in bad)
+    assert all(claim.reason and claim.quote[1].startswith("Section 7.") for claim in bad)
+    assert "Gob.Lin has lower regret than LinUCB" in wrong
     assert [c.claim.split(" has")[0] for c in bad if c.said == "poor"] == ["Gob.Lin", "CLUB"]
     far = {c.claim: c.verdict for c in regret.claims(made_up(RISING | {"Gob.Lin": 30.0}))}
     close = "The regret of Gob.Lin is above that of GraphUCB-Local, by at most a quarter"
