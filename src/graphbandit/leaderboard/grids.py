@@ -60,8 +60,7 @@ def graph_learner(graph: UserGraph, dim: int, *, exploration: float, seed: Any =
 
 def usual_grid(policy: type[Policy]) -> Grid:
     """The grid of a policy that has no line in `CHOSEN`: the settings of `USUAL` that it has."""
-    parameters = inspect.signature(policy).parameters
-    return Grid({name: values for name, values in USUAL.items() if name in parameters})
+    return Grid({name: values for name, values in USUAL.items() if name in inspect.signature(policy).parameters})
 
 
 SMALL = [0.01, 0.1, 0.3]

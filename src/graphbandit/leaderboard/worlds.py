@@ -47,8 +47,7 @@ def unrelated(seed: int, *, fixed: bool = False) -> environments.Linear:
 def factors(source: str, path: Path) -> datasets.Factors:
     """Latent users and items of the densest part of the ratings, computed once per process."""
     ratings = datasets.load(source, path)
-    part = ratings.densest(min(ACTIVE, ratings.n_users), min(RATING_ITEMS, ratings.n_items))
-    return datasets.factorise(part, RATING_DIM)
+    return datasets.factorise(ratings.densest(min(ACTIVE, ratings.n_users), min(RATING_ITEMS, ratings.n_items)), RATING_DIM)
 
 
 def films(source: str, path: Path, seed: int) -> environments.Linear:

@@ -134,8 +134,7 @@ def alike(first: Floats, second: Floats, *, comparisons: int = 1) -> tuple[Verdi
     """
     one, other = np.asarray(first), np.asarray(second)
     over, under = one - (1 + QUARTER) * other, one - (1 - QUARTER) * other
-    sides = below(over, comparisons=comparisons), above(under, comparisons=comparisons)
-    return all_hold(sides), estimate(one - other)
+    return all_hold((below(over, comparisons=comparisons), above(under, comparisons=comparisons))), estimate(one - other)
 
 
 def share_interval(shares: Floats) -> tuple[float, float]:

@@ -89,7 +89,8 @@ def claims(data: Data) -> list[Claim]:
         out.append(order(last, "GraphUCB", name, "local", fixed))
         out.append(slightly_above(last, name, "GraphUCB", "local", "Its regret is lower, or higher by more than a quarter."))
     out.append(slightly_above(last, "Gob.Lin", "GraphUCB-Local", "runner", STRONG))
-    out += [order(last, "Gob.Lin", "CLUB", "runner", STRONG), order(last, "CLUB", "LinUCB", "poor")]
+    out += [order(last, "Gob.Lin", "CLUB", "poor", STRONG), order(last, "CLUB", "LinUCB", "poor")]
+    out.append(order(last, "Gob.Lin", "LinUCB", "poorly", STRONG))
     return [replace(claim, evidence=claim.evidence | {"tuned": data["tuned"]}) for claim in out]
 
 
