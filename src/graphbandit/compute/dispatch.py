@@ -10,8 +10,7 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any
 
-from .compiler import specialise
-from .states import by_pointer
+from numba.extending import overload
 
 
 class Generic:
@@ -22,7 +21,7 @@ class Generic:
     def __init__(self, signature: Callable[..., Any]) -> None:
         update_wrapper(self, signature)
         self._implementations: dict[type, Callable[..., Any]] = {}
-        specialise(self, self.implementation)
+        overload(self, strict=False)(self._implementation_in_compiled_code)  # strict would compare the names of parameters
 
     def __call__(self, first: Any, *rest: Any) -> Any:
         return self.implementation(type(first))(first, *rest)
@@ -30,11 +29,25 @@ class Generic:
     def register(self, kind: type, kernel: Callable[..., Any]) -> None:
         """Say which compiled function runs when the first argument is of this type."""
         self._implementations[kind] = kernel
-        by_pointer(kind)
 
     def implementation(self, kind: type) -> Callable[..., Any]:
         """The compiled function for this type."""
         return self._implementations[kind]
+
+    def _implementation_in_compiled_code(self, first: Any, *rest: Any) -> Any:
+        kernel: Any = self.implementation(first.instance_class)
+        source = getattr(kernel, "py_func", kernel)
+        # A few lines that call another kernel are not compiled on their own. Neither is a wrapper in a wrapper: code that calls
+        # itself cannot be cached.
+        if kernel is source or kernel.is_compiling:
+            return source
+
+        def call(first: Any, *rest: Any) -> Any:
+            return kernel(first, *rest)
+
+        # Machine code is linked by name and types of arguments. Names must differ, or cached code could call another kernel.
+        call.__qualname__ = f"{self.__name__} by {source.__module__}.{source.__qualname__}"
+        return call
 
 
 def generic(signature: Callable[..., Any]) -> Generic:

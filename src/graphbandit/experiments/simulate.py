@@ -8,7 +8,6 @@ import numpy as np
 
 from ..compute.arrays import Floats, Indices
 from ..compute.compiler import compiled
-from ..compute.second_process import compile_beside
 from ..environments import Environment, Rounds
 from ..policies import Policy
 from ..policies.core import kernels
@@ -92,9 +91,6 @@ def play_compiled(state: Any, rng: np.random.Generator, n_normals: int, arms: Fl
         trace.arm[t] = rounds.pool[t, choice]
         trace.reward[t] = reward
         trace.regret[t] = best - rounds.mean[t, choice]
-
-
-compile_beside(play_compiled, kernels.updates)
 
 
 def check_match(policy: Learner, environment: Environment) -> None:

@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled
-from ...compute.states import by_pointer
 from .item_effects import ItemEffects, item_effect
 
 BLOCK = 64
@@ -45,9 +44,6 @@ class Blocks(NamedTuple):
     spread: Floats  # (blocks,), at least the variance of each effect, in units of σ²
     used: Ints  # (1,), blocks
     place: Ints  # (items,), block · BLOCK + position, or -1
-
-
-by_pointer(Blocks)
 
 
 def empty_blocks(dim: int, room: int, n_items: int) -> Blocks:

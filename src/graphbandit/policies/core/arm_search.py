@@ -12,6 +12,7 @@ mean is then scored by the policy itself, as in a full scan.
 
 from __future__ import annotations
 
+from functools import partial
 from math import inf, sqrt
 from typing import Any, NamedTuple
 
@@ -19,8 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...compute.arrays import Floats, Ints
-from ...compute.compiler import compiled, without_lock
-from ...compute.states import by_pointer
+from ...compute.compiler import compiled
 from . import kernels
 from .arm_blocks import BLOCK, Blocks, Singles
 from .item_effects import ItemEffects, item_effect
@@ -46,10 +46,6 @@ class FoundArms(NamedTuple):
     mean: Floats  # (room,)
     bonus: Floats  # (room,)
     counts: Ints  # (4,), the two above, blocks looked at, and arms whose bonus was computed in single precision
-
-
-for kind in (Asked, FoundArms):
-    by_pointer(kind)
 
 
 @compiled
@@ -85,14 +81,11 @@ class Top(NamedTuple):
     bonus: Floats  # (n, k)
 
 
-by_pointer(Top)
-
-
-@compiled
+@partial(compiled, nogil=True)
 def search_many(state: Any, users: Ints, asked: Asked, order: Ints, found: FoundArms, top: Top) -> None:
     """`search` for many users; of arms with equal scores the one that is first by `order` comes first.
 
-    `order` has a number for each version; `found` is room to work in.
+    `order` has a number for each version; `found` is room to work in. Without the interpreter lock: all cores search at once.
     """
     k = top.version.shape[1]
     for i in range(users.shape[0]):
@@ -115,10 +108,6 @@ def search_many(state: Any, users: Ints, asked: Asked, order: Ints, found: Found
                 found.mean[place],
                 found.bonus[place],
             )
-
-
-search_many_aside = without_lock(search_many)
-"""`search_many` for threads: all cores search at once."""
 
 
 # Searching

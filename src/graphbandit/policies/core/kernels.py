@@ -20,14 +20,14 @@ Python and from compiled code. Kernels never draw random numbers: the caller han
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ...compute.arrays import Floats, Ints
-from ...compute.compiler import call_by_name, compiled, without_lock
+from ...compute.compiler import compiled
 from ...compute.dispatch import generic
-from ...compute.second_process import compile_beside
 from ...validate import LARGEST_FEATURE, LARGEST_REWARD
 from .decisions import Rankings, Requests
 
@@ -146,19 +146,9 @@ def register(
         sample_items = optimistic_values if sample is sample_no_items else sample_any_items
     for name, kernel in {**kernels, "sample": sample, "sample_items": sample_items}.items():
         GENERIC[name].register(state, kernel)
-        call_by_name(kernel)  # the kernels of a policy from outside the package change without those of the package
     if outline is not None:
         OUTLINED.add(state)
         GENERIC["outline"].register(state, outline)
-        call_by_name(outline)
-
-
-def updates(state: Any, *others: Any) -> tuple[Any, ...]:
-    """The kernel that updates this state, and arguments of the types that it is called with."""
-    kernel, x = update_item.implementation(type(state)), np.empty(0)
-    if kernel is update_any_item:
-        return update.implementation(type(state)), state, 0, x, 0.0
-    return kernel, state, 0, x, 0, 0.0
 
 
 @compiled
@@ -263,8 +253,9 @@ def best_first(values: Floats, luck: Floats, places: int, order: Ints) -> float:
 
 
 LONG_SCAN = 20_000  # arms: some milliseconds
-rank_many_aside = without_lock(rank_many)
-"""`rank_many` for so many arms that other threads should go on meanwhile."""
 
-for decisions in (decide, rank_many):
-    compile_beside(decisions, updates)
+
+@partial(compiled, nogil=True)
+def rank_many_aside(state: Any, requests: Requests, luck: Floats, rankings: Rankings) -> None:
+    """`rank_many` for so many arms that other threads should go on meanwhile."""
+    rank_many(state, requests, luck, rankings)
