@@ -29,7 +29,8 @@ from graphbandit.policies.core import kernels
 policy = LinUCB(graphs.empty(2), 2)
 policy.update(0, [1.0, 0.0], 1.0)
 policy.recommend(0, [[1.0, 0.0], [0.0, 1.0]])
-print(*(sum(sum(getattr(k.stats, kind).values()) for k in (kernels.decide, kernels.learn)) for kind in ("cache_hits", "cache_misses")))
+called = kernels.decide.stats, kernels.learn.stats
+print(sum(sum(kernel.cache_hits.values()) for kernel in called), sum(sum(kernel.cache_misses.values()) for kernel in called))
 """
 
 
@@ -113,15 +114,19 @@ def test_a_policy_of_ones_own_does_not_enter_the_cache_of_the_package(tmp_path: 
     assert run("import mine; mine.use()", mine, cache).stdout == "1\n"
 
 
+DOT = """
+import numpy as np
+from graphbandit.compute.linalg import dot
+print(dot(np.ones(2), np.ones(2)), len(dot.stats.cache_hits), len(dot.stats.cache_misses))
+"""
+
+
 @pytest.mark.compiled
 def test_an_index_that_cannot_be_read_is_a_miss(tmp_path: Path) -> None:
-    script = "from graphbandit.compute.linalg import dot; import numpy as np; print(dot(np.ones(2), np.ones(2)), *dot.stats[1:])"
-    assert "misses" not in run(script, tmp_path, tmp_path).stdout
+    assert [run(DOT, tmp_path, tmp_path).stdout for _ in range(2)] == ["2.0 0 1\n", "2.0 1 0\n"]
     for index in tmp_path.rglob("*.nbi"):
-        version = index.read_bytes()
-        index.write_bytes(version[: len(version) // 2])
-    first, second = (run(script, tmp_path, tmp_path).stdout for _ in range(2))
-    assert first.startswith("2.0") and second.startswith("2.0") and first != second  # compiled, then loaded
+        index.write_bytes(index.read_bytes()[:-5])
+    assert [run(DOT, tmp_path, tmp_path).stdout for _ in range(2)] == ["2.0 0 1\n", "2.0 1 0\n"]
 
 
 @pytest.mark.parametrize(("process", "lines"), [("MainProcess", 1), ("LokyProcess-1", 1), ("LokyProcess-2", 0)])

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import multiprocessing
 import platform
@@ -21,6 +20,8 @@ from .kernel_cache import keep_on_disk
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+# No fast-math: it would let the compiler drop the NaN checks that guard every update. Division by zero follows NumPy.
+FLAGS = {"error_model": "numpy", "no_cfunc_wrapper": True}
 COMPILING = "graphbandit: compiling, once; this usually takes 5 to 20 seconds a policy."
 
 
@@ -29,37 +30,23 @@ def compiled(function: F, *, cache: bool = True, nogil: bool = False) -> F:
 
     With `cache`, keep the machine code on disk for the next process. With `nogil`, a call from Python releases the
     interpreter lock: for calls of milliseconds, whose arrays no other thread touches.
-
-    No fast-math: it would let the compiler drop the NaN checks that guard every update. Division by zero follows NumPy.
     """
-    dispatcher = numba.njit(error_model="numpy", nogil=nogil)(function)
+    dispatcher = numba.njit(nogil=nogil, **FLAGS)(function)
     if cache and dispatcher is not function:  # they are the same under NUMBA_DISABLE_JIT=1
         keep_on_disk(dispatcher, function)
     return dispatcher  # type: ignore[no-any-return]
 
 
-class WhileCompiling(Listener):  # type: ignore[misc]
-    """Announces the first compilation, and turns the garbage collector off while Numba compiles.
-
-    Numba makes millions of small objects; looking for cycles among them takes a fifth of its time.
-    """
-
-    depth, collects = 0, False
+class FirstCompilation(Listener):  # type: ignore[misc]
+    """Announces the first compilation, so that a slow first call explains itself. Numba calls it only if it compiles."""
 
     def on_start(self, event: Any) -> None:
-        """Called by Numba, under its lock, when a function is compiled; not when it is loaded from disk."""
-        if self.depth == 0:
-            self.collects = gc.isenabled()
-            gc.disable()
-        self.depth += 1
+        """Announce the compilation, unless the function is one of another package."""
         if event.data["dispatcher"].py_func.__module__.startswith("graphbandit."):
             announce_compilation()
 
     def on_end(self, event: Any) -> None:
-        """Called by Numba when the function is compiled, or has failed to compile."""
-        self.depth -= 1
-        if self.depth == 0 and self.collects:
-            gc.enable()
+        """Do nothing; Numba calls it."""
 
 
 @once
@@ -69,7 +56,7 @@ def announce_compilation() -> None:
         logging.getLogger("graphbandit.compute").warning(COMPILING)
 
 
-register("numba:compile", WhileCompiling())
+register("numba:compile", FirstCompilation())
 
 
 def arithmetic() -> str:

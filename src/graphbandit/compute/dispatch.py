@@ -12,6 +12,8 @@ from typing import Any
 
 from numba.extending import overload
 
+from .compiler import FLAGS
+
 
 class Generic:
     """A kernel with an implementation for each registered type."""
@@ -21,7 +23,7 @@ class Generic:
     def __init__(self, signature: Callable[..., Any]) -> None:
         update_wrapper(self, signature)
         self._implementations: dict[type, Callable[..., Any]] = {}
-        overload(self, strict=False)(self._implementation_in_compiled_code)  # strict would compare the names of parameters
+        overload(self, jit_options=FLAGS, strict=False)(self._source)  # strict would compare the names of parameters
 
     def __call__(self, first: Any, *rest: Any) -> Any:
         return self.implementation(type(first))(first, *rest)
@@ -34,20 +36,10 @@ class Generic:
         """The compiled function for this type."""
         return self._implementations[kind]
 
-    def _implementation_in_compiled_code(self, first: Any, *rest: Any) -> Any:
-        kernel: Any = self.implementation(first.instance_class)
-        source = getattr(kernel, "py_func", kernel)
-        # A few lines that call another kernel are not compiled on their own. Neither is a wrapper in a wrapper: code that calls
-        # itself cannot be cached.
-        if kernel is source or kernel.is_compiling:
-            return source
-
-        def call(first: Any, *rest: Any) -> Any:
-            return kernel(first, *rest)
-
-        # Machine code is linked by name and types of arguments. Names must differ, or cached code could call another kernel.
-        call.__qualname__ = f"{self.__name__} by {source.__module__}.{source.__qualname__}"
-        return call
+    def _source(self, first: Any, *rest: Any) -> Any:
+        """The Python function behind the kernel, which Numba compiles once a process for all callers with these types."""
+        kernel = self.implementation(first.instance_class)
+        return getattr(kernel, "py_func", kernel)
 
 
 def generic(signature: Callable[..., Any]) -> Generic:

@@ -1,4 +1,7 @@
-"""Machine code on disk. The only module that uses private names of Numba: `_cache`, `_cache_file`, `_version`, `_source_stamp`."""
+"""Machine code on disk: Numba's cache with a stamp of our own.
+
+The only module that uses private names of Numba: `_cache`, `_cache_file`, `_version` and `_source_stamp`.
+"""
 
 from __future__ import annotations
 
