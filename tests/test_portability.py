@@ -104,12 +104,10 @@ for name in modules:
     if not name.endswith("__main__"):
         import_module(name)
 
-from graphbandit.compute.second_process import has_idle_processor
 from graphbandit.serving import Client, EventStore, Occupied
 from graphbandit.serving.start import reload_tokens_on_signal
 from serving_zoo import running, small_initial_state
 
-assert not has_idle_processor()
 with tempfile.TemporaryDirectory() as folder:
     with running(Path(folder), small_initial_state()) as server, Client(server.url) as client:
         decision = client.recommend("ann")

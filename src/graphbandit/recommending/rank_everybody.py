@@ -16,7 +16,7 @@ import numpy as np
 
 from ..compute.arrays import Ints
 from ..policies.core import kernels
-from ..policies.core.arm_search import Asked, Top, search_many_aside
+from ..policies.core.arm_search import Asked, Top, search_many
 from ..policies.core.catalogue_choice import empty_found
 from ..validate import check, count
 from .ids import filter_texts, id_text, id_texts
@@ -181,12 +181,12 @@ class _Ranker:
             found = empty_found(len(self.pool), self.k)
             alike = np.array([user not in self.left_out for user in users.tolist()])
             if alike.all():
-                search_many_aside(self.named.policy.state, users, self.asked, self.order, found, top)
+                search_many(self.named.policy.state, users, self.asked, self.order, found, top)
             else:
                 for i, user in enumerate(users.tolist()):
                     own = slice(i, i + 1)
                     one = Top(top.version[own], top.mean[own], top.bonus[own])
-                    search_many_aside(self.named.policy.state, users[i : i + 1], self._asked_by(user), self.order, found, one)
+                    search_many(self.named.policy.state, users[i : i + 1], self._asked_by(user), self.order, found, one)
         for i in np.flatnonzero(top.version[:, 0] < 0).tolist():
             self._scan(int(users[i]), Top(top.version[i], top.mean[i], top.bonus[i]))
         return top

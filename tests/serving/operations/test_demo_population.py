@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import numpy as np
 
-from graphbandit.compute.compiler import compiling_aside
 from graphbandit.serving import Client
 from graphbandit.serving.operations.demo_population import DemoPopulation
 from serving_zoo import running
@@ -20,14 +18,3 @@ def test_the_population_of_the_demo_is_served_better_with_time(tmp_path: Path) -
         assert server.http.get("/v1/stats").json()["rewards"] == 60 and np.isfinite(values).all()
     chosen = population.initial_state("linucb", 0, epsilon=0.3, params={"ridge": 0.5})  # what `serve --demo` was told is heard
     assert (chosen.epsilon, chosen.params) == (0.3, {"ridge": 0.5})
-
-
-def test_the_demo_does_not_wait_for_the_compiler(tmp_path: Path) -> None:
-    population, late = DemoPopulation(seed=0), threading.Event()
-    with compiling_aside(late.wait), running(tmp_path, population.initial_state("adaptive", 0)) as server:
-        with Client(server.url) as client:
-            assert np.isfinite([population.visit(client) for _ in range(20)]).all()
-            assert client.explanation("user-3")["estimate"]
-        stats = server.http.get("/v1/stats").json()
-        assert stats["rewards"] == 20 and stats["evidence"] is not None
-    late.set()
