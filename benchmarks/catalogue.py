@@ -19,10 +19,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from graphbandit.policies.core.catalogue_choice import find_leaders, pays
 
 import graphbandit as gb
 from graphbandit.policies.core import catalogue_choice
-from graphbandit.policies.core.catalogue_choice import find_leaders, pays
 from graphbandit.recommending.named_policy import NamedPolicy
 from graphbandit.recommending.rank_everybody import rank_all
 from graphbandit.recommending.requests import Request, ResolvedRequest

@@ -131,10 +131,9 @@ def test_lints_samples_the_posterior() -> None:
     state, noise = policy.state, np.random.default_rng(0).standard_normal((40_000, 3))
     draws = np.empty((len(noise), 3))
     from graphbandit.policies.core import kernels
-from graphbandit.validate import NO_ITEMS
 
     for k, z in enumerate(noise):
-        kernels.draw(state, 1, np.eye(3), NO_ITEMS, z, draws[k])
+        kernels.draw(state, 1, np.eye(3), np.empty(0, np.int64), z, draws[k])
     np.testing.assert_allclose(draws.mean(axis=0), policy.theta[1], atol=0.02)
     np.testing.assert_allclose(np.cov(draws.T), 0.49 * covariance, atol=0.03 * covariance.max())
     np.testing.assert_allclose(policy.scores(1, np.eye(3)).bonus, 0.7 * np.sqrt(np.diag(covariance)), atol=1e-9)

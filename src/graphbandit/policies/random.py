@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..compute.arrays import Floats, Ints
+from ..compute.arrays import Floats
 from ..compute.compiler import compiled
 from ..graph import UserGraph
 from .core.kernels import register

@@ -205,12 +205,11 @@ def test_inverses_stay_right_for_long() -> None:
 @pytest.mark.compiled
 def test_thompson_draws_have_the_mixture_moments() -> None:
     from graphbandit.policies.core import kernels
-from graphbandit.validate import NO_ITEMS
 
     policy = fed(AdaptiveGraphUCB(RING, 3, thompson=True, exploration=0.5), random_history(8, 3, 60, seed=8))
     draws, noise = np.empty((30_000, 3)), np.random.default_rng(0).standard_normal((30_000, 3))
     for k, z in enumerate(noise):
-        kernels.draw(policy.state, 4, np.eye(3), NO_ITEMS, z, draws[k])
+        kernels.draw(policy.state, 4, np.eye(3), np.empty(0, np.int64), z, draws[k])
     theta, covariance = policy.moments(4)
     np.testing.assert_allclose(draws.mean(axis=0), theta, atol=0.02 * np.sqrt(covariance.max()))
     np.testing.assert_allclose(np.cov(draws.T), 0.25 * covariance, atol=0.02 * covariance.max())

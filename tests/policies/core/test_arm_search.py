@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from graphbandit import LinTS, LinUCB, Stochastic, graphs
-from graphbandit.policies.core import catalogue_choice
 from graphbandit.policies.core.arm_blocks import BLOCK
 from graphbandit.policies.core.arm_catalogue import ArmCatalogue
 from graphbandit.policies.core.arm_index import ArmIndex
 from graphbandit.policies.core.luck import Luck
 from graphbandit.policies.core.score_bounds import grown, largest_eigenvalue, least_grown, most_grown, peak_of
+
+from graphbandit import LinTS, LinUCB, Stochastic, graphs
+from graphbandit.policies.core import catalogue_choice
 
 
 @pytest.mark.parametrize("kind", [np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.SFC64])

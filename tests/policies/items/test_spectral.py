@@ -10,9 +10,9 @@ import pytest
 from graphbandit import LinTS, LinUCB, SpectralTS, SpectralUCB, UserGraph, graphs, signals
 from graphbandit.compute.arrays import Floats
 from graphbandit.policies.core import kernels
-from graphbandit.validate import NO_ITEMS
 from graphbandit.policies.items import spectrum
 from graphbandit.policies.items.spectrum import effective_dimension, smoothest
+from graphbandit.validate import NO_ITEMS
 from oracles import random_history
 
 ITEMS = signals.unit_arms(14, 3, seed=0)

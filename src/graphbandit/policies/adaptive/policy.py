@@ -32,18 +32,16 @@ from ...graph import UserGraph
 from ...solvers import DENSE_ROWS
 from ...storage.archive import Arrays
 from ...validate import POSITIVE, PROBABILITY, list_of, one_of, optional
-from ..core import kernels
-from ..core.decisions import Scores
 from ..core.graph_changes import Changes
 from ..core.item_effects import no_items
 from ..core.policy import Policy, Seed
-from .evidence import EVERYONE, KINDS, Evidence, mean_noise, no_evidence, weigh
+from .evidence import EVERYONE, KINDS, Evidence, no_evidence, weigh
 from .graph_models import Moments
 from .graph_report import Report, graph_report
 from .hierarchy import hierarchy
 from .joint import Joint, joint_models, rebuild_joint
 from .learning import LEVELS, remove_from_common
-from .mixture import AdaptiveState, FadingState, effective_rounds, mix_models, optimism
+from .mixture import AdaptiveState, FadingState, mix_models
 from .relaxed import Relaxed, relax_users, relaxed_models, relaxed_rows
 from .trials import no_trials
 

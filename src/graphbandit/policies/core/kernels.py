@@ -262,9 +262,7 @@ def score_arms(beliefs: Belief, effects: ItemEffects, arms: Floats, items: Ints,
 
 
 @compiled
-def values_of(
-    beliefs: Belief, effects: ItemEffects, arms: Floats, items: Ints, normals: Floats, values: Floats
-) -> None:
+def values_of(beliefs: Belief, effects: ItemEffects, arms: Floats, items: Ints, normals: Floats, values: Floats) -> None:
     """Write the values to maximise by the first belief, (draws, arms): mean + bonus, or one draw for each row of normals."""
     if normals.shape[1] == 0:
         bonus = np.empty(arms.shape[0])
@@ -283,9 +281,7 @@ def values_of(
 
 
 @compiled
-def decide(
-    beliefs: Belief, effects: ItemEffects, arms: Floats, items: Ints, normals: Floats, tie: float
-) -> int:
+def decide(beliefs: Belief, effects: ItemEffects, arms: Floats, items: Ints, normals: Floats, tie: float) -> int:
     """Return the best arm by the first belief and one row of normals."""
     values = np.empty((1, arms.shape[0]))
     values_of(beliefs, effects, arms, items, normals, values)

@@ -242,7 +242,7 @@ class Policy(LiveUsers):
         return values
 
     def choice_probabilities(self, user: int, arms: Floats, normals: Floats, items: Ints = NO_ITEMS) -> Floats:
-        """Return the probability of each arm, (m,), on average over the rows of `normals`; the best of one row share its part."""
+        """Return the probability of each arm, (m,), averaged over the rows of `normals`; the best arms of a row share its part."""
         values = self.values(user, arms, items, normals)
         best = values == values.max(axis=1, keepdims=True)
         return np.asarray((best / best.sum(axis=1, keepdims=True)).mean(axis=0))

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from ...compute.adjacency import link_rows, links_of
-from ...compute.arrays import Floats, Ints
+from ...compute.arrays import Ints
 from ...compute.observations import Observations
 from ...graph import UserGraph
 from ...storage import archive
