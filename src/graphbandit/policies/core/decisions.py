@@ -15,6 +15,17 @@ class Scores(NamedTuple):
     bonus: Floats
 
 
+class Belief(NamedTuple):
+    """A policy's view of one user, to be read only: an arm x has the mean xᵀθ and the bonus β √(xᵀ S x).
+
+    S is in units of observations: a known item adds its effect to the mean and the variance of the effect to xᵀ S x.
+    """
+
+    theta: Floats  # (d,)
+    S: Floats  # (d, d)
+    beta: float
+
+
 class Choice(NamedTuple):
     """The chosen arm and the probability of that choice: a line of a log for off-policy evaluation."""
 

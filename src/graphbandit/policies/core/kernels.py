@@ -11,7 +11,7 @@ A policy that tells items apart has `score_items`, `update_item` and, if it samp
 also given the ids of the items: `items` has one for each arm, -1 if it is not known, or is empty if none is known.
 
 A policy whose scores are linear in the features but for a quadratic bonus may say so by `outline`: large catalogues are then
-searched without scoring all arms (`arm_search`).
+searched without scoring all arms (`top_arms`).
 
 `register` connects the functions with the type of the state. The generic kernels below then work on any registered state, from
 Python and from compiled code. Kernels never draw random numbers: the caller hands them over.
@@ -66,7 +66,7 @@ def sample_items(state: Any, user: int, arms: Floats, items: Ints, normals: Floa
 
 @generic
 def outline(state: Any, user: int, theta: Floats, metric: Floats, form: Floats) -> None:
-    """Write θ, M and five numbers that say what the scores of a user are, see `arm_search`.
+    """Write θ, M and five numbers that say what the scores of a user are: xᵀθ and scale √φ(xᵀMx + σ² v).
 
     The numbers are the scale of the bonus, σ², R, g, and 1 if the effects of items count.
     """

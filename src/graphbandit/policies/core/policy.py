@@ -30,14 +30,12 @@ from ...validate import (
     is_number,
 )
 from . import hyperparameters, kernels, policy_file
-from .arm_catalogue import ArmCatalogue
-from .arm_search import Asked
-from .catalogue_choice import CatalogueChoice, Places, best_leaders, find_leaders
-from .decisions import Choice, Rankings, Requests, Scores
+from .decisions import Belief, Choice, Rankings, Requests, Scores
 from .hyperparameters import COMMON_RANGES
 from .item_effects import ItemEffects, ItemIntervals, effect_intervals, n_rows, no_items, reset_item, with_room
 from .live_users import LiveUsers
 from .propensity import PROPENSITY_DRAWS, other_normals, rank_each
+from .top_arms import ArmCatalogue, best_first, is_worth_searching
 
 Seed = int | np.random.Generator | np.random.SeedSequence | None
 NO_NORMALS = np.empty(0)
@@ -123,22 +121,27 @@ class Policy(LiveUsers):
         chances = self.choice_probabilities(user, features, other_normals(self, draws), ids)
         return np.asarray((draws * chances + 1.0 / len(features)) / (draws + 1))
 
-    def rank(self, user: int, arms: npt.ArrayLike, k: int, *, items: npt.ArrayLike | None = None) -> Ints:
-        """The `k` best rows of `arms` for `user`, best first; ties in random order.
+    def rank(self, user: int, arms: npt.ArrayLike | ArmCatalogue, k: int, *, items: npt.ArrayLike | None = None) -> Ints:
+        """Return the `k` best rows of `arms` for `user`, best first; ties in random order.
 
-        An `ArmCatalogue` of many arms is searched, and not all of them scored (docs/howto/catalogues.md).
+        Of a large `ArmCatalogue` only the arms that may be among the best are scored (docs/howto/catalogues.md).
         """
+        user, rows = self.check_user(user), None
         if isinstance(arms, ArmCatalogue):
-            return arms.rank(self, self.check_user(user), k)
-        user, features = self.check_user(user), check_features(arms, self.dim)
-        ids = check_items(items, len(features))
+            features, ids = arms.arms, arms.items
+            check_features(features[:1], self.dim)
+        else:
+            features = check_features(arms, self.dim)
+            ids = check_items(items, len(features))
         check_places(k, len(features))
+        if isinstance(arms, ArmCatalogue) and is_worth_searching(len(arms), k, len(arms)):
+            rows = arms.contenders(self, user, k)
+        if rows is not None:
+            features, ids = features[rows], ids[rows] if len(ids) else ids
         values = np.empty(len(features))
         kernels.sample_items(self.state, user, features, ids, self.draw_normals(), values)
-        dealt = self.rng.permutation(len(features))
-        worst = float(np.partition(-values, k - 1)[k - 1])
-        dealt = dealt[~(-values[dealt] > worst)]  # to sort all of many arms would take longest
-        return np.asarray(dealt[np.argsort(-values[dealt], kind="stable")][:k])
+        luck = self.rng.random(len(arms))
+        return best_first(values, luck, k) if rows is None else rows[best_first(values, luck[rows], k)]
 
     def scores(self, user: int, arms: npt.ArrayLike, *, items: npt.ArrayLike | None = None) -> Scores:
         """Estimate and exploration bonus of every row of `arms`; changes nothing."""
@@ -170,20 +173,13 @@ class Policy(LiveUsers):
             rank_each(self, requests, rng, luck, ranked)
         return ranked
 
-    def decide_in_catalogue(
-        self, user: int, asked: Asked, places: Places, k: int, rng: np.random.Generator
-    ) -> CatalogueChoice | None:
-        """`decide_many` for one user and many arms, without scoring all of them: the same choice, to the bit.
-
-        Only if `is_outlined`. None if so many arms tie that `decide_many` is the better way; `rng` has not moved then.
-        """
-        leaders = find_leaders(self, user, asked, len(places.versions), k)
-        if leaders is None:
+    def belief(self, user: int) -> Belief | None:
+        """Return θ, S and β of a user's scores; None if they are not of the form xᵀθ + β √(xᵀ S x)."""
+        if not self.is_optimistic or type(self.state) not in kernels.OUTLINED:
             return None
-        first = best_leaders(leaders, k, places)
-        return CatalogueChoice(
-            leaders.versions[first], leaders.mean[first], leaders.bonus[first], 1.0 / leaders.ties, leaders.best
-        )
+        theta, metric, form = np.empty(self.dim), np.empty((self.dim, self.dim)), np.zeros(5)
+        kernels.outline(self.state, self.check_user(user), theta, metric, form)
+        return Belief(theta, metric, float(form[0])) if form[1:4].tolist() == [1.0, 0.0, 0.0] else None
 
     # Learning
 
@@ -311,9 +307,14 @@ class Policy(LiveUsers):
         return self.state.items if self.learns_items else NO_ITEM_EFFECTS
 
     @property
-    def is_outlined(self) -> bool:
-        """Whether `arm_search` can find its best arms."""
-        return self.is_optimistic and type(self.state) in kernels.OUTLINED
+    def epsilon(self) -> float:
+        """Share of decisions that are uniform."""
+        return 0.0
+
+    def decides_uniformly(self, rng: np.random.Generator) -> bool:
+        """Return True if a decision is uniform, after drawing what `decide_many` draws for it."""
+        del rng
+        return False
 
     @property
     def item_room(self) -> int:

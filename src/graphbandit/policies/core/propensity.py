@@ -36,5 +36,5 @@ def rank_each(policy: Policy, requests: Requests, rng: np.random.Generator, luck
         kernels.score_items(policy.state, user, arms, items, ranked.mean[own], ranked.bonus[own])
         normals = rng.standard_normal((1 + PROPENSITY_DRAWS if policy.is_sampling else 1, policy.n_normals))
         kernels.sample_items(policy.state, user, arms, items, normals[0], values)
-        ranked.order[own] = np.lexsort((luck[own], -values))
+        ranked.order[own] = np.lexsort((-luck[own], -values))
         ranked.propensity[i] = policy.choice_probabilities(user, arms, normals, items)[ranked.order[start[i]]]

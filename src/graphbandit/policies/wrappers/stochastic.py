@@ -17,8 +17,7 @@ from ...live_graph import Edges
 from ...storage import archive
 from ...validate import NO_ITEMS, POSITIVE, SHARE, check_features, check_items, check_places, optional
 from ..core import kernels, policy_file
-from ..core.arm_search import Asked
-from ..core.catalogue_choice import CatalogueChoice, Places, best_leaders, find_leaders, scores_of
+from ..core.decisions import Belief
 from ..core.graph_changes import Removal
 from ..core.item_effects import ItemEffects, ItemIntervals
 from ..core.policy import Policy, Seed
@@ -37,12 +36,6 @@ class StochasticState(NamedTuple):
 def score_items(state: StochasticState, user: int, arms: Floats, items: Ints, mean: Floats, bonus: Floats) -> None:
     """The scores of the policy inside."""
     kernels.score_items(state.inner, user, arms, items, mean, bonus)
-
-
-@compiled
-def outline(state: StochasticState, user: int, theta: Floats, metric: Floats, form: Floats) -> None:
-    """What the scores of the policy inside are made of."""
-    kernels.outline(state.inner, user, theta, metric, form)
 
 
 @compiled
@@ -157,25 +150,16 @@ class Stochastic(Policy):
             chosen[place] = left.pop(choice)
         return chosen
 
-    def decide_in_catalogue(
-        self, user: int, asked: Asked, places: Places, k: int, rng: np.random.Generator
-    ) -> CatalogueChoice | None:
-        """As in `Policy`; a share epsilon of decisions takes the luckiest arms of all."""
-        leaders, m = find_leaders(self, user, asked, len(places.versions), k), len(places.versions)
-        if leaders is None:
-            return None
-        epsilon = self.state.epsilon
-        if normal_cdf(rng.standard_normal((1, self.n_normals))[0, 0]) < epsilon:
-            luck = places.all_luck()
-            lowest = np.argpartition(luck, k - 1)[:k]
-            shown = places.versions[lowest[np.lexsort((lowest, luck[lowest]))]]
-            mean, bonus = scores_of(self, user, asked, shown)
-        else:
-            first = best_leaders(leaders, k, places, luckiest_first=False)
-            shown, mean, bonus = leaders.versions[first], leaders.mean[first], leaders.bonus[first]
-        top = leaders.versions[leaders.mean + leaders.bonus == (leaders.mean + leaders.bonus).max()]
-        chance = 1.0 / leaders.ties if shown[0] in top else 0.0
-        return CatalogueChoice(shown, mean, bonus, (1.0 - epsilon) * chance + epsilon / m, leaders.best)
+    def belief(self, user: int) -> Belief | None:
+        """Return the belief of the policy inside, unless its scores are replaced by a softmax."""
+        return self.policy.belief(user) if self.params["temperature"] is None else None
+
+    @property
+    def epsilon(self) -> float:
+        return float(self.state.epsilon)
+
+    def decides_uniformly(self, rng: np.random.Generator) -> bool:
+        return bool(normal_cdf(rng.standard_normal((1, self.n_normals))[0, 0]) < self.epsilon)
 
     def reseed(self, seed: Seed) -> None:
         """Replace the generator of the decisions; it seeds that of the policy inside."""
@@ -194,10 +178,6 @@ class Stochastic(Policy):
     @property
     def item_table(self) -> ItemEffects:
         return self.policy.item_table
-
-    @property
-    def is_outlined(self) -> bool:
-        return self.params["temperature"] is None and self.policy.is_outlined
 
     @property
     def item_room(self) -> int:
@@ -288,4 +268,4 @@ class Stochastic(Policy):
         return policy
 
 
-kernels.register(StochasticState, score_items=score_items, update_item=update_item, sample_items=sample_items, outline=outline)
+kernels.register(StochasticState, score_items=score_items, update_item=update_item, sample_items=sample_items)

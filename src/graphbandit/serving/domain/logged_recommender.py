@@ -17,7 +17,6 @@ from pydantic_core import from_json
 from ...compute.arrays import Floats, Ints
 from ...policies import Policy
 from ...policies.core import kernels
-from ...policies.core.catalogue_choice import find_leaders
 from ...policies.core.decisions import Rankings, Requests
 from ...recommending.alike import NEIGHBOURS
 from ...recommending.errors import Conflict, InvalidRequest
@@ -155,8 +154,9 @@ class LoggedRecommender(ShadowedPolicy):
             none = np.empty(0)
             kernels.rank_many_aside(self.policy.state, requests, none, Rankings(nothing[:0], none, none, none))
         pool = self.matching({})
-        if self.names and self.policy.is_outlined and self.is_large(pool, 1):  # builds the index of the catalogue, too
-            find_leaders(self.policy, 0, self.asked(pool), len(pool), 1)
+        belief = self.policy.belief(0) if self.names and self.is_large(pool, 1) else None
+        if belief is not None:
+            self.contenders(belief, self.eligible(pool), 1)
         moments = getattr(self.policy, "moments", None)
         if moments is not None and self.names:
             moments(0)  # explanations need it
