@@ -185,7 +185,7 @@ class NamedPolicy:
 
     def is_large(self, pool: Pool, k: int) -> bool:
         """Return True if a search for `k` arms of the pool is faster than scoring all of them."""
-        return is_worth_searching(len(pool), k, len(self._newest))
+        return is_worth_searching(len(pool), k, len(self.item_ids))
 
     def eligible(self, pool: Pool) -> Mask:
         """Return a 1 for each item whose newest version is in the pool."""
@@ -195,14 +195,18 @@ class NamedPolicy:
 
     def contenders(self, belief: Belief, eligible: Mask, k: int) -> Ints | None:
         """Return the versions that may be among the `k` best or have the largest mean; None if all must be scored."""
+        self.refresh_directions()
+        rows = self._directions.contenders(belief, self.policy.item_table, eligible, k)
+        return None if rows is None else self._newest[rows]
+
+    def refresh_directions(self) -> None:
+        """Copy the features of arms that have changed to the table in single precision."""
         with self._lock:
             if self._changed:
                 items = np.unique(self._changed)
                 items = items[self._newest[items] >= 0]
                 self._directions.put(items, self._features[self._newest[items]], items)
                 self._changed = []
-        items_found = self._directions.contenders(belief, self.policy.item_table, eligible, k)
-        return None if items_found is None else self._newest[items_found]
 
     def _search(self, request: ResolvedRequest, luck: Floats, draws: np.random.Generator) -> Ranking | None:
         """Rank as `_scan` does, without scoring all arms; None if all must be scored."""

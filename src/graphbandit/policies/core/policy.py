@@ -136,12 +136,15 @@ class Policy(LiveUsers):
         check_places(k, len(features))
         if isinstance(arms, ArmCatalogue) and is_worth_searching(len(arms), k, len(arms)):
             rows = arms.contenders(self, user, k)
-        if rows is not None:
-            features, ids = features[rows], ids[rows] if len(ids) else ids
+        normals, luck = self.draw_normals(), self.rng.random(len(features))
+        if rows is None:
+            rows = np.arange(len(features))
+        else:
+            rows.sort()
+            features, ids, luck = features[rows], ids[rows] if len(ids) else ids, luck[rows]
         values = np.empty(len(features))
-        kernels.sample_items(self.state, user, features, ids, self.draw_normals(), values)
-        luck = self.rng.random(len(arms))
-        return best_first(values, luck, k) if rows is None else rows[best_first(values, luck[rows], k)]
+        kernels.sample_items(self.state, user, features, ids, normals, values)
+        return np.asarray(rows[best_first(values, luck, k)])
 
     def scores(self, user: int, arms: npt.ArrayLike, *, items: npt.ArrayLike | None = None) -> Scores:
         """Estimate and exploration bonus of every row of `arms`; changes nothing."""
