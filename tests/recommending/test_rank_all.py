@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 
 from graphbandit import AdaptiveGraphUCB, LinTS, LinUCB, Policy, Recommender, Stochastic, graphs
-from graphbandit.policies.core import catalogue_choice
+from graphbandit.policies.core import top_arms
 from graphbandit.recommending import rank_everybody
 from graphbandit.recommending.errors import UnknownName
 from graphbandit.recommending.named_policy import NamedPolicy
@@ -42,7 +42,7 @@ def table(path: Path) -> dict[str, list[Any]]:
 def test_it_is_what_each_user_would_be_recommended(
     is_large: bool, epsilon: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalogue_choice, "LEAST_ARMS", 20 if is_large else 10**6)
+    monkeypatch.setattr(top_arms, "LEAST_ARMS", 20 if is_large else 10**6)
     monkeypatch.setattr(rank_everybody, "CHUNK", 5)
     inner = AdaptiveGraphUCB(graphs.erdos_renyi(N, 0.3, seed=0), DIM)
     named = world(Stochastic(inner, epsilon=epsilon) if epsilon else inner)
@@ -64,8 +64,8 @@ def test_it_is_what_each_user_would_be_recommended(
 def test_of_equal_items_the_first_comes_first_and_users_get_fewer_if_there_are_not_enough(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catalogue_choice, "LEAST_ARMS", 2)
-    monkeypatch.setattr(catalogue_choice, "LEAST_SHARE", 1)
+    monkeypatch.setattr(top_arms, "LEAST_ARMS", 2)
+    monkeypatch.setattr(top_arms, "LEAST_SHARE", 1)
     named = NamedPolicy(LinUCB(graphs.empty(2), 2), ["ann", "bob"])
     for name in ("one", "two", "three"):
         named.put_arm(name, np.ones(2), {})

@@ -6,6 +6,7 @@ with the features that were shown. The library's `Recommender` and the service a
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -16,11 +17,8 @@ import numpy.typing as npt
 from ..compute.arrays import Floats, Ints
 from ..graph import UserGraph
 from ..policies import Policy
-from ..policies.core.arm_index import ArmIndex
-from ..policies.core.arm_search import Asked
-from ..policies.core.catalogue_choice import CatalogueChoice, Places, pays
-from ..policies.core.decisions import Requests
-from ..policies.core.luck import Luck
+from ..policies.core.decisions import Belief, Requests
+from ..policies.core.top_arms import ArmDirections, Mask, best_first, is_worth_searching
 from ..validate import NOT_KNOWN
 from .errors import InvalidRequest, UnknownName
 from .offered_arms import OfferedArms, Pool
@@ -72,7 +70,10 @@ class NamedPolicy:
         self._features = np.empty((0, policy.dim))
         self._version_items = np.empty(0, dtype=np.int64)  # id of each version's item, -1 where there is no version yet
         self._offered = OfferedArms()
-        self._index = ArmIndex(policy.dim)
+        self._directions = ArmDirections(policy.dim)  # of the newest version of each item
+        self._newest = np.empty(0, dtype=np.int64)  # version of each item, -1 if it is not offered
+        self._changed: list[int] = []  # items whose directions are out of date
+        self._lock = threading.Lock()
         self._eligible: dict[tuple[tuple[str, tuple[str, ...]], ...], Pool] = {}  # filter: arms
         self.unknown_users = UnknownUsers()
 
@@ -171,38 +172,64 @@ class NamedPolicy:
             return self._scan(requests, draws)
         # One after the other. All have the random numbers that a scan of all would give them.
         ends = list(accumulate(len(request.versions) for request in requests))
-        luck, rankings = Luck(draws, ends[-1]), []
+        luck, rankings = draws.random(ends[-1]), []
         for request, end in zip(requests, ends, strict=True):
-            first = end - len(request.versions)
-            choice = self._search(request, luck, first, draws) if self._is_searched(request) else None
-            if choice is None:
-                rankings += self._scan([request], draws, luck.span(first, end))
-            else:
-                shown = choice.versions.tolist(), choice.mean.tolist(), choice.bonus.tolist()
-                rankings.append(Ranking(*shown, choice.propensity, choice.best))
+            own = luck[end - len(request.versions) : end]
+            ranking = self._search(request, own, draws) if self._is_searched(request) else None
+            rankings += self._scan([request], draws, own) if ranking is None else [ranking]
         return rankings
 
     def _is_searched(self, request: ResolvedRequest) -> bool:
-        """Whether the best arms of a request are searched for, and not all of them scored."""
-        if request.pool is None or request.features is not None or not self.policy.is_outlined:
-            return False
-        return self.is_large(request.pool, request.k)
+        """Return True if the best arms of a request are searched for, if possible, and not all of them scored."""
+        return request.pool is not None and request.features is None and self.is_large(request.pool, request.k)
 
     def is_large(self, pool: Pool, k: int) -> bool:
-        """Whether so many arms are searched rather than scored, if the policy has an outline."""
-        return len(pool) >= self.dim and pays(len(pool), k, len(self._index))
+        """Return True if a search for `k` arms of the pool is faster than scoring all of them."""
+        return is_worth_searching(len(pool), k, len(self.item_ids))
 
-    def _search(self, request: ResolvedRequest, luck: Luck, first: int, draws: np.random.Generator) -> CatalogueChoice | None:
-        pool = request.pool
+    def eligible(self, pool: Pool) -> Mask:
+        """Return a 1 for each item whose newest version is in the pool."""
+        if pool.is_all:
+            return (self._newest >= 0).view(np.uint8)
+        return pool.mask(self._version_items, len(self._newest))
+
+    def contenders(self, belief: Belief, eligible: Mask, k: int) -> Ints | None:
+        """Return the versions that may be among the `k` best or have the largest mean; None if all must be scored."""
+        self.refresh_directions()
+        rows = self._directions.contenders(belief, self.policy.item_table, eligible, k)
+        return None if rows is None else self._newest[rows]
+
+    def refresh_directions(self) -> None:
+        """Copy the features of arms that have changed to the table in single precision."""
+        with self._lock:
+            if self._changed:
+                items = np.unique(self._changed)
+                items = items[self._newest[items] >= 0]
+                self._directions.put(items, self._features[self._newest[items]], items)
+                self._changed = []
+
+    def _search(self, request: ResolvedRequest, luck: Floats, draws: np.random.Generator) -> Ranking | None:
+        """Rank as `_scan` does, without scoring all arms; None if all must be scored."""
+        policy, pool, belief = self.policy, request.pool, self.policy.search_belief(request.user)
         assert pool is not None
-        asked = self.asked(pool)
-        places = Places(pool.versions, lambda versions: self._offered.places(pool, versions), luck, first)
-        return self.policy.decide_in_catalogue(request.user, asked, places, request.k, draws)
-
-    def asked(self, pool: Pool) -> Asked:
-        """What a search of these arms needs."""
-        blocks, mask = self._index.refresh(self.policy, self._features), pool.mask(len(self.versions))
-        return Asked(self._features, self._version_items, self.policy.item_table, blocks, mask)
+        versions = None if belief is None else self.contenders(belief, self.eligible(pool), request.k)
+        if versions is None:
+            return None
+        places = self._offered.places(pool, versions)
+        order = np.argsort(places)
+        versions, places = versions[order], places[order]
+        mean, bonus = policy.scores(request.user, self._features[versions], items=self._version_items[versions])
+        values, best = mean + bonus, float(mean.max())
+        tied = versions[values == values.max()]
+        if policy.decides_uniformly(draws):
+            versions = pool.versions[best_first(np.zeros(len(luck)), luck, request.k)]
+            mean, bonus = policy.scores(request.user, self._features[versions], items=self._version_items[versions])
+        else:
+            first = best_first(values, luck[places], request.k)
+            versions, mean, bonus = versions[first], mean[first], bonus[first]
+        chance = 1.0 / len(tied) if versions[0] in tied else 0.0
+        propensity = (1.0 - policy.epsilon) * chance + policy.epsilon / len(luck)
+        return Ranking(versions.tolist(), mean.tolist(), bonus.tolist(), propensity, best)
 
     def _scan(
         self, requests: Sequence[ResolvedRequest], draws: np.random.Generator, luck: Floats | None = None
@@ -285,7 +312,6 @@ class NamedPolicy:
         """Learn rewards of arms in the versions that were shown; `features` if these depended on the context."""
         x = self._features[versions] if features is None else features
         items = self._version_items[versions]
-        self._index.learned(items)
         self.policy.update_many(users, x, rewards, items=items)
         self.unknown_users.learned += len(versions)
 
@@ -305,7 +331,11 @@ class NamedPolicy:
         self.until.append(None)
         self.arms[name] = version
         self._offered.put(name, version)
-        self._index.put(self.item_ids[name], version)
+        item = self.item_ids[name]
+        if item >= len(self._newest):
+            self._newest = np.concatenate([self._newest, np.full(max(16, item), -1)])
+        self._newest[item] = version
+        self._changed.append(item)
         self._eligible.clear()
 
     def delete_arm(self, name: str) -> None:
@@ -314,7 +344,7 @@ class NamedPolicy:
         if self.arms.pop(name, None) is not None:
             self.policy.remove_item(self.item_ids[name])  # the name may return as something else
             self._offered.remove(name)
-            self._index.remove(self.item_ids[name])
+            self._newest[self.item_ids[name]] = -1
         self._eligible.clear()
 
     def _arms_changed(self, name: str) -> None:
@@ -376,9 +406,11 @@ class NamedPolicy:
         self.catalogue, self.since, self.until = header["catalogue"], header["since"], header["until"]
         items = [self.item_ids.setdefault(name, len(self.item_ids)) for name in self.versions]
         self._version_items = np.array(items, dtype=np.int64)
-        self._offered, self._index = OfferedArms(self.arms), ArmIndex(self.dim)
+        self._offered, self._directions = OfferedArms(self.arms), ArmDirections(self.dim)
         newest = self._offered.pool().versions
-        self._index.put_many(self._version_items[newest], newest)
+        self._newest = np.full(len(self.item_ids), -1)
+        self._newest[self._version_items[newest]] = newest
+        self._changed = self._version_items[newest].tolist()
 
     def arms_table(self) -> dict[str, Any]:
         """The arms as plain JSON values, copied; their features are `features`."""

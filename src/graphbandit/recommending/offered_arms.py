@@ -15,7 +15,6 @@ import numpy.typing as npt
 from ..compute.arrays import Ints
 
 Mask = npt.NDArray[np.uint8]
-NO_MASK: Mask = np.empty(0, np.uint8)
 LEAST_ROOM = 16
 
 
@@ -31,13 +30,11 @@ class Pool:
     def __len__(self) -> int:
         return len(self.versions)
 
-    def mask(self, n_versions: int) -> Mask:
-        """For each version, 1 if it is in the pool; empty if all arms on offer are."""
-        if self.is_all:
-            return NO_MASK
-        if self._mask is None or len(self._mask) < n_versions:
-            self._mask = np.zeros(n_versions, np.uint8)
-            self._mask[self.versions] = 1
+    def mask(self, version_items: Ints, n_items: int) -> Mask:
+        """Return a 1 for each item with a version in the pool."""
+        if self._mask is None or len(self._mask) < n_items:
+            self._mask = np.zeros(n_items, np.uint8)
+            self._mask[version_items[self.versions]] = 1
         return self._mask
 
     def places(self, births: Ints) -> Ints:

@@ -1,6 +1,6 @@
 """The best items of every user, streamed to a Parquet file: for the mail of the night.
 
-Users are ranked in chunks, by threads: a chunk is one call of compiled code, which needs no interpreter lock. What is in
+Users are ranked in chunks, by threads: the search runs in compiled code that needs no interpreter lock. What is in
 memory is the policy, the catalogue and a few chunks, however many users there are.
 """
 
@@ -14,17 +14,15 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
-from ..compute.arrays import Ints
-from ..policies.core import kernels
-from ..policies.core.arm_search import Asked, Top, search_many
-from ..policies.core.catalogue_choice import empty_found
+from ..compute.arrays import Floats, Ints
+from ..policies.core.top_arms import Mask
 from ..validate import check, count
 from .ids import filter_texts, id_text, id_texts
 from .named_policy import NamedPolicy
 from .offered_arms import Pool
 
 CHUNK = 200
-"""Users that are ranked by one call."""
+"""Users that a thread ranks together."""
 ROWS = 100_000
 """Rows of the table that are written together, about."""
 
@@ -38,6 +36,15 @@ class Ids(NamedTuple):
 
 
 PLAIN_IDS = Ids()
+NO_PLACES = np.empty(0, dtype=np.int64)
+
+
+class Top(NamedTuple):
+    """The best arms of many users, one row for each, best first."""
+
+    version: Ints  # (n, k); -1 where there are no more arms
+    mean: Floats  # (n, k)
+    bonus: Floats  # (n, k)
 
 
 class RankAllOptions(TypedDict, total=False):
@@ -169,49 +176,35 @@ class _Ranker:
         self.left_out = {row: named.places(pool, names) for row, names in left_out.items()}
         self.order = np.full(len(named.versions), len(pool))
         self.order[pool.versions] = np.arange(len(pool))
-        self.asked: Asked | None = None
-        if named.policy.is_outlined and named.is_large(pool, k):
-            self.asked = named.asked(pool)
+        self.eligible: Mask | None = named.eligible(pool) if named.is_large(pool, k) else None
 
     def rank(self, users: Ints) -> Top:
-        """The best arms of some users."""
+        """Return the best arms of some users."""
         shape = (len(users), self.k)
         top = Top(np.full(shape, -1), np.zeros(shape), np.zeros(shape))
-        if self.asked is not None:
-            found = empty_found(len(self.pool), self.k)
-            alike = np.array([user not in self.left_out for user in users.tolist()])
-            if alike.all():
-                search_many(self.named.policy.state, users, self.asked, self.order, found, top)
-            else:
-                for i, user in enumerate(users.tolist()):
-                    own = slice(i, i + 1)
-                    one = Top(top.version[own], top.mean[own], top.bonus[own])
-                    search_many(self.named.policy.state, users[i : i + 1], self._asked_by(user), self.order, found, one)
-        for i in np.flatnonzero(top.version[:, 0] < 0).tolist():
-            self._scan(int(users[i]), Top(top.version[i], top.mean[i], top.bonus[i]))
+        for i, user in enumerate(users.tolist()):
+            versions = self._contenders(user)
+            if versions is None:
+                versions = np.delete(self.pool.versions, self.left_out.get(user, NO_PLACES))
+            self._rank(user, versions, Top(top.version[i], top.mean[i], top.bonus[i]))
         return top
 
-    def _asked_by(self, user: int) -> Asked:
-        """The search of a user who is not to be shown everything."""
-        assert self.asked is not None
-        out = self.left_out.get(user)
-        if out is None:
-            return self.asked
-        mask = np.zeros(len(self.named.versions), np.uint8)
-        mask[self.pool.versions] = 1
-        mask[self.pool.versions[out]] = 0
-        return self.asked._replace(mask=mask)
+    def _contenders(self, user: int) -> Ints | None:
+        """Return the arms that may be among the best; None if all must be scored."""
+        belief = None if self.eligible is None else self.named.policy.search_belief(user)
+        if belief is None or self.eligible is None:
+            return None
+        eligible, out = self.eligible, self.left_out.get(user, NO_PLACES)
+        if len(out):
+            eligible = eligible.copy()
+            eligible[self.named.version_items[self.pool.versions[out]]] = 0
+        return self.named.contenders(belief, eligible, min(self.k, len(self.pool) - len(out)))
 
-    def _scan(self, user: int, top: Top) -> None:
-        """Score all arms of a user."""
-        versions, policy = self.pool.versions, self.named.policy
-        if user in self.left_out:
-            versions = np.delete(versions, self.left_out[user])
-        mean, bonus = np.empty(len(versions)), np.empty(len(versions))
-        items = self.named.version_items[versions]
-        kernels.score_items(policy.state, user, self.named.features[versions], items, mean, bonus)
+    def _rank(self, user: int, versions: Ints, top: Top) -> None:
+        """Score arms, and write the best."""
+        policy, items = self.named.policy, self.named.version_items[versions]
+        mean, bonus = policy.score(user, self.named.features[versions], items)
         value = mean if policy.draws_values else mean + bonus
-        order = np.lexsort((np.arange(len(versions)), -value))[: self.k]
+        order = np.lexsort((self.order[versions], -value))[: self.k]
         n = len(order)
         top.version[:n], top.mean[:n], top.bonus[:n] = versions[order], mean[order], bonus[order]
-        top.version[n:] = -1

@@ -14,12 +14,6 @@
 | `ridge` | ridge regression by rank-one updates, and optimistic scores |
 | `confidence` | the single-user confidence region of GraphUCB: metric and radius |
 | `schedules` | how the radius of confidence grows: theory, log, constant |
-| `arm_blocks` | the arms of a large catalogue in blocks of similar ones |
-| `arm_index` | `ArmIndex`: these blocks, kept up to date |
-| `arm_catalogue` | `ArmCatalogue`: many arms by row, for `Policy.rank` |
-| `arm_search` | the best arms of a catalogue without scoring all, by bounds on blocks |
-| `score_bounds` | bounds on the scores of a block, and their rounding |
-| `catalogue_choice` | a decision by that search, as a full scan would make it |
-| `luck` | random numbers that break ties, drawn where they are needed |
+| `top_arms` | the best arms of a large catalogue without scoring all exactly; `ArmCatalogue` for `Policy.rank` |
 | `catalogue` | which item of a fixed catalogue an offered arm is |
 """

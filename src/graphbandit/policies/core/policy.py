@@ -35,6 +35,7 @@ from .decisions import Belief, Choice, Rankings, Requests, Scores
 from .hyperparameters import COMMON_RANGES
 from .item_effects import ItemEffects, ItemIntervals, effect_intervals, n_rows, no_items, reset_item, with_room
 from .live_users import LiveUsers
+from .top_arms import ArmCatalogue, best_first, is_worth_searching
 
 Seed = int | np.random.Generator | np.random.SeedSequence | None
 PROPENSITY_DRAWS = 1000
@@ -124,16 +125,28 @@ class Policy(LiveUsers):
         chances = self.choice_probabilities(user, features, self.other_normals(draws), ids)
         return np.asarray((draws * chances + 1.0 / len(features)) / (draws + 1))
 
-    def rank(self, user: int, arms: npt.ArrayLike, k: int, *, items: npt.ArrayLike | None = None) -> Ints:
-        """Return the `k` best rows of `arms` for `user`, best first; ties in random order."""
-        user, features = self.check_user(user), check_features(arms, self.dim)
-        ids = check_items(items, len(features))
+    def rank(self, user: int, arms: npt.ArrayLike | ArmCatalogue, k: int, *, items: npt.ArrayLike | None = None) -> Ints:
+        """Return the `k` best rows of `arms` for `user`, best first; ties in random order.
+
+        An `ArmCatalogue` of many arms is searched, and not all of them scored (docs/howto/catalogues.md).
+        """
+        user, rows = self.check_user(user), None
+        if isinstance(arms, ArmCatalogue):
+            features, ids = arms.arms, arms.items
+            check_features(features[:1], self.dim)
+        else:
+            features = check_features(arms, self.dim)
+            ids = check_items(items, len(features))
         check_places(k, len(features))
-        values = self.values(user, features, ids, self.draw_normals()[None, :])[0]
-        dealt = self.rng.permutation(len(features))
-        worst = float(np.partition(-values, k - 1)[k - 1])
-        dealt = dealt[~(-values[dealt] > worst)]  # to sort all of many arms would take longest
-        return np.asarray(dealt[np.argsort(-values[dealt], kind="stable")][:k])
+        if isinstance(arms, ArmCatalogue) and is_worth_searching(len(arms), k, len(arms)):
+            rows = arms.contenders(self, user, k)
+        normals, luck = self.draw_normals(), self.rng.random(len(features))
+        if rows is None:
+            rows = np.arange(len(features))
+        else:
+            rows.sort()
+            features, ids, luck = features[rows], ids[rows] if len(ids) else ids, luck[rows]
+        return np.asarray(rows[best_first(self.values(user, features, ids, normals[None, :])[0], luck, k)])
 
     def scores(self, user: int, arms: npt.ArrayLike, *, items: npt.ArrayLike | None = None) -> Scores:
         """Return the estimate and the exploration bonus of every row of `arms`; changes nothing."""
@@ -149,7 +162,7 @@ class Policy(LiveUsers):
             kernels.scores(self.state, user, arms, items, *scores)
         return scores
 
-    def decide_many(self, requests: Requests, rng: np.random.Generator) -> Rankings:
+    def decide_many(self, requests: Requests, rng: np.random.Generator, luck: Floats | None = None) -> Rankings:
         """`rank` for many users at once, with scores and propensities. For services: nothing is checked.
 
         Randomness comes from `rng`, so that nothing in the policy changes: a policy that is rebuilt from a log of rewards
@@ -162,7 +175,7 @@ class Policy(LiveUsers):
         [0.5]
         """
         offered = len(requests.rows)
-        luck = rng.random(offered)
+        luck = rng.random(offered) if luck is None else luck
         ranked = Rankings(np.zeros(offered, np.int64), np.empty(offered), np.empty(offered), np.empty(len(requests.users)))
         self.score_many(requests, Scores(ranked.mean, ranked.bonus))
         if self.is_optimistic:
@@ -186,7 +199,7 @@ class Policy(LiveUsers):
             arms = requests.table[requests.rows[own]]
             items = requests.items[requests.rows[own]] if len(requests.items) else requests.items
             normals = rng.standard_normal((1 + PROPENSITY_DRAWS if self.is_sampling else 1, self.n_normals))
-            ranked.order[own] = np.lexsort((luck[own], -self.values(user, arms, items, normals[:1])[0]))
+            ranked.order[own] = np.lexsort((-luck[own], -self.values(user, arms, items, normals[:1])[0]))
             ranked.propensity[i] = self.choice_probabilities(user, arms, normals, items)[ranked.order[start[i]]]
 
     # What decisions are made from
@@ -216,6 +229,20 @@ class Policy(LiveUsers):
             for row, user in enumerate(users.tolist()):
                 out.theta[row], out.S[row], out.beta[row] = self.belief(user)
         return out
+
+    def search_belief(self, user: int) -> Belief | None:
+        """Return the belief by which the best of many arms can be searched for; None if all of them must be scored."""
+        return self.belief(user) if self.is_optimistic and self.scores_from_belief else None
+
+    @property
+    def epsilon(self) -> float:
+        """Share of decisions that are uniform."""
+        return 0.0
+
+    def decides_uniformly(self, rng: np.random.Generator) -> bool:
+        """Return True if a decision is uniform, after drawing what `decide_many` draws for it."""
+        del rng
+        return False
 
     @property
     def has_belief(self) -> bool:
@@ -300,6 +327,14 @@ class Policy(LiveUsers):
         self.reserve_items(int(ids.max(initial=NOT_KNOWN)) + 1)
         for block in self.blocks(len(who)):
             kernels.learn_many(self.state, who[block], features[block], ids[block], values[block])
+
+    def compile(self) -> None:
+        """Compile what decisions and updates need, so that no later call waits for the compiler."""
+        none = np.zeros(1, dtype=np.int64)
+        arms = np.empty((0, self.dim))
+        self.decide_many(Requests(none[:0], arms, none[:0], none, none[:0], none[:0]), np.random.default_rng(0))
+        if self.learns_by_kernels:
+            kernels.learn_many(self.state, none[:0], arms, none[:0], np.empty(0))
 
     def effects_of(self, items: npt.ArrayLike, *, cautious: bool = False) -> ItemIntervals:
         """What these items earn for everybody beyond their features, and the standard deviation of that.

@@ -63,6 +63,9 @@ class Wrapper(Policy):
     def beliefs(self, users: Ints) -> Belief:
         return self.policy.beliefs(users)
 
+    def search_belief(self, user: int) -> Belief | None:
+        return self.policy.search_belief(user)
+
     def score(self, user: int, arms: Floats, items: Ints) -> Scores:
         return self.policy.score(user, arms, items)
 

@@ -15,6 +15,7 @@ from ...live_graph import Edges
 from ...storage import archive
 from ...validate import NO_ITEMS, NOT_KNOWN, POSITIVE, SHARE, check_features, check_items, check_places, optional
 from ..core import policy_file
+from ..core.decisions import Belief
 from ..core.graph_changes import Removal
 from ..core.policy import Policy, Seed
 from .inner_policy import Wrapper, prefixed_params, unpack_policy
@@ -92,11 +93,21 @@ class Stochastic(Wrapper):
     def draws_values(self) -> bool:
         return self.params["temperature"] is None and self.policy.draws_values
 
+    @property
+    def epsilon(self) -> float:
+        return float(self.params["epsilon"])
+
+    def search_belief(self, user: int) -> Belief | None:
+        return self.policy.search_belief(user) if self.params["temperature"] is None else None
+
+    def decides_uniformly(self, rng: np.random.Generator) -> bool:
+        return bool(normal_cdf(rng.standard_normal((1, self.n_normals))[0, 0]) < self.epsilon)
+
     def values(self, user: int, arms: Floats, items: Ints, normals: Floats) -> Floats:
         """Return equal values, with probability epsilon; else 1 for an arm drawn by softmax, or the policy's values."""
         values = np.zeros((len(normals), len(arms)))
         for row, drawn in enumerate(normals):
-            if normal_cdf(drawn[0]) < self.params["epsilon"]:
+            if normal_cdf(drawn[0]) < self.epsilon:
                 continue
             if self.params["temperature"] is None:
                 values[row] = self.policy.values(user, arms, items, drawn[None, 2:].copy())[0]
@@ -114,8 +125,7 @@ class Stochastic(Wrapper):
 
     def with_epsilon(self, chances: Floats) -> Floats:
         """Return the probabilities with the share of decisions that are uniform."""
-        epsilon = self.params["epsilon"]
-        return np.asarray((1.0 - epsilon) * chances + epsilon / len(chances))
+        return np.asarray((1.0 - self.epsilon) * chances + self.epsilon / len(chances))
 
     def _softmax(self, user: int, arms: Floats, items: Ints) -> Floats:
         return softmax(np.add(*self.policy.score(user, arms, items)), self.params["temperature"])
@@ -131,6 +141,10 @@ class Stochastic(Wrapper):
         """Let the policy inside learn a batch, see `Policy.update_many`."""
         self.policy.update_many(users, X, rewards, items=items)
         self._follow_inner()
+
+    def compile(self) -> None:
+        """Compile what the policy inside needs, see `Policy.compile`."""
+        self.policy.compile()
 
     def count_rounds(self, rounds: int) -> None:
         """Let the policy inside refresh when it is time."""

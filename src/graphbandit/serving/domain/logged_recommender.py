@@ -16,9 +16,6 @@ from pydantic_core import from_json
 
 from ...compute.arrays import Floats, Ints
 from ...policies import Policy
-from ...policies.core import kernels
-from ...policies.core.catalogue_choice import find_leaders
-from ...policies.core.decisions import Rankings, Requests
 from ...recommending.alike import NEIGHBOURS
 from ...recommending.errors import Conflict, InvalidRequest
 from ...recommending.named_policy import Ranking
@@ -34,7 +31,6 @@ from .policy_changes import POLICY_KINDS, apply_policy_event
 from .retraction import retracted_by
 from .shadow import LogSource, PolicySpec, ShadowedPolicy, class_in_force
 
-MANY_ARMS = 1000  # from which on a few decisions are a long scan
 KEPT_REFUSALS = 1000
 """Events whose refusal is kept, for the request that waits for its answer."""
 
@@ -146,24 +142,17 @@ class LoggedRecommender(ShadowedPolicy):
         return [next(rankings) if decision.policy is None else None for decision in decisions]
 
     def warm_up(self) -> None:
-        """Compile the kernels for deciding and learning by calling them on empty input, so that no
-        request waits for it."""
-        nothing = np.zeros(1, dtype=np.int64)
-        requests = Requests(nothing[:0], self._features, nothing[:0], nothing, nothing[:0], self._version_items)
-        self.policy.decide_many(requests, np.random.default_rng(0))
-        if len(self.arms) >= MANY_ARMS and self.policy.is_optimistic:
-            none = np.empty(0)
-            kernels.rank_many_aside(self.policy.state, requests, none, Rankings(nothing[:0], none, none, none))
+        """Compile what deciding and learning need, so that no request waits for it."""
+        self.policy.compile()
         pool = self.matching({})
-        if self.names and self.policy.is_outlined and self.is_large(pool, 1):  # builds the index of the catalogue, too
-            find_leaders(self.policy, 0, self.asked(pool), len(pool), 1)
+        belief = self.policy.search_belief(0) if self.names and self.is_large(pool, 1) else None
+        if belief is not None:
+            self.contenders(belief, self.eligible(pool), 1)
         moments = getattr(self.policy, "moments", None)
         if moments is not None and self.names:
             moments(0)  # explanations need it
-        kernels.learn_many(self.policy.state, nothing[:0], np.empty((0, self.dim)), nothing[:0], np.empty(0))
         if self.shadow is not None:
-            self.shadow.decide_many(requests, np.random.default_rng(0))
-            kernels.learn_many(self.shadow.state, nothing[:0], np.empty((0, self.dim)), nothing[:0], np.empty(0))
+            self.shadow.compile()
 
     def reads_from(self, source: LogSource) -> None:
         """Say where the log is, which a shadow learns when it begins."""

@@ -17,9 +17,8 @@ import numpy as np
 
 from ... import graphs
 from ...policies import Policy
-from ...policies.core.arm_catalogue import ArmCatalogue
-from ...policies.core.catalogue_choice import LEAST_ARMS
 from ...policies.core.decisions import Requests
+from ...policies.core.top_arms import LEAST_ARMS, ArmCatalogue
 from ...solvers import DENSE_ROWS, fits_dense
 from ..domain.initial_state import InitialState
 from ..domain.logged_recommender import LoggedRecommender
@@ -55,8 +54,7 @@ def compile_policy(policy: str, epsilon: float = 0.0) -> None:
 def _exercise(policy: Policy, n: int) -> None:
     one, arm = np.ones(1, dtype=np.int64), np.ones((1, policy.dim))
     policy.decide_many(Requests(0 * one, arm, 0 * one, np.arange(2), one, 0 * one), np.random.default_rng(0))
-    if policy.is_outlined:  # a small catalogue may become a large one
-        ArmCatalogue(arm).best(policy, 0, 1)
+    ArmCatalogue(arm).contenders(policy, 0, 1)  # a small catalogue may become a large one
     policy.update_many([0], arm, [1.0], items=[0])
     moments = getattr(policy, "moments", None)
     if moments is not None:
