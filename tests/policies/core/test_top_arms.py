@@ -13,7 +13,7 @@ from graphbandit import LinTS, LinUCB, Stochastic, graphs
 from graphbandit.policies.core import top_arms
 from graphbandit.policies.core.decisions import Belief
 from graphbandit.policies.core.item_effects import ItemEffects, add_item_effects, no_items, with_room
-from graphbandit.policies.core.ridge import optimistic_scores
+from graphbandit.policies.core.kernels import linear_scores
 from graphbandit.policies.core.top_arms import ArmCatalogue, ArmDirections, best_first
 
 KINDS = ["unit", "duplicates", "grid", "zeros", "sizes", "tiny", "huge", "sorted", "alike"]
@@ -102,7 +102,7 @@ def test_the_best_are_among_the_contenders(
     if found is None:  # too many tie, or scores are too large: the caller scores all
         return
     mean, bonus = np.empty(m), np.empty(m)
-    optimistic_scores(*belief, arms, mean, bonus)
+    linear_scores(*belief, arms, mean, bonus)
     add_item_effects(effects, items, beta, mean, bonus)
     values, luck = mean + bonus, rng.random(m)
     wanted = among[best_first(values[among], luck[among], k)]

@@ -269,7 +269,7 @@ class Policy(LiveUsers):
         return values
 
     def choice_probabilities(self, user: int, arms: Floats, normals: Floats, items: Ints = NO_ITEMS) -> Floats:
-        """Return the probability of each arm, (m,), averaged over the rows of `normals`; the best arms of a row share its part."""
+        """Return the probability of each arm, (m,), averaged over the rows of `normals`; ties share that of their row."""
         values = self.values(user, arms, items, normals)
         best = values == values.max(axis=1, keepdims=True)
         return np.asarray((best / best.sum(axis=1, keepdims=True)).mean(axis=0))
