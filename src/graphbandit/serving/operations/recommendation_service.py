@@ -45,6 +45,7 @@ from ..domain.logged_recommender import LoggedRecommender
 from ..domain.policy_changes import ProposedSwitch
 from ..domain.proposals import DecisionSummary, Proposal, ProposedDecisions, ProposedReward, RequestBatch, fingerprint
 from ..domain.retraction import Retraction, retraction_key
+from ..store.database import Unavailable
 from ..store.event_store import EventStore, Receipt
 from ..store.snapshots import Snapshots
 from .log_replay import log_source, replay, restart_point
@@ -231,7 +232,10 @@ class RecommendationService:
         for reward in rewards:
             if not low <= reward.value <= high:
                 raise InvalidRequest("value", f"value must lie between {low:g} and {high:g}, but it is {reward.value:g}.")
-        return [proposals.propose_reward(self.recommender, reward, self.decision(reward.decision)) for reward in rewards]
+        known = [self.decision(reward.decision) for reward in rewards]
+        if any(max(found.arms) >= len(self.recommender.versions) for found in known if found is not None):
+            raise Unavailable("another process put an arm that this one does not know yet")
+        return [proposals.propose_reward(self.recommender, *pair) for pair in zip(rewards, known, strict=True)]
 
     def propose_retraction(self, decision: str, arm: str | None = None) -> proposals.ProposedChange:
         """The retraction of a reward of a decision that is in memory; may be called from any thread."""

@@ -160,7 +160,7 @@ class Runtime:
             except UnknownName:
                 if not service.store.is_shared:
                     raise
-                await self.pipeline.catch_up()  # another process may have added the name
+                await self.catch_up()  # another process may have added the name
                 return await self._recommend(batch)
         except (UnknownName, InvalidRequest) as error:
             if batch.idempotency_key is None:
@@ -190,15 +190,21 @@ class Runtime:
         except UnknownName:
             if not self.service.store.is_shared:
                 raise
-        await self.pipeline.catch_up()
+        await self.catch_up()
         return read(self.service.recommender)
+
+    async def catch_up(self) -> None:
+        """Apply what other processes have written to the log so far, even if the state is held for a thread that reads it."""
+        await self.pipeline.catch_up()
+        async with self._reading:
+            pass
 
     async def retract(self, decision: str, arm: str | None) -> Logged:
         """Take back the reward of a decision; the state is replayed in the background."""
         service = self.service
         missing = service.missing_decisions([Reward(decision, 0.0)])
         if missing:
-            await self.pipeline.catch_up()
+            await self.catch_up()
             service.remember((await asyncio.to_thread(service.store.find_many, missing)).values())
         proposal = await asyncio.to_thread(service.propose_retraction, decision, arm)
         [logged] = await self.pipeline.commit([proposal])
