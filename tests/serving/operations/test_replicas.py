@@ -74,18 +74,16 @@ def test_a_name_that_another_replica_added_is_found_while_the_state_is_held(repl
         is_held.set()
         return may_end.wait(60)
 
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(2) as pool, Client(other.url, patience=60.0) as client:
         asyncio.run_coroutine_threadsafe(other.runtime.beside(hold), other.runtime.pipeline._task.get_loop())
         assert is_held.wait(60)
         assert one.http.put("/v1/users/kim").status_code == one.http.put("/v1/arms/mate", json={"features": [1, 0]}).status_code
         made = recommend(one, user="kim", candidates=["mate"])["decision"]
-        answers = [
-            pool.submit(other.http.put, "/v1/edges/kim/ann", json={"weight": 2.0}),
-            pool.submit(Client(other.url, patience=60.0).reward, made, 1.0, "mate"),
-        ]
+        put = pool.submit(other.http.put, "/v1/edges/kim/ann", json={"weight": 2.0})
+        rewarded = pool.submit(client.reward, made, 1.0, "mate")
         wait_until(lambda: other.runtime.pipeline.backlog > 0)
         may_end.set()
-        assert answers[0].result().status_code == 200 and answers[1].result() == {"accepted": 1, "duplicates": 0}
+        assert put.result().status_code == 200 and rewarded.result() == {"accepted": 1, "duplicates": 0}
     assert len(states(one, other)) == 1
 
 
