@@ -173,7 +173,7 @@ def _time_of(url: str, seq: int) -> int:
     return event.at
 
 
-@pytest.mark.parametrize("when", ["_update", "remove_strays"])
+@pytest.mark.parametrize("when", ["insert_events", "remove_strays"])
 def test_killed_in_between_it_is_done_or_not_begun(tmp_path: Path, when: str) -> None:
     service = opened(tmp_path, "linucb", PERSON)
     use(service, PERSON, tmp_path)
