@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -82,6 +83,7 @@ def test_a_name_that_another_replica_added_is_found_while_the_state_is_held(repl
         put = pool.submit(other.http.put, "/v1/edges/kim/ann", json={"weight": 2.0})
         rewarded = pool.submit(client.reward, made, 1.0, "mate")
         wait_until(lambda: other.runtime.pipeline.backlog > 0)
+        time.sleep(0.5)  # for answers, of which there are none yet
         may_end.set()
         assert put.result().status_code == 200 and rewarded.result() == {"accepted": 1, "duplicates": 0}
     assert len(states(one, other)) == 1
