@@ -72,15 +72,15 @@ class LoggedRecommender(ShadowedPolicy):
             named = initial.model.load()
             policy = replace(initial, model=None).make_policy() if afresh else named.policy
             recommender = cls(policy, named.names, named.gone)
-            recommender.spec = PolicySpec.of(initial)
             recommender.restore_arms(named.arms_table(), named.features)
             recommender.use_model(initial.model)
-            return recommender
-        recommender = cls(initial.make_policy(), initial.users)
+        else:
+            recommender = cls(initial.make_policy(), initial.users)
+            for name, features, attributes in zip(initial.arms, initial.features, initial.attributes, strict=True):
+                recommender.put_arm(name, features, attributes)
         recommender.spec = PolicySpec.of(initial)
-        for name, features, attributes in zip(initial.arms, initial.features, initial.attributes, strict=True):
-            recommender.put_arm(name, features, attributes)
-        recommender.catalogue, recommender.since = 0, [0] * len(recommender.versions)
+        recommender.catalogue, recommender.since = 0, [0] * len(recommender.versions)  # changes have the numbers of events
+        recommender.until = [None if end is None else 0 for end in recommender.until]
         return recommender
 
     @property
@@ -150,7 +150,9 @@ class LoggedRecommender(ShadowedPolicy):
         request waits for it."""
         nothing = np.zeros(1, dtype=np.int64)
         requests = Requests(nothing[:0], self._features, nothing[:0], nothing, nothing[:0], self._version_items)
-        self.policy.decide_many(requests, np.random.default_rng(0))
+        for policy in filter(None, (self.policy, self.shadow)):
+            policy.decide_many(requests, np.random.default_rng(0))
+            kernels.learn_many(policy.state, nothing[:0], np.empty((0, self.dim)), nothing[:0], np.empty(0))
         if len(self.arms) >= MANY_ARMS and self.policy.is_optimistic:
             none = np.empty(0)
             kernels.rank_many_aside(self.policy.state, requests, none, Rankings(nothing[:0], none, none, none))
@@ -160,10 +162,6 @@ class LoggedRecommender(ShadowedPolicy):
         moments = getattr(self.policy, "moments", None)
         if moments is not None and self.names:
             moments(0)  # explanations need it
-        kernels.learn_many(self.policy.state, nothing[:0], np.empty((0, self.dim)), nothing[:0], np.empty(0))
-        if self.shadow is not None:
-            self.shadow.decide_many(requests, np.random.default_rng(0))
-            kernels.learn_many(self.shadow.state, nothing[:0], np.empty((0, self.dim)), nothing[:0], np.empty(0))
 
     def reads_from(self, source: LogSource) -> None:
         """Say where the log is, which a shadow learns when it begins."""
@@ -329,8 +327,7 @@ class LoggedRecommender(ShadowedPolicy):
     def experiment_table(self) -> dict[str, Any]:
         """The running experiment as JSON values."""
         assert self.experiment is not None
-        names = [spec.text if spec is not None else "" for spec in (self.spec, self.shadow_spec)]
-        return self.experiment.table(*names)
+        return self.experiment.table(*self.texts)
 
     # Snapshots.
 
