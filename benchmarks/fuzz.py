@@ -63,7 +63,7 @@ def main() -> None:
     with (
         warnings.catch_warnings(),
         tempfile.TemporaryDirectory() as name,
-        running(Path(name), small_initial_state(), rate=0.0) as server,
+        running(Path(name), small_initial_state()) as server,
     ):
         warnings.simplefilter("ignore")
         statuses = fuzz(server, options.examples)

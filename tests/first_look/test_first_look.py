@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from graphbandit.cli import app
@@ -15,7 +16,7 @@ from graphbandit.first_look import FirstLook, first_look, write_look
 from graphbandit.first_look.contenders import ADAPTIVE, ALONE, CONTENDERS, NO_GRAPH, SHARED
 from graphbandit.first_look.lifts import clustered_interval
 from graphbandit.first_look.log_rounds import log_rounds, user_by_user
-from graphbandit.first_look.look_text import as_text, cannot_tell, headline, protocol
+from graphbandit.first_look.look_text import as_text, cannot_tell, headline, protocol, serve_line
 from graphbandit.graph_building.event_split import split_events
 from graphbandit.graph_building.event_tables import read_events
 from graphbandit.serving.operations.input_files import read_arms, read_graph
@@ -67,6 +68,8 @@ def test_the_page_and_the_files_of_serve_are_written(look: FirstLook, tmp_path: 
     assert len(history) == 3000 and set(history.codes("item")[1]) <= set(names)
     assert sorted(history.numbers("reward")) == pytest.approx(sorted(two_tastes()["reward"]))
     assert "--history look/history.parquet" in as_text(look, "look")
+    _, name, *words = serve_line(look, "look").split()
+    get_command(app).commands[name].make_context(name, words)  # type: ignore[attr-defined]  # it takes these options
     table = json.loads((tmp_path / "look" / "look.json").read_text())
     assert table["users"] == N_USERS and table["lifts"]["at random"]["verdict"] == "more"
     assert all(sentence[:40] in as_text(look, "look").replace("\n", " ") for sentence in headline(look))

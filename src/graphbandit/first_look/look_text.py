@@ -112,8 +112,8 @@ def cannot_tell(found: FirstLook) -> list[str]:
 
 def serve_line(found: FirstLook, folder: str) -> str:
     """The command that serves what was looked at, trained on its events, without a graph if none helps."""
-    files = f"--graph {folder}/edges.csv " * found.built.helps + f"--arms {folder}/arms.csv --history {folder}/history.parquet"
-    return f"graphbandit serve --create {files} --store sqlite:///{folder}/state.db --epsilon 0.05"
+    files = f"--graph {folder}/edges.csv " * found.built.helps + f"--items {folder}/arms.csv --history {folder}/history.parquet"
+    return f"graphbandit serve {files} --store sqlite:///{folder}/state.db --epsilon 0.05"
 
 
 def played_table(found: FirstLook) -> tuple[tuple[str, str, str], list[tuple[str, str, str]]]:

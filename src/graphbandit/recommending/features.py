@@ -135,7 +135,7 @@ class Features:
 
     @classmethod
     def as_given(cls, dim: int) -> Self:
-        """The columns x0, x1, … as they are, not scaled and without an intercept: the vectors of `serve --arms`.
+        """The columns x0, x1, … as they are, not scaled and without an intercept: the vectors of `serve --items`.
 
         >>> Features.as_given(2).vectors({"item": ["tea"], "x0": [3.0], "x1": [4.0], "topic": ["hot"]}).tolist()
         [[3.0, 4.0]]

@@ -72,13 +72,10 @@ def import_before_serving(service: RecommendationService, settings: ServiceSetti
     """Import the history, if there is one and the log does not have it yet."""
     if settings.history is None:
         return
-    start, shown = time.perf_counter(), 0.0
+    start = time.perf_counter()
 
-    def show(share: float) -> None:
-        nonlocal shown
-        if share >= shown + 0.1:
-            shown = share
-            logger.info("importing", extra={"share": round(share, 2)})
+    def show(share: float) -> None:  # after some ten thousand rewards
+        logger.info("importing", extra={"share": round(share, 2)})
 
     done = import_history(service, settings.history, on_import=show, **reading_options(settings)[settings.history])
     if done.was_there:
@@ -157,27 +154,24 @@ def report_overruled(settings: ServiceSettings, initial: InitialState | None, fo
         logger.warning("a setting is not in force: the log of the store was begun with another", extra=facts)
 
 
-def server_config(guard: Guard, settings: ServiceSettings) -> uvicorn.Config:
-    """The configuration of the web server."""
-    return uvicorn.Config(
-        guard,
-        host=settings.host,
-        port=settings.port,
-        ws="none",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        timeout_keep_alive=math.ceil(settings.keep_alive),
-        timeout_graceful_shutdown=max(1, math.ceil(settings.shutdown_deadline)),
-    )
-
-
 class GracefulServer(uvicorn.Server):
     """A server that first says that it is not ready any more, and then stops."""
 
     def __init__(self, guard: Guard, settings: ServiceSettings, leave: Callable[[], None] = lambda: None) -> None:
-        super().__init__(server_config(guard, settings))
+        super().__init__(
+            uvicorn.Config(
+                guard,
+                host=settings.host,
+                port=settings.port,
+                ws="none",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                timeout_keep_alive=math.ceil(settings.keep_alive),
+                timeout_graceful_shutdown=max(1, math.ceil(settings.shutdown_deadline)),
+            )
+        )
         self._guard, self._notice, self._leave = guard, settings.shutdown_notice, leave
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

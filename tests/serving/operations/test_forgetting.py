@@ -19,7 +19,7 @@ from graphbandit.serving.domain import policy_changes, proposals
 from graphbandit.serving.domain.events import Draft, EventKind, encode
 from graphbandit.serving.domain.experiment import begin_body
 from graphbandit.serving.domain.packing import digest
-from graphbandit.serving.domain.policy_changes import ProposedSwitch
+from graphbandit.serving.domain.policy_changes import ProposedChange
 from graphbandit.serving.domain.shadow import parse_policy
 from graphbandit.serving.operations.compaction import compact
 from graphbandit.serving.operations.forgetting import forget_user, initial_without
@@ -142,7 +142,7 @@ def test_a_shadow_and_an_experiment_forget_as_well(tmp_path: Path) -> None:
         service.change(policy_changes.begin_shadow(state, parse_policy("adaptive", state.spec)))
         rows = {"ann": 0, PERSON: 1, "bob": 0, "eve": 1}
         body = begin_body([cluster for name, cluster in rows.items() if person or name != PERSON], [1], 0.5, None, 0, 0.0)
-        service.change(ProposedSwitch(Draft(EventKind.EXPERIMENT_BEGUN, 1, encode(body))))
+        service.change(ProposedChange(Draft(EventKind.EXPERIMENT_BEGUN, 1, encode(body))))
         for step in range(12):
             for user in ("ann", "bob", "eve", *([person] if person else [])):
                 made = service.recommend([Request(user, [ARMS[step % 5]])])
@@ -173,7 +173,7 @@ def _time_of(url: str, seq: int) -> int:
     return event.at
 
 
-@pytest.mark.parametrize("when", ["_update", "remove_strays"])
+@pytest.mark.parametrize("when", ["insert_events", "remove_strays"])
 def test_killed_in_between_it_is_done_or_not_begun(tmp_path: Path, when: str) -> None:
     service = opened(tmp_path, "linucb", PERSON)
     use(service, PERSON, tmp_path)

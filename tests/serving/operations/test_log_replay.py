@@ -33,7 +33,7 @@ from graphbandit.serving.domain.events import (
     reward_in,
 )
 from graphbandit.serving.domain.experiment import begin_body
-from graphbandit.serving.domain.policy_changes import ProposedSwitch
+from graphbandit.serving.domain.policy_changes import ProposedChange
 from graphbandit.serving.domain.proposals import Proposal, RequestBatch
 from graphbandit.serving.domain.retraction import retracted_rewards
 from graphbandit.serving.domain.shadow import parse_policy
@@ -155,7 +155,7 @@ class History:
     def experiment(self) -> None:
         rows = range(len(self.service.recommender.names))
         body = begin_body([row // 2 for row in rows], [1], 0.5, 0.1, 0, 0.0)
-        self.commit(ProposedSwitch(Draft(EventKind.EXPERIMENT_BEGUN, 1, encode(body))))
+        self.commit(ProposedChange(Draft(EventKind.EXPERIMENT_BEGUN, 1, encode(body))))
 
     def end_experiment(self) -> None:
         self.commit(policy_changes.end_experiment(self.service.recommender))

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from graphbandit.serving.operations import runtime as runtimes
-from graphbandit.serving.operations.metrics import GAUGES, Histogram, Seldom
+from graphbandit.serving.operations.metrics import GAUGES, Histogram
 from graphbandit.serving.operations.stats import Stats
 from graphbandit.storage import archive
 from serving_zoo import Running, new_database, recommend, reward, running, small_initial_state
@@ -101,21 +100,6 @@ def test_a_snapshot_that_cannot_be_written_is_counted(tmp_path: Path, monkeypatc
 def test_the_size_of_a_postgresql_store_is_that_of_its_database(tmp_path: Path, postgres: str) -> None:
     with running(tmp_path, small_initial_state(), store=new_database(postgres)) as server:
         assert scraped(server)["graphbandit_store_bytes", ()] > 10**6
-
-
-def test_the_store_is_measured_seldom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-
-    def measure() -> int:
-        asked.append(1)
-        return 7
-
-    with running(tmp_path, small_initial_state()) as server:
-        database = server.runtime.service.store.database
-        monkeypatch.setattr(database, "size", measure)
-        assert [scraped(server)["graphbandit_store_bytes", ()] for _ in range(3)] == [7, 7, 7]
-    assert len(asked) == 1 and runtimes.STORE_SIZE_EVERY >= 30
-    assert [Seldom(0.0).is_due(), Seldom(9.0).is_due()] == [True, True]
 
 
 def test_a_metric_can_be_read_before_anything_happened() -> None:

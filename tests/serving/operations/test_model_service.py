@@ -12,6 +12,7 @@ from graphbandit import Recommender
 from graphbandit.serving import Client, EventStore, InitialState, RecommendationService, Request, Reward, replay_from_zero
 from graphbandit.serving.domain import proposals
 from graphbandit.serving.domain.events import EventKind, decisions_in, reward_in
+from graphbandit.serving.domain.offers import LoggedOffers
 from graphbandit.serving.operations.importing import import_history
 from graphbandit.serving.operations.warmup import warm_up
 from graphbandit.storage.tables import write_table
@@ -87,6 +88,20 @@ def test_a_reward_is_learned_with_the_vector_that_was_shown(tmp_path: Path) -> N
     [rewarded] = [event for page in service.store.read(kinds=[EventKind.REWARDED]) for event in page]
     assert reward_in(rewarded.body).context == {"hour": 20}
     assert fingerprint(service.recommender) == fingerprint(replay_from_zero(service.store))
+    service.close()
+
+
+def test_filters_of_a_model_are_expanded_after_a_change_of_the_arms(tmp_path: Path) -> None:
+    """The arms of the model were there from the beginning of the log, whenever the model got to know them."""
+    _, service = begun(tmp_path)
+    service.change(proposals.put_arm(service.recommender, "gin", None, {}, {"kind": "cold", "price": 9.0}))
+    [decision] = service.recommend([Request("ann", where={"kind": ["cold"]})]).decisions
+    state = service.recommender
+    offered = LoggedOffers(state).of(decision)
+    assert offered is not None
+    assert sorted(state.versions[v] for v in offered) == sorted(
+        a for a, v in state.arms.items() if state.attributes[v]["kind"] == "cold"
+    )
     service.close()
 
 

@@ -114,7 +114,7 @@ def test_a_large_request_is_decided_in_slices_beside_the_loop(tmp_path: Path, mo
     slices, finish = list[int](), threading.Event()
     original = RecommendationService.decide_some
 
-    def held(self: RecommendationService, requests: Sequence[AnyRequest]) -> list[DecisionRecord | ValueError]:
+    def held(self: RecommendationService, requests: Sequence[AnyRequest]) -> list[DecisionRecord]:
         assert threading.current_thread() is not server._thread
         slices.append(len(requests))
         assert len(slices) != 3 or finish.wait(60)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from graphbandit.serving import Client, EventStore, RecommendationService, Request, Reward, replay_from_zero
 from graphbandit.serving.domain.logged_recommender import LoggedRecommender
 from graphbandit.serving.domain.shadow import ShadowedPolicy
 from graphbandit.serving.operations import runtime
-from serving_zoo import Running, new_database, recommend, reward, running, small_initial_state
+from serving_zoo import Running, fingerprint, new_database, recommend, reward, running, small_initial_state
 from waiting import wait_until
 
 
@@ -61,6 +65,44 @@ def test_everything_works_through_any_replica(replicas: tuple[Running, Running],
     assert other.http.get("/v1/policy").json()["in_force"] == "graphucb-local"
     assert reward(other, decision=made, value=1.0) == (200, {"accepted": 0, "duplicates": 1})
     assert "is not that of another one" not in caplog.text and "graphbandit_backlog_events 0.0" in one.http.get("/metrics").text
+
+
+def test_a_name_that_another_replica_added_is_found_while_the_state_is_held(replicas: tuple[Running, Running]) -> None:
+    one, other = replicas
+    is_held, may_end = threading.Event(), threading.Event()
+
+    def hold() -> bool:
+        is_held.set()
+        return may_end.wait(60)
+
+    with ThreadPoolExecutor(2) as pool, Client(other.url, patience=60.0) as client:
+        asyncio.run_coroutine_threadsafe(other.runtime.beside(hold), other.runtime.pipeline._task.get_loop())
+        assert is_held.wait(60)
+        assert one.http.put("/v1/users/kim").status_code == one.http.put("/v1/arms/mate", json={"features": [1, 0]}).status_code
+        made = recommend(one, user="kim", candidates=["mate"])["decision"]
+        put = pool.submit(other.http.put, "/v1/edges/kim/ann", json={"weight": 2.0})
+        rewarded = pool.submit(client.reward, made, 1.0, "mate")
+        wait_until(lambda: other.runtime.pipeline.backlog > 0)
+        time.sleep(0.5)  # for answers, of which there are none yet
+        may_end.set()
+        assert put.result().status_code == 200 and rewarded.result() == {"accepted": 1, "duplicates": 0}
+    assert len(states(one, other)) == 1
+
+
+def test_a_replay_knows_no_retraction_after_its_end(postgres: str) -> None:
+    """Else the state would differ, for a while, from that of a process that learned the reward before it was taken back."""
+    url = new_database(postgres)
+    initial = small_initial_state()
+    one, other = (RecommendationService.open(EventStore(url), Path("unused"), initial) for _ in range(2))
+    [made] = one.recommend([Request("ann")]).ids
+    one.reward([Reward(made, 1.0)])
+    before = fingerprint(one.recommender)
+    other.store.follow()
+    one.retract(made)
+    replayed = replay_from_zero(other.store)
+    assert (replayed.seq, fingerprint(replayed)) == (2, before)
+    for service in (one, other):
+        service.store.close()
 
 
 def test_under_load_the_states_are_the_same(replicas: tuple[Running, Running]) -> None:

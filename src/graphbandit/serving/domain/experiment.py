@@ -108,7 +108,7 @@ class HoldoutExperiment:
         """Whether the interval says that the treatment is worse than the control by more than the guardrail allows."""
         return self.guardrail is not None and found.high is not None and found.high < -self.guardrail
 
-    def table(self, treatment: str, control: str) -> dict[str, Any]:
+    def table(self, treatment: str | None, control: str | None) -> dict[str, Any]:
         """Everything as JSON values; the policies are named by the caller."""
         found = holdout_table(self.sums(False), self.sums(True), self.scale, self.alpha)
         for number, (arm, policy) in enumerate((("treatment", treatment), ("control", control))):

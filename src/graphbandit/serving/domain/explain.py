@@ -3,16 +3,15 @@ uncertain."""
 
 from __future__ import annotations
 
-from heapq import nsmallest
+from heapq import nlargest, nsmallest
 from typing import Any
 
 import numpy as np
 
-from ...compute.arrays import Floats, Ints
+from ...compute.arrays import Floats
 from ...policies import AdaptiveGraphUCB, Policy, Stochastic
 from ...policies.adaptive.evidence import EVERYONE
 from ...policies.adaptive.graph_report import model_weights
-from ...policies.core.decisions import Requests
 from .logged_recommender import LoggedRecommender
 
 MOST_NEIGHBOURS = 50
@@ -59,19 +58,8 @@ def learned_rewards(policy: Policy, row: int) -> int | None:
 
 def arm_tables(recommender: LoggedRecommender, row: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The first arms, in the order in which the user would be shown them now, and those with the largest bonus."""
-    versions = np.fromiter(recommender.arms.values(), dtype=np.int64)
-    if not len(versions):
-        return [], []
-    ends, places = np.array([0, len(versions)]), np.array([min(MOST_ARMS, len(versions))])
-    asked = Requests(np.array([row]), recommender.features, versions, ends, places, recommender.version_items)
-    ranked = recommender.policy.decide_many(asked, np.random.default_rng(0))
-    uncertain = np.argsort(-ranked.bonus, kind="stable")[:MOST_UNCERTAIN]
-
-    def table(chosen: Ints) -> list[dict[str, Any]]:
-        scores = versions[chosen].tolist(), ranked.mean[chosen].tolist(), ranked.bonus[chosen].tolist()
-        return [{"arm": recommender.versions[v], "mean": mean, "bonus": bonus} for v, mean, bonus in zip(*scores, strict=True)]
-
-    return table(ranked.order[: places[0]]), table(uncertain)
+    arms = [{"arm": arm, "mean": mean, "bonus": bonus} for arm, mean, bonus in recommender.ranked(row)]
+    return arms[:MOST_ARMS], nlargest(MOST_UNCERTAIN, arms, key=lambda arm: arm["bonus"])
 
 
 def shares(policy: AdaptiveGraphUCB, row: int, theta: Floats) -> dict[str, float]:
@@ -153,7 +141,7 @@ def summary(recommender: LoggedRecommender) -> dict[str, Any]:
         "total_decisions": recommender.decisions,
         "total_rewards": recommender.rewards,
         "example": next(iter(recommender.rows), None),  # an id to look at, for someone who knows none
-        "shadow": None if recommender.shadow_spec is None else recommender.shadow_spec.text,
+        "shadow": recommender.texts[1],
         "evidence": None,
     }
     if isinstance(policy, AdaptiveGraphUCB):

@@ -45,6 +45,4 @@ def import_key(digest: str, part: str = "") -> str:
 
 def kept_rows(imported: ImportedRewards, gone: set[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
     """The places of the rewards whose users are there."""
-    if not gone:
-        return np.arange(len(imported.users), dtype=np.int64)
     return np.flatnonzero(~np.isin(np.array(imported.users, dtype=np.int64), list(gone)))

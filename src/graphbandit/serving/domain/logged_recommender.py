@@ -68,15 +68,15 @@ class LoggedRecommender(ShadowedPolicy):
             named = initial.model.load()
             policy = replace(initial, model=None).make_policy() if afresh else named.policy
             recommender = cls(policy, named.names, named.gone)
-            recommender.spec = PolicySpec.of(initial)
             recommender.restore_arms(named.arms_table(), named.features)
             recommender.use_model(initial.model)
-            return recommender
-        recommender = cls(initial.make_policy(), initial.users)
+        else:
+            recommender = cls(initial.make_policy(), initial.users)
+            for name, features, attributes in zip(initial.arms, initial.features, initial.attributes, strict=True):
+                recommender.put_arm(name, features, attributes)
         recommender.spec = PolicySpec.of(initial)
-        for name, features, attributes in zip(initial.arms, initial.features, initial.attributes, strict=True):
-            recommender.put_arm(name, features, attributes)
-        recommender.catalogue, recommender.since = 0, [0] * len(recommender.versions)
+        recommender.catalogue, recommender.since = 0, [0] * len(recommender.versions)  # changes have the numbers of events
+        recommender.until = [None if end is None else 0 for end in recommender.until]
         return recommender
 
     @property
@@ -143,7 +143,8 @@ class LoggedRecommender(ShadowedPolicy):
 
     def warm_up(self) -> None:
         """Compile what deciding and learning need, so that no request waits for it."""
-        self.policy.compile()
+        for policy in filter(None, (self.policy, self.shadow)):
+            policy.compile()
         pool = self.matching({})
         belief = self.policy.search_belief(0) if self.names and self.is_large(pool, 1) else None
         if belief is not None:
@@ -151,8 +152,6 @@ class LoggedRecommender(ShadowedPolicy):
         moments = getattr(self.policy, "moments", None)
         if moments is not None and self.names:
             moments(0)  # explanations need it
-        if self.shadow is not None:
-            self.shadow.compile()
 
     def reads_from(self, source: LogSource) -> None:
         """Say where the log is, which a shadow learns when it begins."""
@@ -318,8 +317,7 @@ class LoggedRecommender(ShadowedPolicy):
     def experiment_table(self) -> dict[str, Any]:
         """The running experiment as JSON values."""
         assert self.experiment is not None
-        names = [spec.text if spec is not None else "" for spec in (self.spec, self.shadow_spec)]
-        return self.experiment.table(*names)
+        return self.experiment.table(*self.texts)
 
     # Snapshots.
 

@@ -10,7 +10,7 @@ event and from the event to the state.
 | EXPERIMENT_BEGUN | a share of the users, in whole clusters, gets the shadow's decisions |
 | EXPERIMENT_ENDED | everybody gets the decisions of the policy in force |
 
-A proposal raises `InvalidRequest` if there is nothing to do. Since another event may come between a
+A proposal raises `Conflict` if there is nothing to do. Since another event may come between a
 proposal and its own, applying checks again.
 """
 
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...evaluation.anytime_interval import FEWEST_CLUSTERS
-from ...recommending.errors import InvalidRequest
+from ...recommending.errors import Conflict
 from .drawn_clusters import cut_share, drawn_clusters, size_bound, user_clusters
 from .events import Draft, Event, EventKind, encode, table_in
 from .experiment import HoldoutExperiment, begin_body
@@ -34,52 +34,54 @@ if TYPE_CHECKING:
 
 POLICY_KINDS = frozenset(EventKind(number) for number in range(11, 17))
 """Events that say which policy decides. No policy learns from them."""
-NO_SHADOW = "there is no shadow to promote: start the service with --shadow, for example --shadow adaptive:half_life=200."
+NO_SHADOW = "there is no shadow: start the service with --shadow, for example --shadow adaptive:half_life=200."
 EXPERIMENT_RUNS = "an experiment runs, which compares the two policies: end it first, with DELETE /v1/experiment."
+NOTHING_TO_UNDO = "there is nothing to go back to: no policy was promoted, or its former one is gone."
 
 
-class ProposedSwitch(NamedTuple):
-    """A change of the policies that is not in the log yet."""
+class ProposedChange(NamedTuple):
+    """A change of users, edges, arms or policies that is not in the log yet."""
 
     draft: Draft
+
+
+def check_change(recommender: LoggedRecommender, kind: EventKind) -> None:
+    """Raise `Conflict` if an event of this kind would have no effect."""
+    is_ending = kind in (EventKind.ROLLED_BACK, EventKind.EXPERIMENT_ENDED)
+    if recommender.experiment is not None and not is_ending:
+        raise Conflict("experiment", EXPERIMENT_RUNS)
+    if recommender.experiment is None and kind == EventKind.EXPERIMENT_ENDED:
+        raise Conflict("experiment", "no experiment runs.")
+    if recommender.shadow is None and kind not in (EventKind.SHADOW_BEGUN, EventKind.EXPERIMENT_ENDED):
+        raise Conflict("policy", NO_SHADOW)
 
 
 # From a request to the event.
 
 
-def begin_shadow(recommender: LoggedRecommender, spec: PolicySpec) -> ProposedSwitch:
+def begin_shadow(recommender: LoggedRecommender, spec: PolicySpec) -> ProposedChange:
     """Let a second policy follow."""
-    if recommender.experiment is not None:
-        raise InvalidRequest("shadow", EXPERIMENT_RUNS)
-    return _change(EventKind.SHADOW_BEGUN, spec.body())
+    return _change(recommender, EventKind.SHADOW_BEGUN, spec.body())
 
 
-def end_shadow(recommender: LoggedRecommender) -> ProposedSwitch:
+def end_shadow(recommender: LoggedRecommender) -> ProposedChange:
     """Give up the shadow."""
-    if recommender.shadow is None:
-        raise InvalidRequest("shadow", "there is no shadow to end.")
-    if recommender.experiment is not None:
-        raise InvalidRequest("shadow", EXPERIMENT_RUNS)
-    return _change(EventKind.SHADOW_ENDED, {})
+    return _change(recommender, EventKind.SHADOW_ENDED, {})
 
 
-def promote(recommender: LoggedRecommender) -> ProposedSwitch:
+def promote(recommender: LoggedRecommender) -> ProposedChange:
     """Let the shadow decide for everybody; the policy in force becomes the shadow."""
-    if recommender.shadow is None:
-        raise InvalidRequest("policy", NO_SHADOW)
-    if recommender.experiment is not None:
-        raise InvalidRequest("policy", EXPERIMENT_RUNS)
-    return _change(EventKind.PROMOTED, {"switch": recommender.switches})
+    return _change(recommender, EventKind.PROMOTED, {"switch": recommender.switches})
 
 
-def roll_back(recommender: LoggedRecommender) -> list[ProposedSwitch]:
+def roll_back(recommender: LoggedRecommender) -> list[ProposedChange]:
     """Undo the last promotion; a running experiment ends with it."""
     if not recommender.can_go_back:
-        raise InvalidRequest("policy", "there is nothing to go back to: no policy was promoted, or its former one is gone.")
+        raise Conflict("policy", NOTHING_TO_UNDO)
     return _back(recommender, "asked for")
 
 
-def guardrail_drafts(recommender: LoggedRecommender) -> list[ProposedSwitch]:
+def guardrail_drafts(recommender: LoggedRecommender) -> list[ProposedChange]:
     """End the experiment and put the control in force, if the guardrail says so; else nothing."""
     experiment = recommender.experiment
     if experiment is None or not experiment.is_breached(experiment.difference()):
@@ -87,19 +89,16 @@ def guardrail_drafts(recommender: LoggedRecommender) -> list[ProposedSwitch]:
     return _back(recommender, "guardrail")
 
 
-def _back(recommender: LoggedRecommender, reason: str) -> list[ProposedSwitch]:
-    ended = [] if recommender.experiment is None else [_ended(recommender.experiment, reason)]
-    return [*ended, _change(EventKind.ROLLED_BACK, {"switch": recommender.switches, "reason": reason})]
+def _back(recommender: LoggedRecommender, reason: str) -> list[ProposedChange]:
+    ended = [] if recommender.experiment is None else [end_experiment(recommender, reason)]
+    return [*ended, _change(recommender, EventKind.ROLLED_BACK, {"switch": recommender.switches, "reason": reason})]
 
 
 def begin_experiment(
     recommender: LoggedRecommender, share: float, guardrail: float | None = None, largest_cluster: int | None = None
-) -> ProposedSwitch:
+) -> ProposedChange:
     """Draw clusters of users for a holdout that gets the shadow's decisions. Looks at every edge, so it takes a while."""
-    if recommender.shadow is None:
-        raise InvalidRequest("share", "an experiment needs a shadow as the control: start the service with --shadow.")
-    if recommender.experiment is not None:
-        raise InvalidRequest("share", "an experiment runs already: end it first, with DELETE /v1/experiment.")
+    check_change(recommender, EventKind.EXPERIMENT_BEGUN)
     seed = secrets.randbits(32)
     adjacency = recommender.policy.graph.adjacency[: len(recommender.names), : len(recommender.names)]
     bound = size_bound(len(recommender.rows), share) if largest_cluster is None else largest_cluster
@@ -112,28 +111,25 @@ def begin_experiment(
             if n_clusters >= 2 * FEWEST_CLUSTERS
             else "there are too few users"
         )
-        raise InvalidRequest(
+        raise Conflict(
             "share",
             f"an experiment needs {FEWEST_CLUSTERS} clusters of users in each arm, but a share of {share:g} of the "
             f"{n_clusters} clusters here leaves one with fewer: {advice}.",
         )
     cut = cut_share(adjacency, np.isin(clusters, holdout))
-    return _change(EventKind.EXPERIMENT_BEGUN, begin_body(clusters.tolist(), holdout, share, guardrail, seed, cut))
+    body = begin_body(clusters.tolist(), holdout, share, guardrail, seed, cut)
+    return _change(recommender, EventKind.EXPERIMENT_BEGUN, body)
 
 
-def end_experiment(recommender: LoggedRecommender) -> ProposedSwitch:
+def end_experiment(recommender: LoggedRecommender, reason: str = "asked for") -> ProposedChange:
     """Let the policy in force decide for everybody again."""
-    if recommender.experiment is None:
-        raise InvalidRequest("experiment", "no experiment runs.")
-    return _ended(recommender.experiment, "asked for")
+    begun = None if recommender.experiment is None else recommender.experiment.begun
+    return _change(recommender, EventKind.EXPERIMENT_ENDED, {"experiment": begun, "reason": reason})
 
 
-def _ended(experiment: HoldoutExperiment, reason: str) -> ProposedSwitch:
-    return _change(EventKind.EXPERIMENT_ENDED, {"experiment": experiment.begun, "reason": reason})
-
-
-def _change(kind: EventKind, body: dict[str, Any]) -> ProposedSwitch:
-    return ProposedSwitch(Draft(kind, time.time_ns() // 1000, encode(body)))
+def _change(recommender: LoggedRecommender, kind: EventKind, body: dict[str, Any]) -> ProposedChange:
+    check_change(recommender, kind)
+    return ProposedChange(Draft(kind, time.time_ns() // 1000, encode(body)))
 
 
 # From the event to the state.
@@ -142,16 +138,15 @@ def _change(kind: EventKind, body: dict[str, Any]) -> ProposedSwitch:
 def apply_policy_event(recommender: LoggedRecommender, event: Event) -> None:
     """Change which policy decides; raises a ValueError if the event no longer fits the state."""
     body = table_in(event.body)
+    check_change(recommender, event.kind)
     match event.kind:
         case EventKind.SHADOW_BEGUN:
-            _refuse_if(recommender.experiment is not None, EXPERIMENT_RUNS)
             if recommender.replays_aside:
                 recommender.end_shadow()
                 recommender.stale = True
                 return
             spec = PolicySpec(body["policy"], body["params"], body["epsilon"], body["seed"])
-            _refuse_if(recommender.source is None, "the log before the shadow cannot be read.")
-            assert recommender.source is not None
+            assert recommender.source is not None  # else `begin_shadow` would raise
             try:
                 fresh = type(recommender).new(spec.initial_state(recommender.source.initial()), afresh=True)
             except TypeError as error:  # a setting that the policy does not have
@@ -160,36 +155,25 @@ def apply_policy_event(recommender: LoggedRecommender, event: Event) -> None:
             recommender.begin_shadow(fresh, spec, event.seq, POLICY_KINDS)
             recommender.note_change(event, "a shadow began")
         case EventKind.SHADOW_ENDED:
-            _refuse_if(recommender.shadow is None, "there is no shadow to end.")
-            _refuse_if(recommender.experiment is not None, EXPERIMENT_RUNS)
             recommender.end_shadow()
             recommender.note_change(event, "the shadow ended")
         case EventKind.PROMOTED:
-            _refuse_if(recommender.shadow is None, NO_SHADOW)
-            _refuse_if(recommender.experiment is not None, EXPERIMENT_RUNS)
             _switch(recommender, event, body, "promoted", None)
         case EventKind.ROLLED_BACK:
-            _refuse_if(recommender.shadow is None, "there is nothing to go back to.")
             _switch(recommender, event, body, "rolled back", body.get("reason"))
         case EventKind.EXPERIMENT_BEGUN:
-            _refuse_if(recommender.shadow is None, "an experiment needs a shadow as the control.")
-            _refuse_if(recommender.experiment is not None, "an experiment runs already.")
             experiment = HoldoutExperiment(event.seq, event.at, body)
             for row in range(len(experiment.clusters), len(recommender.names)):  # they joined since the draw
                 experiment.joined(row, recommender.names[row], event.seq, dict(recommender.edges(row)))
             recommender.experiment = experiment
         case EventKind.EXPERIMENT_ENDED:
-            running = recommender.experiment
-            _refuse_if(running is None or running.begun != body["experiment"], "no such experiment runs.")
+            if recommender.experiment is None or recommender.experiment.begun != body["experiment"]:
+                raise Conflict("experiment", "no such experiment runs.")
             recommender.end_experiment(event.at, body["reason"])
 
 
 def _switch(recommender: LoggedRecommender, event: Event, body: dict[str, Any], what: str, reason: str | None) -> None:
-    _refuse_if(body["switch"] != recommender.switches, "the policies have changed places meanwhile.")
+    if body["switch"] != recommender.switches:
+        raise Conflict("policy", "the policies have changed places meanwhile.")
     recommender.switch(is_promotion=what == "promoted")
     recommender.note_change(event, what, reason)
-
-
-def _refuse_if(is_wrong: bool, reason: str) -> None:
-    if is_wrong:
-        raise ValueError(reason)

@@ -33,7 +33,7 @@ from .events import (
 )
 from .logged_recommender import LoggedRecommender
 from .model import BEGUN_PLAIN
-from .policy_changes import ProposedSwitch
+from .policy_changes import ProposedChange
 
 ASKED = ("user", "candidates", "where", "exclude", "k", "context", "attributes")
 """Fields of a request that make it another one."""
@@ -60,13 +60,7 @@ class ProposedReward(NamedTuple):
     best: float  # the largest mean among the candidates of its decision
 
 
-class ProposedChange(NamedTuple):
-    """A change of users, edges or arms."""
-
-    draft: Draft
-
-
-Proposal = ProposedDecisions | ProposedReward | ProposedChange | ProposedSwitch
+Proposal = ProposedDecisions | ProposedReward | ProposedChange
 
 
 class RequestBatch(NamedTuple):
@@ -115,16 +109,6 @@ def work_of(recommender: LoggedRecommender, requests: Sequence[AnyRequest]) -> i
     n_arms = len(recommender.arms)
     work = sum([n_arms if request.candidates is None else len(request.candidates) for request in requests])
     return work * SAMPLES if recommender.policy.is_sampling else work
-
-
-def decide_some(
-    recommender: LoggedRecommender, requests: Sequence[AnyRequest], draws: np.random.Generator
-) -> list[DecisionRecord | ValueError]:
-    """Decide about each request, or say why it is refused; with one call of the policy."""
-    resolved = [_resolve(recommender, RequestBatch([request])) for request in requests]
-    found = [one for group in resolved if not isinstance(group, ValueError) for one in group]
-    decisions = iter(recommender.decide_resolved(found, draws) if found else ())
-    return [group if isinstance(group, ValueError) else next(decisions) for group in resolved]
 
 
 def _resolve(recommender: LoggedRecommender, batch: RequestBatch) -> list[ResolvedRequest] | ValueError:

@@ -12,7 +12,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -99,13 +99,6 @@ class LogSource(NamedTuple):
     read: Callable[[int], Iterable[Sequence[Event]]]  # the log up to an event, in pages
 
 
-class FollowsEvents(Protocol):
-    """A state that follows events."""
-
-    def apply(self, events: Sequence[Event]) -> None:
-        """Apply the next events."""
-
-
 class ShadowedPolicy(NamedPolicy):
     """A `NamedPolicy` with a second policy, or without."""
 
@@ -122,6 +115,11 @@ class ShadowedPolicy(NamedPolicy):
         self.source: LogSource | None = None
         self.shadow_draws = np.random.default_rng(0)
         self._shadow_unknown = UnknownUsers()
+
+    @property
+    def texts(self) -> list[str | None]:
+        """The policy in force and its shadow as text."""
+        return [None if spec is None else spec.text for spec in (self.spec, self.shadow_spec)]
 
     @property
     def specs(self) -> list[PolicySpec]:
@@ -203,7 +201,7 @@ class ShadowedPolicy(NamedPolicy):
         try:
             change(self.shadow)
         except ValueError as error:  # the policy refuses the change, in every process alike; anything else ends this process
-            facts = {"shadow": self.shadow_spec.text if self.shadow_spec else None, "reason": str(error)}
+            facts = {"shadow": self.texts[1], "reason": str(error)}
             logger.error("the shadow could not follow the log, and was given up", extra=facts)
             self.lose_shadow(str(error))
 
@@ -213,7 +211,7 @@ class ShadowedPolicy(NamedPolicy):
 
     # Changes of the two policies.
 
-    def begin_shadow(self, fresh: FollowsEvents, spec: PolicySpec, until: int, skipped: Iterable[int]) -> Policy:
+    def begin_shadow(self, fresh: Any, spec: PolicySpec, until: int, skipped: Iterable[int]) -> None:
         """Let a fresh state with the other policy learn the log before event `until`; its policy becomes the shadow.
 
         Raises a ValueError if that policy does not take what the one in force took, users for example.
@@ -223,14 +221,12 @@ class ShadowedPolicy(NamedPolicy):
         left_out = set(skipped)
         for page in self.source.read(until - 1):
             fresh.apply([event for event in page if event.kind not in left_out])
-        assert isinstance(fresh, ShadowedPolicy)
         mine, other = self.policy.graph.adjacency, fresh.policy.graph.adjacency
         is_same = fresh.names == self.names and fresh.gone == self.gone
         if not is_same or mine.shape != other.shape or (mine != other).nnz:
             raise ValueError(f"shadow {spec.text} cannot follow this log: it refused changes that the policy in force took.")
         self.shadow, self.shadow_spec, self.can_go_back = fresh.policy, spec, False
         self._shadow_unknown = fresh.unknown_users
-        return fresh.policy
 
     def end_shadow(self) -> None:
         """Go on without a shadow."""
@@ -251,8 +247,7 @@ class ShadowedPolicy(NamedPolicy):
     def note_change(self, event: Event, what: str, reason: str | None = None) -> None:
         """Remember a change of the policies for the history."""
         entry = {"event": event.seq, "time": event.at / 1e6, "what": what, "reason": reason}
-        shadow = None if self.shadow_spec is None else self.shadow_spec.text
-        in_force = None if self.spec is None else self.spec.text
+        in_force, shadow = self.texts
         self.policy_history.append(entry | {"in_force": in_force, "shadow": shadow})
         del self.policy_history[:-KEPT_CHANGES]
 

@@ -16,14 +16,14 @@ from ...recommending.errors import UnknownName
 from ..domain import explain, packing, proposals
 from ..domain.history import history
 from ..domain.logged_recommender import LoggedRecommender
-from ..domain.proposals import ProposedChange
+from ..domain.policy_changes import ProposedChange
 from ..operations import export
 from ..operations.recommendation_service import RecommendationService
 from ..operations.runtime import Runtime
 from ..store.database import Unavailable
 from .dashboard import add_page
 from .experiment_routes import add_policies, experiment_gauges
-from .openapi_document import DescribedApp, operation_name
+from .openapi_document import DescribedApp
 from .responses import EXPECTED, error_response
 from .schemas import ERRORS, ArmBody, ChangeAnswer, EdgeBody, Id, PathId, RetractionAnswer, UserBody
 
@@ -52,7 +52,7 @@ def create_app(
         lifespan=lifespan,
         separate_input_output_schemas=False,
         redirect_slashes=False,  # a redirection would name the Host that the client sent
-        generate_unique_id_function=operation_name,
+        generate_unique_id_function=lambda route: route.name,  # `put_user`: generators make a method of it
         docs_url=None,  # the page of the framework loads scripts of others; docs/reference/http_api.md has the same
         redoc_url=None,
     )

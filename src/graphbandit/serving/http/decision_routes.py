@@ -20,7 +20,7 @@ from ...validate import LARGEST_REWARD
 from ..domain.limits import LONGEST_ID
 from ..domain.logged_recommender import LoggedRecommender
 from ..domain.proposals import RequestBatch
-from ..operations.recommendation_service import Logged
+from ..operations.recommendation_service import Logged, RewardCounts
 from ..operations.runtime import Runtime
 from .schemas import LONGEST_CELL, MOST_ATTRIBUTES, MOST_FEATURES, PRINTABLE
 
@@ -161,9 +161,7 @@ async def recommend_batch(runtime: Runtime, body: bytes) -> bytes:
 async def reward(runtime: Runtime, body: bytes) -> bytes:
     """Report what decisions earned: one reward, or a list. Repeating it is harmless, and there is no deadline."""
     rewards = REWARDS.decode(body).rewards if b'"rewards"' in body else [REWARD.decode(body)]
-    logged = await runtime.reward(rewards)
-    accepted = sum(entry.is_new for entry in logged)
-    return msgspec.json.encode(RewardAnswer(accepted, len(logged) - accepted))
+    return msgspec.json.encode(RewardAnswer(*RewardCounts.of(await runtime.reward(rewards))))
 
 
 def decision_answers(state: LoggedRecommender, logged: Logged) -> list[DecisionAnswer]:

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Request
 from pydantic import Field
-from starlette.exceptions import HTTPException
 
-from ...recommending.errors import InvalidRequest
+from ...recommending.errors import Conflict
 from ..domain import policy_changes
 from ..domain.logged_recommender import LoggedRecommender
-from ..domain.policy_changes import ProposedSwitch
-from ..operations.runtime import Runtime
 from .schemas import ERRORS, Schema
 
 LARGEST_GUARDRAIL = 1e9
@@ -54,14 +50,14 @@ def add_policies(app: FastAPI) -> None:
     async def promote(request: Request, body: SwitchBody) -> dict[str, Any]:
         """Put the shadow in force. The policy that was in force follows as its shadow, so that going back loses nothing."""
         _confirm(_state(request), body)
-        await _commit(request, lambda state: [policy_changes.promote(state)])
+        await request.app.state.runtime.commit([policy_changes.promote(_state(request))])
         return policy_answer(_state(request))
 
     @router.post("/policy/rollback")
     async def rollback(request: Request, body: SwitchBody) -> dict[str, Any]:
         """Undo the last promotion. An experiment ends with it."""
         _confirm(_state(request), body)
-        await _commit(request, policy_changes.roll_back)
+        await request.app.state.runtime.commit(policy_changes.roll_back(_state(request)))
         return policy_answer(_state(request))
 
     @router.get("/shadow")
@@ -81,14 +77,14 @@ def add_policies(app: FastAPI) -> None:
         """Hold out a share of the users, in whole clusters of the graph. They get the shadow's decisions."""
         chosen = body.share, body.guardrail, body.largest_cluster
         state = _state(request)
-        made = await _conflicts(asyncio.to_thread(policy_changes.begin_experiment, state, *chosen))
-        await _commit(request, lambda _: [made])
+        made = await asyncio.to_thread(policy_changes.begin_experiment, state, *chosen)
+        await request.app.state.runtime.commit([made])
         return experiment_answer(state)
 
     @router.delete("/experiment")
     async def end_experiment(request: Request) -> dict[str, Any]:
         """End the experiment: everybody gets the policy in force."""
-        await _commit(request, lambda state: [policy_changes.end_experiment(state)])
+        await request.app.state.runtime.commit([policy_changes.end_experiment(_state(request))])
         return experiment_answer(_state(request))
 
     app.include_router(router)
@@ -96,7 +92,7 @@ def add_policies(app: FastAPI) -> None:
 
 def policy_answer(state: LoggedRecommender) -> dict[str, Any]:
     """The policy in force, its shadow, whether `rollback` would undo a promotion, and all changes, oldest first."""
-    in_force, shadow = (None if spec is None else spec.text for spec in (state.spec, state.shadow_spec))
+    in_force, shadow = state.texts
     table: dict[str, Any] = dict(in_force=in_force, shadow=shadow, can_go_back=state.can_go_back)
     return table | {"experiment": state.experiment is not None, "history": state.policy_history}
 
@@ -123,25 +119,6 @@ def _state(request: Request) -> LoggedRecommender:
 
 def _confirm(state: LoggedRecommender, body: SwitchBody) -> None:
     """Refuse if another policy would come into force than the caller thinks."""
-    shadow = None if state.shadow_spec is None else state.shadow_spec.text
+    shadow = state.texts[1]
     if body.policy is not None and body.policy != shadow:
-        raise HTTPException(409, f"policy {body.policy} would not come into force: the shadow is {shadow}.")
-
-
-async def _conflicts(made: Any) -> Any:
-    try:
-        return await made
-    except InvalidRequest as error:
-        raise HTTPException(409, str(error)) from None
-
-
-async def _commit(request: Request, propose: Any) -> None:
-    """Log and apply; what is refused is a conflict."""
-    runtime: Runtime = request.app.state.runtime
-    try:
-        made: Sequence[ProposedSwitch] = propose(runtime.service.recommender)
-    except InvalidRequest as error:
-        raise HTTPException(409, str(error)) from None
-    for result in await runtime.commit(made):
-        if isinstance(result, InvalidRequest):
-            raise HTTPException(409, str(result))
+        raise Conflict("policy", f"policy {body.policy} would not come into force: the shadow is {shadow}.")

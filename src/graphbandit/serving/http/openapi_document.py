@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import FastAPI
-from fastapi.routing import APIRoute
 
 from .decision_routes import described
 
@@ -28,8 +27,3 @@ class DescribedApp(FastAPI):
             document["security"] = [{"token": []}, {}]  # a service without a token file asks for none
         assert self.openapi_schema is not None
         return self.openapi_schema
-
-
-def operation_name(route: APIRoute) -> str:
-    """The name of an operation, which generators make a method of: that of the function, as in `put_user`."""
-    return route.name

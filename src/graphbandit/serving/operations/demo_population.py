@@ -12,6 +12,7 @@ import numpy as np
 
 from ... import graphs, signals
 from ...compute.arrays import Floats
+from ...graph import UserGraph
 from ..domain.initial_state import InitialState
 from .client import Client, ServiceError
 
@@ -38,8 +39,7 @@ class DemoPopulation:
         self, policy: str, seed: int, epsilon: float = 0.0, params: Mapping[str, Any] | None = None
     ) -> InitialState:
         """The graph and the arms. The service does not see the preferences."""
-        pairs = np.argwhere(np.triu(self._graph.adjacency.toarray()) > 0)
-        graph = graphs.from_edges([(self._users[a], self._users[b]) for a, b in pairs.tolist()], ids=self._users)
+        graph = UserGraph(self._graph.adjacency, self._users)
         attributes = [{"topic": name.split("-")[0]} for name in self._arms]
         chosen: dict[str, Any] = dict(policy=policy, params=dict(params or {}), epsilon=epsilon, seed=seed)
         return InitialState(graph, self._arms, self._features, attributes, **chosen)

@@ -10,7 +10,7 @@ from itertools import chain, islice, repeat
 from typing import Any, NamedTuple
 
 from ...recommending.errors import InvalidRequest
-from ..domain.events import DecisionRecord, Event, EventKind, decision_id, decisions_in, encode, reward_in, table_in
+from ..domain.events import DecisionRecord, Event, EventKind, decision_id, decisions_in, encode, reward_in
 from ..domain.imported import imported_in
 from ..domain.logged_recommender import LoggedRecommender
 from ..domain.offers import LoggedOffers
@@ -173,6 +173,8 @@ def arm_columns(state: LoggedRecommender) -> Columns:
         "offered": [version in newest for version in range(len(state.versions))],
         "features": state.features.tolist(),
         "attributes": [[(name, _text(value)) for name, value in entry.items()] for entry in state.attributes],
+        "since": list(state.since),  # numbers of events; 0 is the beginning of the log
+        "until": list(state.until),
     }
 
 
@@ -181,29 +183,15 @@ def _text(value: str | list[str]) -> str:
     return value if isinstance(value, str) else "|".join(value)
 
 
-def arm_spans(arms: Sequence[str], changes: Sequence[Event]) -> Columns:
-    """The time in which each version was offered, from the events that put and deleted arms; 1970
-    for the initial arms."""
-    first = len(arms) - sum(event.kind == EventKind.ARM_PUT for event in changes)  # version that an event put
-    since, until = [0] * first, list[int | None]([None] * len(arms))
-    newest = {arm: version for version, arm in enumerate(arms[:first])}
-    for event in changes:
-        before = newest.pop(table_in(event.body)["arm"], None)
-        if before is not None:
-            until[before] = event.at
-        if event.kind == EventKind.ARM_PUT:
-            newest[arms[len(since)]] = len(since)
-            since.append(event.at)
-    return {"since": since, "until": until}
-
-
 def arm_table(store: EventStore, columns: Columns, seq: int) -> bytes:
-    """arms.parquet: what `arm_columns` returned after event `seq`, with `since` and `until`; may be
-    called from any thread."""
+    """arms.parquet: what `arm_columns` returned after event `seq`, with times in place of numbers of events; may be called
+    from any thread."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    changes = [event for page in store.read(until=seq, kinds=[EventKind.ARM_PUT, EventKind.ARM_DELETED]) for event in page]
+    changes = store.read(until=seq, kinds=[EventKind.ARM_PUT, EventKind.ARM_DELETED])
+    at = {None: None, 0: 0} | {event.seq: event.at for page in changes for event in page}
+    spans = {name: [at[number] for number in columns[name]] for name in ("since", "until")}
     moment = pa.timestamp("us", tz="UTC")
     schema = pa.schema(
         [
@@ -217,7 +205,7 @@ def arm_table(store: EventStore, columns: Columns, seq: int) -> bytes:
         ]
     )
     sink = io.BytesIO()
-    parquet.write_table(pa.table(columns | arm_spans(columns["arm"], changes), schema=schema), sink)
+    parquet.write_table(pa.table(columns | spans, schema=schema), sink)
     return sink.getvalue()
 
 

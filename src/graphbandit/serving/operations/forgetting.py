@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, insert, update
+from sqlalchemy import delete, insert, update
 
 from ...graph import UserGraph
 from ..domain.erasure import Eraser
@@ -20,6 +20,7 @@ from ..domain.events import Event, check_chain, seed_of
 from ..domain.initial_state import InitialState
 from ..store.event_archive import EventArchive, Part, remove_strays, write_part
 from ..store.event_store import EventStore
+from ..store.event_table import insert_events
 from ..store.schema import archived, events, head, initial_states
 from ..store.snapshots import Snapshots
 from .log_replay import replay, replay_from_zero, restart_point
@@ -92,7 +93,10 @@ def _erase(store: EventStore, eraser: Eraser, content: bytes | None, show: Show)
         parts.append(write_part(old.own, part.first, rewritten(EventArchive(old.folder, [part]).read())))
     with store.database.transaction(float("inf")) as connection:
         for page in rewritten(store.read(old.last)):
-            _update(connection, [event for event in page if eraser.first is not None and event.seq >= eraser.first])
+            changed = [event for event in page if eraser.first is not None and event.seq >= eraser.first]
+            if changed:
+                connection.execute(delete(events).where(events.c.seq.between(changed[0].seq, changed[-1].seq)))
+                insert_events(connection, changed, store.database.is_sqlite)
         if parts:
             connection.execute(delete(archived))
             connection.execute(insert(archived), [part._asdict() for part in parts])
@@ -101,14 +105,6 @@ def _erase(store: EventStore, eraser: Eraser, content: bytes | None, show: Show)
             connection.execute(update(initial_states).values(content=content))
         connection.execute(update(head).values(seed=eraser.seed, chain=eraser.chain, at=eraser.at))
     store.attach()  # what the log is now
-
-
-def _update(connection: Connection, changed: list[Event]) -> None:
-    if changed:
-        fields: dict[str, Any] = {name: bindparam(f"new_{name}") for name in Event._fields if name != "seq"}
-        statement = update(events).where(events.c.seq == bindparam("number")).values(fields)
-        rows = [{f"new_{name}": value for name, value in event._asdict().items()} | {"number": event.seq} for event in changed]
-        connection.execute(statement, rows)
 
 
 def initial_without(initial: InitialState, name: str) -> InitialState:

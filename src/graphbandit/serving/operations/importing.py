@@ -20,7 +20,7 @@ from ...storage.columns import EVENTS
 from ...storage.tables import Reading, Table, read_table, skipped_rows
 from ..domain.events import Draft, EventKind
 from ..domain.imported import ImportedRewards, import_key
-from ..domain.proposals import ProposedChange
+from ..domain.policy_changes import ProposedChange
 from .input_files import check_ids
 from .recommendation_service import RecommendationService
 
@@ -78,16 +78,16 @@ def import_history(
     table.check_columns("user", "item", "reward")
     history, skipped = _checked(service, table, bool(reading.get("skip_bad")), reading.get("say"))
     before = len(service.recommender.rows), service.recommender.rewards
-    drafts: list[Draft] = []
+    made: list[ProposedChange] = []
     for draft, share in _parts(service, digest, history):
-        drafts.append(draft)
-        if draft.body.startswith('{"join"') or len(drafts) == TOGETHER:
-            _write(service, drafts)
-            drafts = []
+        made.append(ProposedChange(draft))
+        if draft.body.startswith('{"join"') or len(made) == TOGETHER:
+            service.commit(made)
+            made = []
             if on_import is not None:
                 on_import(share)
     end = ImportedRewards(file=path.name, rows=int(history.kept.sum()))
-    _write(service, [*drafts, _draft(end, import_key(digest))])
+    service.commit([*made, ProposedChange(_draft(end, import_key(digest)))])
     after = len(service.recommender.rows), service.recommender.rewards
     return Imported(after[1] - before[1], after[0] - before[0], skipped, False)
 
@@ -193,7 +193,3 @@ def _known_keys(service: RecommendationService, digest: str, n_names: int, n_row
 
 def _draft(body: ImportedRewards, key: str) -> Draft:
     return Draft(EventKind.IMPORTED, time.time_ns() // 1000, body.encoded(), key)
-
-
-def _write(service: RecommendationService, drafts: list[Draft]) -> None:
-    service.commit([ProposedChange(draft) for draft in drafts])

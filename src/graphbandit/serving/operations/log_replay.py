@@ -36,7 +36,7 @@ def restart_point(store: EventStore, snapshots: Snapshots, initial: InitialState
 
 def needs_rebuilding(store: EventStore, recommender: LoggedRecommender, until: int | None = None) -> bool:
     """Whether the log takes back a reward that the recommender has learned."""
-    retracted = retracted_rewards(store.retractions(until))
+    retracted = retracted_rewards(store.retractions(store.last if until is None else until))
     return any(seq <= recommender.seq for seq in retracted - recommender.without)
 
 
@@ -44,6 +44,7 @@ def replay_pages(store: EventStore, recommender: LoggedRecommender, until: int |
     """Bring a recommender up to the end of the log, or to event `until`, with a pause after every page; yields
     the numbers of the last events of the pages. Raises `DamagedLog` if the chain does not fit."""
     recommender.reads_from(log_source(store))
+    until = store.last if until is None else until  # other processes may have written more, which is not applied here
     recommender.without |= retracted_rewards(store.retractions(until))
     for page in store.read(recommender.seq, until):
         store.go_on()

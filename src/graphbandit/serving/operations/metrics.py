@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_left
 from collections.abc import Mapping
 from itertools import accumulate
@@ -20,7 +19,7 @@ GAUGES = {
     "backlog_events": "Events in the log that are known to this process and not applied yet.",
     "state_differs": "1 if the state was not that of another process after the same event, at the last snapshot; else 0.",
     "heavy_work": "Decisions times arms of large requests that wait.",
-    "store_bytes": "Size of the store, measured at most once a minute.",
+    "store_bytes": "Size of the store.",
     "snapshot_age_seconds": "Seconds since the newest snapshot.",
     "snapshot_event": "Number of the last event of the newest snapshot.",
     "experiment_difference": "Treatment less control in reward per decision.",
@@ -61,18 +60,3 @@ def family(name: str, text: str, histograms: Mapping[str, Histogram], label: str
         counts = zip((*map(str, BUCKETS), "+Inf"), histogram.cumulative(), strict=True)
         found.add_metric([] if label is None else [value], list(counts), histogram.total)
     return found
-
-
-class Seldom:
-    """Says when something that is expensive may be measured again."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds, self._next = seconds, 0.0
-
-    def is_due(self) -> bool:
-        """Whether the time is over; if so, it begins again."""
-        now = time.monotonic()
-        if now < self._next:
-            return False
-        self._next = now + self._seconds
-        return True

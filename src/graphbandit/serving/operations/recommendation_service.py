@@ -18,7 +18,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,18 +33,17 @@ from ..domain.events import (
     EventKind,
     decision_id,
     decisions_in,
-    encode,
     fingerprint_in,
     parse_decision_id,
     request_key,
     reward_key,
-    table_in,
 )
 from ..domain.initial_state import InitialState
 from ..domain.logged_recommender import LoggedRecommender
-from ..domain.policy_changes import ProposedSwitch
+from ..domain.policy_changes import ProposedChange
 from ..domain.proposals import DecisionSummary, Proposal, ProposedDecisions, ProposedReward, RequestBatch, fingerprint
 from ..domain.retraction import Retraction, retraction_key
+from ..store.database import Unavailable
 from ..store.event_store import EventStore, Receipt
 from ..store.snapshots import Snapshots
 from .log_replay import log_source, replay, restart_point
@@ -54,13 +53,6 @@ from .stats import Stats
 logger = logging.getLogger("graphbandit.serving")
 REMEMBERED_DECISIONS = 50_000
 """Decisions that are kept in memory for their rewards; older ones are read from the store."""
-
-
-Remembered = tuple[tuple[Any, ...], ...]
-"""The decisions of an event: user, best mean, context as JSON, versions. Tuples of numbers and names, which the garbage
-collector does not track."""
-NOT_ARMS = 3
-"""Entries of a remembered decision before its arms; a decision without arms was erased."""
 
 
 class Logged(NamedTuple):
@@ -104,7 +96,7 @@ class RecommendationService:
         store.newest_by_user = recommender.latest.copy()
         self._draws = np.random.default_rng([seed, store.last])
         self._draws_aside = np.random.default_rng([seed, store.last, 1])  # of a thread beside the event loop
-        self._recent: OrderedDict[tuple[str, int], Remembered] = OrderedDict()  # by epoch and number of the event
+        self._recent: OrderedDict[tuple[str, int], list[DecisionSummary]] = OrderedDict()  # by epoch and number of the event
         self._n_recent = 0  # decisions in it
         recommender.reads_from(log_source(store))
         recommender.replays_aside = True
@@ -126,26 +118,22 @@ class RecommendationService:
         """Start from the last snapshot, replay the rest of the log, and compile. If that fails, the
         store is left."""
         try:
-            return cls._restore(store, folder, initial, stats)
+            start = time.perf_counter()
+            snapshots = Snapshots(folder, store.name)
+            recommender = restart_point(store, snapshots, initial)
+            found = recommender.seq
+            recommender = replay(store, recommender)
+            recommender.warm_up()
+            facts = dict(events=recommender.seq, snapshot=found, replayed=recommender.seq - found)
+            logger.info("state restored", extra={**facts, "seconds": round(time.perf_counter() - start, 3)})
+            service = cls(store, recommender, snapshots, initial.seed, stats)
+            service.saved = found
+            if found:
+                service.stats.count_snapshot(True, snapshots.newest_at())
+            return service
         except BaseException:
             store.close()
             raise
-
-    @classmethod
-    def _restore(cls, store: EventStore, folder: Path, initial: InitialState, stats: Stats | None) -> RecommendationService:
-        start = time.perf_counter()
-        snapshots = Snapshots(folder, store.name)
-        recommender = restart_point(store, snapshots, initial)
-        found = recommender.seq
-        recommender = replay(store, recommender)
-        recommender.warm_up()
-        facts = dict(events=recommender.seq, snapshot=found, replayed=recommender.seq - found)
-        logger.info("state restored", extra={**facts, "seconds": round(time.perf_counter() - start, 3)})
-        service = cls(store, recommender, snapshots, initial.seed, stats)
-        service.saved = found
-        if found:
-            service.stats.count_snapshot(True, snapshots.newest_at())
-        return service
 
     def close(self) -> None:
         """Write a snapshot, if there are new events, and leave the store."""
@@ -192,7 +180,7 @@ class RecommendationService:
         fresh.shadow_draws, fresh.replays_aside = self.recommender.shadow_draws, True
         self.recommender = fresh
 
-    def change(self, proposal: proposals.ProposedChange | ProposedSwitch) -> Logged:
+    def change(self, proposal: ProposedChange) -> Logged:
         """Change users, edges, arms or policies; see `domain.proposals` and `domain.policy_changes`."""
         return self._commit_one(proposal)
 
@@ -220,10 +208,10 @@ class RecommendationService:
         """Decisions about each batch, or why it is refused."""
         return proposals.propose_decisions(self.recommender, batches, self._draws)
 
-    def decide_some(self, requests: Sequence[AnyRequest]) -> list[DecisionRecord | ValueError]:
-        """A decision about each request, or why it is refused. May be called from another thread while
-        the state does not change (`Runtime.beside`)."""
-        return proposals.decide_some(self.recommender, requests, self._draws_aside)
+    def decide_some(self, requests: Sequence[AnyRequest]) -> list[DecisionRecord]:
+        """A decision about each request; raises the first refusal. May be called from another thread while the state does
+        not change (`Runtime.beside`)."""
+        return self.recommender.decide(requests, self._draws_aside)
 
     def propose_rewards(self, rewards: Sequence[AnyReward]) -> list[ProposedReward]:
         """Rewards of decisions that are in memory; raises if one of them is refused."""
@@ -231,9 +219,12 @@ class RecommendationService:
         for reward in rewards:
             if not low <= reward.value <= high:
                 raise InvalidRequest("value", f"value must lie between {low:g} and {high:g}, but it is {reward.value:g}.")
-        return [proposals.propose_reward(self.recommender, reward, self.decision(reward.decision)) for reward in rewards]
+        known = [self.decision(reward.decision) for reward in rewards]
+        if any(max(found.arms) >= len(self.recommender.versions) for found in known if found is not None):
+            raise Unavailable("another process put an arm that this one does not know yet")
+        return [proposals.propose_reward(self.recommender, *pair) for pair in zip(rewards, known, strict=True)]
 
-    def propose_retraction(self, decision: str, arm: str | None = None) -> proposals.ProposedChange:
+    def propose_retraction(self, decision: str, arm: str | None = None) -> ProposedChange:
         """The retraction of a reward of a decision that is in memory; may be called from any thread."""
         summary = self.decision(decision)
         epoch, seq, item = parse_decision_id(decision) or ("", 0, 0)
@@ -243,7 +234,7 @@ class RecommendationService:
         if found is None:
             raise UnknownName("decision", f"decision {decision} has no reward to be taken back.")
         body = Retraction(found.seq, seq, item, place, epoch).encoded()
-        return proposals.ProposedChange(
+        return ProposedChange(
             Draft(EventKind.RETRACTED, time.time_ns() // 1000, body, retraction_key(seq, item, place), found.user)
         )
 
@@ -265,7 +256,7 @@ class RecommendationService:
                 self._remember(event, decisions_in(event.body))
 
     def _remember(self, event: Event, decisions: Sequence[DecisionRecord]) -> None:
-        self._recent[event.epoch, event.seq] = tuple(map(_remembered, decisions))
+        self._recent[event.epoch, event.seq] = list(map(DecisionSummary.of, decisions))
         self._n_recent += len(decisions)
         while self._n_recent > REMEMBERED_DECISIONS and len(self._recent) > 1:
             self._n_recent -= len(self._recent.popitem(last=False)[1])
@@ -276,10 +267,10 @@ class RecommendationService:
         if parts is None:
             return None
         epoch, seq, item = parts
-        found = self._recent.get((epoch, seq), ())
+        found = self._recent.get((epoch, seq), [])
         if not found and seq <= self.store.archive.last:
             raise UnknownName("decision", f"decision {name} was archived, and its rewards have expired.")
-        return _summary(found[item]) if item < len(found) and len(found[item]) > NOT_ARMS else None
+        return found[item] if item < len(found) and found[item].arms else None  # it has none if it was erased
 
     def repeated(self, batch: RequestBatch, error: ValueError) -> Logged:
         """The decisions of an earlier request with the same idempotency key; raises `error` if there
@@ -329,14 +320,13 @@ class RecommendationService:
                 if is_new:
                     n_decisions += event.items
                     self._remember(event, proposal.decisions)
-                    self.shadow_stats.decided(self.recommender, event.seq, proposal.decisions, proposal.shadows)
+                    self.shadow_stats.decided(self.recommender, proposal.decisions, proposal.shadows)
                     result = Logged(event.seq, is_new, proposal.decisions, event.epoch)
                 else:
                     result = _first_attempt(event, proposal.fingerprint)
             elif isinstance(proposal, ProposedReward):
                 if is_new:
                     rewards.append((proposal.value, proposal.best))
-                    self.shadow_stats.rewarded(event.key, proposal.value)
                 else:
                     n_duplicates += 1
             elif event.seq in self.recommender.refused:
@@ -345,16 +335,6 @@ class RecommendationService:
         self.stats.count_decisions(n_decisions)
         self.stats.count_rewards(rewards, n_duplicates)
         return results
-
-
-def _remembered(decision: DecisionRecord) -> tuple[Any, ...]:
-    user = decision.user if decision.newcomer is None else decision.newcomer
-    return (user, decision.best, None if decision.context is None else encode(decision.context), *decision.arms)
-
-
-def _summary(found: tuple[Any, ...]) -> DecisionSummary:
-    user, best, context, *arms = found
-    return DecisionSummary(user, best, tuple(arms), None if context is None else table_in(context))
 
 
 def _first_attempt(event: Event, asked: str | None) -> Logged | InvalidRequest:

@@ -7,19 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sqlalchemy import insert, update
-
 from ...policies import POLICIES
 from ..domain.events import chain_of, check_chain
 from ..domain.initial_state import InitialState
 from ..domain.retraction import retracted_rewards
 from ..store.database import sqlite_path
 from ..store.event_store import EventStore
-from ..store.schema import events, head
+from ..store.event_table import insert_events
 from ..store.snapshots import Snapshots
 from .log_replay import initial_recommender
-
-TOGETHER = 1000  # events of one statement
 
 
 class ReplayedInto(NamedTuple):
@@ -74,9 +70,7 @@ def replay_into(
                 for event in page:
                     tail = chain_of(tail, event)
                     copied.append(event._replace(chain=tail))
-                for start in range(0, len(copied), TOGETHER):
-                    connection.execute(insert(events), [event._asdict() for event in copied[start : start + TOGETHER]])
-                connection.execute(update(head).values(last=seq, chain=tail, at=page[-1].at))
+                insert_events(connection, copied, copy.database.is_sqlite)
                 recommender.apply(copied)
                 show(seq, source.last)
         is_whole = True

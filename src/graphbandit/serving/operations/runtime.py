@@ -20,7 +20,6 @@ from ..domain.packing import digest
 from ..domain.proposals import Proposal, ProposedDecisions, RequestBatch
 from ..store.database import Unavailable
 from ..store.event_store import Cancelled
-from .metrics import Seldom
 from .pipeline import NOT_RUNNING, Pipeline, Result
 from .rebuilding import rebuild
 from .recommendation_service import Logged, RecommendationService
@@ -28,7 +27,6 @@ from .settings import MOST_WORK
 from .stats import Stats
 
 logger = logging.getLogger("graphbandit.serving")
-STORE_SIZE_EVERY = 60.0  # seconds
 LOOK_EVERY = 0.1  # seconds between two looks at the delay of the event loop, and at the heartbeat
 HEARTBEAT_EVERY, HEARTBEAT_IN_TROUBLE = 10.0, 1.0
 """Seconds without a write after which one is made only to see whether writing is possible."""
@@ -82,7 +80,6 @@ class Runtime:
         self._rebuilding: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._following: asyncio.Task[None] | None = None
-        self._store_size = Seldom(STORE_SIZE_EVERY)
 
     async def run(self, on_failure: Callable[[], None] = lambda: None) -> None:
         """Start the service; `on_failure` is called if that fails, or if the state becomes unsound."""
@@ -155,13 +152,7 @@ class Runtime:
         """Decide about a batch. Its decisions are in the log when this returns."""
         service = self.service
         try:
-            try:
-                return await self._recommend(batch)
-            except UnknownName:
-                if not service.store.is_shared:
-                    raise
-                await self.pipeline.catch_up()  # another process may have added the name
-                return await self._recommend(batch)
+            return await self._up_to_date(lambda: self._recommend(batch))
         except (UnknownName, InvalidRequest) as error:
             if batch.idempotency_key is None:
                 raise
@@ -183,22 +174,35 @@ class Runtime:
         return await self.pipeline.commit(made)
 
     async def current(self, read: Callable[[LoggedRecommender], Result]) -> Result:
-        """Return what `read` makes of the state. If it does not know a name, another process may have added the name: the
-        state follows the log to its end first."""
-        try:
+        """Return what `read` makes of the state, which follows the log to its end first if it does not know a name."""
+
+        async def answer() -> Result:
             return read(self.service.recommender)
+
+        return await self._up_to_date(answer)
+
+    async def _up_to_date(self, ask: Callable[[], Awaitable[Result]]) -> Result:
+        """Ask, and ask again if the state does not know a name, which another process may have added."""
+        try:
+            return await ask()
         except UnknownName:
             if not self.service.store.is_shared:
                 raise
+        await self.catch_up()
+        return await ask()
+
+    async def catch_up(self) -> None:
+        """Apply what other processes have written to the log so far, even if the state is held for a thread that reads it."""
         await self.pipeline.catch_up()
-        return read(self.service.recommender)
+        async with self._reading:
+            pass
 
     async def retract(self, decision: str, arm: str | None) -> Logged:
         """Take back the reward of a decision; the state is replayed in the background."""
         service = self.service
         missing = service.missing_decisions([Reward(decision, 0.0)])
         if missing:
-            await self.pipeline.catch_up()
+            await self.catch_up()
             service.remember((await asyncio.to_thread(service.store.find_many, missing)).values())
         proposal = await asyncio.to_thread(service.propose_retraction, decision, arm)
         [logged] = await self.pipeline.commit([proposal])
@@ -230,11 +234,7 @@ class Runtime:
     def _decide_slice(self, requests: Sequence[Any]) -> list[tuple[DecisionRecord, int]]:
         """Decisions, and the number of the catalogue that they were made from; raises the first refusal."""
         service = self.service
-        made = service.decide_some(requests)
-        for decision in made:
-            if isinstance(decision, ValueError):
-                raise decision
-        return [(decision, service.recommender.catalogue) for decision in made if isinstance(decision, DecisionRecord)]
+        return [(decision, service.recommender.catalogue) for decision in service.decide_some(requests)]
 
     async def beside(self, work: Callable[[], Result]) -> Result:
         """Return what `work` returns, which reads the state in a thread. Meanwhile requests are answered, and what they
@@ -256,9 +256,8 @@ class Runtime:
             found |= {"users": len(state.rows), "arms": len(state.arms), "events": state.seq}
             found |= {"queue_events": self._pipeline.waiting, "snapshot_event": service.saved}
             found |= {"backlog_events": self._pipeline.backlog}
-            if self._store_size.is_due():
-                with suppress(Unavailable, OSError):
-                    found["store_bytes"] = await asyncio.to_thread(service.store.database.size)
+            with suppress(Unavailable, OSError):
+                found["store_bytes"] = await asyncio.to_thread(service.store.database.size)
         return found
 
     # In the background.
@@ -317,7 +316,7 @@ class Runtime:
         return (service.recommender.seq // self._snapshot_every + 1) * self._snapshot_every
 
     async def _rebuild(self, service: RecommendationService, pipeline: Pipeline) -> None:
-        await rebuild(service, pipeline, self._reading, lambda: self._service is not None)
+        await rebuild(service, self.beside, lambda: self._service is not None)
         if not service.recommender.stale:  # older snapshots are of no use: the next rebuild would begin before them
             pipeline.pause_after = service.recommender.seq
             self._save_if_due()

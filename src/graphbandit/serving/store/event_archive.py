@@ -18,7 +18,7 @@ from ...storage.atomic import atomic_file, sync_folder
 from ..domain.events import Event, EventKind
 from .schema import archived
 
-GROUP = 10_000  # events of a row group, which is what is read at once
+GROUP = 10_000  # events that are read at once
 
 
 class Part(NamedTuple):
@@ -75,22 +75,18 @@ class EventArchive:
 
     def _pages(self, part: Part, after: int, end: int, kinds: Sequence[EventKind]) -> Iterator[list[Event]]:
         import pyarrow as pa
-        from pyarrow import parquet
+        from pyarrow import dataset
 
+        wanted = (dataset.field("seq") > after) & (dataset.field("seq") <= end)
+        if kinds:
+            wanted &= dataset.field("kind").isin([int(kind) for kind in kinds])
         try:
-            with parquet.ParquetFile(self.folder / part.file) as file:
-                for group in range(file.num_row_groups):
-                    first = part.first + group * GROUP
-                    if first > end or first + GROUP <= after + 1 or not _may_hold(file.metadata.row_group(group), kinds):
-                        continue
-                    rows = zip(*file.read_row_group(group, columns=list(Event._fields)).to_pydict().values(), strict=True)
-                    page = [
-                        Event(seq, EventKind(kind), *rest)
-                        for seq, kind, *rest in rows
-                        if after < seq <= end and (not kinds or kind in kinds)
-                    ]
-                    if page:
-                        yield page
+            content = dataset.dataset(self.folder / part.file, schema=_schema(), format="parquet")
+            for batch in content.to_batches(columns=list(Event._fields), filter=wanted, batch_size=GROUP):
+                rows = zip(*batch.to_pydict().values(), strict=True)
+                page = [Event(seq, EventKind(kind), *rest) for seq, kind, *rest in rows]
+                if page:
+                    yield page
         except FileNotFoundError:
             raise ArchiveError(
                 f"{self.folder} lacks {part.file}, with events {part.first} to {part.last} of the log. Put the folder of the "
@@ -98,14 +94,6 @@ class EventArchive:
             ) from None
         except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
             raise ArchiveError(f"{self.folder / part.file} cannot be read: {error}") from None
-
-
-def _may_hold(group: Any, kinds: Sequence[EventKind]) -> bool:
-    """Return whether a row group may hold events of these kinds, by its statistics."""
-    statistics = group.column(list(Event._fields).index("kind")).statistics
-    if not kinds or statistics is None or not statistics.has_min_max:
-        return True
-    return any(statistics.min <= kind <= statistics.max for kind in kinds)
 
 
 def archive_folder(url: URL, store: str) -> Path:
@@ -124,20 +112,12 @@ def write_part(folder: Path, first: int, pages: Iterator[list[Event]]) -> Part:
 
     folder.mkdir(parents=True, exist_ok=True)
     aside = folder / f"events-{first}.writing"
-    last, chain, waiting = first - 1, "", list[Event]()
+    last, chain = first - 1, ""
     with atomic_file(aside) as file, parquet.ParquetWriter(file, _schema(), compression="zstd") as writer:
-
-        def flush(least: int) -> None:
-            while len(waiting) >= least and waiting:
-                columns = dict(zip(Event._fields, zip(*waiting[:GROUP], strict=True), strict=True))
-                writer.write_table(pa.table({name: list(column) for name, column in columns.items()}, schema=_schema()))
-                del waiting[:GROUP]
-
         for page in pages:
-            waiting += page
+            columns = dict(zip(Event._fields, map(list, zip(*page, strict=True)), strict=True))
+            writer.write_table(pa.table(columns, schema=_schema()))
             last, chain = page[-1].seq, page[-1].chain
-            flush(GROUP)
-        flush(1)
     part = Part(first, last, chain, f"events-{first}-{last}-{chain[:12]}.parquet")
     aside.replace(folder / part.file)
     sync_folder(folder)  # the name, too, is on disk before any event leaves the table

@@ -103,31 +103,29 @@ class EventStore:
     def open(self, initial: InitialState | None = None, timeout: float | None = None) -> InitialState:
         """Take the lock, create the tables of a new log, and return the initial state of the log:
         `initial`, if the log is new. `timeout` is OPEN_TIMEOUT by default."""
+        timeout = OPEN_TIMEOUT if timeout is None else timeout
         try:
-            return self._open(initial, OPEN_TIMEOUT if timeout is None else timeout)
+            path = Path(str(self.database.url.database))
+            if self.database.is_sqlite and initial is None and not path.exists():  # before an empty file is made
+                raise ValueError(f"there is no file {path}; a new store needs a graph and arms to begin with.")
+            self.database.lock(timeout, self.go_on)
+            self.database.connect(timeout, self.go_on)
+            with self.database.transaction(limit=math.inf) as connection:
+                self.database.take_turn(connection)
+                create_tables(connection)
+                if connection.execute(select(head.c.number)).first() is None:
+                    if initial is None:
+                        raise ValueError(f"{self.database!r} is empty: a new store needs a graph and arms to begin with.")
+                    content = initial.to_bytes()
+                    seed = seed_of(content)
+                    connection.execute(insert(initial_states).values(number=1, content=content))
+                    connection.execute(
+                        insert(head).values(number=1, store=secrets.token_hex(16), seed=seed, last=0, chain=seed, at=0)
+                    )
+                return self._load(connection)
         except BaseException:
             self.close()
             raise
-
-    def _open(self, initial: InitialState | None, timeout: float) -> InitialState:
-        path = Path(str(self.database.url.database))
-        if self.database.is_sqlite and initial is None and not path.exists():  # before an empty file is made
-            raise ValueError(f"there is no file {path}; a new store needs a graph and arms to begin with.")
-        self.database.lock(timeout, self.go_on)
-        self.database.connect(timeout, self.go_on)
-        with self.database.transaction(limit=math.inf) as connection:
-            self.database.take_turn(connection)
-            create_tables(connection)
-            if connection.execute(select(head.c.number)).first() is None:
-                if initial is None:
-                    raise ValueError(f"{self.database!r} is empty: a new store needs a graph and arms to begin with.")
-                content = initial.to_bytes()
-                seed = seed_of(content)
-                connection.execute(insert(initial_states).values(number=1, content=content))
-                connection.execute(
-                    insert(head).values(number=1, store=secrets.token_hex(16), seed=seed, last=0, chain=seed, at=0)
-                )
-            return self._load(connection)
 
     def _load(self, connection: Connection) -> InitialState:
         """Read name, end, archive and initial state. Other processes may be writing: what is compared is read by one query."""
@@ -242,14 +240,11 @@ class EventStore:
         found = list(select_events(connection, self.last - is_in_table, None if limit is None else limit + is_in_table))
         if is_in_table and (not found or found.pop(0).chain != self.tail):
             raise lost(self.last)
-        self._check_next(found)
-        return found
-
-    def _check_next(self, found: Sequence[Event]) -> None:
         try:
             check_chain(found, self.last, self.tail)
         except DamagedLog as error:
             raise LogChanged(f"acknowledged events are missing: {error}") from None
+        return found
 
     def _number(
         self, drafts: Sequence[Draft], end: Head, newest: dict[int, int], known: dict[str, Event]

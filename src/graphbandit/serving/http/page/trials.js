@@ -40,26 +40,20 @@ function show() {
 }
 
 function sideBySide(shadow) {
-  const { estimate } = shadow;
-  const earned = estimate ? el("span", {}, `${number(estimate.mean)} ± ${number(1.96 * estimate.error, 2)}`, el("small", {}, "estimated")) : "–";
   const rows = [
     ["Policy", breakable(shadow.in_force), breakable(shadow.shadow)],
     ["Expects of its first arm", number(shadow.expected_shown), number(shadow.expected_shadow)],
-    ["Earned", number(shadow.mean_reward), earned],
   ];
   const made = table("The policy in force and its shadow", ["", "In force", "Shadow"], rows);
   made.classList.add("sides");
   return made;
 }
 
-function agreement({ agreement: share, compared, failed, estimate }) {
+function agreement({ agreement: share, compared, failed }) {
   if (share === null) return el("p", {}, "No decision has been compared yet.");
   const text = `Both put the same arm first in ${percent(share)} of ${plural(compared, "decision")}.`;
   const trouble = failed ? ` The shadow failed in ${whole(failed)}.` : "";
-  const about = estimate
-    ? "What the shadow would have earned is estimated from random decisions (epsilon), with twice the standard error."
-    : "What the shadow would have earned cannot be estimated: no decision is random (epsilon is 0).";
-  return el("div", {}, plainBar(share, 1, 0), el("p", {}, text + trouble), el("p", { class: "soft" }, about));
+  return el("div", {}, plainBar(share, 1, 0), el("p", {}, text + trouble));
 }
 
 function history(entries) {

@@ -8,8 +8,6 @@ import random
 import ssl
 import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
@@ -132,16 +130,8 @@ def _problems(answer: HttpAnswer) -> Sequence[Mapping[str, Any]]:
 
 
 def _seconds(retry_after: str | None) -> float:
-    """Seconds from a Retry-After header, which has a number or a date; 0 if it has neither."""
-    if retry_after is None:
-        return 0.0
-    try:
-        if retry_after.strip().isdigit():
-            return float(retry_after)
-        date = parsedate_to_datetime(retry_after)
-        return max(0.0, (date.replace(tzinfo=date.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
-    except ValueError:
-        return 0.0
+    """Seconds from a Retry-After header; 0 if there is none, or if it has a date."""
+    return float(retry_after) if retry_after is not None and retry_after.strip().isdecimal() else 0.0
 
 
 def _checked(token: str) -> str:
