@@ -1,4 +1,4 @@
-"""Compiled code is cached on disk; a change of the package's kernels makes it stale, and a user's module never enters it."""
+"""Compiled code is cached on disk, and a change anywhere in the package makes it stale."""
 
 from __future__ import annotations
 
@@ -11,122 +11,43 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 import graphbandit
-from graphbandit.compute.arrays import Floats
-from graphbandit.compute.compiler import COMPILING, announce_compilation, compiled
-from graphbandit.compute.dispatch import generic
+from graphbandit.compute.compiler import COMPILING, announce_compilation, compiled, without_lock
 
 SCRIPT = """
 from graphbandit import LinUCB, graphs
+from graphbandit.compute.compiler import loaded_and_compiled
 from graphbandit.policies.core import kernels
 policy = LinUCB(graphs.empty(2), 2)
 policy.update(0, [1.0, 0.0], 1.0)
 policy.recommend(0, [[1.0, 0.0], [0.0, 1.0]])
-called = kernels.decide.stats, kernels.learn.stats
-print(sum(sum(kernel.cache_hits.values()) for kernel in called), sum(sum(kernel.cache_misses.values()) for kernel in called))
+print(*(sum(counts) for counts in zip(loaded_and_compiled(kernels.decide), loaded_and_compiled(kernels.learn))))
 """
-
-
-def run(script: str, folder: Path, cache: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a script in a process of its own; without byte code, since two edits of one second have one time."""
-    variables = os.environ | {"NUMBA_CACHE_DIR": str(cache)} | environment
-    command = [sys.executable, "-B", "-c", script]
-    return subprocess.run(command, env=variables, cwd=folder, capture_output=True, text=True, check=True)
 
 
 @pytest.mark.compiled
 def test_second_process_compiles_nothing_unless_code_changed(tmp_path: Path) -> None:
-    """With the newest Numba that pyproject.toml allows: the stamp relies on private names."""
     package = tmp_path / "graphbandit"
     shutil.copytree(Path(graphbandit.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path)}
 
-    def hits_and_misses() -> tuple[str, str]:
-        done = run(SCRIPT, tmp_path, tmp_path / "cache", PYTHONPATH=str(tmp_path))
+    def run() -> tuple[str, str]:
+        done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True)
         return done.stdout.strip(), done.stderr.strip()
 
-    assert hits_and_misses() == ("0 2", COMPILING)  # one line, although several kernels are compiled
-    cli, linucb = package / "cli" / "compile.py", package / "policies" / "linucb.py"
-    cli.write_text(cli.read_text() + "\nADDED = 1\n")
+    assert run() == ("0 2", COMPILING)  # hits and misses of the two entry points; one line, although several kernels compile
+    linalg, linucb = package / "compute" / "linalg.py", package / "policies" / "linucb.py"
+    linalg.write_text("# This comment moves every kernel of the file down by a line.\n" + linalg.read_text())
     linucb.write_text(linucb.read_text().replace('"""', '"""Reworded. ', 1))
-    assert hits_and_misses() == ("2 0", "")
-    with (package / "compute" / "linalg.py").open("a") as file:  # the kernels called from Python are in another file
+    assert run() == ("2 0", "")
+    with linalg.open("a") as file:  # the entry points are in another file
         file.write("\nADDED = 1\n")
-    assert hits_and_misses() == ("0 2", COMPILING)
-
-
-def test_the_installed_numba_is_one_that_the_package_allows() -> None:
-    assert (0, 61) <= tuple(map(int, numba.__version__.split(".")[:2])) < (0, 69)
-
-
-MINE = """
-from typing import NamedTuple
-import numpy as np
-from graphbandit import Policy, graphs
-from graphbandit.compute.compiler import compiled
-from graphbandit.policies.core.kernels import register
-
-class MineState(NamedTuple):
-    taste: np.ndarray
-
-@compiled
-def score(state, user, arms, mean, bonus):
-    for a in range(arms.shape[0]):
-        mean[a], bonus[a] = arms[a, 0], 0.0
-
-@compiled
-def update(state, user, x, reward):
-    pass
-
-register(MineState, score=score, update=update)
-
-class Mine(Policy):
-    State = MineState
-    def __init__(self, graph, dim, *, seed=0):
-        super().__init__(graph, dim, locals())
-        self.state = self.build_state(taste=np.zeros(1))
-
-def use():
-    policy = Mine(graphs.empty(2), 2)
-    policy.update(0, [1.0, 0.0], 1.0)
-    print(policy.recommend(0, [[1.0, 0.0], [0.0, 1.0]]))
-"""
-
-
-@pytest.mark.compiled
-def test_a_policy_of_ones_own_does_not_enter_the_cache_of_the_package(tmp_path: Path) -> None:
-    mine, elsewhere, cache = tmp_path / "mine", tmp_path / "elsewhere", tmp_path / "cache"
-    mine.mkdir()
-    elsewhere.mkdir()
-    (mine / "mine.py").write_text(MINE)
-    assert run("import mine; mine.use()", mine, cache).stdout == "0\n"
-    assert run(SCRIPT, elsewhere, cache).stdout == "0 2\n"  # not ModuleNotFoundError: No module named 'mine'
-    assert run(SCRIPT, elsewhere, cache).stdout == "2 0\n"
-    for index in cache.rglob("*.nbi"):
-        assert index.parent.name.startswith("mine_") or b"MineState" not in index.read_bytes()
-    (mine / "mine.py").write_text(MINE.replace("arms[a, 0]", "arms[a, 1]"))
-    assert run("import mine; mine.use()", mine, cache).stdout == "1\n"
-
-
-DOT = """
-import numpy as np
-from graphbandit.compute.linalg import dot
-print(dot(np.ones(2), np.ones(2)), len(dot.stats.cache_hits), len(dot.stats.cache_misses))
-"""
-
-
-@pytest.mark.compiled
-def test_an_index_that_cannot_be_read_is_a_miss(tmp_path: Path) -> None:
-    assert [run(DOT, tmp_path, tmp_path).stdout for _ in range(2)] == ["2.0 0 1\n", "2.0 1 0\n"]
-    for index in tmp_path.rglob("*.nbi"):
-        index.write_bytes(index.read_bytes()[:-5])
-    assert [run(DOT, tmp_path, tmp_path).stdout for _ in range(2)] == ["2.0 0 1\n", "2.0 1 0\n"]
+    assert run() == ("0 2", COMPILING)
 
 
 @pytest.mark.parametrize(("process", "lines"), [("MainProcess", 1), ("LokyProcess-1", 1), ("LokyProcess-2", 0)])
@@ -139,43 +60,61 @@ def test_one_process_of_a_pool_says_that_it_compiles(
     assert [record.getMessage() for record in caplog.records if record.name == "graphbandit.compute"] == [COMPILING] * lines
 
 
-class Inner(NamedTuple):
-    grid: Floats
+CALLEE = """
+import numpy as np
+from graphbandit.compute.compiler import compiled
+
+@compiled
+def large(x):
+    return np.sort(np.array([x + 1.0]))[0]  # sorting is a lot of code
+
+@compiled
+def small(x):
+    return large(x)
+"""
+CALLER = """
+from graphbandit.compute.compiler import compiled, loaded_and_compiled
+from callee import small
+
+@compiled
+def caller(x):
+    return 2.0 * small(x)
+
+print(caller(1.0), loaded_and_compiled(caller)[0])
+"""
 
 
-class Outer(NamedTuple):
-    inner: Inner
-    scale: float
+@pytest.mark.compiled
+def test_a_kernel_that_is_called_by_name_is_loaded_before_its_callers_and_never_stale(tmp_path: Path) -> None:
+    """A caller on disk does not contain the kernel, and must find it in memory, as it is now."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    (tmp_path / "caller.py").write_text(CALLER)
+
+    def run(source: str) -> list[str]:
+        (tmp_path / "callee.py").write_text(source)
+        command = [sys.executable, "-B", "caller.py"]  # no byte code: two edits of one second have one time
+        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout.split()
+
+    assert run(CALLEE) == ["4.0", "0"]
+    assert run(CALLEE) == ["4.0", "1"]
+    assert run(CALLEE.replace("x + 1.0", "x + 3.0"))[0] == "8.0"
+    assert run(CALLEE.replace("def large", "def large_now(x):\n    pass\n\n@compiled\ndef large"))[0] == "4.0"
 
 
-@generic
-def total(state: Any, weights: Floats) -> float:
-    """A sum over everything."""
-    raise NotImplementedError
+@partial(compiled, cache=False)  # what is on disk need not be compiled
+def successor(x: float) -> float:
+    return x + 1.0
 
 
-@partial(compiled, cache=False)
-def total_of_inner(state: Inner, weights: Floats) -> float:
-    result = 0.0
-    for i in range(state.grid.shape[0]):
-        for j in range(state.grid.shape[1]):
-            result += state.grid[i, j] * weights[j]
-    return result
+@partial(compiled, cache=False)  # what is on disk need not be compiled
+def square_of_successor(x: float) -> float:
+    return successor(x) * successor(x)
 
 
-@partial(compiled, cache=False)
-def total_of_outer(state: Outer, weights: Floats) -> float:
-    return state.scale * float(total(state.inner, weights))
-
-
-total.register(Inner, total_of_inner)
-total.register(Outer, total_of_outer)
-
-
-def test_a_generic_kernel_is_chosen_by_the_type_of_the_state() -> None:
-    inner, weights = Inner(np.arange(6.0).reshape(2, 3)), np.array([1.0, 10.0, 100.0])
-    assert total(inner, weights) == 753.0
-    assert total(Outer(inner, 2.0), weights) == 1506.0
+@partial(compiled, cache=False)  # what is on disk need not be compiled
+def unasked(x: float) -> float:
+    return -x
 
 
 def test_import_leaves_the_heavy_parts_out() -> None:
@@ -188,18 +127,19 @@ def test_import_leaves_the_heavy_parts_out() -> None:
 
 @pytest.mark.compiled
 def test_a_kernel_without_the_lock_lets_other_threads_run_python() -> None:
-    @partial(compiled, cache=False, nogil=True)
+    @partial(compiled, cache=False)
     def slow(numbers: npt.NDArray[np.float64], rounds: int) -> None:
         for _ in range(rounds):
             for k in range(1, numbers.shape[0]):
                 numbers[k] = np.sqrt(numbers[k - 1] + 1.0)  # one after the other
 
-    slow(np.zeros(10), 1)  # compiles
+    aside = without_lock(slow)
+    aside(np.zeros(10), 1)  # compiles
     spans: list[float] = []
 
     def work() -> None:
         start = time.perf_counter()
-        slow(np.zeros(1000), 100_000)
+        aside(np.zeros(1000), 100_000)
         spans.append(time.perf_counter() - start)
 
     thread = threading.Thread(target=work)
@@ -210,3 +150,70 @@ def test_a_kernel_without_the_lock_lets_other_threads_run_python() -> None:
         last, longest = now, max(longest, now - last)
         time.sleep(0.001)
     assert spans[0] > 0.05 and longest < 0.5 * spans[0]
+
+
+MINE = """
+from typing import NamedTuple
+import numpy as np
+from graphbandit import Policy, environments, graphs, simulate
+from graphbandit.compute.compiler import compiled
+from graphbandit.policies.core.kernels import register
+
+class MineState(NamedTuple):
+    taste: np.ndarray
+
+@compiled
+def belief(state, user):
+    return state.taste, np.zeros((2, 2)), 0.0
+
+@compiled
+def update(state, user, x, item, reward):
+    state.taste[0] += 1.0
+
+register(MineState, belief=belief, update=update)
+
+class Mine(Policy):
+    State = MineState
+    def __init__(self, graph, dim, *, seed=0):
+        super().__init__(graph, dim, locals())
+        self.state = self.build_state(taste=np.zeros(2))
+
+def use():
+    graph, arms = graphs.empty(2), np.eye(2)
+    policy = Mine(graph, 2)
+    policy.update(0, arms[0], 1.0)
+    simulate(policy, environments.Linear(graph, np.ones((2, 2)), arms), 5)
+    print(policy.recommend(0, arms), policy.state.taste[0])
+"""
+OURS = """
+from graphbandit import LinUCB, environments, graphs, simulate
+import numpy as np
+policy = LinUCB(graphs.empty(2), 2)
+policy.update(0, [1.0, 0.0], 1.0)
+simulate(policy, environments.Linear(graphs.empty(2), np.ones((2, 2)), np.eye(2)), 5)
+print(policy.recommend(0, np.eye(2)) in (0, 1))
+"""
+
+
+@pytest.mark.compiled
+def test_a_policy_of_ones_own_does_not_enter_the_files_of_the_package(tmp_path: Path) -> None:
+    mine, other, cache = tmp_path / "mine", tmp_path / "other", tmp_path / "cache"
+
+    def run(code: str, folder: Path) -> str:
+        folder.mkdir(exist_ok=True)
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(cache)}
+        command = [sys.executable, "-B", "-c", code]
+        done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    mine.mkdir()
+    (mine / "mine.py").write_text(MINE)
+    assert run("import mine; mine.use()", mine) == "0 6.0"
+    assert run(OURS, other) == "True"  # not ModuleNotFoundError: No module named 'mine'
+    (mine / "mine.py").write_text(MINE.replace("+= 1.0", "-= 1.0"))
+    assert run("import mine; mine.use()", mine) == "1 -6.0"
+    for index in cache.rglob("*.nbi"):
+        assert index.parent.name.startswith("mine_") or b"MineState" not in index.read_bytes()
+        index.write_bytes(index.read_bytes()[:-5])
+    assert run(OURS, other) == "True"  # an index that cannot be read is a miss

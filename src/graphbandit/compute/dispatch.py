@@ -10,9 +10,8 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any
 
-from numba.extending import overload
-
-from .compiler import FLAGS
+from .compiler import specialise
+from .states import by_pointer
 
 
 class Generic:
@@ -23,7 +22,7 @@ class Generic:
     def __init__(self, signature: Callable[..., Any]) -> None:
         update_wrapper(self, signature)
         self._implementations: dict[type, Callable[..., Any]] = {}
-        overload(self, jit_options=FLAGS, strict=False)(self._source)  # strict would compare the names of parameters
+        specialise(self, self.implementation)
 
     def __call__(self, first: Any, *rest: Any) -> Any:
         return self.implementation(type(first))(first, *rest)
@@ -31,15 +30,11 @@ class Generic:
     def register(self, kind: type, kernel: Callable[..., Any]) -> None:
         """Say which compiled function runs when the first argument is of this type."""
         self._implementations[kind] = kernel
+        by_pointer(kind)
 
     def implementation(self, kind: type) -> Callable[..., Any]:
         """The compiled function for this type."""
         return self._implementations[kind]
-
-    def _source(self, first: Any, *rest: Any) -> Any:
-        """The Python function behind the kernel, which Numba compiles once a process for all callers with these types."""
-        kernel = self.implementation(first.instance_class)
-        return getattr(kernel, "py_func", kernel)
 
 
 def generic(signature: Callable[..., Any]) -> Generic:

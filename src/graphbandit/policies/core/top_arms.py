@@ -12,7 +12,6 @@ xᵀ S x by less than δ = d² 10⁻¹⁵. `TINY` is larger than what double pre
 
 from __future__ import annotations
 
-from functools import partial
 from heapq import heapreplace
 from math import inf, sqrt
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...compute.arrays import Floats, Ints
-from ...compute.compiler import compiled
+from ...compute.compiler import compiled, without_lock
 from ...validate import as_floats, check_features, check_items
 from .decisions import Belief
 from .item_effects import ItemEffects, has_effects, item_effect
@@ -66,10 +65,10 @@ class ArmDirections:
             self.x = np.concatenate([self.x, np.zeros((more, *self.x.shape[1:]), np.float32)])
             self.length, self.item = (np.concatenate([a, np.zeros((more, BLOCK), a.dtype)]) for a in (self.length, self.item))
         size = np.abs(arms).max(axis=1, initial=0.0)[:, None]  # squares of very small features would be 0
-        unit = np.divide(arms, size, out=np.zeros(arms.shape), where=size > 0.0)
-        norm = np.sqrt(np.einsum("ij,ij->i", unit, unit))[:, None]
+        scaled = np.divide(arms, size, out=np.zeros(arms.shape), where=size > 0.0)
+        norm = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
         block, place, length = rows // BLOCK, rows % BLOCK, (size * norm)[:, 0]
-        self.x[block, :, place] = np.divide(unit, norm, out=unit, where=norm > 0.0)
+        self.x[block, :, place] = np.divide(scaled, norm, out=scaled, where=norm > 0.0)
         self.length[block, place], self.item[block, place] = length, items
         self.longest = max(self.longest, float(length.max(initial=0.0)))
 
@@ -89,7 +88,7 @@ class ArmDirections:
         room = max(len(eligible) // 4, 4 * k, 64)
         row, upper, arms = np.empty(room, np.int64), np.empty((2, room)), (self.x, self.length, self.item, eligible)
         scales = np.array([norm, sqrt(largest), shares[r]])
-        n, *least = scan_blocks(arms, Belief(theta, S, beta), axes, scales, effects, k, row, upper)
+        n, *least = find_contenders(arms, Belief(theta, S, beta), axes, scales, effects, k, row, upper)
         return row[:n][(upper[0, :n] >= least[0]) | (upper[1, :n] >= least[1])] if n >= k else None
 
 
@@ -130,7 +129,7 @@ def multiply_block(x: Singles, direction: Singles, out: Singles) -> None:
             out[a] += x[j, a] * direction[j]
 
 
-@partial(compiled, nogil=True)
+@compiled
 def scan_blocks(
     arms: Arms, belief: Belief, axes: Singles, scales: Floats, effects: ItemEffects, k: int, row: Ints, upper: Floats
 ) -> tuple[int, float, float]:
@@ -196,3 +195,6 @@ def scan_blocks(
             if low > best[0]:
                 heapreplace(best, low)
     return n, best[0], best_mean
+
+
+find_contenders = without_lock(scan_blocks)
