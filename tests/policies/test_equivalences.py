@@ -27,7 +27,7 @@ from graphbandit import (
     signals,
 )
 from graphbandit.compute.arrays import Floats
-from graphbandit.policies.core.confidence import roughness
+from graphbandit.policies.confidence import roughness
 from graphbandit.policies.graphucb_local import RULES, messages
 from graphbandit.solvers.dense import marginal
 from oracles import (

@@ -29,8 +29,8 @@ from .clustering.dccb import DCB, DCCB
 from .clustering.dynucb import DynUCB
 from .clustering.sclub import SCLUB
 from .colin import CoLin
-from .core.decisions import Choice, Scores
-from .core.graph_changes import Removal
+from .core.kernels import Choice, Scores
+from .core.live_users import Removal
 from .core.policy import Policy
 from .goblin.block import GobLinBlock
 from .goblin.macro import GobLinMacro

@@ -14,10 +14,10 @@ from ..compute.linalg import dot, invert_positive, quadratic_form
 from ..compute.observations import Observations, no_observations, observation_rows, record
 from ..graph import UserGraph
 from ..solvers.dense import Dense, component_inverse, dense_layout, fill_inverse, is_stale, marginal, rank_one
-from .core.graph_changes import Changes
 from .core.kernels import register
+from .core.live_users import Changes
 from .core.policy import Policy, Seed
-from .core.schedules import RADII, THEORY, Radius, practical, self_normalised
+from .core.ridge import RADII, THEORY, Radius, practical, self_normalised
 
 
 class CoLinState(NamedTuple):

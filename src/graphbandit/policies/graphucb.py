@@ -25,8 +25,8 @@ from ..solvers.push import (
 )
 from ..solvers.selection import LAPLACIAN_SOLVERS, Solver, fits_dense, laplacian_solver, observe_linked
 from ..validate import POSITIVE, one_of, optional
-from .core.confidence import PRESETS as REGIONS
-from .core.confidence import (
+from .confidence import PRESETS as REGIONS
+from .confidence import (
     REGION_RANGES,
     Confidence,
     Preset,
@@ -38,8 +38,8 @@ from .core.confidence import (
     update_region,
     user_precision,
 )
-from .core.graph_changes import Changes
 from .core.kernels import register
+from .core.live_users import Changes
 from .core.policy import Policy, Seed
 
 SOURCES = ("estimate", "least-squares")

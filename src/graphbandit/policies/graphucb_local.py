@@ -14,8 +14,8 @@ from ..compute.linalg import follow_gram, multiply
 from ..compute.observations import Observations, no_observations, observation_rows, record
 from ..graph import UserGraph
 from ..validate import one_of, optional
-from .core.confidence import PRESETS as REGIONS
-from .core.confidence import (
+from .confidence import PRESETS as REGIONS
+from .confidence import (
     REGION_RANGES,
     Confidence,
     Preset,
@@ -29,9 +29,9 @@ from .core.confidence import (
     update_region,
     user_precision,
 )
-from .core.graph_changes import Changes
 from .core.item_effects import ItemEffects, no_items
 from .core.kernels import register
+from .core.live_users import Changes
 from .core.policy import Policy, Seed
 
 RULES = ("jacobi", "gauss-seidel", "released", "section-5", "algorithm-2")

@@ -15,8 +15,18 @@ from ..validate import one_of
 from .core.item_effects import ItemEffects, no_items
 from .core.kernels import register
 from .core.policy import Policy, Seed
-from .core.ridge import Ridge, observe, ridge_models, ridge_rows
-from .core.schedules import RADII, THEORY, Radius, confidence_ball, practical, self_normalised
+from .core.ridge import (
+    RADII,
+    THEORY,
+    Radius,
+    Ridge,
+    confidence_ball,
+    observe,
+    practical,
+    ridge_models,
+    ridge_rows,
+    self_normalised,
+)
 
 ALL_RADII = (*RADII, "confidence-ball")
 CONFIDENCE_BALL = len(RADII)

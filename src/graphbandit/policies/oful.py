@@ -15,8 +15,7 @@ from ..graph import UserGraph
 from ..validate import NOT_NEGATIVE
 from .core.kernels import register
 from .core.policy import Policy, Seed
-from .core.ridge import Ridge, observe, ridge_models, ridge_rows
-from .core.schedules import self_normalised
+from .core.ridge import Ridge, observe, ridge_models, ridge_rows, self_normalised
 
 
 class OFULState(NamedTuple):

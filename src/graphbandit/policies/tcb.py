@@ -13,9 +13,9 @@ from ..compute.linalg import cholesky, dot, invert_factor, multiply, solve_chole
 from ..compute.observations import Observations, no_observations, observation_rows, record
 from ..graph import UserGraph
 from ..validate import NOT_NEGATIVE, POSITIVE, count
-from .core.confidence import add_scaled
-from .core.graph_changes import Changes
+from .confidence import add_scaled
 from .core.kernels import register
+from .core.live_users import Changes
 from .core.policy import Policy, Seed
 
 

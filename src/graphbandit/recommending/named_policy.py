@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ..compute.arrays import Floats, Ints
 from ..graph import UserGraph
 from ..policies import Policy
-from ..policies.core.decisions import Belief, Requests
+from ..policies.core.kernels import Belief, Requests
 from ..policies.core.top_arms import ArmDirections, Mask, best_first, is_worth_searching
 from ..validate import NOT_KNOWN
 from .errors import InvalidRequest, UnknownName

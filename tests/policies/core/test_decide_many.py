@@ -7,7 +7,7 @@ import pytest
 
 from graphbandit import POLICIES, LinUCB, Policy, Stochastic, graphs
 from graphbandit.policies.core import kernels
-from graphbandit.policies.core.decisions import Requests
+from graphbandit.policies.core.kernels import Requests
 
 N, DIM = 6, 3
 NAMES = ("linucb", "graphucb", "club", "lints", "horde-ts", "random")

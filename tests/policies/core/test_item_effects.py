@@ -24,8 +24,8 @@ from graphbandit import (
 from graphbandit.compute.arrays import Floats
 from graphbandit.experiments import simulate_delayed
 from graphbandit.policies.core import item_effects, kernels
-from graphbandit.policies.core.decisions import Requests
 from graphbandit.policies.core.item_effects import item_effect, no_items, reset_item, with_room
+from graphbandit.policies.core.kernels import Requests
 from graphbandit.validate import LARGEST_ITEM, check_items
 
 N, DIM, M = 6, 3, 9

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from graphbandit import LinTS, LinUCB, Stochastic, graphs
 from graphbandit.policies.core import top_arms
-from graphbandit.policies.core.decisions import Belief
 from graphbandit.policies.core.item_effects import ItemEffects, add_item_effects, no_items, with_room
-from graphbandit.policies.core.kernels import linear_scores
+from graphbandit.policies.core.kernels import Belief, linear_scores
 from graphbandit.policies.core.top_arms import ArmCatalogue, ArmDirections, best_first
 
 KINDS = ["unit", "duplicates", "grid", "zeros", "sizes", "tiny", "huge", "sorted", "alike"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphbandit.policies.core import kernels
-from graphbandit.policies.core.decisions import Requests
+from graphbandit.policies.core.kernels import Requests
 from graphbandit.serving.operations.warmup import warm_up
 from graphbandit.solvers import DENSE_ROWS, Dense, Push
 from serving_zoo import small_initial_state

@@ -32,8 +32,8 @@ from ...graph import UserGraph
 from ...solvers import DENSE_ROWS
 from ...storage.archive import Arrays
 from ...validate import POSITIVE, PROBABILITY, list_of, one_of, optional
-from ..core.graph_changes import Changes
 from ..core.item_effects import no_items
+from ..core.live_users import Changes
 from ..core.policy import Policy, Seed
 from .evidence import EVERYONE, KINDS, Evidence, no_evidence, weigh
 from .graph_models import Moments

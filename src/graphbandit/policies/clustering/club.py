@@ -11,10 +11,10 @@ from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled
 from ...graph import UserGraph
 from ...validate import NOT_NEGATIVE, one_of
-from ..core.graph_changes import Changes
 from ..core.kernels import register
+from ..core.live_users import Changes
 from ..core.policy import Policy, Seed
-from ..core.schedules import RADII, Radius
+from ..core.ridge import RADII, Radius
 from .clusters import (
     ClusterModels,
     cluster_belief,

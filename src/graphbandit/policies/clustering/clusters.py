@@ -20,7 +20,7 @@ from ...compute.growable import growable_zeros
 from ...compute.linalg import cholesky, follow_gram, invert_positive, log_determinant, multiply, solve_cholesky
 from ...compute.observations import Observations, no_observations, record
 from ..core.policy import Policy
-from ..core.schedules import THEORY, practical
+from ..core.ridge import THEORY, practical
 
 
 class ClusterModels(NamedTuple):

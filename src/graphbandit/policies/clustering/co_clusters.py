@@ -17,7 +17,7 @@ from ...compute.compiler import compiled
 from ...compute.growable import growable_zeros
 from ...compute.observations import Observations, no_observations
 from ...graph import UserGraph
-from ..core.catalogue import Catalogue
+from ..items.catalogue import Catalogue
 from .clusters import ClusterModels, add_statistics, move_users, solve_cluster
 from .decremental_graph import DecrementalGraph, cut_edge, decremental_graph
 from .feature_columns import column_gaps, column_norms, column_widths

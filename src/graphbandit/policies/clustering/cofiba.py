@@ -15,11 +15,11 @@ from ...compute.observations import Observations, record
 from ...graph import UserGraph
 from ...graphs import empty
 from ...validate import NOT_NEGATIVE, NOT_NEGATIVE_OR_INFINITE, Range, count, is_integer, one_of
-from ..core.catalogue import catalogue, digest, item_of
-from ..core.graph_changes import Changes
 from ..core.kernels import register
+from ..core.live_users import Changes
 from ..core.policy import Policy, Seed
-from ..core.schedules import RADII, Radius, practical
+from ..core.ridge import RADII, Radius, practical
+from ..items.catalogue import catalogue, digest, item_of
 from .co_clusters import COFIBAState, cut_items, cut_users, open_item_cluster, state_parts
 from .decremental_graph import STARTS, check_start_is_not_graph, starting_graph
 from .feature_columns import frobenius_norm

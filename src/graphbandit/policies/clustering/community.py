@@ -14,7 +14,7 @@ from ...graphs import knn
 from ...validate import NOT_NEGATIVE, count, optional
 from ..core.kernels import register
 from ..core.policy import Policy, Seed
-from ..core.schedules import RADII, Radius, self_normalised
+from ..core.ridge import RADII, Radius, self_normalised
 from .clusters import (
     ClusterModels,
     add_statistics,

@@ -15,7 +15,7 @@ from ...graph import UserGraph
 from ...validate import NOT_NEGATIVE_OR_INFINITE, count, optional
 from ..core.kernels import register
 from ..core.policy import Policy, Seed
-from ..core.schedules import RADII, THEORY, Radius, practical
+from ..core.ridge import RADII, THEORY, Radius, practical
 from .gossip import Network, gossip, has_no_lag, network, observe
 
 

@@ -14,7 +14,7 @@ from ...graph import UserGraph
 from ...validate import Range, count, one_of
 from ..core.kernels import register
 from ..core.policy import Policy, Seed
-from ..core.schedules import RADII, practical
+from ..core.ridge import RADII, practical
 from .clusters import (
     ClusterModels,
     cluster_count,

@@ -14,7 +14,7 @@ from ...graph import UserGraph
 from ...validate import NOT_NEGATIVE_OR_INFINITE
 from ..core.kernels import register
 from ..core.policy import Policy, Seed
-from ..core.schedules import RADII, Radius
+from ..core.ridge import RADII, Radius
 from .clusters import (
     ClusterModels,
     add_statistics,

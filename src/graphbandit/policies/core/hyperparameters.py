@@ -12,7 +12,7 @@ from ...display import shorten
 from ...graph import UserGraph
 from ...validate import NOT_NEGATIVE, POSITIVE, PROBABILITY, SWITCH, Range, check_all, count, one_of, optional
 from .policy_file import number_fields
-from .schedules import RADII
+from .ridge import RADII
 
 NOT_HYPERPARAMETERS = ("self", "graph", "dim", "seed")
 COMMON_RANGES: dict[str, Range] = {

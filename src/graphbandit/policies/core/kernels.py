@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,11 +27,55 @@ from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled
 from ...compute.dispatch import generic
 from ...compute.linalg import cholesky, dot, symmetric_form
-from ...validate import LARGEST_FEATURE, LARGEST_REWARD
-from .decisions import Belief, Rankings, Requests
+from ...validate import LARGEST_FEATURE, LARGEST_REWARD, NO_ITEMS
 from .item_effects import ItemEffects, add_item_effects, item_effect, observe_item
 
 Kernel = Callable[..., Any]
+
+
+class Scores(NamedTuple):
+    """What a policy thinks of each arm: its estimate, and the bonus that exploration adds."""
+
+    mean: Floats
+    bonus: Floats
+
+
+class Belief(NamedTuple):
+    """What a policy thinks of a user: an arm x is worth xᵀθ, give or take β √(xᵀ S x). Or of several, one row each."""
+
+    theta: Floats  # (dim,)
+    S: Floats  # (dim, dim), symmetric, in units of observations: (Σ x xᵀ + prior)⁻¹
+    beta: Any  # float, or (n,)
+
+
+class Choice(NamedTuple):
+    """The chosen arm and the probability of that choice: a line of a log for off-policy evaluation."""
+
+    arm: int
+    propensity: float
+
+
+class Requests(NamedTuple):
+    """Decisions to be made about many users: user i is offered the arms `table[rows[start[i] : start[i + 1]]]`."""
+
+    users: Ints  # (n,)
+    table: Floats  # (m, d), features of all arms
+    rows: Ints  # (candidates,), of all users one after the other
+    start: Ints  # (n + 1,), where the candidates of each user begin
+    places: Ints  # (n,), how many are to be ranked
+    items: Ints = NO_ITEMS  # (m,), the id of each row of the table, -1 if it is not known; or (0,): none is known
+
+
+class Rankings(NamedTuple):
+    """Decisions about many users with everything that a log of them needs; candidates as in `Requests.rows`."""
+
+    order: Ints  # (candidates,), for each user the positions of its candidates, best first, as many as there are places
+    mean: Floats  # (candidates,)
+    bonus: Floats  # (candidates,)
+    propensity: Floats  # (n,), probability that the first arm is first
+
+
+# What a policy registers
 
 
 @generic

@@ -31,9 +31,9 @@ from ...validate import (
     is_number,
 )
 from . import hyperparameters, kernels, policy_file
-from .decisions import Belief, Choice, Rankings, Requests, Scores
 from .hyperparameters import COMMON_RANGES
 from .item_effects import ItemEffects, ItemIntervals, effect_intervals, n_rows, no_items, reset_item, with_room
+from .kernels import Belief, Choice, Rankings, Requests, Scores
 from .live_users import LiveUsers
 from .top_arms import ArmCatalogue, best_first, is_worth_searching
 

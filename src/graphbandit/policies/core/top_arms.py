@@ -22,8 +22,8 @@ import numpy.typing as npt
 from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled, without_lock
 from ...validate import as_floats, check_features, check_items
-from .decisions import Belief
 from .item_effects import ItemEffects, has_effects, item_effect
+from .kernels import Belief
 
 if TYPE_CHECKING:
     from .policy import Policy

@@ -11,9 +11,9 @@ from ...compute.arrays import Ints
 from ...compute.observations import observation_rows
 from ...graph import UserGraph
 from ...solvers.priors import laplacian_prior
-from ..core.graph_changes import Changes
+from ..core.live_users import Changes
 from ..core.policy import Policy, Seed
-from ..core.schedules import Radius
+from ..core.ridge import Radius
 from .joint_ridge import RANGES, GobLinState, first_state, follow_prior
 from .user_clusters import NEWCOMER, cluster_labels, graph_within_clusters, labels_with_newcomers
 

@@ -20,7 +20,7 @@ from ...solvers.dense import Dense, component_inverse, dense, dense_after_change
 from ...validate import POSITIVE
 from ..core.kernels import register
 from ..core.policy import Policy
-from ..core.schedules import RADII, THEORY, practical, self_normalised
+from ..core.ridge import RADII, THEORY, practical, self_normalised
 
 RANGES = Policy.ranges | {"scale": POSITIVE}
 

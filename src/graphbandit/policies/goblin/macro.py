@@ -12,9 +12,9 @@ from ...compute.growable import append_user_rows
 from ...compute.observations import Observations
 from ...graph import UserGraph
 from ...solvers.priors import laplacian_prior
-from ..core.graph_changes import Changes
+from ..core.live_users import Changes
 from ..core.policy import Policy, Seed
-from ..core.schedules import Radius
+from ..core.ridge import Radius
 from .joint_ridge import RANGES, GobLinState, first_state, follow_prior
 from .user_clusters import NEWCOMER, cluster_labels, graph_of_clusters, labels_with_newcomers
 

@@ -12,9 +12,9 @@ from ...compute.observations import observation_rows
 from ...graph import UserGraph
 from ...solvers.priors import laplacian_prior, released_goblin_prior
 from ...validate import one_of
-from ..core.graph_changes import Changes
+from ..core.live_users import Changes
 from ..core.policy import Policy, Seed
-from ..core.schedules import Radius
+from ..core.ridge import Radius
 from .joint_ridge import RANGES, GobLinState, first_state, follow_prior
 from .user_clusters import NEWCOMER
 

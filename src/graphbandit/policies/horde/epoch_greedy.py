@@ -16,8 +16,8 @@ from ...solvers.dense import Dense
 from ...solvers.selection import observe
 from ...storage import archive
 from ...validate import NO_ITEMS, NOT_NEGATIVE
-from ..core.graph_changes import Changes
 from ..core.kernels import register
+from ..core.live_users import Changes
 from ..core.policy import Policy, Seed
 from . import random_field
 from .random_field import RANGES, FieldSolver

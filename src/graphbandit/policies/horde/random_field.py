@@ -23,7 +23,7 @@ from ...solvers.dense import Dense, dense_after_change
 from ...solvers.priors import laplacian_prior
 from ...solvers.selection import JOINT_SOLVERS, fits_dense, joint_solver
 from ...validate import POSITIVE, Range, count, one_of, optional
-from ..core.graph_changes import Changes
+from ..core.live_users import Changes
 from ..core.policy import Policy
 
 FieldSolver = Literal["auto", "dense", "cg"]

@@ -19,8 +19,8 @@ from ...solvers.dense import Dense, marginal
 from ...solvers.selection import observe
 from ...storage import archive
 from ...validate import NOT_NEGATIVE, POSITIVE
-from ..core.graph_changes import Changes
 from ..core.kernels import draw_from_belief, register
+from ..core.live_users import Changes
 from ..core.policy import Policy, Seed
 from . import random_field
 from .random_field import RANGES, FieldSolver

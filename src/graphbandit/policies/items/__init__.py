@@ -7,5 +7,5 @@
 | `spectral_model` | `SpectralModel`: the ridge regression in the eigenbasis that both share |
 | `spectrum` | the graph of items, its eigenvectors and its effective dimension |
 
-How an offered arm is recognised as an item: `core/catalogue.py`.
+How an offered arm is recognised as an item: `catalogue.py`.
 """

@@ -24,8 +24,8 @@ from ...compute.growable import growable_rows, growable_zeros
 from ...compute.linalg import dot, euclidean_norm, grow_upper, solve_back, solve_transposed
 from ...graph import UserGraph
 from ...validate import POSITIVE, Range, count, is_integer
-from ..core.catalogue import Catalogue, catalogue, digest, item_of
 from ..core.policy import Policy
+from .catalogue import Catalogue, catalogue, digest, item_of
 from .spectrum import item_graph, spectrum
 
 RANK = 50  # eigenvectors kept by default

@@ -13,9 +13,9 @@ from ...compute.compiler import compiled
 from ...compute.linalg import dot, solve_back
 from ...graph import UserGraph
 from ...validate import NOT_NEGATIVE
-from ..core.catalogue import item_of
 from ..core.kernels import register
 from ..core.policy import Policy, Seed
+from .catalogue import item_of
 from .spectral_model import (
     RANGES,
     SpectralModel,

@@ -13,7 +13,7 @@ from ...compute.compiler import compiled
 from ...graph import UserGraph
 from ..core.kernels import register
 from ..core.policy import Policy, Seed
-from ..core.schedules import RADII, THEORY, Radius, practical
+from ..core.ridge import RADII, THEORY, Radius, practical
 from .spectral_model import (
     RANGES,
     SpectralModel,

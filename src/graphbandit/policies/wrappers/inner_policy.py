@@ -9,8 +9,8 @@ import numpy.typing as npt
 from ...compute.arrays import Floats, Ints
 from ...storage import archive
 from ...validate import NO_ITEMS
-from ..core.decisions import Belief, Requests, Scores
 from ..core.item_effects import ItemEffects, ItemIntervals
+from ..core.kernels import Belief, Requests, Scores
 from ..core.policy import Policy, Seed
 
 

@@ -15,7 +15,7 @@ from ...graph import UserGraph
 from ...storage import archive
 from ...validate import NOT_NEGATIVE, count, optional
 from ..core import policy_file
-from ..core.graph_changes import Changes, Removal
+from ..core.live_users import Changes, Removal
 from ..core.policy import Policy, Seed
 from .inner_policy import Wrapper, prefixed_params, unpack_policy
 from .learner_kernels import LearnerState, given_share

@@ -19,8 +19,8 @@ import numpy as np
 
 from ...compute.arrays import Floats, Ints
 from ...validate import NO_ITEMS, NOT_KNOWN
-from ..core.decisions import Scores
 from ..core.item_effects import add_item_effects
+from ..core.kernels import Scores
 from ..core.policy import Policy
 from .stochastic import Stochastic, softmax
 

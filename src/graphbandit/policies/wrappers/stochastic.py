@@ -15,8 +15,8 @@ from ...live_graph import Edges
 from ...storage import archive
 from ...validate import NO_ITEMS, NOT_KNOWN, POSITIVE, SHARE, check_features, check_items, check_places, optional
 from ..core import policy_file
-from ..core.decisions import Belief
-from ..core.graph_changes import Removal
+from ..core.kernels import Belief
+from ..core.live_users import Removal
 from ..core.policy import Policy, Seed
 from .inner_policy import Wrapper, prefixed_params, unpack_policy
 

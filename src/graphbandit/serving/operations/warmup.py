@@ -17,7 +17,7 @@ import numpy as np
 
 from ... import graphs
 from ...policies import Policy
-from ...policies.core.decisions import Requests
+from ...policies.core.kernels import Requests
 from ...policies.core.top_arms import LEAST_ARMS, ArmCatalogue
 from ...solvers import DENSE_ROWS, fits_dense
 from ..domain.initial_state import InitialState

@@ -24,14 +24,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ...compute.adjacency import Links
-from ...compute.arrays import Floats
-from ...compute.compiler import compiled
-from ...compute.growable import growable_rows, growable_zeros
-from ...compute.linalg import euclidean_norm, follow_gram, invert_positive, log_determinant, multiply
-from ...compute.observations import Observations
-from ...validate import NOT_NEGATIVE, POSITIVE, Range, one_of, optional
-from .schedules import self_normalised
+from ..compute.adjacency import Links
+from ..compute.arrays import Floats
+from ..compute.compiler import compiled
+from ..compute.growable import growable_rows, growable_zeros
+from ..compute.linalg import euclidean_norm, follow_gram, invert_positive, log_determinant, multiply
+from ..compute.observations import Observations
+from ..validate import NOT_NEGATIVE, POSITIVE, Range, one_of, optional
+from .core.ridge import self_normalised
 
 METRICS = ("paper", "released", "exact", "ridge")
 PAPER, RELEASED, EXACT, RIDGE = range(4)
