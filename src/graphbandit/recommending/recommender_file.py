@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from .. import policies
-from ..policies import Policy
 from ..policies.core.policy_file import POLICY_FILE
+from ..policies.wrappers.inner_policy import policy_classes
 from ..storage import archive
 from ..storage.archive import ArchiveError, Arrays
 from .alike import Alike
@@ -90,9 +89,9 @@ def from_bytes(cls: type[R], content: bytes, name: str) -> R:
 
 def unpack(cls: type[R], header: dict[str, Any], arrays: Arrays, features: Any, path: str | os.PathLike[str]) -> R:
     """The recommender from header and arrays of a file."""
-    policy_class = getattr(policies, header["policy_class"], None)
-    if not (isinstance(policy_class, type) and issubclass(policy_class, Policy)):
-        raise ArchiveError(f"{path} has a policy {header['policy_class']}, which is none of graphbandit's.")
+    policy_class = policy_classes().get(header["policy_class"])
+    if policy_class is None:
+        raise ArchiveError(f"{path} has a policy {header['policy_class']}, which is not known; import its module first.")
     recommender = cls()
     recommender.user_names = UserNames()
     recommender.user_names.are_integers, integers = header["integers"]
