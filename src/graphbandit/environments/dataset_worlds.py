@@ -7,7 +7,6 @@ from scipy import sparse
 
 from .. import graphs
 from ..compute.arrays import Floats, Ints
-from ..compute.svd import truncated_svd
 from ..datasets import Factors, Ratings, factorise
 from ..graph import UserGraph
 from ..signals import unit_rows
@@ -89,10 +88,14 @@ def singular_features(matrix: sparse.csr_array, dim: int) -> Floats:
 
     A row without entries gets zeros. The result is the same every time.
     """
-    left, strength, _ = truncated_svd(matrix, dim)
-    features = left * strength
+    from scipy.sparse.linalg import svds
+
+    left, strength, _ = svds(matrix, k=dim, v0=np.ones(min(matrix.shape)))  # a fixed start: the same features every time
+    order = np.argsort(-strength)
+    features = left[:, order] * strength[order]
     features[np.diff(matrix.indptr) == 0] = 0.0  # not rounding errors, which `unit_rows` would scale up
-    return unit_rows(features)
+    sign = np.where(features.sum(axis=0) < 0, -1.0, 1.0)
+    return unit_rows(features * sign)
 
 
 def lastfm_world(

@@ -7,6 +7,7 @@
 | `lints` | LinTS, linear Thompson sampling |
 | `oful` | OFUL, LinUCB that seldom switches its estimate |
 | `graphucb` | GraphUCB, the paper's exact algorithm |
+| `confidence` | the confidence region of a user in GraphUCB and GraphUCB-Local: metric and radius |
 | `graphucb_local` | GraphUCB-Local, the paper's scalable algorithm |
 | `goblin` | Gob.Lin, Gob.Lin BLOCK and Gob.Lin MACRO |
 | `colin` | CoLin, users who mix each other's tastes |

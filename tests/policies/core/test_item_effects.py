@@ -285,7 +285,7 @@ def test_the_table_grows_in_the_policy_inside_too() -> None:
     for wrapper in (EFFECTS["Stochastic"](), EFFECTS["GraphLearner"]()):
         wrapper.update(0, ARMS[0], 1.0, item=50)
         assert wrapper.item_room == wrapper.policy.item_room == 51
-        assert wrapper.state.inner.items.mass is wrapper.policy.state.items.mass
+        assert wrapper.item_table.mass is wrapper.policy.state.items.mass
 
 
 def test_a_learner_counts_observations_as_the_policy_inside_weighs_them() -> None:

@@ -173,8 +173,6 @@ EXACT: dict[str, Make] = {
     "DynUCB": lambda: DynUCB(GRAPH, 3, clusters=1, radius="constant"),
     "CommunityUCB": lambda: CommunityUCB(GRAPH, 3, period=10_000, radius="constant"),
     "DCCB": lambda: DCCB(GRAPH, 3, lag=0, alpha2=INF, radius="constant"),
-    "Adaptive alone": lambda: AdaptiveGraphUCB(GRAPH, 3, alphas=[0.1], models=["alone"], sigma=0.2, exploration=0.5),
-    "Adaptive graph": lambda: AdaptiveGraphUCB(GRAPH, 3, alphas=[0.1], slack=[0.3], models=["graph"], sigma=0.2),
     "Random": lambda: Random(GRAPH, 3),
 }
 RATIO: dict[str, Make] = {
@@ -187,6 +185,8 @@ RATIO: dict[str, Make] = {
 NEAR: dict[str, Make] = {
     "GraphUCB paper": lambda: GraphUCB(GRAPH, 3),
     "TCB": lambda: TCB(GRAPH, 3),
+    "Adaptive alone": lambda: AdaptiveGraphUCB(GRAPH, 3, alphas=[0.1], models=["alone"], sigma=0.2, exploration=0.5),
+    "Adaptive graph": lambda: AdaptiveGraphUCB(GRAPH, 3, alphas=[0.1], slack=[0.3], models=["graph"], sigma=0.2),
     "Adaptive": lambda: AdaptiveGraphUCB(GRAPH, 3),
     "Adaptive local": lambda: AdaptiveGraphUCB(GRAPH, 3, solver="local"),
 }
@@ -329,7 +329,7 @@ def test_only_policies_that_decide_by_kernels() -> None:
         def recommend(self, user: int, arms: Any, **_: Any) -> Any:
             return 0
 
-    with pytest.raises(ValueError, match="Own has a method of its own; condition=False"):
+    with pytest.raises(ValueError, match="Own has a `recommend` of its own; condition=False"):
         Pending(Own(GRAPH, 3))
     assert Pending(Own(GRAPH, 3), condition=False).recommend(0, ARMS).arm == 0
     with pytest.raises(ValueError, match="policy must be a Policy, but it is a str"):

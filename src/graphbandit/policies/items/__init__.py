@@ -6,6 +6,5 @@
 | `spectral_ts` | `SpectralTS`: Thompson sampling for the same model |
 | `spectral_model` | `SpectralModel`: the ridge regression in the eigenbasis that both share |
 | `spectrum` | the graph of items, its eigenvectors and its effective dimension |
-
-How an offered arm is recognised as an item: `catalogue.py`.
+| `catalogue` | which item of a fixed catalogue an offered arm is |
 """
