@@ -224,7 +224,7 @@ def test_the_bonus_given_pending_is_right_but_for_the_radius(make: Make) -> None
 def test_the_bonus_given_pending_is_near_where_the_width_is_no_inverse(make: Make) -> None:
     shrunk, real = before_and_after(make)
     ratio = real / shrunk
-    assert np.all(np.abs(ratio / np.median(ratio) - 1.0) < 0.15)
+    assert np.all(np.abs(ratio / np.median(ratio) - 1.0) < 0.2)
 
 
 @pytest.mark.compiled
