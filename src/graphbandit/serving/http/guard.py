@@ -76,6 +76,7 @@ class Guard:
         self._hot = {route.path: route.app for route in routes}
         self._may_write: dict[bytes, bool] = {}  # by digest of the token
         self._logged: dict[str, float] = {}  # when a kind of refusal was logged last
+        self._loop: asyncio.AbstractEventLoop | None = None  # kept: asking for it is a system call in Python 3.11
         self.set_tokens(settings.tokens())
         self._is_local = not self._may_write and is_loopback(settings.host)  # accept loopback Host headers only (DNS rebinding)
 
@@ -87,6 +88,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
+            self._loop = asyncio.get_running_loop()
             await self.app(scope, receive, send)  # until the service ends
             if self.traces is not None:
                 await asyncio.to_thread(self.traces.close)
@@ -178,7 +180,8 @@ class Guard:
         """Read the whole body, within the limits of size and time."""
         parts: list[bytes] = []
         size, more, is_late = 0, True, False
-        task = asyncio.current_task()
+        loop = self._loop or asyncio.get_running_loop()
+        task = asyncio.current_task(loop)
         assert task is not None
 
         def give_up() -> None:
@@ -187,7 +190,7 @@ class Guard:
             task.cancel()
 
         # `asyncio.timeout` takes a twentieth of the time of a request.
-        deadline = asyncio.get_running_loop().call_later(self.settings.body_deadline, give_up)
+        deadline = loop.call_later(self.settings.body_deadline, give_up)
         try:
             while more:
                 message = await receive()
