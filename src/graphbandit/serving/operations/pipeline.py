@@ -271,11 +271,11 @@ class Pipeline:
         results, start = self.service.complete(made, unapplied.receipts), 0
         for waiting in unapplied.group:
             mine, start = results[start : start + len(waiting.proposals)], start + len(waiting.proposals)
-            refusal = next((result for result in mine if isinstance(result, InvalidRequest)), None)
-            if refusal is not None:
-                waiting.fail(refusal)
+            logged = [result for result in mine if isinstance(result, Logged)]
+            if len(logged) < len(mine):
+                waiting.fail(next(result for result in mine if isinstance(result, InvalidRequest)))
             elif not waiting.answer.done():  # else the client has gone
-                waiting.answer.set_result([result for result in mine if isinstance(result, Logged)])
+                waiting.answer.set_result(logged)
 
     # While another thread reads the state.
 
