@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from enum import IntEnum
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -206,6 +207,7 @@ def decision_id(epoch: str, seq: int, item: int) -> str:
     return f"{epoch}.{seq}.{item}"
 
 
+@lru_cache(1000)  # asked several times about a reward
 def parse_decision_id(text: str) -> tuple[str, int, int] | None:
     """Epoch, number of the event and item in its list; None if no decision can have this id."""
     found = DECISION_ID.fullmatch(text)

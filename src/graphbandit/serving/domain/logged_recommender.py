@@ -365,4 +365,4 @@ def _listed(request: ResolvedRequest) -> list[int] | None:
     """The versions that a record has to list, since nothing shorter says which they were."""
     if request.is_all or request.filter is not None:
         return None
-    return [int(version) for version in request.versions.tolist()]
+    return list(request.versions.tolist())

@@ -94,11 +94,10 @@ def propose_decisions(
     requests = list(chain.from_iterable(group for group in resolved if not isinstance(group, ValueError)))
     made = recommender.decide_resolved(requests, draws) if requests else []
     decisions, shadows = iter(made), iter(recommender.shadow_decisions(requests, made) or ())
-    now = _now()
     return [
         group
         if isinstance(group, ValueError)
-        else decided(list(islice(decisions, len(group))), batch, now)._replace(shadows=list(islice(shadows, len(group))))
+        else decided(list(islice(decisions, len(group))), batch, list(islice(shadows, len(group))))
         for group, batch in zip(resolved, batches, strict=True)
     ]
 
@@ -118,13 +117,13 @@ def _resolve(recommender: LoggedRecommender, batch: RequestBatch) -> list[Resolv
         return error
 
 
-def decided(decisions: list[DecisionRecord], batch: RequestBatch, now: int | None = None) -> ProposedDecisions:
+def decided(decisions: list[DecisionRecord], batch: RequestBatch, shadows: Sequence[Ranking | None] = ()) -> ProposedDecisions:
     """The event of decisions that were asked for together."""
     key = None if batch.idempotency_key is None else request_key(batch.idempotency_key)
     said = None if key is None else fingerprint(batch.requests)
     user = decisions[0].user if len(decisions) == 1 and decisions[0].newcomer is None else None
-    body, now = encode_decisions(decisions, said), _now() if now is None else now
-    return ProposedDecisions(Draft(EventKind.DECIDED, now, body, key, user, len(decisions)), decisions, said)
+    draft = Draft(EventKind.DECIDED, _now(), encode_decisions(decisions, said), key, user, len(decisions))
+    return ProposedDecisions(draft, decisions, said, shadows)
 
 
 def fingerprint(requests: Sequence[AnyRequest]) -> str:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
-from typing import NoReturn
+from typing import Any, NoReturn
 from urllib.parse import unquote_to_bytes
 
 from starlette.requests import ClientDisconnect
@@ -76,6 +76,9 @@ class Guard:
         self._hot = {route.path: route.app for route in routes}
         self._may_write: dict[bytes, bool] = {}  # by digest of the token
         self._logged: dict[str, float] = {}  # when a kind of refusal was logged last
+        self._loop: asyncio.AbstractEventLoop | None = None  # kept: asking for it is a system call in Python 3.11
+        self._reading: dict[asyncio.Task[Any], float] = {}  # requests whose bodies are read, oldest first, and their deadlines
+        self._deadline: asyncio.TimerHandle | None = None  # one timer for all of them
         self.set_tokens(settings.tokens())
         self._is_local = not self._may_write and is_loopback(settings.host)  # accept loopback Host headers only (DNS rebinding)
 
@@ -87,6 +90,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
+            self._loop = asyncio.get_running_loop()
             await self.app(scope, receive, send)  # until the service ends
             if self.traces is not None:
                 await asyncio.to_thread(self.traces.close)
@@ -176,35 +180,38 @@ class Guard:
 
     async def _body(self, receive: Receive) -> bytes:
         """Read the whole body, within the limits of size and time."""
-        parts: list[bytes] = []
-        size, more, is_late = 0, True, False
-        task = asyncio.current_task()
+        body, more = bytearray(), True
+        loop = self._loop or asyncio.get_running_loop()
+        task = asyncio.current_task(loop)
         assert task is not None
-
-        def give_up() -> None:
-            nonlocal is_late
-            is_late = True
-            task.cancel()
-
-        # `asyncio.timeout` takes a twentieth of the time of a request.
-        deadline = asyncio.get_running_loop().call_later(self.settings.body_deadline, give_up)
+        self._reading[task] = loop.time() + self.settings.body_deadline
+        if self._deadline is None:
+            self._deadline = loop.call_later(self.settings.body_deadline, self._give_up_late, loop)
         try:
             while more:
                 message = await receive()
                 if message["type"] == "http.disconnect":  # half a body is none
                     raise ClientDisconnect
-                parts.append(message.get("body", b""))
-                size, more = size + len(parts[-1]), message.get("more_body", False)
-                if size > self.settings.largest_body:
+                body += message.get("body", b"")
+                more = message.get("more_body", False)
+                if len(body) > self.settings.largest_body:
                     self._refuse_size()
         except asyncio.CancelledError:
-            if not is_late or task.uncancel() > 0:
+            if task in self._reading or task.uncancel() > 0:
                 raise
             seconds = f"{self.settings.body_deadline:g} seconds"
             refuse(408, "body", f"the body must arrive within {seconds}.", {"connection": "close"})
         finally:
-            deadline.cancel()
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+            self._reading.pop(task, None)
+        return bytes(body)
+
+    def _give_up_late(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Cancel what reads a body that is late, and come again when the next one may be."""
+        for task in [task for task, due in self._reading.items() if due <= loop.time()]:
+            del self._reading[task]
+            task.cancel()
+        due = next(iter(self._reading.values()), None)
+        self._deadline = None if due is None else loop.call_at(due, self._give_up_late, loop)
 
     def _refuse_size(self) -> NoReturn:
         said = f"the body must not be larger than {self.settings.largest_body} bytes."

@@ -49,11 +49,7 @@ class Waiting:
     proposals: Sequence[Proposal] = ()  # set once the request is decided
     cost: int = 0  # of deciding, in arms that are scored
     is_heartbeat: bool = False  # whether to write something even without events
-
-    @property
-    def size(self) -> int:
-        """Number of events it leads to."""
-        return len(self.rewards) or len(self.proposals) or 1
+    size: int = 1  # number of events it leads to
 
     def fail(self, error: Exception) -> None:
         """Answer with an error."""
@@ -100,6 +96,7 @@ class Pipeline:
         self._unapplied: deque[Unapplied] = deque()
         self._logged_trouble = ("", -math.inf)  # the trouble that was logged last, and when
         self._writer = ThreadPoolExecutor(1, "graphbandit-writer")
+        self._loop = asyncio.get_running_loop()  # kept: asking for it is a system call in Python 3.11
         self._task = asyncio.create_task(self._run())
 
     # The ways into the queue.
@@ -109,13 +106,13 @@ class Pipeline:
         [logged] = await self._enqueue(batch=batch, cost=cost)
         return logged
 
-    async def reward(self, rewards: Sequence[AnyReward]) -> list[Logged]:
+    def reward(self, rewards: Sequence[AnyReward]) -> asyncio.Future[list[Logged]]:
         """Log rewards and learn them: all of them, or none if one is refused."""
-        return await self._enqueue(rewards=rewards)
+        return self._enqueue(rewards=rewards, size=len(rewards) or 1)
 
-    async def commit(self, proposals: Sequence[Proposal]) -> list[Logged]:
+    def commit(self, proposals: Sequence[Proposal]) -> asyncio.Future[list[Logged]]:
         """Log and apply events that are decided already; raises `InvalidRequest` if the state refuses one."""
-        return await self._enqueue(proposals=proposals)
+        return self._enqueue(proposals=proposals, size=len(proposals) or 1)
 
     async def beat(self) -> None:
         """Write a heartbeat, the way that events go; raises `Unavailable`."""
@@ -132,7 +129,7 @@ class Pipeline:
             raise Unavailable(DIVERGED)
         if self.trouble is not None and self._is_writing:  # one attempt at a time while there is trouble
             raise Unavailable(self.trouble)
-        waiting = Waiting(asyncio.get_running_loop().create_future(), **asked)
+        waiting = Waiting(self._loop.create_future(), **asked)
         if self.waiting + waiting.size > LONGEST_QUEUE:
             raise Unavailable("the store does not keep up: too many events wait to be written")
         self._queue.append(waiting)
@@ -213,7 +210,7 @@ class Pipeline:
 
     async def in_thread(self, call: Callable[[], Result]) -> Result:
         """Call the store in the one thread that writes to it."""
-        return await asyncio.get_running_loop().run_in_executor(self._writer, call)
+        return await self._loop.run_in_executor(self._writer, call)
 
     def _decide(self, group: list[Waiting]) -> list[Waiting]:
         """Fill in `proposals`, with one call of the policy for all; the requests that were not refused."""
@@ -274,11 +271,11 @@ class Pipeline:
         results, start = self.service.complete(made, unapplied.receipts), 0
         for waiting in unapplied.group:
             mine, start = results[start : start + len(waiting.proposals)], start + len(waiting.proposals)
-            refusal = next((result for result in mine if isinstance(result, InvalidRequest)), None)
-            if refusal is not None:
-                waiting.fail(refusal)
+            logged = [result for result in mine if isinstance(result, Logged)]
+            if len(logged) < len(mine):
+                waiting.fail(next(result for result in mine if isinstance(result, InvalidRequest)))
             elif not waiting.answer.done():  # else the client has gone
-                waiting.answer.set_result([result for result in mine if isinstance(result, Logged)])
+                waiting.answer.set_result(logged)
 
     # While another thread reads the state.
 

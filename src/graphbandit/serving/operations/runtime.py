@@ -165,9 +165,9 @@ class Runtime:
         [logged] = await self.pipeline.commit([await self._decide_aside(batch, work)])
         return logged
 
-    async def reward(self, rewards: Sequence[AnyReward]) -> list[Logged]:
+    def reward(self, rewards: Sequence[AnyReward]) -> Awaitable[list[Logged]]:
         """Log rewards and learn them: all of them, or none if one is refused."""
-        return await self.pipeline.reward(rewards)
+        return self.pipeline.reward(rewards)
 
     async def commit(self, made: Sequence[Proposal]) -> list[Logged]:
         """Log and apply changes; raises `InvalidRequest` if the state refuses one of them."""
