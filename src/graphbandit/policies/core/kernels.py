@@ -34,14 +34,14 @@ Kernel = Callable[..., Any]
 
 
 class Scores(NamedTuple):
-    """What a policy thinks of each arm: its estimate, and the bonus that exploration adds."""
+    """Estimate and exploration bonus of each arm."""
 
     mean: Floats
     bonus: Floats
 
 
 class Belief(NamedTuple):
-    """What a policy thinks of a user: an arm x is worth xᵀθ, give or take β √(xᵀ S x). Or of several, one row each."""
+    """Estimate and uncertainty of a user, or of several, one row each: an arm x is worth xᵀθ, give or take β √(xᵀ S x)."""
 
     theta: Floats  # (dim,)
     S: Floats  # (dim, dim), symmetric, in units of observations: (Σ x xᵀ + prior)⁻¹

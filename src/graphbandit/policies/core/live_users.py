@@ -26,7 +26,7 @@ Changes = Sequence[Edge] | None
 
 
 class Removal(NamedTuple):
-    """What a user was to the others: what left with it, and how far the estimate of each former neighbour moved."""
+    """The effect of removing a user: how many observations it had, and how far the estimate of each former neighbour moved."""
 
     observations: int
     neighbours: Ints  # (k,), whom it was joined with
@@ -256,7 +256,7 @@ def removed_edge(graph: LiveGraph, i: object, j: object) -> Edge:
 
 
 def _user_rows(policy: LiveUsers) -> dict[str, Any]:
-    """What a new user adds to the state: nothing if all users share one model."""
+    """Return the rows that a new user adds to the state: none if all users share one model."""
     return {} if policy.params.get("shared") else policy.user_rows()
 
 

@@ -246,17 +246,17 @@ class Policy(LiveUsers):
 
     @property
     def has_belief(self) -> bool:
-        """Whether `belief` says what the policy thinks of a user."""
+        """True if the policy has a belief about each user, as `belief` returns it."""
         return type(self).belief is not Policy.belief or type(self.state) in kernels.HAS_BELIEF
 
     @property
     def scores_from_belief(self) -> bool:
-        """Whether scores follow from `belief`."""
+        """True if scores follow from `belief`."""
         return type(self).belief is not Policy.belief or type(self.state) not in kernels.OWN_SCORES
 
     @property
     def draws_from_belief(self) -> bool:
-        """Whether the values to maximise follow from `belief`."""
+        """True if the values to maximise follow from `belief`."""
         return type(self).belief is not Policy.belief or type(self.state) not in kernels.OWN_DRAWS
 
     def values(self, user: int, arms: Floats, items: Ints, normals: Floats) -> Floats:

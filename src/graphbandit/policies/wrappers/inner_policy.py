@@ -15,7 +15,7 @@ from ..core.policy import Policy, Seed
 
 
 class Wrapper(Policy):
-    """What wrappers share: scores, beliefs, draws and effects of items are those of the policy inside."""
+    """Base of the wrappers: scores, beliefs, draws and effects of items are those of the policy inside."""
 
     policy: Policy
 
