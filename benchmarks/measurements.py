@@ -19,6 +19,7 @@ import re
 import shlex
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from io import TextIOBase
@@ -26,6 +27,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import graphbandit
+from graphbandit.paper.claims import VERDICTS
+from graphbandit.paper.report import CONTROLS
+from graphbandit.storage import archive
 
 DATA = Path(__file__).parents[1] / "docs" / "results" / "data"
 LIBRARIES = ("numpy", "scipy", "numba", "pyarrow", "fastapi", "uvicorn", "granian", "ray")
@@ -164,10 +168,12 @@ def from_leaderboard(content: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def from_claims(claims: list[dict[str, Any]], date: str) -> list[dict[str, Any]]:
+def from_claims(claims: list[dict[str, Any]], date: str, seconds: list[float]) -> list[dict[str, Any]]:
     """Return the measurements in the `claims.json` of `graphbandit reproduce`: all verdicts, and the regret figures."""
-    origin = {"command": "graphbandit reproduce --data DIR --out report", "date": date, "machine": "", "versions": {}}
-    tables = []
+    note = f"{len(seconds)} figures in {sum(seconds):,.0f} seconds of computation, a figure in two environments counting twice."
+    about = {"date": date, "machine": machine(), "versions": versions(), "notes": [note]}
+    origin = {"command": "graphbandit reproduce --data DIR --out report", **about}
+    tables = [verdict_table(claims)]
     for caption, beyond in {"Claims of the paper": False, "Observations of ours": True}.items():
         rows = [
             [f"`{c['figure']}`", ENVIRONMENTS[c["environment"]], c["claim"], c["verdict"], estimates(c["evidence"])]
@@ -176,9 +182,26 @@ def from_claims(claims: list[dict[str, Any]], date: str) -> list[dict[str, Any]]
         ]
         columns = ["figure", "environment", "claim", "verdict", "estimates and their 95 % intervals"]
         tables.append({"caption": caption, "columns": columns, "align": "lllll", "rows": rows})
-    every = {"name": "reproduce", "title": "Every claim and its verdict", **origin, "notes": [], "tables": tables}
-    regret = {"name": "reproduce_regret", "title": "Regret of all users at the horizon", **origin, "notes": []}
+    every = {"name": "reproduce", "title": "Every claim and its verdict", **origin, "tables": tables}
+    regret = {"name": "reproduce_regret", "title": "Regret of all users at the horizon", **origin}
     return [every, regret | {"tables": list(regret_tables(claims))}]
+
+
+def verdict_table(claims: list[dict[str, Any]]) -> dict[str, Any]:
+    """Count the claims of the paper by environment, kind and verdict, and the observations of ours by environment."""
+    kinds = ("as in the report's summary", "other readings", "noise of 0.1", "observations of ours")
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for claim in claims:
+        again, other = claim["figure"].endswith("-noise"), any(form in claim["claim"] for form in CONTROLS)
+        kind = kinds[3] if claim["beyond"] else kinds[2] if again else kinds[1] if other else kinds[0]
+        counts[ENVIRONMENTS[claim["environment"]], kind, claim["verdict"]] += 1
+    rows = [
+        [place, kind, *(str(counts[place, kind, verdict]) for verdict in VERDICTS)]
+        for kind in kinds
+        for place in ENVIRONMENTS.values()
+        if any(counts[place, kind, verdict] for verdict in VERDICTS)
+    ]
+    return {"caption": "Verdicts", "columns": ["environment", "claims", *VERDICTS], "align": "llrrrr", "rows": rows}
 
 
 ENVIRONMENTS = {"printed": "text", "released": "scripts", "": "both"}
@@ -228,7 +251,8 @@ def main() -> None:
     for path in parser.parse_args().files:
         content = json.loads(path.read_text(encoding="utf-8"))
         day = time.strftime("%Y-%m-%d", time.gmtime(path.stat().st_mtime))
-        for measurement in from_claims(content, day) if isinstance(content, list) else [from_leaderboard(content)]:
+        seconds = [float(archive.read(file, "figure")[0]["seconds"]) for file in path.parent.glob("results/*.npz")]
+        for measurement in from_claims(content, day, seconds) if isinstance(content, list) else [from_leaderboard(content)]:
             write_measurement(DATA / f"{measurement['name']}.json", measurement)
 
 

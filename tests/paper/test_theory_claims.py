@@ -12,7 +12,7 @@ from graphbandit import GraphUCB, GraphUCBLocal, LinUCB, environments, graphs, s
 from graphbandit.experiments.testbeds import DIM, make_world
 from graphbandit.paper import ReproduceSettings, coverage, estimation, growth, laplacians, theory
 from graphbandit.paper.figure import Data
-from graphbandit.paper.lineup import READINGS
+from graphbandit.paper.lineup import LITERAL, READINGS
 from graphbandit.paper.synthetic import FAMILIES
 
 SMALL = ReproduceSettings(runs=2, horizon=40, quick=True, setting="released")
@@ -53,8 +53,9 @@ def test_bound_claims_both_ways() -> None:
     part = {"regret": rise, "printed": 2 * rise, "root": 0.5 * rise, "linucb": rise}
     data: Data = {"rounds": np.arange(3.0), "policies": {policy: part for policy in READINGS}, "setting": "printed"}
     found = theory.claims_bound(data)
-    assert verdicts(found) == [True, False] * 3 + [False, True] and len(theory.chart_bound(data)) == 2
-    assert [claim.quote[1] for claim in found if not claim.beyond] == ["Theorem 1", "Remark 2", "Remark 2", "Section 6.2"]
+    assert verdicts(found) == [True, False, False, True] * 3 and len(theory.chart_bound(data)) == 2
+    remarks = ["Remark 2", "Section 6.2"] * 2
+    assert [claim.quote[1] for claim in found if not claim.beyond] == ["Theorem 1", "Section 6.2", *remarks]
 
 
 def test_the_empty_graph_has_another_metric_than_linucb() -> None:
@@ -230,9 +231,14 @@ def test_growth_claims_both_ways() -> None:
 
 def test_cost_claims_both_ways() -> None:
     noise = np.exp(np.random.default_rng(3).normal(scale=0.01, size=(6, 4)))
-    for local, expected in ((1.0, [True, True]), (2.5, [False, False])):
-        users = {name: np.array(values, float) for name, values in growth.TIMED.items()}
-        seconds = {"GraphUCB": users["GraphUCB"] ** 2 * noise, "GraphUCB-Local": users["GraphUCB-Local"] ** local * noise}
+    users = {name: np.array(values, float) for name, values in growth.TIMED.items()}
+    for local, literal, expected in (
+        (1.0, 1.0, [True] * 4),
+        (2.5, 1.0, [False] * 2 + [True] * 2),
+        (1.0, 2.5, [True] * 2 + [False] * 2),
+    ):
+        powers = {"GraphUCB": 2.0, "GraphUCB-Local": local, LITERAL: literal}
+        seconds = {name: users[name] ** power * noise for name, power in powers.items()}
         assert verdicts(growth.claims_cost({"users": users, "seconds": seconds})) == expected
 
 

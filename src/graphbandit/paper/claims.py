@@ -71,13 +71,11 @@ def mean_interval(values: Floats, level: float = 0.95) -> tuple[float, float, fl
     """
     values = np.asarray(values, dtype=np.float64)
     mean, half = (float(part) for part in interval(values, level=level))
-    spread = float(values.std())
-    if len(values) < 3 or spread == 0.0:
-        return mean, mean - half, mean + half
-    c = float(np.mean(((values - mean) / spread) ** 3)) / np.sqrt(len(values))
+    spread, count = float(values.std()), len(values)
+    c = float(np.mean(((values - mean) / spread) ** 3)) / np.sqrt(count) if count > 2 and spread else 0.0
     if abs(c) < 1e-6:
         return mean, mean - half, mean + half
-    error = float(values.std(ddof=1)) / np.sqrt(len(values))
+    error = float(values.std(ddof=1)) / np.sqrt(count)
     down, up = (3 / c * float(np.cbrt(1 + c * (t - c / 6)) - 1) for t in (half / error, -half / error))
     return mean, min(mean - half, mean - error * down), max(mean + half, mean - error * up)
 

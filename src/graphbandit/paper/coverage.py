@@ -32,9 +32,7 @@ REGIONS |= {
     "LinUCB, estimated norm": partial(LinUCB),
     "LinUCB, known norm": partial(LinUCB, norm=2.0),
 }
-BIAS = (
-    "Bias, not noise: while a user has few observations, the graph pulls its estimate off by more than the radius (errata E28)."
-)
+BIAS = "Bias, not noise: the graph pulls the estimate of a user with few observations off by more than the radius (errata E28)."
 ZERO = "The norm of the estimate stands where a bound on that of the truth should: it is 0 at the start (errata E28)."
 
 

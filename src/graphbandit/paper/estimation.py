@@ -164,14 +164,8 @@ def claims_noise(data: Data) -> list[Claim]:
 
 
 STEPS = {
-    "first": (
-        "‖x‖ measured in A⁻¹ΛA⁻¹ is at most ‖x‖ measured in A⁻¹",
-        "Λ is at least A, so that the reverse is true (errata E23).",
-    ),
-    "second": (
-        "‖x‖ measured in A⁻¹ is at most ‖x‖ measured in V⁻¹",
-        "V is at least A, so that the reverse is true (errata E24).",
-    ),
+    "first": ("‖x‖ measured in A⁻¹ΛA⁻¹ is at most ‖x‖ measured in A⁻¹", "Since Λ ≥ A, the reverse is true (errata E23)."),
+    "second": ("‖x‖ measured in A⁻¹ is at most ‖x‖ measured in V⁻¹", "Since V ≥ A, the reverse is true (errata E24)."),
 }
 
 

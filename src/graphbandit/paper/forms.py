@@ -16,6 +16,7 @@ from .chart import Chart, Panel, Series, curve
 from .claims import QUARTER, REVERSED, Claim, all_hold, below, estimate, lower, mean_interval
 from .figure import SETTINGS, Data, ReproduceSettings, Setting
 from .lineup import COMPETITORS, READINGS, algorithms, tuned_baselines
+from .regret import STOPS
 from .synthetic import FAMILIES, NOISY, environment, existing, maker
 
 FORMS = {"paper": "printed", "released": "released", "recommended": "recommended"}
@@ -119,7 +120,6 @@ def claims_parts(data: Data) -> list[Claim]:
     return out
 
 
-STOPS = "With a fixed set of arms GraphUCB stops exploring too early (errata E27, E28)."
 ALPHAS = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0]
 
 

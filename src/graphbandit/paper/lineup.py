@@ -21,13 +21,15 @@ READINGS: dict[str, Any] = {
 }
 """The algorithms of the paper as printed."""
 COMPETITORS = ("Gob.Lin", "CLUB", "LinUCB")
+WEAKER = "Gob.Lin, scripts' form"
+"""The control: Gob.Lin with the prior of the authors' scripts. "Gob.Lin" itself has the combinatorial Laplacian of the text."""
 GOBLIN_GRID = [round(0.1 * k, 1) for k in range(11)]
 CLUB_GRID = [0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0]
 Tuned = dict[str, float]
 
 
 def algorithms(tuned: Tuned, *, alpha: float = 1.0, sigma: float = SIGMA, preset: str = "paper") -> dict[str, Any]:
-    """Return the five algorithms in one of their forms; the printed form has Algorithm 2 beside them."""
+    """Return the five algorithms in one of their forms; the printed form has the controls beside them."""
     shared: dict[str, Any] = {"alpha": alpha, "sigma": sigma, "preset": preset}
     old: Any = "released" if preset == "released" else "paper"
     out: dict[str, Any] = {
@@ -37,19 +39,27 @@ def algorithms(tuned: Tuned, *, alpha: float = 1.0, sigma: float = SIGMA, preset
         "CLUB": partial(CLUB, preset=old, alpha2=tuned["CLUB"]),
         "LinUCB": partial(LinUCB, ridge=alpha, sigma=sigma),
     }
-    return out | ({LITERAL: partial(GraphUCBLocal, rule="algorithm-2", **shared)} if preset == "paper" else {})
+    if preset == "paper":
+        out[LITERAL] = partial(GraphUCBLocal, rule="algorithm-2", **shared)
+    if WEAKER in tuned:
+        out[WEAKER] = partial(GobLin, preset="released", exploration=tuned[WEAKER])
+    return out
 
 
-def tuned_baselines(make: MakeEnvironment, settings: ReproduceSettings, preset: Any = "paper") -> Tuned:
-    """Return the values of Gob.Lin's λ and CLUB's α₂ with the least mean regret on the tuning seeds."""
+def tuned_baselines(make: MakeEnvironment, settings: ReproduceSettings, preset: Any = "paper", *, both: bool = False) -> Tuned:
+    """Return the values of Gob.Lin's λ and CLUB's α₂ with the least mean regret on the tuning seeds.
+
+    With `both`, the λ of the other form of Gob.Lin is tuned, too.
+    """
     seeds = existing(make, TUNING_SEEDS[:2] if settings.quick else TUNING_SEEDS)
+    grids: dict[str, Any] = {"Gob.Lin": (partial(GobLin, preset=preset), "exploration", GOBLIN_GRID)}
+    grids["CLUB"] = (partial(CLUB, preset=preset), "alpha2", CLUB_GRID)
+    if both:
+        grids[WEAKER] = (partial(GobLin, preset="released"), "exploration", GOBLIN_GRID)
     best: Tuned = {}
-    for name, policy, argument, values in (
-        ("Gob.Lin", GobLin, "exploration", GOBLIN_GRID),
-        ("CLUB", CLUB, "alpha2", CLUB_GRID),
-    ):
+    for name, (policy, argument, values) in grids.items():
         grid = {argument: settings.few(values)}
-        found = tune(partial(policy, preset=preset), grid, make, settings.horizon, seeds=seeds, **settings.spreading)
+        found = tune(policy, grid, make, settings.horizon, seeds=seeds, **settings.spreading)
         best[name] = found.best[argument]
     return best
 
@@ -58,7 +68,7 @@ def run_lineup(
     make: MakeEnvironment, settings: ReproduceSettings, *, extra: dict[str, Any] | None = None, **choices: Any
 ) -> tuple[Result, Tuned]:
     """Tune on the tuning seeds, then compare on the reported ones, as far as their environments exist."""
-    tuned = tuned_baselines(make, settings)
+    tuned = tuned_baselines(make, settings, both=True)
     policies = algorithms(tuned, **choices) | (extra or {})
     seeds = existing(make, range(settings.runs))
     return compare(policies, make, settings.horizon, seeds=seeds, **settings.spreading), tuned

@@ -23,7 +23,7 @@ from ..storage.atomic import write_text
 from . import FIGURES
 from .claims import EQUAL, ERRATA, Claim, mean_interval
 from .figure import SETTINGS, Data, Figure, ReproduceSettings
-from .lineup import LITERAL
+from .lineup import LITERAL, WEAKER
 
 SUFFIXES: tuple[Literal["png", "pdf"], ...] = ("png", "pdf")
 """Formats of the pictures, which lie beside the page in the folder `figures`."""
@@ -34,6 +34,7 @@ WORDS = {
     "more runs needed": ("open", "?", "more runs needed"),
 }
 """Verdict → style, sign and words: a verdict can be read without its colour."""
+BEYOND, CONTROLS = "Beyond the paper", (LITERAL, WEAKER)
 FIRST = tuple(f"regret-{family}" for family in ("rbf", "er", "ba", "ws"))
 
 
@@ -74,21 +75,21 @@ def write_report(path: Path, outcomes: list[Outcome], settings: ReproduceSetting
     by_figure: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         by_figure[outcome.figure.name].append(outcome)
-    content = {
-        "absent": absent_figures(outcomes, settings),
+    beyond = [part for part in by_figure.values() if part[0].figure.part == BEYOND]
+    shared = {"words": WORDS, "settings": SETTINGS, "command": partial(command, settings), "errata": ERRATA}
+    shared |= {"about": about(outcomes, settings), "absent": absent_figures(outcomes, settings), "margin": f"{EQUAL:.0%}"}
+    first = {
         "counts": [(whose, tally(outcomes, setting)) for setting, whose in SETTINGS.items()],
         "few": settings.runs if settings.quick or settings.runs < 10 else 0,
-        "first": [(by_figure[name], list(map(finding, by_figure[name]))) for name in FIRST if name in by_figure],
+        "first": [(by_figure[n][0].figure, [(o, finding(o)) for o in by_figure[n]]) for n in FIRST if n in by_figure],
         "table": claim_table(outcomes),
         "regrets": regret_table(outcomes),
-        "figures": list(by_figure.values()),
-        "words": WORDS,
-        "settings": SETTINGS,
-        "command": partial(command, settings),
-        "errata": ERRATA,
-        "about": about(outcomes, settings),
+        "figures": [part for part in by_figure.values() if part not in beyond],
+        "beyond": beyond,
     }
-    write_text(path, page.get_template("report.html").render(content))
+    template = page.get_template("report.html")
+    write_text(path, template.render(shared | first))
+    write_text(path.with_name("beyond.html"), template.render(shared | {"figures": beyond, "second": True}))
 
 
 def claim_table(outcomes: Iterable[Outcome]) -> Rows:
@@ -107,21 +108,21 @@ Rows = dict[str, dict[tuple[str, str], dict[str, dict[str, list[Any]]]]]
 
 
 def tally(outcomes: Iterable[Outcome], setting: str) -> Counter[str]:
-    """Count the paper's claims by verdict in one environment, without the repetitions at more noise and for Algorithm 2."""
+    """Count the paper's claims by verdict in one environment, without the repetitions at more noise and for other forms."""
     return Counter(
         claim.verdict
         for outcome in outcomes
         for claim in outcome.claims
-        if not claim.beyond and LITERAL not in claim.claim and not outcome.figure.name.endswith("-noise")
+        if not claim.beyond and not any(form in claim.claim for form in CONTROLS) and not outcome.figure.name.endswith("-noise")
         if outcome.setting == setting or not outcome.figure.both
     )
 
 
 def finding(outcome: Outcome) -> str:
-    """Return the algorithms from the lowest regret of a user to the highest."""
+    """Return the end of a sentence: the algorithms from the lowest regret of a user to the highest."""
     last = {name: float(np.asarray(runs)[:, -1].mean()) / N_USERS for name, runs in (outcome.data or {})["regret"].items()}
     names = sorted((name for name in last if ", " not in name), key=last.__getitem__)
-    return f"In {outcome.whose}: {', '.join(f'{name} {last[name]:.2f}' for name in names)}."
+    return f"the order {', '.join(f'{name} ({last[name]:.2f})' for name in names)}, by regret per user."
 
 
 def regret_table(outcomes: Iterable[Outcome]) -> dict[str, dict[str, dict[str, str]]]:
