@@ -75,7 +75,7 @@ def test_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--policies", "nobody"), "there is no policy 'nobody'"),
+        (("--policies", "nobody"), "policy must be one of"),
         (("--set", "beta=1"), "none of adaptive, linucb has a setting 'beta'"),
         (("--set", "graphucb.alpha=1"), "it must be NAME=VALUE or POLICY.NAME=VALUE"),
         (("--policies", "linucb", "--set", "ridge=high"), "policy 'linucb' ridge must be a number"),

@@ -196,7 +196,7 @@ def test_a_shadow_that_cannot_be_read_is_refused_before_the_store_is_touched(
     path = tmp_path / "state.db"
     given = ["--graph", str(edges), "--items", str(arms), "--store", f"sqlite:///{path}", "--shadow", "nothing"]
     done = CliRunner().invoke(app, ["serve", *given])
-    assert done.exit_code == 2 and "must begin with the name of a policy" in done.output
+    assert done.exit_code == 2 and "must begin with a policy: policy must be one of" in done.output
     assert not path.exists()
 
 

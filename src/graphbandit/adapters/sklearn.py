@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, va
 from .. import graphs
 from ..compute.arrays import Floats, Ints
 from ..graph import UserGraph
-from ..policies import POLICIES, Policy
-from ..validate import check, is_integer, one_of
+from ..policies import Policy, policy_class
+from ..validate import is_integer
 
 NO_TARGET = "no_validation"
 """What scikit-learn's `validate_data` wants in place of y when there is none to check; None is a y that was forgotten."""
@@ -118,7 +118,7 @@ class GraphBanditRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _start(self, names: Sequence[Hashable], features: Floats) -> None:
         """Make the policy, for the users of the graph and those of the data."""
-        chosen = POLICIES[check("policy", self.policy, one_of(POLICIES))] if isinstance(self.policy, str) else self.policy
+        chosen = policy_class(self.policy) if isinstance(self.policy, str) else self.policy
         graph = self.graph
         if graph is not None and not isinstance(graph, UserGraph):
             raise ValueError(f"graph must be a UserGraph or None, but it is a {type(graph).__name__}; see graphbandit.graphs.")

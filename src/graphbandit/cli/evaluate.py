@@ -130,18 +130,15 @@ def candidates(names: list[str], settings: list[str]) -> dict[str, ConfiguredPol
     """The policies with their settings; `alpha=1` is for all that have one, `graphucb.alpha=1` for one."""
     from ..experiments.experiment_worlds import ConfiguredPolicy
     from ..experiments.table_checks import settings_of
-    from ..policies import POLICIES
+    from ..policies import policy_class
 
-    for name in names:
-        if name not in POLICIES:
-            raise ValueError(f"there is no policy {name!r}; there are {', '.join(POLICIES)}.")
     given: dict[str, dict[str, Any]] = {name: {} for name in names}
     for word in settings:
         path, equals, text = word.partition("=")
         policy, dot, key = path.rpartition(".")
         if not equals or (dot and policy not in given):
             raise ValueError(f"--set {word}: it must be NAME=VALUE or POLICY.NAME=VALUE, of {', '.join(given)}.")
-        takers = [name for name in ([policy] if dot else names) if key in settings_of(POLICIES[name])]
+        takers = [name for name in ([policy] if dot else names) if key in settings_of(policy_class(name))]
         if not takers:
             raise ValueError(f"--set {word}: none of {policy or ', '.join(names)} has a setting {key!r}.")
         for name in takers:

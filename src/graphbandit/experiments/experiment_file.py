@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from ..policies import POLICIES
+from ..policies import policy_class
 from .compare import checked_seeds
 from .experiment_worlds import GridPoint, configured_policy, world_of
 from .table_checks import SpecError, check_keys, check_type, settings_of
@@ -119,7 +119,7 @@ class Experiment:
     def _check_tune(self) -> None:
         check_keys("[tune]", self.tune, self.policies)
         for label, settings in self.tune.items():
-            allowed = settings_of(POLICIES[self.policies[label]["policy"]])
+            allowed = settings_of(policy_class(self.policies[label]["policy"]))
             check_keys(f"[tune] {label!r}", settings, allowed)
             for setting, values in settings.items():
                 _check_values(f"[tune] {label!r} {setting}", values)

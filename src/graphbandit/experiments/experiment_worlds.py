@@ -13,7 +13,7 @@ import numpy as np
 from .. import environments, graphs, signals
 from ..compute.arrays import Floats
 from ..graph import UserGraph
-from ..policies import POLICIES, Policy
+from ..policies import POLICIES, Policy, policy_class
 from .table_checks import SpecError, check_keys, check_type, required_of, settings_of
 
 GRAPHS: dict[str, Callable[..., UserGraph]] = {
@@ -165,15 +165,17 @@ class ConfiguredPolicy:
 
     def __post_init__(self) -> None:
         where = f"[[policy]] {self.label!r}"
-        check_type(where, "policy", self.policy, Literal[tuple(POLICIES)])
+        try:
+            allowed = settings_of(policy_class(self.policy))
+        except ValueError as error:
+            raise SpecError(f"{where} {error}") from None
         check_type(where, "graph", self.graph, Literal[tuple(CONTROLS)])
-        allowed = settings_of(POLICIES[self.policy])
         check_keys(where, self.settings, allowed)
         for key, value in self.settings.items():
             check_type(where, key, value, allowed[key])
 
     def __call__(self, graph: UserGraph, dim: int, *, items: Any = None, seed: Any = 0, **changed: Any) -> Policy:
-        make: Any = POLICIES[self.policy]
+        make: Any = policy_class(self.policy)
         if "items" in inspect.signature(make).parameters:
             changed["items"] = items
         try:

@@ -22,6 +22,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from importlib import import_module
+
 from .adaptive.policy import AdaptiveGraphUCB
 from .clustering.club import CLUB
 from .clustering.cofiba import COFIBA
@@ -77,6 +81,42 @@ POLICIES: dict[str, type[Policy]] = {
     "horde-ts": HordeTS,
     "horde-eg": HordeEpochGreedy,
 }
+
+
+def policy_class(name: str) -> type[Policy]:
+    """Return the policy of this name in `POLICIES`, or the class that "module:Class" names; its module is imported.
+
+    Modules are looked for in the current folder too.
+
+    >>> policy_class("graphbandit.policies:LinUCB") is policy_class("linucb")
+    True
+    """
+    if isinstance(name, str) and name in POLICIES:
+        return POLICIES[name]
+    module, colon, kind = name.partition(":") if isinstance(name, str) else ("", "", "")
+    if not colon:
+        raise ValueError(
+            f"policy must be one of {', '.join(POLICIES)}, or module:Class for one of your own, but it is {name!r}."
+        )
+    if os.getcwd() not in sys.path and "" not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        found = getattr(import_module(module), kind)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"policy {name!r} cannot be imported: {error}.") from None
+    if not (isinstance(found, type) and issubclass(found, Policy)):
+        raise ValueError(f"policy {name!r} must be a class derived from graphbandit.Policy, but it is {found!r}.")
+    return found
+
+
+def policy_name(kind: type[Policy]) -> str:
+    """Return the name by which `policy_class` finds a class.
+
+    >>> policy_name(LinUCB)
+    'linucb'
+    """
+    return next((name for name, known in POLICIES.items() if known is kind), f"{kind.__module__}:{kind.__qualname__}")
+
 
 __all__ = [
     "CLUB",

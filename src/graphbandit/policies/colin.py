@@ -14,6 +14,7 @@ from ..compute.linalg import dot, invert_positive, quadratic_form
 from ..compute.observations import Observations, no_observations, observation_rows, record
 from ..graph import UserGraph
 from ..solvers.dense import Dense, component_inverse, dense_layout, fill_inverse, is_stale, marginal, rank_one
+from .core.item_effects import ItemEffects
 from .core.kernels import register
 from .core.live_users import Changes
 from .core.policy import Policy, Seed
@@ -38,6 +39,7 @@ class CoLinState(NamedTuple):
     delta: float
     norm: float  # bound on the norm of the latent vectors, or NaN: use that of the estimate
     exploration: float
+    items: ItemEffects
 
 
 @compiled
@@ -158,6 +160,8 @@ class CoLin(Policy):
         estimate. It may be large although the users' own vectors are small.
     exploration : float
         Multiplies the radius; 0 is the greedy control. 0.3 in the authors' library.
+    item_effects, item_ridge
+        Effects of items, as in `LinUCB`.
 
     References
     ----------
@@ -186,6 +190,8 @@ class CoLin(Policy):
         sigma: float = 0.01,
         delta: float = 0.01,
         norm: float | None = None,
+        item_effects: bool = False,
+        item_ridge: float | None = None,
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())

@@ -38,6 +38,7 @@ from .confidence import (
     update_region,
     user_precision,
 )
+from .core.item_effects import ItemEffects
 from .core.kernels import register
 from .core.live_users import Changes
 from .core.policy import Policy, Seed
@@ -58,6 +59,7 @@ class GraphUCBState(NamedTuple):
     region: Confidence
     solver: Solver
     smoothed: bool  # Δ from the graph estimate, not from per-user least squares
+    items: ItemEffects
 
 
 @compiled
@@ -122,6 +124,8 @@ class GraphUCB(Policy):
         Of the push solver, relative to s, the mean of |prediction error| · ‖x‖. With the default
         and the default ridge the bound is s itself. Measured errors are 0.1 % of θ with 20
         observations a user and up to 9 % with few; `tolerance=0.01 * ridge` guarantees 1 % of s.
+    item_effects, item_ridge
+        Effects of items, as in `LinUCB`.
 
     Notes
     -----
@@ -166,6 +170,8 @@ class GraphUCB(Policy):
         exploration: float = 1.0,
         solver: Literal["auto", "dense", "push"] = "auto",
         tolerance: float = 0.01,
+        item_effects: bool = False,
+        item_ridge: float | None = None,
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())

@@ -29,7 +29,7 @@ from .confidence import (
     update_region,
     user_precision,
 )
-from .core.item_effects import ItemEffects, no_items
+from .core.item_effects import ItemEffects
 from .core.kernels import register
 from .core.live_users import Changes
 from .core.policy import Policy, Seed
@@ -209,7 +209,6 @@ class GraphUCBLocal(Policy):
             inverse=growable_rows(np.eye(self.dim) / (region.radius_shift + region.alpha * laplacian), graph.n_users),
             message=growable_zeros(graph.n_users, self.dim),
             rule=number,
-            items=no_items(item_effects, item_ridge),
             laplacian_ridge=laplacian,
         )
 

@@ -10,6 +10,7 @@ import numpy as np
 from ..compute.arrays import Floats
 from ..compute.compiler import compiled
 from ..graph import UserGraph
+from .core.item_effects import ItemEffects
 from .core.kernels import register
 from .core.policy import Policy, Seed
 from .core.ridge import Ridge, observe, ridge_models, ridge_rows
@@ -23,6 +24,7 @@ class LinTSState(NamedTuple):
     scale: float  # NaN: the theoretical one
     sigma: float
     delta: float
+    items: ItemEffects
 
 
 @compiled
@@ -56,6 +58,8 @@ class LinTS(Policy):
         over-explores; 0 is greedy.
     shared : bool
         One model for all users instead of one for each.
+    item_effects, item_ridge
+        Effects of items, as in `LinUCB`.
 
     References
     ----------
@@ -82,6 +86,8 @@ class LinTS(Policy):
         sigma: float = 0.01,
         delta: float = 0.01,
         shared: bool = False,
+        item_effects: bool = False,
+        item_ridge: float | None = None,
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())

@@ -12,7 +12,7 @@ from ..compute.compiler import compiled
 from ..compute.linalg import euclidean_norm
 from ..graph import UserGraph
 from ..validate import one_of
-from .core.item_effects import ItemEffects, no_items
+from .core.item_effects import ItemEffects
 from .core.kernels import register
 from .core.policy import Policy, Seed
 from .core.ridge import (
@@ -142,7 +142,6 @@ class LinUCB(Policy):
             model=model,
             rounds=np.zeros(1, np.int64),
             schedule=ALL_RADII.index(radius),
-            items=no_items(item_effects, item_ridge),
         )
 
     def user_rows(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from ..compute.growable import growable_rows
 from ..compute.observations import Observations
 from ..graph import UserGraph
 from ..validate import NOT_NEGATIVE
+from .core.item_effects import ItemEffects
 from .core.kernels import register
 from .core.policy import Policy, Seed
 from .core.ridge import Ridge, observe, ridge_models, ridge_rows, self_normalised
@@ -33,6 +34,7 @@ class OFULState(NamedTuple):
     delta: float
     norm: float
     exploration: float
+    items: ItemEffects
 
 
 @compiled
@@ -93,6 +95,8 @@ class OFUL(Policy):
         Multiplies the radius; 0 is the greedy control.
     shared : bool
         One model for all users instead of one for each.
+    item_effects, item_ridge
+        Effects of items, as in `LinUCB`.
 
     References
     ----------
@@ -126,6 +130,8 @@ class OFUL(Policy):
         delta: float = 0.01,
         exploration: float = 1.0,
         shared: bool = False,
+        item_effects: bool = False,
+        item_ridge: float | None = None,
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())

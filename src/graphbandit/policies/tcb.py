@@ -14,6 +14,7 @@ from ..compute.observations import Observations, no_observations, observation_ro
 from ..graph import UserGraph
 from ..validate import NOT_NEGATIVE, POSITIVE, count
 from .confidence import add_scaled
+from .core.item_effects import ItemEffects
 from .core.kernels import register
 from .core.live_users import Changes
 from .core.policy import Policy, Seed
@@ -29,6 +30,7 @@ class TCBState(NamedTuple):
     translation: float
     sweeps: int
     exploration: float
+    items: ItemEffects
 
 
 @compiled
@@ -111,6 +113,8 @@ class TCB(Policy):
         How often U is learned, and θ once more. With 0, U = I.
     exploration : float
         Multiplies the bonus; 0 is greedy.
+    item_effects, item_ridge
+        Effects of items, as in `LinUCB`.
 
     Notes
     -----
@@ -149,6 +153,8 @@ class TCB(Policy):
         translation: float = 1.0,
         sweeps: int = 3,
         exploration: float = 0.1,
+        item_effects: bool = False,
+        item_ridge: float | None = None,
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())

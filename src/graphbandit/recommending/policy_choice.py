@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ..graph import UserGraph
-from ..policies import POLICIES, Policy, Stochastic
+from ..policies import Policy, Stochastic, policy_class
 from ..policies.core.hyperparameters import NOT_HYPERPARAMETERS
-from ..validate import SHARE, check, count, one_of
+from ..validate import SHARE, check, count
 
 
 class PolicyChoice(NamedTuple):
@@ -30,11 +30,9 @@ class PolicyChoice(NamedTuple):
         Traceback (most recent call last):
         ValueError: params names 'exploratoin', which lints does not have; there are ridge, scale, sigma, delta, shared.
         """
-        if isinstance(policy, str):
-            check("policy", policy, one_of(POLICIES))
+        build = policy_class(policy) if isinstance(policy, str) else policy
         check("epsilon", epsilon, SHARE)
         check("seed", seed, count(0))
-        build = POLICIES[policy] if isinstance(policy, str) else policy
         if isinstance(policy, str):
             known = [name for name in inspect.signature(build).parameters if name not in NOT_HYPERPARAMETERS]
             for name in params or {}:

@@ -19,6 +19,7 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
+from ..policies import policy_class
 from ..recommending.recommender_file import file_bytes
 from ..storage.columns import EDGES, EVENTS, ITEMS, parse_columns
 from ..storage.tables import Reading, columns_by_file
@@ -49,6 +50,7 @@ def read_initial_state(settings: ServiceSettings) -> InitialState | None:
     if settings.model is not None:
         if settings.graph is not None or settings.items is not None:
             raise ValueError("model is given, so graph and items must not be: it brings its own.")
+        policy_class(settings.policy)  # imports the class of the model's policy if it is one of the user's own
         return InitialState.from_model(file_bytes(settings.model))
     if settings.graph is None and settings.items is None:
         return None

@@ -1,14 +1,16 @@
-"""Ids of items reach every policy, and LinUCB and GraphUCB-Local learn an effect of each item from them."""
+"""Ids of items reach every policy, and every policy with a belief learns an effect of each item from them if asked to."""
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 from graphbandit import (
+    POLICIES,
     GraphLearner,
     GraphUCBLocal,
     LinTS,
@@ -16,6 +18,7 @@ from graphbandit import (
     Pending,
     Policy,
     Stochastic,
+    UserGraph,
     environments,
     graphs,
     signals,
@@ -24,8 +27,8 @@ from graphbandit import (
 from graphbandit.compute.arrays import Floats
 from graphbandit.experiments import simulate_delayed
 from graphbandit.policies.core import item_effects, kernels
-from graphbandit.policies.core.item_effects import item_effect, no_items, reset_item, with_room
-from graphbandit.policies.core.kernels import Requests
+from graphbandit.policies.core.item_effects import ItemEffects, item_effect, no_items, reset_item, with_room
+from graphbandit.policies.core.kernels import Belief, Requests
 from graphbandit.validate import LARGEST_ITEM, check_items
 
 N, DIM, M = 6, 3, 9
@@ -129,7 +132,16 @@ def test_local_scores_have_the_effects_of_the_items() -> None:
     assert np.allclose(policy.state.seen.gram[2], gram + np.outer(x, x) / (1 + v))
 
 
-@pytest.mark.parametrize("make", [LinUCB, GraphUCBLocal])
+LEARNERS = {
+    name: kind for name, kind in POLICIES.items() if "item_effects" in inspect.signature(kind).parameters and name != "adaptive"
+}
+
+
+def test_every_policy_with_a_belief_may_learn_them() -> None:
+    assert set(POLICIES) - set(LEARNERS) == {"random", "adaptive", "graph-learner", "spectral-ucb", "spectral-ts", "cofiba"}
+
+
+@pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
 def test_effects_are_found(make: Any) -> None:
     """Items that differ in nothing but their effects are told apart, and only with ids."""
     policy = make(graphs.empty(1), 1, item_effects=True, item_ridge=1.0)
@@ -140,6 +152,42 @@ def test_effects_are_found(make: Any) -> None:
     mean = policy.scores(0, np.ones((3, 1)), items=[0, 1, 2]).mean
     assert np.diff(mean) == pytest.approx(0.5, abs=0.1)
     assert np.ptp(policy.scores(0, np.ones((3, 1))).mean) == 0.0
+
+
+class PlainState(NamedTuple):
+    gram: Floats
+    response: Floats
+    items: ItemEffects
+
+
+class Plain(Policy):
+    """LinUCB with a constant radius, in plain NumPy."""
+
+    State = PlainState
+
+    def __init__(self, graph: UserGraph, dim: int, *, item_effects: bool = False, item_ridge: float | None = None) -> None:
+        super().__init__(graph, dim, locals())
+        self.state = self.build_state(gram=np.zeros((N, dim, dim)), response=np.zeros((N, dim)))
+
+    def belief(self, user: int) -> Belief:
+        S = np.linalg.inv(self.state.gram[user] + np.eye(self.dim))
+        return Belief(S @ self.state.response[user], S, 1.0)
+
+    def learn(self, user: int, x: Floats, item: int, reward: float) -> None:
+        self.state.gram[user] += np.outer(x, x)
+        self.state.response[user] += reward * x
+
+
+def test_a_policy_in_plain_numpy_has_the_same_effects() -> None:
+    settings: dict[str, Any] = dict(item_effects=True, item_ridge=1.0)
+    policy, other = Plain(GRAPH, DIM, **settings), LinUCB(GRAPH, DIM, **settings, radius="constant")
+    users, X, items, rewards = observations()
+    items[::7] = -1
+    policy.update_many(users, X, rewards, items=items)
+    other.update_many(users, X, rewards, items=items)
+    np.testing.assert_allclose(policy.effects_of(IDS), other.effects_of(IDS), atol=1e-12)
+    for user in range(N):
+        np.testing.assert_allclose(policy.scores(user, ARMS, items=IDS), other.scores(user, ARMS, items=IDS), atol=1e-12)
 
 
 # The table of items.

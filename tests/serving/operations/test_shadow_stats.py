@@ -176,7 +176,7 @@ def test_the_setting_begins_keeps_replaces_and_ends_a_shadow(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("nothing", "must begin with the name of a policy"),
+        ("nothing", "must begin with a policy: policy must be one of"),
         ("linucb:ridge", "has no value"),
         ("linucb:rigde=1", "rigde"),
         ("linucb:ridge=-1", "ridge"),

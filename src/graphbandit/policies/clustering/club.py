@@ -11,6 +11,7 @@ from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled
 from ...graph import UserGraph
 from ...validate import NOT_NEGATIVE, one_of
+from ..core.item_effects import ItemEffects
 from ..core.kernels import register
 from ..core.live_users import Changes
 from ..core.policy import Policy, Seed
@@ -55,6 +56,7 @@ class CLUBState(NamedTuple):
     exploration: float
     tests_before: bool  # edges are tested before the update, not after it
     spare_unseen: bool
+    items: ItemEffects
 
 
 @compiled
@@ -142,6 +144,8 @@ class CLUB(Policy):
         their width alpha2.
     preset : {"paper", "released"}
         Sets `deletion` to "practice" or "released" unless it is given.
+    item_effects, item_ridge
+        Effects of items, as in `LinUCB`.
     seed
         Also draws the random starting graph.
 
@@ -185,6 +189,8 @@ class CLUB(Policy):
         test: Literal["after", "before"] = "after",
         spare_unseen: bool = False,
         preset: Literal["paper", "released"] = "paper",
+        item_effects: bool = False,
+        item_ridge: float | None = None,
         seed: Seed = 0,
     ) -> None:
         deletion = deletion or ("released" if preset == "released" else "practice")

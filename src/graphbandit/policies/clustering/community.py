@@ -12,6 +12,7 @@ from ...compute.compiler import compiled
 from ...graph import UserGraph
 from ...graphs import knn
 from ...validate import NOT_NEGATIVE, count, optional
+from ..core.item_effects import ItemEffects
 from ..core.kernels import register
 from ..core.policy import Policy, Seed
 from ..core.ridge import RADII, Radius, self_normalised
@@ -43,6 +44,7 @@ class CommunityState(NamedTuple):
     sigma: float
     delta: float
     exploration: float
+    items: ItemEffects
 
 
 @compiled
@@ -116,6 +118,8 @@ class CommunityUCB(Policy):
         `sigma sqrt(log det V/det ridge I + 2 log 1/delta) + sqrt(ridge)`, or 1.
     exploration : float
         Multiplies the radius; 0 is greedy.
+    item_effects, item_ridge
+        Effects of items, as in `LinUCB`.
     seed
         Also orders the users for Louvain's method.
 
@@ -165,6 +169,8 @@ class CommunityUCB(Policy):
         exploration: float = 0.1,
         sigma: float = 0.01,
         delta: float = 0.01,
+        item_effects: bool = False,
+        item_ridge: float | None = None,
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())

@@ -13,6 +13,7 @@ from ...compute.growable import growable_zeros
 from ...compute.linalg import follow_gram, invert_positive, multiply
 from ...graph import UserGraph
 from ...validate import NOT_NEGATIVE_OR_INFINITE, count, optional
+from ..core.item_effects import ItemEffects
 from ..core.kernels import register
 from ..core.policy import Policy, Seed
 from ..core.ridge import RADII, THEORY, Radius, practical
@@ -30,6 +31,7 @@ class DCCBState(NamedTuple):
     sigma: float
     delta: float
     exploration: float
+    items: ItemEffects
 
 
 @compiled
@@ -141,6 +143,8 @@ class DCCB(Policy):
         own rounds and 1 the bound on ‖θ‖; or 1.
     exploration : float
         Multiplies the radius; 0 is greedy.
+    item_effects, item_ridge
+        Effects of items, as in `LinUCB`.
     seed
         Also draws the peers.
 
@@ -191,6 +195,8 @@ class DCCB(Policy):
         exploration: float = 0.1,
         sigma: float = 0.01,
         delta: float = 0.01,
+        item_effects: bool = False,
+        item_ridge: float | None = None,
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())
@@ -214,7 +220,7 @@ class DCB(Policy):
 
     Parameters
     ----------
-    lag, max_lag, ridge, radius, exploration, sigma, delta, seed
+    lag, max_lag, ridge, radius, exploration, sigma, delta, item_effects, item_ridge, seed
         As in `DCCB`, which also describes the algorithm.
 
     References
@@ -250,6 +256,8 @@ class DCB(Policy):
         exploration: float = 0.1,
         sigma: float = 0.01,
         delta: float = 0.01,
+        item_effects: bool = False,
+        item_ridge: float | None = None,
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())

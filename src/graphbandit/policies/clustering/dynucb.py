@@ -12,6 +12,7 @@ from ...compute.growable import growable_zeros
 from ...compute.linalg import REFRESH_PERIOD, squared_distance
 from ...graph import UserGraph
 from ...validate import Range, count, one_of
+from ..core.item_effects import ItemEffects
 from ..core.kernels import register
 from ..core.policy import Policy, Seed
 from ..core.ridge import RADII, practical
@@ -37,6 +38,7 @@ class DynUCBState(NamedTuple):
     exploration: float
     compares_means: bool  # a user is compared with `centroid`, not with the pooled vector
     opens_clusters: bool  # users have no cluster before their first observation, and then open one
+    items: ItemEffects
 
 
 @compiled
@@ -151,6 +153,8 @@ class DynUCB(Policy):
     preset : {"paper", "released"}
         Sets `centroid` and `start` unless they are given: "pooled" and "random", or "mean" and
         "first" as the authors' code.
+    item_effects, item_ridge
+        Effects of items, as in `LinUCB`.
     seed
         Also draws the random clusters.
 
@@ -198,6 +202,8 @@ class DynUCB(Policy):
         radius: Literal["log", "constant"] = "log",
         exploration: float = 0.1,
         preset: Literal["paper", "released"] = "paper",
+        item_effects: bool = False,
+        item_ridge: float | None = None,
         seed: Seed = 0,
     ) -> None:
         centroid = centroid or ("mean" if preset == "released" else "pooled")

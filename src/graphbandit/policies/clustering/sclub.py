@@ -12,6 +12,7 @@ from ...compute.compiler import compiled
 from ...compute.growable import growable_zeros
 from ...graph import UserGraph
 from ...validate import NOT_NEGATIVE_OR_INFINITE
+from ..core.item_effects import ItemEffects
 from ..core.kernels import register
 from ..core.policy import Policy, Seed
 from ..core.ridge import RADII, Radius
@@ -52,6 +53,7 @@ class SCLUBState(NamedTuple):
     alpha_theta: float
     alpha_p: float
     exploration: float
+    items: ItemEffects
 
 
 @compiled
@@ -236,6 +238,8 @@ class SCLUB(Policy):
         `sqrt(d log(1 + T_j / (d ridge)) + 4 log t + log 2) + sqrt(ridge)`, or 1.
     exploration : float
         Multiplies the radius; 0 is the greedy control.
+    item_effects, item_ridge
+        Effects of items, as in `LinUCB`.
 
     Notes
     -----
@@ -273,6 +277,8 @@ class SCLUB(Policy):
         ridge: float = 1.0,
         radius: Radius = "log",
         exploration: float = 0.1,
+        item_effects: bool = False,
+        item_ridge: float | None = None,
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())

@@ -11,6 +11,7 @@ import numpy as np
 from ...display import shorten
 from ...graph import UserGraph
 from ...validate import NOT_NEGATIVE, POSITIVE, PROBABILITY, SWITCH, Range, check_all, count, one_of, optional
+from .item_effects import no_items
 from .policy_file import number_fields
 from .ridge import RADII
 
@@ -57,7 +58,12 @@ def short_repr(policy: Any) -> str:
 
 
 def build_state(kind: type, params: Mapping[str, Any], arrays: Mapping[str, Any]) -> Any:
-    """A state of these arrays; numbers that are not among them are the hyper-parameters of the same name, NaN for None."""
+    """A state of these arrays; numbers that are not among them are the hyper-parameters of the same name, NaN for None.
+
+    A field `items` that is not given is the table of item effects that the hyper-parameters ask for.
+    """
+    if "items" in kind._fields and "items" not in arrays:  # type: ignore[attr-defined]
+        arrays = {**arrays, "items": no_items(params["item_effects"], params.get("item_ridge"))}
     numbers = {name: number for name, number in number_fields(kind).items() if name not in arrays}
     values = {name: float("nan") if params[name] is None else number(params[name]) for name, number in numbers.items()}
     return kind(**arrays, **values)

@@ -206,3 +206,10 @@ def add_item_effects(items: ItemEffects, ids: Ints, beta: float, mean: Floats, b
             effect, variance = item_effect(items, ids[a])
             mean[a] += effect
             bonus[a] = sqrt(bonus[a] * bonus[a] + beta * beta * variance)
+
+
+@compiled
+def add_item_means(items: ItemEffects, ids: Ints, values: Floats) -> None:
+    """Add the mean effects of the items to values of their arms."""
+    for a in range(ids.shape[0]):
+        values[a] += item_effect(items, ids[a])[0]

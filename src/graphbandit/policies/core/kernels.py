@@ -28,7 +28,7 @@ from ...compute.compiler import compiled
 from ...compute.dispatch import generic
 from ...compute.linalg import cholesky, dot, symmetric_form
 from ...validate import LARGEST_FEATURE, LARGEST_REWARD, NO_ITEMS
-from .item_effects import ItemEffects, add_item_effects, item_effect, observe_item
+from .item_effects import ItemEffects, add_item_effects, add_item_means, observe_item
 
 Kernel = Callable[..., Any]
 
@@ -152,8 +152,7 @@ def draw_from_belief(state: Any, user: int, arms: Floats, items: Ints, normals: 
 def draw_with_items(state: Any, user: int, arms: Floats, items: Ints, normals: Floats, values: Floats) -> None:
     """Write the same rewards, with the mean effects of items."""
     draw_from_belief(state, user, arms, items, normals, values)
-    for a in range(items.shape[0]):
-        values[a] += item_effect(state.items, items[a])[0]
+    add_item_means(state.items, items, values)
 
 
 @compiled
@@ -320,8 +319,7 @@ def values_of(beliefs: Belief, effects: ItemEffects, arms: Floats, items: Ints, 
         draw_vector(beliefs.theta[0], beliefs.S[0], beliefs.beta[0], normals[row], drawn)
         for a in range(arms.shape[0]):
             values[row, a] = dot(arms[a], drawn)
-            if a < items.shape[0]:
-                values[row, a] += item_effect(effects, items[a])[0]
+        add_item_means(effects, items, values[row])
 
 
 @compiled

@@ -32,7 +32,7 @@ from ...validate import (
 )
 from . import hyperparameters, kernels, policy_file
 from .hyperparameters import COMMON_RANGES
-from .item_effects import ItemEffects, ItemIntervals, effect_intervals, n_rows, no_items, reset_item, with_room
+from .item_effects import ItemEffects, ItemIntervals, effect_intervals, n_rows, no_items, observe_item, reset_item, with_room
 from .kernels import Belief, Choice, Rankings, Requests, Scores
 from .live_users import LiveUsers
 from .top_arms import ArmCatalogue, best_first, is_worth_searching
@@ -295,6 +295,8 @@ class Policy(LiveUsers):
         if usable and item >= 0 and item >= self.item_room:
             check_observation(x, reward, self.dim)  # before anything grows
             self.reserve_items(item + 1)
+        if not self.learns_by_kernels and self.learns_items and item >= 0:
+            features, reward = self.without_effect(user, features, item, float(reward))
         if not usable or self.learn(user, features, item, float(reward)) is False:
             check_observation(x, reward, self.dim)  # raises: it refuses what the kernel does
         self.count_rounds(1)
@@ -305,6 +307,12 @@ class Policy(LiveUsers):
         A policy of your own may override this method, and `belief`; `x` and `reward` have been checked then.
         """
         return bool(kernels.learn(self.state, user, x, item, reward))
+
+    def without_effect(self, user: int, x: Floats, item: int, reward: float) -> tuple[Floats, float]:
+        """Let the item learn, as `kernels.learn_with_items` does, and return the weighted features and the net reward."""
+        theta, S, _ = self.belief(user)
+        root, effect = observe_item(self.state.items, item, user, reward - float(x @ theta), 1.0 + float(x @ S @ x))
+        return root * x, root * (reward - effect)
 
     def update_many(
         self, users: npt.ArrayLike, X: npt.ArrayLike, rewards: npt.ArrayLike, *, items: npt.ArrayLike | None = None

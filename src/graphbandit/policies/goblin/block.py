@@ -27,6 +27,8 @@ class GobLinBlock(Policy):
         How many clusters to cut the graph into (`graphs.partition`), or the cluster of each user.
     scale, radius, exploration, sigma, delta, norm
         As in `GobLin`.
+    item_effects, item_ridge
+        Effects of items, as in `LinUCB`.
 
     References
     ----------
@@ -56,6 +58,8 @@ class GobLinBlock(Policy):
         sigma: float = 0.01,
         delta: float = 0.01,
         norm: float | None = None,
+        item_effects: bool = False,
+        item_ridge: float | None = None,
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())

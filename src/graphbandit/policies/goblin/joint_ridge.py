@@ -18,6 +18,7 @@ from ...compute.linalg import dot
 from ...compute.observations import Observations, no_observations, record
 from ...solvers.dense import Dense, component_inverse, dense, dense_after_change, marginal, observe_dense
 from ...validate import POSITIVE
+from ..core.item_effects import ItemEffects
 from ..core.kernels import register
 from ..core.policy import Policy
 from ..core.ridge import RADII, THEORY, practical, self_normalised
@@ -39,6 +40,7 @@ class GobLinState(NamedTuple):
     delta: float
     norm: float  # bound on sqrt(Uᵀ K U), or NaN: use the estimate's own
     exploration: float
+    items: ItemEffects
 
 
 @compiled

@@ -31,6 +31,8 @@ class GobLinMacro(Policy):
         pairs of users. Raw sums can be large and smooth the clusters into one.
     scale, radius, exploration, sigma, delta, norm
         As in `GobLin`.
+    item_effects, item_ridge
+        Effects of items, as in `LinUCB`.
 
     References
     ----------
@@ -61,6 +63,8 @@ class GobLinMacro(Policy):
         sigma: float = 0.01,
         delta: float = 0.01,
         norm: float | None = None,
+        item_effects: bool = False,
+        item_ridge: float | None = None,
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())

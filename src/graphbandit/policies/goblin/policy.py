@@ -42,6 +42,8 @@ class GobLin(Policy):
     preset : {"paper", "released"}
         `released` is the Gob.Lin that the GraphUCB authors ran: the prior B Bᵀ, B the matrix
         square root of I + R, R the random-walk Laplacian: much weaker than I + L (errata E47).
+    item_effects, item_ridge
+        Effects of items, as in `LinUCB`.
 
     References
     ----------
@@ -71,6 +73,8 @@ class GobLin(Policy):
         delta: float = 0.01,
         norm: float | None = None,
         preset: Literal["paper", "released"] = "paper",
+        item_effects: bool = False,
+        item_ridge: float | None = None,
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())

@@ -16,6 +16,7 @@ from ...solvers.dense import Dense
 from ...solvers.selection import observe
 from ...storage import archive
 from ...validate import NO_ITEMS, NOT_NEGATIVE
+from ..core.item_effects import ItemEffects, add_item_means
 from ..core.kernels import register
 from ..core.live_users import Changes
 from ..core.policy import Policy, Seed
@@ -30,6 +31,7 @@ class HordeEGState(NamedTuple):
     solver: Dense | CG
     rounds: Ints  # (1,), observations so far
     rate: float
+    items: ItemEffects
 
 
 @compiled
@@ -45,6 +47,8 @@ def draw(state: HordeEGState, user: int, arms: Floats, items: Ints, normals: Flo
     exploring = normal_cdf(normals[0]) < exploration_rate(state)
     for a in range(arms.shape[0]):
         values[a] = 0.0 if exploring else dot(arms[a], state.solver.theta[user])
+    if not exploring:
+        add_item_means(state.items, items, values)
 
 
 @compiled
@@ -79,6 +83,8 @@ class HordeEpochGreedy(Policy):
         to 1e-8.
     period : int, optional
         For `cg`; n_users / 10 by default.
+    item_effects, item_ridge
+        Effects of items, as in `LinUCB`.
 
     References
     ----------
@@ -107,6 +113,8 @@ class HordeEpochGreedy(Policy):
         rate: float = 1.0,
         solver: FieldSolver = "auto",
         period: int | None = None,
+        item_effects: bool = False,
+        item_ridge: float | None = None,
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())

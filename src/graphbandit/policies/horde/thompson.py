@@ -19,7 +19,8 @@ from ...solvers.dense import Dense, marginal
 from ...solvers.selection import observe
 from ...storage import archive
 from ...validate import NOT_NEGATIVE, POSITIVE
-from ..core.kernels import draw_from_belief, register
+from ..core.item_effects import ItemEffects, add_item_means
+from ..core.kernels import draw_with_items, register
 from ..core.live_users import Changes
 from ..core.policy import Policy, Seed
 from . import random_field
@@ -35,6 +36,7 @@ class HordeTSState(NamedTuple):
     prior: float  # strength sigma², so that K = prior (I + L)
     sigma: float
     scale: float
+    items: ItemEffects
 
 
 @generic
@@ -67,10 +69,11 @@ def draw(state: HordeTSState, user: int, arms: Floats, items: Ints, normals: Flo
     last refresh's joint draw.
     """
     if normals.shape[0] > 0:
-        draw_from_belief(state, user, arms, items, normals, values)
+        draw_with_items(state, user, arms, items, normals, values)
         return
     for a in range(arms.shape[0]):
         values[a] = dot(arms[a], state.drawn[user])
+    add_item_means(state.items, items, values)
 
 
 @compiled
@@ -136,6 +139,8 @@ class HordeTS(Policy):
         the article's algorithm.
     tolerance : float
         Relative residual of the joint draw in `cg`; the mean is solved to 1e-8.
+    item_effects, item_ridge
+        Effects of items, as in `LinUCB`.
 
     Notes
     -----
@@ -171,6 +176,8 @@ class HordeTS(Policy):
         solver: FieldSolver = "auto",
         period: int | None = None,
         tolerance: float = 1e-4,
+        item_effects: bool = False,
+        item_ridge: float | None = None,
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())

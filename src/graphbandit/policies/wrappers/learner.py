@@ -262,12 +262,10 @@ def blended_graph(given: UserGraph, learned: UserGraph, share: float) -> UserGra
 
 def _policy_function(policy: str | Callable[..., Policy]) -> Callable[..., Policy]:
     """The function that makes the policy inside."""
-    from .. import POLICIES  # which contains GraphLearner
+    from .. import policy_class  # its module contains GraphLearner
 
     if isinstance(policy, str):
-        if policy not in POLICIES:
-            raise ValueError(f"policy must be one of {', '.join(POLICIES)} or a function, but it is {policy!r}.")
-        return POLICIES[policy]
+        return policy_class(policy)
     if not callable(policy):
         raise ValueError(f"policy must be a name or a function of graph and dim, but it is {policy!r}.")
     return policy

@@ -13,10 +13,10 @@ from scipy import sparse
 from ...compute.arrays import Floats
 from ...graph import UserGraph
 from ...graphs import empty
-from ...policies import POLICIES, Policy, Stochastic
+from ...policies import Policy, Stochastic, policy_class, policy_name
 from ...recommending.named_policy import Attributes
 from ...storage import archive
-from ...validate import LARGEST_FEATURE, check, one_of
+from ...validate import LARGEST_FEATURE
 from .model import ServiceModel
 
 ARCHIVE_KIND = "initial state"
@@ -38,8 +38,7 @@ class InitialState:
     model: ServiceModel | None = None  # a saved Recommender; all else is then what it says
 
     def __post_init__(self) -> None:
-        check("policy", self.policy, one_of(POLICIES))
-        if "items" in inspect.signature(POLICIES[self.policy]).parameters:
+        if "items" in inspect.signature(policy_class(self.policy)).parameters:
             raise ValueError(f"policy {self.policy!r} needs a fixed catalogue of items, but a service's arms change.")
         if len(set(self.arms)) != len(self.arms):
             raise ValueError("arms must have distinct names, but at least one occurs twice.")
@@ -72,14 +71,14 @@ class InitialState:
         """The class of the policy that `make_policy` returns."""
         if self.model is not None:
             return type(self.model.load().policy)
-        return Stochastic if self.epsilon else POLICIES[self.policy]
+        return Stochastic if self.epsilon else policy_class(self.policy)
 
     def make_policy(self) -> Policy:
         """The policy before the first event. It knows users by row; the recommender knows their
         names."""
         if self.model is not None:
             return self.model.load().policy
-        inner: Any = POLICIES[self.policy]
+        inner: Any = policy_class(self.policy)
         policy: Policy = inner(UserGraph(self.adjacency), self.dim, seed=self.seed, **self.params)
         return Stochastic(policy, epsilon=self.epsilon, seed=self.seed) if self.epsilon else policy
 
@@ -101,13 +100,12 @@ class InitialState:
         model = ServiceModel(content)
         named = model.load()
         inner = named.policy.policy if isinstance(named.policy, Stochastic) else named.policy
-        name = next((name for name, kind in POLICIES.items() if kind is type(inner)), type(inner).__name__)
         return cls(
             UserGraph(named.policy.graph.adjacency),
             list(named.arms),
             named.features[list(named.arms.values())],
             [named.attributes[version] for version in named.arms.values()],
-            policy=name,
+            policy=policy_name(type(inner)),
             params={key: value for key, value in inner.params.items() if np.ndim(value) == 0},
             epsilon=float(named.policy.params["epsilon"]) if isinstance(named.policy, Stochastic) else 0.0,
             model=model,

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...compute.arrays import Floats, Ints
-from ...policies import POLICIES, Policy, Stochastic
+from ...policies import POLICIES, Policy, Stochastic, policy_class
 from ...recommending.named_policy import NamedPolicy, Ranking
 from ...recommending.requests import ResolvedRequest
 from ...recommending.unknown_users import UnknownUsers
@@ -55,7 +55,7 @@ class PolicySpec(NamedTuple):
     @property
     def policy_class(self) -> type[Policy]:
         """The class of the policy."""
-        return Stochastic if self.epsilon else POLICIES[self.policy]
+        return Stochastic if self.epsilon else policy_class(self.policy)
 
     @classmethod
     def of(cls, initial: InitialState) -> PolicySpec:
@@ -78,8 +78,13 @@ def parse_policy(text: str, usual: PolicySpec) -> PolicySpec:
     PolicySpec(policy='adaptive', params={'half_life': 200, 'solver': 'local'}, epsilon=0.1, seed=3)
     """
     name, _, rest = text.strip().partition(":")
-    if name not in POLICIES:
-        raise ValueError(f"shadow {text!r} must begin with the name of a policy, one of {', '.join(POLICIES)}.")
+    if name not in POLICIES:  # module:Class
+        kind, _, rest = rest.partition(":")
+        name = f"{name}:{kind}" if kind else name
+        try:
+            policy_class(name)
+        except ValueError as error:
+            raise ValueError(f"shadow {text!r} must begin with a policy: {error}") from None
     settings: dict[str, Any] = {}
     for part in filter(None, rest.split(",")):
         setting, equals, value = part.partition("=")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...policies import POLICIES
+from ...policies import policy_class
 from ..domain.events import chain_of, check_chain
 from ..domain.initial_state import InitialState
 from ..domain.retraction import retracted_rewards
@@ -96,8 +96,7 @@ def _changed(found: InitialState, settings: Mapping[str, Any]) -> InitialState:
         )
     asked = dict(settings)
     policy = asked.get("policy", found.policy)
-    if policy not in POLICIES:
-        raise ValueError(f"policy must be one of {', '.join(POLICIES)}, but it is {policy!r}.")
+    policy_class(policy)
     before = dict(found.params) if policy == found.policy else {}
     begun = replace(found, **asked | {"params": before | dict(asked.get("params") or {})})
     try:
