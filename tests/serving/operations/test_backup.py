@@ -63,6 +63,24 @@ def postgres_tool(name: str, *words: str) -> None:
     subprocess.run([folder / name, *words], check=True, capture_output=True, env=environment)
 
 
+def test_a_copy_draws_other_random_numbers(tmp_path: Path) -> None:
+    """Else it would show others what the original has shown, and its propensities would not be those of chance."""
+    initial = small_initial_state(epsilon=1.0, seed=3)
+    store = EventStore(f"sqlite:///{tmp_path}/state.db")
+    store.open(initial)
+    store.close()
+    drawn = []
+    for name in ("copy.db", "another.db"):
+        sqlite_copy(tmp_path / "state.db", tmp_path / name)
+        service = RecommendationService.open(EventStore(f"sqlite:///{tmp_path}/{name}"), tmp_path / name[:-3])
+        logged = service.recommend([Request("ann")] * 40)
+        drawn.append([made.arms[0] for made in logged.decisions])
+        drawn.append([made.arms[0] for made in service.decide_some([Request("ann")] * 40)])
+        drawn.append(service.recommender.shadow_draws.integers(5, size=40).tolist())
+        service.close()
+    assert len({tuple(arms) for arms in drawn}) == 6
+
+
 @pytest.mark.parametrize("is_compacted", [False, True])
 def test_a_copy_of_a_running_service_goes_on(
     store_url: str, is_compacted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest

@@ -83,6 +83,24 @@ def test_archive_and_table_are_the_log(tmp_path: Path, monkeypatch: pytest.Monke
     assert verify(url, tmp_path / "snapshots").problems == []
 
 
+def test_a_start_with_a_snapshot_needs_no_archive(tmp_path: Path) -> None:
+    """Not even if rewards were retracted before."""
+    _, state = used(tmp_path)
+    compact(f"sqlite:///{tmp_path}/state.db", NOW)
+    [archive] = tmp_path.glob("state.db.archive-*")
+    archive.rename(tmp_path / "elsewhere")
+    service = opened(tmp_path)
+    assert fingerprint(service.recommender) == state
+    [made] = service.recommend([Request("ann")]).ids
+    service.reward([Reward(made, 1.0)])
+    service.close()
+    (tmp_path / "elsewhere").rename(archive)
+    service = opened(tmp_path)
+    service.retract(made)
+    assert fingerprint(service.recommender) == fingerprint(replay_from_zero(service.store))
+    service.close()
+
+
 def attached(url: str) -> EventStore:
     store = EventStore(url)
     store.attach()

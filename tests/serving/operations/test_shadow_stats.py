@@ -31,7 +31,9 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def opened(folder: Path, initial: InitialState | None = None) -> RecommendationService:
-    return RecommendationService.open(EventStore(f"sqlite:///{folder}/state.db"), folder / "snapshots", initial)
+    store = EventStore(f"sqlite:///{folder}/state.db")
+    store.epoch = "epoch"  # so that every run draws the same random numbers
+    return RecommendationService.open(store, folder / "snapshots", initial)
 
 
 def use(service: RecommendationService, rounds: int, seed: int = 0, better: str | None = None) -> None:

@@ -80,6 +80,35 @@ def test_an_append_that_waited_for_another_process_gets_its_events(postgres: str
     other.close()
 
 
+def test_a_process_that_is_frozen_in_a_transaction_loses_the_lock(postgres: str) -> None:
+    """Meanwhile others are refused, and leave no session behind that waits for the lock."""
+    url = new_database(postgres)
+    store = opened_store(url)
+    frozen = database.make_engine(store.database.url, "BEGIN")  # as a process has it; nobody watches this connection
+    session = create_engine(store.database.url)
+    waiting = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = :name")
+    with frozen.connect() as connection, session.connect() as watcher:
+        connection.exec_driver_sql("SELECT last FROM graphbandit_head FOR UPDATE")
+        begun = time.monotonic()
+        with pytest.raises(Unavailable) as caught:
+            store.append(drafts(1))
+        assert "lock timeout" in caught.value.detail
+        assert watcher.execute(waiting, {"name": store.database.url.database}).scalar_one() == 0
+
+        def is_written() -> bool:
+            try:
+                return store.append(drafts(1)).new[-1].seq == 1
+            except Unavailable:
+                return False
+
+        wait_until(is_written)
+        assert time.monotonic() - begun < 60
+        connection.invalidate()  # the server has ended the session
+    frozen.dispose()
+    session.dispose()
+    store.close()
+
+
 def test_a_key_is_written_once(store_url: str) -> None:
     store = opened_store(store_url)
     first = store.append(drafts(3, "k")).new

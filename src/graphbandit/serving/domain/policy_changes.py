@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -128,8 +129,14 @@ def end_experiment(recommender: LoggedRecommender, reason: str = "asked for") ->
 
 
 def _change(recommender: LoggedRecommender, kind: EventKind, body: dict[str, Any]) -> ProposedChange:
+    """Return the event. Processes that begin or end the same shadow after the same change, as replicas do that start together,
+    propose the same key: one of the events is written."""
     check_change(recommender, kind)
-    return ProposedChange(Draft(kind, time.time_ns() // 1000, encode(body)))
+    text, key = encode(body), None
+    if kind in (EventKind.SHADOW_BEGUN, EventKind.SHADOW_ENDED):
+        last = recommender.policy_history[-1]["event"] if recommender.policy_history else 0
+        key = f"s{last}.{int(kind)}.{blake2b(text.encode(), digest_size=8).hexdigest()}"
+    return ProposedChange(Draft(kind, time.time_ns() // 1000, text, key))
 
 
 # From the event to the state.
@@ -149,10 +156,11 @@ def apply_policy_event(recommender: LoggedRecommender, event: Event) -> None:
             assert recommender.source is not None  # else `begin_shadow` would raise
             try:
                 fresh = type(recommender).new(spec.initial_state(recommender.source.initial()), afresh=True)
-            except TypeError as error:  # a setting that the policy does not have
-                raise ValueError(f"shadow {spec.text} cannot be made: {error}.") from None
-            fresh.without = set(recommender.without)
-            recommender.begin_shadow(fresh, spec, event.seq, POLICY_KINDS)
+                fresh.without = set(recommender.without)
+                recommender.begin_shadow(fresh, spec, event.seq, POLICY_KINDS)
+            except (TypeError, ValueError) as error:  # noted, so that a later request for the same shadow has another key
+                recommender.note_change(event, f"shadow {spec.text} was refused", str(error))
+                raise ValueError(f"shadow {spec.text} was refused: {error}") from None
             recommender.note_change(event, "a shadow began")
         case EventKind.SHADOW_ENDED:
             recommender.end_shadow()

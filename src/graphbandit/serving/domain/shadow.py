@@ -229,7 +229,7 @@ class ShadowedPolicy(NamedPolicy):
         mine, other = self.policy.graph.adjacency, fresh.policy.graph.adjacency
         is_same = fresh.names == self.names and fresh.gone == self.gone
         if not is_same or mine.shape != other.shape or (mine != other).nnz:
-            raise ValueError(f"shadow {spec.text} cannot follow this log: it refused changes that the policy in force took.")
+            raise ValueError("it cannot follow this log, since it refuses changes that the policy in force took.")
         self.shadow, self.shadow_spec, self.can_go_back = fresh.policy, spec, False
         self._shadow_unknown = fresh.unknown_users
 

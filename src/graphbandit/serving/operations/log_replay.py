@@ -27,8 +27,9 @@ def initial_recommender(store: EventStore, initial: InitialState | None = None) 
 
 def restart_point(store: EventStore, snapshots: Snapshots, initial: InitialState) -> LoggedRecommender:
     """The newest snapshot that the log as it is now leads to, or the state before the first event."""
-    retracted = retracted_rewards(store.retractions())
-    found = snapshots.read_newest(initial.policy_class, store.last, store.chain_at, retracted)
+    found = snapshots.read_newest(
+        initial.policy_class, store.last, store.chain_at, lambda seq: retracted_rewards(store.retractions(seq))
+    )
     recommender = initial_recommender(store, initial) if found is None else found
     recommender.use_model(initial.model)
     return recommender
@@ -36,7 +37,7 @@ def restart_point(store: EventStore, snapshots: Snapshots, initial: InitialState
 
 def needs_rebuilding(store: EventStore, recommender: LoggedRecommender, until: int | None = None) -> bool:
     """Whether the log takes back a reward that the recommender has learned."""
-    retracted = retracted_rewards(store.retractions(store.last if until is None else until))
+    retracted = retracted_rewards(store.retractions(recommender.seq, store.last if until is None else until))
     return any(seq <= recommender.seq for seq in retracted - recommender.without)
 
 
@@ -45,7 +46,7 @@ def replay_pages(store: EventStore, recommender: LoggedRecommender, until: int |
     the numbers of the last events of the pages. Raises `DamagedLog` if the chain does not fit."""
     recommender.reads_from(log_source(store))
     until = store.last if until is None else until  # other processes may have written more, which is not applied here
-    recommender.without |= retracted_rewards(store.retractions(until))
+    recommender.without |= retracted_rewards(store.retractions(recommender.seq, until))
     for page in store.read(recommender.seq, until):
         store.go_on()
         check_chain(page, recommender.seq, recommender.tail)

@@ -17,7 +17,7 @@ GAUGES = {
     "events": "Number of the last event that has been applied.",
     "queue_events": "Events that wait to be written.",
     "backlog_events": "Events in the log that are known to this process and not applied yet.",
-    "state_differs": "1 if the state was not that of another process after the same event, at the last snapshot; else 0.",
+    "state_differs": "1 if the state was not that of most processes after the same event, at the last comparison; else 0.",
     "heavy_work": "Decisions times arms of large requests that wait.",
     "store_bytes": "Size of the store.",
     "snapshot_age_seconds": "Seconds since the newest snapshot.",

@@ -94,13 +94,13 @@ class RecommendationService:
         self.stats = Stats() if stats is None else stats
         # A copy: the store's array follows what is written, the recommender's what is applied.
         store.newest_by_user = recommender.latest.copy()
-        self._draws = np.random.default_rng([seed, store.last])
-        self._draws_aside = np.random.default_rng([seed, store.last, 1])  # of a thread beside the event loop
+        # The epoch is random, so that neither a replica nor a restored copy repeats the draws of another process.
+        draws = [np.random.default_rng([seed, *store.epoch.encode(), number]) for number in range(3)]
+        self._draws, self._draws_aside, recommender.shadow_draws = draws  # of the event loop, a thread, and the shadow
         self._recent: OrderedDict[tuple[str, int], list[DecisionSummary]] = OrderedDict()  # by epoch and number of the event
         self._n_recent = 0  # decisions in it
         recommender.reads_from(log_source(store))
         recommender.replays_aside = True
-        recommender.shadow_draws = np.random.default_rng([seed, store.last, 2])  # of its own: it must not move the other's
         self.shadow_stats, self.watch = ShadowStats(), ExperimentWatch()
         self.saved = recommender.seq  # last event of the newest snapshot
         self.reward_range = (-LARGEST_REWARD, LARGEST_REWARD)  # rewards outside are refused

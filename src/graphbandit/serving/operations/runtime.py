@@ -31,6 +31,11 @@ LOOK_EVERY = 0.1  # seconds between two looks at the delay of the event loop, an
 HEARTBEAT_EVERY, HEARTBEAT_IN_TROUBLE = 10.0, 1.0
 """Seconds without a write after which one is made only to see whether writing is possible."""
 FOLLOW_EVERY = 0.1  # seconds between two looks at the log for events of other processes
+COMPARE_EVERY = 10.0  # seconds between two looks at the hashes of the states of other processes
+FIRST_COMPARED, COMPARED = 1024, 65_536
+"""Processes compare their states after event 1024, 2048, 4096 and so on, and after every 65,536th."""
+REBUILD_PAUSE = 10.0  # seconds between two attempts to rebuild a state
+DIFFERS = "the state of this process is not that of others after the same event; its log says more"
 LIGHT = 20_000
 """Work, in decisions × arms, up to which a request is decided on the event loop: two milliseconds."""
 SLICE = 200_000
@@ -70,6 +75,7 @@ class Runtime:
         self.stats = stats
         self.failed: BaseException | None = None  # why the service could not start, or go on
         self.is_leaving = False  # the process is to end, but still answers
+        self.differs = False  # whether the state is not that of most processes
         self.heavy_work = 0  # decisions × arms of the large requests that wait
         self._start, self._snapshot_every, self._cancel, self._on_failure = start, snapshot_every, cancel, cancel
         self._most_work = most_work
@@ -78,6 +84,8 @@ class Runtime:
         self._reading = asyncio.Lock()  # held by whoever reads the state in a thread
         self._saving: asyncio.Task[None] | None = None
         self._rebuilding: asyncio.Task[None] | None = None
+        self._rebuilt_at = -REBUILD_PAUSE  # when an attempt to rebuild failed
+        self._published = 0, ""  # the last event after which the state was compared, and the hash of the state
         self._watching: asyncio.Task[None] | None = None
         self._following: asyncio.Task[None] | None = None
 
@@ -97,7 +105,7 @@ class Runtime:
         gc.set_threshold(50_000, 20, 100)  # a group makes thousands of objects, which reference counting alone frees
         self._service = service
         self._pipeline = Pipeline(service, self.stats, self._after_apply, self._end)
-        self._pipeline.pause_after = self._next_snapshot(service)
+        self._pipeline.pause_after = self._next_copy(service)
         self._watching = asyncio.create_task(self._watch())
         if service.store.is_shared:
             self._following = asyncio.create_task(self._follow(self._pipeline))
@@ -144,7 +152,7 @@ class Runtime:
         """Why the service is not ready; None if it is. The last write says so, a heartbeat or a request."""
         if self._service is None or self._pipeline is None or self.is_leaving:
             return NOT_RUNNING
-        return self._pipeline.trouble
+        return self._pipeline.trouble or (DIFFERS if self.differs else None)
 
     # What the endpoints call.
 
@@ -280,11 +288,15 @@ class Runtime:
 
     async def _follow(self, pipeline: Pipeline) -> None:
         """Apply until the end what other processes write to the log: after a notification, and every FOLLOW_EVERY seconds."""
+        compared = time.monotonic()
         try:
             while self._service is not None:
                 await asyncio.to_thread(pipeline.service.store.wait, FOLLOW_EVERY)
                 with suppress(Unavailable):  # the pipeline has the trouble
                     await pipeline.catch_up()
+                    if time.monotonic() - compared >= COMPARE_EVERY:
+                        compared = time.monotonic()
+                        await self._compare(pipeline.service)
         except Exception:  # a defect: without this task the state would fall behind without a word
             logger.critical("the log is not followed any more", exc_info=True)
             self._end("the log is not followed any more")
@@ -298,59 +310,85 @@ class Runtime:
             ending = asyncio.create_task(self.commit(due))
             ending.add_done_callback(lambda done: service.watch.failed() if done.exception() is not None else None)
 
-    def _save_if_due(self) -> None:
-        """Write a snapshot after every `snapshot_every`-th event, which is the same event in all processes; rebuild a state
-        that a retraction or a new shadow has made stale."""
+    def _save_if_due(self, is_rebuilt: bool = False) -> None:
+        """Copy the state if it is due for a snapshot or a comparison; rebuild a state that a retraction or a new shadow has
+        made stale."""
         service, pipeline = self._service, self._pipeline
         if service is None or pipeline is None:  # the last events, while the service stops
             return
-        if service.recommender.stale and (self._rebuilding is None or self._rebuilding.done()):
+        is_rebuilding = self._rebuilding is not None and not self._rebuilding.done()
+        if service.recommender.stale and not is_rebuilding and time.monotonic() - self._rebuilt_at >= REBUILD_PAUSE:
             self._rebuilding = asyncio.create_task(self._rebuild(service, pipeline))
         if pipeline.is_paused:
             if service.recommender.stale or (self._saving is not None and not self._saving.done()):
-                pipeline.pause_after = self._next_snapshot(service)
+                pipeline.pause_after = self._next_copy(service)
             else:
-                self._saving = asyncio.create_task(self._save(service, pipeline))
+                is_snapshot = is_rebuilt or service.recommender.seq % self._snapshot_every == 0
+                self._saving = asyncio.create_task(self._save(service, pipeline, is_snapshot))
 
-    def _next_snapshot(self, service: RecommendationService) -> int:
-        return (service.recommender.seq // self._snapshot_every + 1) * self._snapshot_every
+    def _next_copy(self, service: RecommendationService) -> int:
+        """The number of the next event after which the state is copied."""
+        seq = service.recommender.seq
+        snapshot = (seq // self._snapshot_every + 1) * self._snapshot_every
+        return min(snapshot, next_comparison(seq)) if service.store.is_shared else snapshot
 
     async def _rebuild(self, service: RecommendationService, pipeline: Pipeline) -> None:
-        await rebuild(service, self.beside, lambda: self._service is not None)
+        try:
+            await rebuild(service, self.beside, lambda: self._service is not None)
+        except Exception:  # perhaps the store is away: the next event or heartbeat after the pause tries again
+            logger.error("the state could not be rebuilt, and will be tried again", exc_info=True)
+            self._rebuilt_at = time.monotonic()
+            return
         if not service.recommender.stale:  # older snapshots are of no use: the next rebuild would begin before them
             pipeline.pause_after = service.recommender.seq
-            self._save_if_due()
+            self._save_if_due(is_rebuilt=True)
 
-    async def _save(self, service: RecommendationService, pipeline: Pipeline) -> None:
+    async def _save(self, service: RecommendationService, pipeline: Pipeline, is_snapshot: bool) -> None:
         def copy() -> tuple[dict[str, Any], Arrays]:
             try:
                 return service.recommender.pack()
             finally:
-                pipeline.pause_after = self._next_snapshot(service)
+                pipeline.pause_after = self._next_copy(service)
 
         header, arrays = await self.beside(copy)
         if not service.follows_log or header["stale"]:
             return
+        seq = header["seq"]
+        if service.store.is_shared and seq == next_comparison(seq - 1):
+            found = await asyncio.to_thread(digest, header, arrays)
+            with suppress(Unavailable):
+                await pipeline.in_thread(lambda: service.store.publish_digest(seq, found))
+                self._published = seq, found
+                await self._compare(service)
+        if not is_snapshot:
+            return
         try:
             await asyncio.to_thread(service.snapshots.write, header, arrays)
-            service.saved = header["seq"]
+            service.saved = seq
             self.stats.count_snapshot(True)
-            logger.info("snapshot written", extra={"events": header["seq"]})
+            logger.info("snapshot written", extra={"events": seq})
         except OSError as error:  # a full disk, for example; only the log has to be kept
             self.stats.count_snapshot(False)
             logger.error("no snapshot could be written", extra={"reason": str(error)})
-        if service.store.is_shared and header["seq"] % self._snapshot_every == 0:
-            await self._compare(service, pipeline, header["seq"], await asyncio.to_thread(digest, header, arrays))
 
-    async def _compare(self, service: RecommendationService, pipeline: Pipeline, seq: int, found: str) -> None:
-        """Publish the hash of the state after an event, and compare it with those of the other processes."""
-        with suppress(Unavailable):
-            others = await pipeline.in_thread(lambda: service.store.compare_digest(seq, found))
-            differs = any(other != found for other in others)
-            self.stats.gauges["state_differs"] = float(differs)
-            if differs:
-                said = "the state of this process is not that of another one, though both follow the same log"
-                logger.critical(said, extra={"event": seq, "sha256": found, "others": sorted(others)})
+    async def _compare(self, service: RecommendationService) -> None:
+        """Compare the state after the last event that was due with those of other processes, which may be slower."""
+        seq, mine = self._published
+        usual = await asyncio.to_thread(service.store.usual_digest, seq) if seq else mine
+        was_different, self.differs = self.differs, usual != mine
+        self.stats.gauges["state_differs"] = float(self.differs)
+        if self.differs and not was_different:
+            said = "the state of this process is not that of others, though all follow the same log"
+            logger.critical(said, extra={"event": seq, "sha256": mine, "others": usual})
+
+
+def next_comparison(seq: int) -> int:
+    """Return the number of the next event after which processes compare their states.
+
+    >>> [next_comparison(seq) for seq in (0, 1024, 2047, 65_535, 65_536, 150_000)]
+    [1024, 2048, 2048, 65536, 131072, 196608]
+    """
+    return max(FIRST_COMPARED, 1 << seq.bit_length()) if seq < COMPARED else (seq // COMPARED + 1) * COMPARED
 
 
 async def _beat(pipeline: Pipeline) -> None:

@@ -26,7 +26,11 @@ ANSWER_TIMEOUT = 5.0
 """Seconds in which PostgreSQL has to connect, and to answer a short query or a group of events."""
 PAGE_TIMEOUT = 60.0  # seconds for a page of the log
 KEEPALIVE = dict(keepalives=1, keepalives_idle=5, keepalives_interval=2, keepalives_count=3, tcp_user_timeout=10_000)
-SERVER_SETTINGS = dict(statement_timeout=60_000, tcp_keepalives_idle=5, tcp_keepalives_interval=2, tcp_keepalives_count=3)
+LIMITS = dict(statement_timeout=60_000, lock_timeout=4_000, idle_in_transaction_session_timeout=5_000)  # milliseconds
+"""A process that is frozen in a transaction loses it, with the lock of the log. A query that waits for a lock ends before its
+process gives up, so that no session is left to wait."""
+LONG_LIMITS = dict(statement_timeout=0, lock_timeout=0, idle_in_transaction_session_timeout=600_000)  # of tools, and of a start
+SERVER_SETTINGS = LIMITS | dict(tcp_keepalives_idle=5, tcp_keepalives_interval=2, tcp_keepalives_count=3)
 """The server notices as soon as we do that a connection is dead, and gives up the lock that it held."""
 ADVISORY_LOCK = 7_306_627_741_153  # any number that other programs do not use
 CHANNEL = "graphbandit"  # of notifications
@@ -113,7 +117,8 @@ class Database:
                 connection = self._connection or self.connect()
                 with self._limited(connection, limit), connection.begin():
                     if limit is not None and limit > PAGE_TIMEOUT and not self.is_sqlite:
-                        connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
+                        for name, value in LONG_LIMITS.items():
+                            connection.exec_driver_sql(f"SET LOCAL {name} = {value}")
                     yield connection
             except IntegrityError as error:
                 raise KeyTaken(STORE_TROUBLE, _reason(error)) from error
@@ -180,9 +185,11 @@ class Database:
             else:
                 driver.rollback()
                 driver.autocommit = True
+                for name, value in LONG_LIMITS.items():
+                    driver.execute(f"SET {name} = {value}")
                 for table in ("graphbandit_events", "graphbandit_initial_state"):
                     driver.execute(f"VACUUM FULL {table}")
-                driver.autocommit = False
+                connection.invalidate()
 
     def disconnect(self) -> None:
         """Drop the writer's connection."""

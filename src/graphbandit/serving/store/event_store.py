@@ -214,12 +214,18 @@ class EventStore:
         """Return when another process has written, or after so many seconds. From any thread, one at a time."""
         self.database.wait(timeout, self.epoch)
 
-    def compare_digest(self, seq: int, digest: str) -> set[str]:
-        """Publish the hash of this process's state after an event; return those that other processes published."""
+    def publish_digest(self, seq: int, digest: str) -> None:
+        """Publish the hash of this process's state after an event."""
         with self._turn, self.database.transaction() as connection:
             connection.execute(insert(digests).values(seq=seq, epoch=self.epoch, digest=digest))
-            rows = select(digests.c.digest).where(digests.c.seq == seq, digests.c.epoch != self.epoch)
-            return set(connection.execute(rows).scalars())
+
+    def usual_digest(self, seq: int) -> str | None:
+        """Return the hash that most processes have published for an event; if several are as frequent, the same one in all
+        processes."""
+        query = select(digests.c.digest).where(digests.c.seq == seq).order_by(digests.c.epoch)
+        with self.database.reading() as connection:
+            found = list(connection.execute(query).scalars())
+        return max(found, key=found.count, default=None)
 
     def _missed(self, connection: Connection) -> list[Event]:
         """Lock the end of the log, and return the events that this process does not know. A database that took over for
@@ -327,12 +333,14 @@ class EventStore:
         old = () if archived is None else (event for page in self.archive.read(kinds=[archived]) for event in page)
         return {event.key: event for event in old if event.key is not None and event.key in set(keys)} | found
 
-    def retractions(self, until: int | None = None) -> list[Event]:
-        """Return the events that take a reward back, in order; found by their keys, which are indexed."""
+    def retractions(self, after: int = 0, until: int | None = None) -> list[Event]:
+        """Return the events after one that take a reward back, in order; found by their keys, which are indexed. The archive
+        is read only if it has events after that one."""
         query = select(*COLUMNS).where(events.c.key >= "x", events.c.key < "y", events.c.kind == EventKind.RETRACTED)
+        query = query.where(events.c.seq > after)
         with self.database.reading() as connection:
             found = [event_of(row) for row in connection.execute(query.order_by(events.c.seq))]
-        old = [event for page in self.archive.read(kinds=[EventKind.RETRACTED]) for event in page]
+        old = [event for page in self.archive.read(after, kinds=[EventKind.RETRACTED]) for event in page]
         return [event for event in (*old, *found) if until is None or event.seq <= until]
 
     def find_many(self, numbers: Iterable[int]) -> dict[int, Event]:

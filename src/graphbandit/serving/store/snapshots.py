@@ -6,7 +6,7 @@ Losing them costs only time. Processes that serve the same store write into fold
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -96,13 +96,14 @@ class Snapshots:
         return path
 
     def read_newest(
-        self, policy_class: type[Policy], last: int, chain_at: ChainAt, retracted: Collection[int] = ()
+        self, policy_class: type[Policy], last: int, chain_at: ChainAt, retracted: Callable[[int], set[int]] = lambda seq: set()
     ) -> LoggedRecommender | None:
         """Return the newest snapshot that is undamaged, of this log, and not ahead of event `last`; None if there is none.
 
         A log that has gone back, as a restored copy does, and grown again has other events under the
         same numbers. So the chain of its last event must be that of the log, or the snapshot is removed.
-        Nor may it have learned one of the rewards that were `retracted`, given by their numbers.
+        Nor may it have learned a reward that was retracted later: `retracted` returns the numbers of the rewards that events
+        after one take back.
         """
         for path in self.paths():
             try:
@@ -111,9 +112,10 @@ class Snapshots:
                 if reason == GIVEN_UP:
                     path.unlink(missing_ok=True)
                 reason = reason or other_arithmetic(header)
-                kept = set(header["without"])
-                if reason is None and (header["stale"] or any(seq <= header["seq"] and seq not in kept for seq in retracted)):
-                    reason = "a reward that it has learned was retracted"
+                if reason is None:
+                    later = retracted(header["seq"]) - set(header["without"])
+                    if header["stale"] or any(seq <= header["seq"] for seq in later):
+                        reason = "a reward that it has learned was retracted"
                 if reason is None:
                     return LoggedRecommender.unpack(policy_class, header, arrays)
             except KeyError as error:  # the log is whole, and can be replayed
