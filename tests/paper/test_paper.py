@@ -96,7 +96,11 @@ def test_the_page_begins_with_the_regret_figures_then_the_claims(report: Path) -
     opening = page[cards:table]
     for name in ("regret-rbf", "regret-er", "regret-ba", "regret-ws"):
         assert f"figures/{name}-printed.png" in opening and f"figures/{name}-released.png" in opening
-    for words in ("The paper shows</b> GraphUCB lowest", "in the scripts&#39; environment, the order", "in the text&#39;s env"):
+    for words in (
+        "The paper shows</b> GraphUCB lowest",
+        "in the scripts&#39; environment, this order",
+        "in the text&#39;s env",
+    ):
         assert opening.count(words) == 4, words
     anchors = set(re.findall(r'<details id="([^"]+)"', page))
     assert set(re.findall(r'class="v \w+" href="#([^"]+)"', page)) <= anchors and len(anchors) > 100

@@ -43,7 +43,7 @@ def run(settings: ReproduceSettings, *, family: str, sigma: float = SIGMA) -> Da
         "smoothness": np.array([signals.smoothness(env.graph, env.truth) for env in worlds]),
         "tuned": tuned,
         "setting": settings.setting,
-        "title": FAMILIES[family] + (f", σ = {sigma}" if sigma != SIGMA else ""),
+        "title": FAMILIES[family] if sigma == SIGMA else f"{FAMILIES[family].partition(' (')[0]}, σ = {sigma}",
     }
 
 

@@ -76,12 +76,12 @@ def write_report(path: Path, outcomes: list[Outcome], settings: ReproduceSetting
     for outcome in outcomes:
         by_figure[outcome.figure.name].append(outcome)
     beyond = [part for part in by_figure.values() if part[0].figure.part == BEYOND]
-    shared = {"words": WORDS, "settings": SETTINGS, "command": partial(command, settings), "errata": ERRATA}
+    shared = {"words": WORDS, "settings": SETTINGS, "command": partial(command, settings), "errata": ERRATA, "finding": finding}
     shared |= {"about": about(outcomes, settings), "absent": absent_figures(outcomes, settings), "margin": f"{EQUAL:.0%}"}
     first = {
         "counts": [(whose, tally(outcomes, setting)) for setting, whose in SETTINGS.items()],
         "few": settings.runs if settings.quick or settings.runs < 10 else 0,
-        "first": [(by_figure[n][0].figure, [(o, finding(o)) for o in by_figure[n]]) for n in FIRST if n in by_figure],
+        "first": [by_figure[name] for name in FIRST if name in by_figure],
         "table": claim_table(outcomes),
         "regrets": regret_table(outcomes),
         "figures": [part for part in by_figure.values() if part not in beyond],
@@ -118,11 +118,12 @@ def tally(outcomes: Iterable[Outcome], setting: str) -> Counter[str]:
     )
 
 
-def finding(outcome: Outcome) -> str:
-    """Return the end of a sentence: the algorithms from the lowest regret of a user to the highest."""
-    last = {name: float(np.asarray(runs)[:, -1].mean()) / N_USERS for name, runs in (outcome.data or {})["regret"].items()}
+def finding(regret: dict[str, Any], form: str = "") -> str:
+    """Return the algorithms of one form, from the lowest regret of a user to the highest."""
+    ends = {name: runs if form else runs[:, -1] for name, runs in regret.items() if name.endswith(form)}
+    last = {name.removesuffix(form): np.mean(runs) / N_USERS for name, runs in ends.items()}
     names = sorted((name for name in last if ", " not in name), key=last.__getitem__)
-    return f"the order {', '.join(f'{name} ({last[name]:.2f})' for name in names)}, by regret per user."
+    return listed(f"{name} ({last[name]:.2f})" for name in names)
 
 
 def regret_table(outcomes: Iterable[Outcome]) -> dict[str, dict[str, dict[str, str]]]:
