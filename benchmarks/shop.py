@@ -1,0 +1,236 @@
+"""A simulated shop with known truth: what a policy earns that starts with a log of a few events a user.
+
+    python benchmarks/shop.py [--signals ratings clicks-20 clicks-3 clicks-1] [--graphs informative shuffled none]
+        [--events 12] [--offer catalogue candidates] [--common 0.4] [--taste 0.5] [--quality 0.3] [--users 3000]
+        [--items 800] [--rounds 20000] [--runs 3] [--first-seed 0] [--policies NAME ...]
+
+Prints the mean true rating, or probability of a click, of what was recommended, with 95 % intervals over runs. A user is
+never shown an item twice. A taste is common + circle of friends (80 % of the rest) + own; items have a hidden quality, users
+a bias. Users rate what is popular and what they like; impressions of clicks are by popularity alone. "No friends" of a plain
+baseline are its friends in a graph without edges. All policies of a run see the same log, users, candidates, and luck.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import expit, ndtr
+
+from graphbandit import AdaptiveGraphUCB, GraphUCBLocal, LinUCB, UserGraph, graphs
+from graphbandit.compute.arrays import Floats, Ints
+from graphbandit.experiments.result import interval
+
+SIGNALS = ("ratings", "clicks-20", "clicks-3", "clicks-1")
+GRAPHS = ("informative", "shuffled", "none")
+FACTORS, CIRCLE, FRIENDS = 8, 12, 8  # features of an item; users in a circle; mean number of friends
+MEAN, NOISE, BIAS = 3.8, 0.7, 0.4  # of ratings; a logit has 2.5 times the spread of a rating
+CIRCLE_SHARE, PSEUDO_EVENTS, RIDGE, FRIENDS_WEIGHT = 0.8, 5.0, 5.0, 0.25
+CANDIDATES = 25
+
+
+class Shop(NamedTuple):
+    """Users, items, a log, and the truth."""
+
+    graph: UserGraph
+    features: Floats  # (items, 1 + FACTORS), the first is 1
+    truth: Floats  # (users, items), the expected rating, or the probability of a click
+    level: Floats  # (users, items), the rating before noise and rounding
+    user: Ints  # of each logged event
+    item: Ints
+    reward: Floats
+    clicks: bool
+
+    def draw(self, user: Any, item: Any, luck: Any) -> Any:
+        """Return the reward of showing an item; `luck` is uniform."""
+        if self.clicks:
+            return (luck < self.truth[user, item]).astype(float)
+        steps = ndtr((self.level[user, item][..., None] - np.arange(1.5, 5)) / NOISE)  # P(rating > 1), …, P(rating > 4)
+        return 1.0 + (np.asarray(luck)[..., None] < steps).sum(axis=-1)
+
+
+def make_shop(o: argparse.Namespace, signal: str, kind: str, seed: int) -> Shop:
+    """Draw everything. The three kinds of graphs have the same users, items and log."""
+    rng, clicks = np.random.default_rng([seed, 31]), signal.startswith("clicks")
+    factors = rng.standard_normal((o.items, FACTORS)) / np.sqrt(FACTORS)
+    circle = rng.permutation(np.arange(o.users) // CIRCLE)
+    own, shared = rng.standard_normal((o.users, FACTORS)), rng.standard_normal((circle.max() + 1, FACTORS))
+    common = rng.standard_normal(FACTORS)
+    taste = o.taste * (np.sqrt(CIRCLE_SHARE) * shared[circle] + np.sqrt(1 - CIRCLE_SHARE) * own)
+    liking = (taste + o.common * np.sqrt(FACTORS) * common / np.linalg.norm(common)) @ factors.T
+    liking += o.quality * rng.standard_normal(o.items)
+    bias = BIAS * rng.standard_normal((o.users, 1))
+    if clicks:
+        level = 2.5 * (liking + bias / 2)
+        truth = expit(level + _offset(level, int(signal.split("-")[1]) / 100))
+    else:
+        level = MEAN + bias + liking
+        truth = 1.0 + ndtr((level[..., None] - np.arange(1.5, 5)) / NOISE).sum(axis=-1)
+    fame = np.log(1.0 / (10.0 + rng.permutation(o.items))) + (0.0 if clicks else 2.0) * liking
+    events = max(1, o.events)
+    shown = np.argpartition(-(fame + rng.gumbel(size=truth.shape)), events, axis=1)[:, :events]
+    user = np.repeat(np.arange(o.users), events)
+    order = rng.permutation(len(user))
+    user, item = user[order], shown.ravel()[order]
+    near, far = circle[:, None] == circle, rng.random(truth.shape[:1] * 2) < 1.5 / o.users
+    linked = np.triu((near & (rng.random(near.shape) < (FRIENDS - 1.5) / (CIRCLE - 1))) | far, 1)
+    ends = np.argwhere(linked)
+    if kind == "shuffled":
+        ends = rng.permutation(o.users)[ends]
+    graph = graphs.empty(o.users) if kind == "none" else graphs.from_edges(ends.tolist(), n_users=o.users)
+    shop = Shop(graph, np.hstack([np.ones((o.items, 1)), factors]), truth, level, user, item, np.empty(0), clicks)
+    return shop._replace(reward=shop.draw(user, item, rng.random(len(user))))
+
+
+def _offset(level: Floats, rate: float) -> float:
+    """Return the constant that makes `rate` the mean probability of a click."""
+    low, high = -20.0, 20.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if expit(level[::10] + middle).mean() < rate else (low, middle)
+    return low
+
+
+class ItemMean:
+    """The mean of an item, shrunken to that of all items, plus the user's bias, which ranks nothing."""
+
+    friends_weight: float | None = None
+
+    def __init__(self, graph: UserGraph, dim: int, n_items: int) -> None:
+        self.graph, self.ends = graph, (graph.adjacency.indptr, graph.adjacency.indices)
+        self.count, self.total = np.zeros(n_items), np.zeros(n_items)
+        self.rows: list[list[tuple[Floats, int, float]]] = [[] for _ in range(graph.n_users)]
+
+    def means(self) -> Floats:
+        prior = self.total.sum() / max(1.0, self.count.sum())
+        return np.asarray((self.total + PSEUDO_EVENTS * prior) / (self.count + PSEUDO_EVENTS))
+
+    def recommend(self, user: int, arms: Floats, items: Ints) -> int:
+        values = self.means()[items]
+        if self.friends_weight is not None:
+            values = values + arms @ self.taste(user)
+        return int(values.argmax())
+
+    def update(self, user: int, x: Floats, reward: float, item: int) -> None:
+        self.count[item] += 1.0
+        self.total[item] += reward
+        self.rows[user].append((x, item, reward))
+
+    def taste(self, user: int) -> Floats:
+        """Return the ridge estimate from residuals of item means, the user's and, at `friends_weight`, the friends'."""
+        start, end = self.ends[0][user : user + 2]
+        friends = self.ends[1][start:end].tolist() if self.friends_weight else []
+        rows = [(*row, 1.0) for row in self.rows[user]]
+        rows += [(*row, float(self.friends_weight or 0.0)) for friend in friends for row in self.rows[friend]]
+        if not rows:
+            return np.zeros(1 + FACTORS)
+        x, item, reward, weight = (np.array(column) for column in zip(*rows, strict=True))
+        left = (reward - self.means()[item]) * weight
+        return np.asarray(np.linalg.solve((x * weight[:, None]).T @ x + RIDGE * np.eye(x.shape[1]), x.T @ left))
+
+
+class UserRidge(ItemMean):
+    """The item's mean, plus a ridge regression for each user on the residuals."""
+
+    friends_weight = 0.0
+
+
+class FriendsRidge(ItemMean):
+    """The same, with the ratings of friends at a quarter."""
+
+    friends_weight = FRIENDS_WEIGHT
+
+
+class Popularity(ItemMean):
+    """The item with the largest sum of stars, or the most clicks."""
+
+    def recommend(self, user: int, arms: Floats, items: Ints) -> int:
+        return int(self.total[items].argmax())
+
+
+PLAIN: dict[str, Any] = {
+    "popularity": Popularity,
+    "item mean + user bias": ItemMean,
+    "ridge per user on residuals": UserRidge,
+    "friends' ridge": FriendsRidge,
+}
+POLICIES: dict[str, Any] = {
+    **PLAIN,
+    "GraphUCBLocal, items": partial(
+        GraphUCBLocal, preset="recommended", alpha=3.0, ridge=0.1, exploration=0.1, item_effects=True
+    ),
+    "LinUCB for all, items": partial(LinUCB, shared=True, radius="constant", exploration=0.1, item_effects=True),
+    "adaptive": AdaptiveGraphUCB,
+}
+BEST = "best possible"
+
+
+def play(make: Callable[..., Any] | None, shop: Shop, o: argparse.Namespace, offer: str, seed: int) -> tuple[float, float]:
+    """Return the mean true reward of all recommendations, and the microseconds that one took."""
+    rng, n_items = np.random.default_rng([seed, 32]), len(shop.features)
+    seen = np.zeros(shop.truth.shape, dtype=bool)
+    seen[shop.user, shop.item] = True
+    policy: Any = None
+    if make is not None and make in PLAIN.values():
+        policy = make(shop.graph, shop.features.shape[1], n_items)
+        for user, item, reward in zip(shop.user.tolist(), shop.item.tolist(), shop.reward.tolist(), strict=True):
+            policy.update(user, shop.features[item], reward, item=item)
+    elif make is not None:
+        policy = make(shop.graph, shop.features.shape[1])
+        policy.update_many(shop.user, shop.features[shop.item], shop.reward, items=shop.item)
+    earned, begin = 0.0, time.perf_counter()
+    for user, luck, offered in arrivals(seen, o.rounds, offer, rng):
+        if policy is None:
+            item = int(offered[shop.truth[user, offered].argmax()])
+        else:
+            item = int(offered[policy.recommend(user, shop.features[offered], items=offered)])
+            policy.update(user, shop.features[item], float(shop.draw(user, item, luck)), item=item)
+        seen[user, item] = True
+        earned += float(shop.truth[user, item])
+    return earned / o.rounds, (time.perf_counter() - begin) / o.rounds * 1e6
+
+
+def arrivals(seen: Any, rounds: int, offer: str, rng: np.random.Generator) -> Iterator[tuple[int, Any, Ints]]:
+    """Yield a user, a uniform number and the items on offer, for each round."""
+    for user in rng.integers(len(seen), size=rounds).tolist():
+        luck, keys = np.array(rng.random()), rng.random(seen.shape[1]) if offer == "candidates" else None
+        fresh = np.flatnonzero(~seen[user])
+        yield user, luck, fresh if keys is None else fresh[np.argsort(keys[fresh])[:CANDIDATES]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--signals", nargs="+", choices=SIGNALS, default=["ratings", "clicks-3"])
+    parser.add_argument("--graphs", nargs="+", choices=GRAPHS, default=GRAPHS)
+    parser.add_argument("--offer", nargs="+", choices=["catalogue", "candidates"], default=["catalogue"])
+    for name, value in {"users": 3_000, "items": 800, "events": 12, "rounds": 20_000, "runs": 3, "first-seed": 0}.items():
+        parser.add_argument(f"--{name}", type=int, default=value)
+    for name, deviation in {"common": 0.4, "taste": 0.5, "quality": 0.3}.items():
+        parser.add_argument(f"--{name}", type=float, default=deviation, help="standard deviation over items")
+    parser.add_argument("--policies", nargs="+", choices=[*POLICIES, BEST], default=[*POLICIES, BEST], metavar="NAME")
+    o = parser.parse_args()
+    for signal in o.signals:
+        for offer in o.offer:
+            print(f"## {signal}, {offer}, {o.events} events a user\n\n| {o.rounds:,} recommendations, {o.runs} runs | ", end="")
+            print(" | ".join(f"graph {kind}" for kind in o.graphs), "| µs a round |\n|---|" + "---:|" * (len(o.graphs) + 1))
+            seeds = range(o.first_seed, o.first_seed + o.runs)
+            for name in o.policies:
+                cells, micros = [], []
+                for kind in o.graphs:
+                    runs = [play(POLICIES.get(name), make_shop(o, signal, kind, seed), o, offer, seed) for seed in seeds]
+                    micros += [one[1] for one in runs]
+                    mean, half = interval(np.array([one[0] for one in runs]))
+                    digits = 4 if signal.startswith("clicks") else 3
+                    cells.append(f"{float(mean):.{digits}f}" + f" ± {float(half):.{digits}f}" * (len(seeds) > 1))
+                print(f"| {name} | {' | '.join(cells)} | {np.median(micros):.0f} |", flush=True)
+            print(flush=True)
+
+
+if __name__ == "__main__":
+    from measurements import recorded  # type: ignore[import-not-found]
+
+    recorded(main)
