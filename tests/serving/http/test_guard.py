@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import socket
+import struct
+import time
 from pathlib import Path
 
 import httpx
@@ -29,6 +31,43 @@ def test_a_token_is_needed_and_compared(tmp_path: Path) -> None:
         assert server.http.get("/health", headers={"authorization": ""}).status_code == 200
         refused = server.http.post("/v1/rewards", json={}, headers={"authorization": "Bearer wrong"})
         assert refused.status_code == 401
+
+
+def sent_raw(server: Running, *parts: bytes) -> bytes:
+    """The answer to bytes that no HTTP library sends."""
+    with socket.create_connection(("127.0.0.1", server.settings.port), 60) as link:
+        for part in parts:
+            link.sendall(part)
+            time.sleep(0.05)
+        return link.recv(2**16)
+
+
+def test_repeated_headers_and_trailers_replace_nothing(tmp_path: Path) -> None:
+    (tmp_path / "tokens").write_text("a-token-that-may-write\n")
+    token, chunks = b"authorization: Bearer a-token-that-may-write\r\n", b'f\r\n{"user": "ann"}\r\n0\r\n'
+    head = b"POST /v1/recommendations HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n"
+    json = b"content-type: application/json\r\n"
+    with running(tmp_path, small_initial_state(), token_file=tmp_path / "tokens") as server:
+        wrong = token.replace(b"write", b"wrong")
+        for first, second in ((token, wrong), (wrong, token)):
+            assert sent_raw(server, b"GET /v1/stats HTTP/1.1\r\nhost: localhost\r\n" + first + second + b"\r\n")[9:12] == b"400"
+        assert sent_raw(server, head + json + wrong + b"\r\n" + chunks + token + b"\r\n")[9:12] == b"400"
+        assert sent_raw(server, head + token + b"\r\n", chunks + json + b"\r\n")[9:12] == b"415"
+        assert sent_raw(server, head + token + json + b"\r\n", chunks + b"content-type: text/plain\r\n\r\n")[9:12] == b"200"
+
+
+def test_a_client_that_resets_a_connection_with_several_requests_is_no_defect(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    request = b"POST /v1/recommendations HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    request += b'content-length: 15\r\n\r\n{"user": "ann"}'
+    with running(tmp_path, small_initial_state()) as server:
+        for _ in range(50):
+            with socket.create_connection(("127.0.0.1", server.settings.port), 60) as link:
+                link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closing it resets it
+                link.sendall(4 * request)
+        assert server.http.get("/ready").status_code == 200
+    assert [line.getMessage() for line in caplog.records if line.levelno > logging.INFO and is_worth_a_line(line)] == []
 
 
 def test_a_token_that_may_only_read_changes_nothing(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ down."""
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import threading
 from collections.abc import Sequence
@@ -87,6 +88,7 @@ def test_trouble_with_the_store_is_503_and_passes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(database, "LOCK_TIMEOUT", 0.05)
+    caplog.set_level(logging.INFO, "graphbandit.serving")
     with running(tmp_path, small_initial_state()) as server:
         name = recommend(server)["decision"]
         other = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
@@ -100,6 +102,13 @@ def test_trouble_with_the_store_is_503_and_passes(
             assert found.status_code == (200 if path == "/v1/stats" else 503)
         assert sum(record.getMessage() == "the store cannot be used" for record in caplog.records) == 1
         assert server.http.post("/v1/recommendations", json={"user": "ann"}).headers["retry-after"] == "1"
+        for _ in range(5):  # trouble that comes and goes is logged once
+            other.execute("ROLLBACK")
+            recommend(server)
+            other.execute("BEGIN IMMEDIATE")
+            assert server.http.post("/v1/recommendations", json={"user": "ann"}).status_code == 503
+        for line in ("the store cannot be used", "the store can be used again"):
+            assert [record.getMessage() for record in caplog.records].count(line) == 1
         other.execute("ROLLBACK")
         other.close()
         assert reward(server, decision=name, value=1.0) == (200, {"accepted": 1, "duplicates": 0})

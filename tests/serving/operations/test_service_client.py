@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 import threading
@@ -38,7 +39,7 @@ def test_the_client_retries_and_repeats_safely(tmp_path: Path, monkeypatch: pyte
             answer = attempt(method, path, body)
             if len(lost) % 2 == 0:  # the answer to every first attempt gets lost
                 lost.append(path)
-                return HttpAnswer(0, "lost")
+                return HttpAnswer(0, "lost", is_lost=True)
             lost.append(path)
             return answer
 
@@ -155,6 +156,20 @@ def test_something_that_was_never_there_is_not_deleted() -> None:
         client.delete("users", "nobody")  # a service that refuses has deleted nothing
     with scripted((504, {}, b"{}"), gone) as (_, url), Client(url) as client:
         client.delete("users", "ann")  # perhaps it was the first attempt, whose answer was lost
+    with scripted((504, {}, b"{}"), gone) as (_, url), Client(url) as client, pytest.raises(ServiceError) as caught:
+        client.retract("1.0")  # has an answer with fields, or none
+    assert caught.value.status == 404 and caught.value.may_be_done
+
+
+def test_a_request_that_was_never_sent_is_not_one_without_an_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:  # connects, and says nothing
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(ServiceError, match="service: sent, but no answer within") as caught:
+            Client(url, timeout=0.1, patience=0.0).put_user("new")
+        assert caught.value.status == 0 and caught.value.may_be_done
+    with pytest.raises(ServiceError, match="service: no connection, so that nothing was sent") as caught:
+        Client(url, patience=0.0).put_user("new")
+    assert caught.value.status == 0 and not caught.value.may_be_done
 
 
 @pytest.mark.parametrize(
@@ -171,7 +186,9 @@ def test_an_answer_that_is_not_the_services_is_shown(answer: tuple[int, dict[str
 
 
 def test_arguments_that_cannot_work_are_refused_with_a_sentence() -> None:
-    with pytest.raises(ServiceError, match=r"GET http://127.0.0.1:9/ready failed: service: no answer within 5 s") as caught:
+    with pytest.raises(
+        ServiceError, match=r"GET http://127.0.0.1:9/ready failed: service: no connection, so that nothing"
+    ) as caught:
         Client("http://127.0.0.1:9", patience=0.2).wait()
     assert caught.value.status == 0
     for wrong in ("ftp://x", "http://", "localhost:8000"):

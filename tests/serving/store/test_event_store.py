@@ -6,6 +6,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from graphbandit.serving import EventStore, Occupied, Unavailable
 from graphbandit.serving.domain.events import Draft, EventKind
 from graphbandit.serving.store import database, event_store
 from graphbandit.serving.store.event_store import Receipt
+from graphbandit.serving.store.event_table import insert_events
 from serving_zoo import losing_acknowledgements, new_database, opened_store, small_initial_state
 from waiting import wait_until
 
@@ -271,6 +273,15 @@ def test_a_full_disk_is_unavailable_and_then_not(tmp_path: Path) -> None:
     assert "full" in caught.value.detail
     new = store.append([Draft(EventKind.REWARDED, 1, "x" * 100_000, "big")]).new  # on a new connection, without the limit
     assert [event.seq for event in new] == [2]
+    store.close()
+
+
+def test_no_error_shows_what_is_in_an_event(store_url: str) -> None:
+    store = opened_store(store_url)
+    [event] = store.append([Draft(EventKind.FORGOTTEN, 1, '{"secret": 1}')]).new
+    with pytest.raises(Unavailable) as caught, store.database.transaction() as connection:
+        insert_events(connection, [event], store.database.is_sqlite)  # again
+    assert "secret" not in "".join(traceback.format_exception(caught.value)) and "secret" not in caught.value.detail
     store.close()
 
 

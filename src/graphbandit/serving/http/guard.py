@@ -39,6 +39,9 @@ LONGEST_ROUTE = 64
 NO_ANSWER = 499
 """The status under which a request is counted whose client left before an answer began."""
 NO_UPGRADE = "connections are not upgraded: send HTTP/1.1 without Upgrade (in Java, HttpClient.Version.HTTP_1_1)."
+ONCE = (b"authorization", b"content-type", b"host")
+"""Headers that a request must not repeat: which one counts would be a guess. uvicorn adds the trailers of a chunked body to
+the headers, so that a trailer could replace one."""
 SELDOM = 60.0  # seconds between two lines about the same kind of refusal
 COUNTED_ROUTES = {"recommendations", "rewards", "users", "edges", "arms", "stats", "state", "export"} | {
     "policy",
@@ -113,7 +116,12 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-            await send(message)
+            try:
+                await send(message)
+            except RuntimeError as error:  # of uvloop: the client has reset a connection on which it sent several requests
+                if "closed" not in str(error):
+                    raise
+                raise ClientDisconnect from error
 
         self.running += 1
         try:
@@ -133,7 +141,11 @@ class Guard:
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check a request, read its body, and pass it on."""
+        scope["headers"] = list(scope["headers"])  # trailers that arrive with the body are not added to these
         headers = dict(scope["headers"])
+        names = [name for name, _ in scope["headers"]] if len(headers) < len(scope["headers"]) else []
+        if any(names.count(name) > 1 for name in ONCE):
+            refuse(400, "headers", "authorization, content-type and host must not be repeated.", {"connection": "close"})
         scope["path"] = decode_path(scope.get("raw_path") or scope["path"].encode())
         has_body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
         self._check(scope["method"], scope["path"], headers, {"connection": "close"} if has_body else {})

@@ -7,8 +7,8 @@ import logging
 import sys
 import time
 
-MALFORMED = ("Invalid HTTP request", "Unsupported upgrade request", "No supported WebSocket library")
-"""Beginnings of uvicorn's warnings about requests that it refuses."""
+DISMISSED = ("Invalid HTTP request", "Unsupported upgrade request", "No supported WebSocket library", "ASGI callable returned")
+"""Beginnings of uvicorn's messages about requests that it refuses, and about clients that left."""
 STANDARD_FIELDS = set(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message", "taskName"}
 
 
@@ -26,8 +26,8 @@ class JsonLines(logging.Formatter):
 
 
 def is_worth_a_line(record: logging.LogRecord) -> bool:
-    """Return False for warnings about malformed requests: a line for each would let a client fill the disk."""
-    return not record.getMessage().startswith(MALFORMED)
+    """Return False for messages about malformed requests: a line for each would let a client fill the disk."""
+    return not record.getMessage().startswith(DISMISSED)
 
 
 def set_up_logging(level: str) -> None:

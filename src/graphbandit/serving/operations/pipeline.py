@@ -95,6 +95,7 @@ class Pipeline:
         self._is_stopping = self._is_writing = self._is_held = False
         self._unapplied: deque[Unapplied] = deque()
         self._logged_trouble = ("", -math.inf)  # the trouble that was logged last, and when
+        self._is_logged = False  # whether a line says that there is trouble now
         self._writer = ThreadPoolExecutor(1, "graphbandit-writer")
         self._loop = asyncio.get_running_loop()  # kept: asking for it is a system call in Python 3.11
         self._task = asyncio.create_task(self._run())
@@ -310,7 +311,7 @@ class Pipeline:
         known, at = self._logged_trouble
         if self.trouble is None and (known != detail or now - at > SAME_TROUBLE):
             logger.error("the store cannot be used", extra={"reason": detail})
-            self._logged_trouble = detail, now
+            self._logged_trouble, self._is_logged = (detail, now), True
         self.trouble = STORE_TROUBLE
         self._fail_all(group, Unavailable(STORE_TROUBLE, detail))
 
@@ -331,7 +332,8 @@ class Pipeline:
     def _note_written(self, begun: float) -> None:
         """Note that the store works, and how long it took to write."""
         if self.trouble is not None:
-            logger.info("the store can be used again")
-            self.trouble = None
+            if self._is_logged:
+                logger.info("the store can be used again")
+            self.trouble, self._is_logged = None, False
         self.written_at = time.monotonic()
         self._stats.commits.add(self.written_at - begun)

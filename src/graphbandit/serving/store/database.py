@@ -286,14 +286,13 @@ def sqlite_path(url: str) -> Path | None:
 def make_engine(url: URL, begin: str) -> Engine:
     """An engine. In SQLite a commit is on disk (synchronous=FULL), and readers do not wait for the
     writer (write-ahead log)."""
+    shared: dict[str, Any] = dict(pool_size=2, hide_parameters=True)  # no traceback shows what is in events
     if url.get_backend_name() != "sqlite":
         said = " ".join(f"-c {name}={value}" for name, value in SERVER_SETTINGS.items())
-        options = f"{url.query.get('options', '')} {said}".strip()
-        arguments = dict(connect_timeout=CONNECT_TIMEOUT, options=options) | KEEPALIVE
-        return create_engine(
-            url, pool_size=2, connect_args={**arguments, **{name: url.query[name] for name in KEEPALIVE if name in url.query}}
-        )
-    engine = create_engine(url, pool_size=2, connect_args={"timeout": LOCK_TIMEOUT, "check_same_thread": False})
+        arguments = dict(connect_timeout=CONNECT_TIMEOUT, options=f"{url.query.get('options', '')} {said}".strip()) | KEEPALIVE
+        chosen = {name: url.query[name] for name in KEEPALIVE if name in url.query}
+        return create_engine(url, connect_args={**arguments, **chosen}, **shared)
+    engine = create_engine(url, connect_args={"timeout": LOCK_TIMEOUT, "check_same_thread": False}, **shared)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _: Any) -> None:
@@ -318,9 +317,9 @@ def translated_errors() -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """What the database said, in one line."""
+    """What the database said: the first line, since others may show what was to be written."""
     cause = getattr(error, "orig", None) or error
-    return " ".join(str(cause).split())[:300]
+    return str(cause).strip().partition("\n")[0][:300]
 
 
 def _attempts(timeout: float, go_on: Callable[[], None]) -> Iterator[None]:

@@ -19,13 +19,17 @@ MOST_SHOWN = 200  # characters of an answer in a message
 
 
 class ServiceError(Exception):
-    """The service refused a request, or did not answer, in which case `status` is 0."""
+    """The service refused a request, or did not answer, in which case `status` is 0.
 
-    def __init__(self, status: int, problems: Sequence[Mapping[str, Any]], call: str = "the request") -> None:
+    `may_be_done` says whether an attempt was sent whose answer was lost. Otherwise the request was never sent, or refused."""
+
+    def __init__(
+        self, status: int, problems: Sequence[Mapping[str, Any]], call: str = "the request", may_be_done: bool = False
+    ) -> None:
         said = "; ".join(f"{'.'.join(map(str, entry['loc']))}: {entry['msg']}" for entry in problems)
         what = f"{call} was refused with status {status}" if status else f"{call} failed"
         super().__init__(f"{what}: {said}")
-        self.status, self.problems = status, problems
+        self.status, self.problems, self.may_be_done = status, problems, may_be_done
 
 
 class HttpAnswer(NamedTuple):
@@ -34,6 +38,7 @@ class HttpAnswer(NamedTuple):
     status: int  # NO_ANSWER if there was none; the content says why
     content: Any
     retry_after: float = 0.0
+    is_lost: bool = False  # whether the request was sent, and its answer did not come
 
 
 class HttpCalls:
@@ -79,32 +84,37 @@ class HttpCalls:
             answer = self.attempt(method, path, content)
             if 200 <= answer.status < 300 and isinstance(answer.content, dict):
                 return answer.content
-            if method == "DELETE" and answer.status == 404 and may_be_done:
-                return {}  # an earlier attempt deleted it, and its answer was lost
-            may_be_done = may_be_done or answer.status in (NO_ANSWER, 502, 504)  # a service that says 503 did nothing
+            may_be_done |= answer.is_lost
             wait = max(answer.retry_after, pause * random.uniform(0.5, 1.0))
             is_final = answer.status != NO_ANSWER and answer.status not in RETRIED_STATUSES
             if is_final or time.monotonic() + wait > end:
-                raise ServiceError(answer.status, _problems(answer), f"{method} {self.url}{path}")
+                raise ServiceError(answer.status, _problems(answer), f"{method} {self.url}{path}", may_be_done)
             time.sleep(wait)
             pause = min(LONGEST_PAUSE, 2.0 * pause)
 
     def attempt(self, method: str, path: str, body: str | None) -> HttpAnswer:
         """Send a request once. Without an answer the status is 0, and the content says why."""
         connection = self._idle.pop() if self._idle else self._connect()
+        was_sent = False
         try:
+            if connection.sock is None:
+                connection.connect()
+            was_sent = True
             connection.request(method, self._base + path, None if body is None else body.encode(), self._headers)
             response = connection.getresponse()
             content = response.read()
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             reason = f"{type(error).__name__}: {error}".rstrip(": ")
-            return HttpAnswer(NO_ANSWER, f"no answer within {self._timeout:g} s of an attempt ({reason}).")
+            if not was_sent:
+                return HttpAnswer(NO_ANSWER, f"no connection, so that nothing was sent ({reason}).")
+            return HttpAnswer(NO_ANSWER, f"sent, but no answer within {self._timeout:g} s ({reason}).", is_lost=True)
         except BaseException:  # Ctrl-C: half an answer must not be taken for that of the next call
             connection.close()
             raise
         self._idle.append(connection)
-        return HttpAnswer(response.status, _parsed(content), _seconds(response.headers.get("retry-after")))
+        seconds, is_lost = _seconds(response.headers.get("retry-after")), response.status in (502, 504)  # answers of a proxy
+        return HttpAnswer(response.status, _parsed(content), seconds, is_lost)
 
     def _connect(self) -> http.client.HTTPConnection:
         if self._is_secure:

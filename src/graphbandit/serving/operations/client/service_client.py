@@ -9,7 +9,7 @@ from typing import Any, cast
 from urllib.parse import quote
 
 from .answers import AcceptedRewards, LoggedChange, RetractedReward, ServedDecision
-from .http_calls import HttpCalls
+from .http_calls import HttpCalls, ServiceError
 
 
 class Client(HttpCalls):
@@ -135,8 +135,12 @@ class Client(HttpCalls):
 
     def delete(self, kind: str, *names: str) -> None:
         """Delete ("users", name), ("edges", a, b) or ("arms", name). It is no error that it is gone already after an attempt
-        without an answer, which may have deleted it."""
-        self.call("DELETE", _path(kind, *names))
+        whose answer was lost, which may have deleted it."""
+        try:
+            self.call("DELETE", _path(kind, *names))
+        except ServiceError as error:
+            if error.status != 404 or not error.may_be_done:
+                raise
 
     def user(self, user: str) -> dict[str, Any]:
         """A user, its neighbours, and how uncertain their estimates are."""
