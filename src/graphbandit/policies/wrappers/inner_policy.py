@@ -2,106 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
 
-import numpy.typing as npt
-
-from ...compute.arrays import Floats, Ints
 from ...storage import archive
-from ...validate import NO_ITEMS
-from ..core.item_effects import ItemEffects, ItemIntervals
-from ..core.kernels import Belief, Requests, Scores
 from ..core.policy import Policy, Seed
 
+P = TypeVar("P", bound=Policy)
 
+
+def from_inner(*names: str, changing: bool = False) -> Callable[[type[P]], type[P]]:
+    """Give a wrapper these members of the policy inside; after methods that are `changing`, it takes over the new state."""
+
+    def member(name: str) -> Any:
+        own = getattr(Policy, name)
+        if isinstance(own, property):
+            return property(lambda self: getattr(self.policy, name), doc=own.__doc__)
+
+        @wraps(own)
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            result = getattr(self.policy, name)(*args, **kwargs)
+            if changing:
+                self._follow_inner()
+            return result
+
+        return call
+
+    def add(wrapper: type[P]) -> type[P]:
+        for name in names:
+            setattr(wrapper, name, member(name))
+        return wrapper
+
+    return add
+
+
+@from_inner("theta", "has_belief", "scores_from_belief", "draws_from_belief", "beliefs", "search_belief", "score", "score_many")
+@from_inner("n_normals", "is_optimistic", "is_sampling", "draws_values", "values", "choice_probabilities")
+@from_inner("decides_by_kernels", "learns_by_kernels", "learns_items", "item_table", "item_room", "effects_of", "remove_item")
+@from_inner("reserve_items", changing=True)
 class Wrapper(Policy):
     """Base of the wrappers: scores, beliefs, draws and effects of items are those of the policy inside."""
 
     policy: Policy
-
-    @property
-    def theta(self) -> Floats:
-        """(n_users, dim) the estimate of the policy inside for every user, as a copy."""
-        return self.policy.theta
-
-    @property
-    def has_belief(self) -> bool:
-        return self.policy.has_belief
-
-    @property
-    def scores_from_belief(self) -> bool:
-        return self.policy.scores_from_belief
-
-    @property
-    def draws_from_belief(self) -> bool:
-        return self.policy.draws_from_belief
-
-    @property
-    def n_normals(self) -> int:
-        return self.policy.n_normals
-
-    @property
-    def is_optimistic(self) -> bool:
-        return self.policy.is_optimistic
-
-    @property
-    def is_sampling(self) -> bool:
-        return self.policy.is_sampling
-
-    @property
-    def draws_values(self) -> bool:
-        return self.policy.draws_values
-
-    @property
-    def decides_by_kernels(self) -> bool:
-        return self.policy.decides_by_kernels
-
-    @property
-    def learns_by_kernels(self) -> bool:
-        return self.policy.learns_by_kernels
-
-    def beliefs(self, users: Ints) -> Belief:
-        return self.policy.beliefs(users)
-
-    def search_belief(self, user: int) -> Belief | None:
-        return self.policy.search_belief(user)
-
-    def score(self, user: int, arms: Floats, items: Ints) -> Scores:
-        return self.policy.score(user, arms, items)
-
-    def score_many(self, requests: Requests, scores: Scores) -> None:
-        self.policy.score_many(requests, scores)
-
-    def values(self, user: int, arms: Floats, items: Ints, normals: Floats) -> Floats:
-        return self.policy.values(user, arms, items, normals)
-
-    def choice_probabilities(self, user: int, arms: Floats, normals: Floats, items: Ints = NO_ITEMS) -> Floats:
-        return self.policy.choice_probabilities(user, arms, normals, items)
-
-    @property
-    def learns_items(self) -> bool:
-        return self.policy.learns_items
-
-    @property
-    def item_table(self) -> ItemEffects:
-        return self.policy.item_table
-
-    @property
-    def item_room(self) -> int:
-        return self.policy.item_room
-
-    def reserve_items(self, n: int) -> None:
-        """Make room for items in the policy inside."""
-        self.policy.reserve_items(n)
-        self._follow_inner()
-
-    def effects_of(self, items: npt.ArrayLike, *, cautious: bool = False) -> ItemIntervals:
-        """Return what items earn beyond their features, see `Policy.effects_of`."""
-        return self.policy.effects_of(items, cautious=cautious)
-
-    def remove_item(self, item: int) -> None:
-        """Forget the effect of an item, see `Policy.remove_item`."""
-        self.policy.remove_item(item)
 
     def reseed(self, seed: Seed) -> None:
         """Replace the generator of the decisions; it seeds that of the policy inside."""

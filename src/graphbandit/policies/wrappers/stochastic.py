@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -10,17 +9,16 @@ import numpy.typing as npt
 
 from ...compute.arrays import Floats, Ints
 from ...compute.linalg import normal_cdf
-from ...graph import UserGraph
-from ...live_graph import Edges
 from ...storage import archive
-from ...validate import NO_ITEMS, NOT_KNOWN, POSITIVE, SHARE, check_features, check_items, check_places, optional
+from ...validate import NO_ITEMS, POSITIVE, SHARE, check_features, check_items, check_places, optional
 from ..core import policy_file
 from ..core.kernels import Belief
-from ..core.live_users import Removal
 from ..core.policy import Policy, Seed
-from .inner_policy import Wrapper, prefixed_params, unpack_policy
+from .inner_policy import Wrapper, from_inner, prefixed_params, unpack_policy
 
 
+@from_inner("compile", "until_refresh", "user_rows", "removable_rows")
+@from_inner("update", "update_many", "count_rounds", "add_user", "remove_user", "set_graph", "change_edges", changing=True)
 class Stochastic(Wrapper):
     """Any policy with randomness added: P(a) = (1 - epsilon) Q(a) + epsilon / m for m arms.
 
@@ -129,59 +127,6 @@ class Stochastic(Wrapper):
 
     def _softmax(self, user: int, arms: Floats, items: Ints) -> Floats:
         return softmax(np.add(*self.policy.score(user, arms, items)), self.params["temperature"])
-
-    def update(self, user: int, x: npt.ArrayLike, reward: float, *, item: int = NOT_KNOWN) -> None:
-        """Let the policy inside learn, see `Policy.update`."""
-        self.policy.update(user, x, reward, item=item)
-        self._follow_inner()
-
-    def update_many(
-        self, users: npt.ArrayLike, X: npt.ArrayLike, rewards: npt.ArrayLike, *, items: npt.ArrayLike | None = None
-    ) -> None:
-        """Let the policy inside learn a batch, see `Policy.update_many`."""
-        self.policy.update_many(users, X, rewards, items=items)
-        self._follow_inner()
-
-    def compile(self) -> None:
-        """Compile what the policy inside needs, see `Policy.compile`."""
-        self.policy.compile()
-
-    def count_rounds(self, rounds: int) -> None:
-        """Let the policy inside refresh when it is time."""
-        self.policy.count_rounds(rounds)
-        self._follow_inner()
-
-    @property
-    def until_refresh(self) -> int:
-        """How many observations may follow before the policy's `refresh` is due."""
-        return self.policy.until_refresh
-
-    def user_rows(self) -> dict[str, Any]:
-        return self.policy.user_rows()
-
-    def removable_rows(self) -> dict[str, Any]:
-        return self.policy.removable_rows()
-
-    def add_user(self, edges: Edges = (), *, id: Hashable | None = None) -> int:
-        """Take in a new user, see `Policy.add_user`."""
-        user = self.policy.add_user(edges, id=id)
-        self._follow_inner()
-        return user
-
-    def remove_user(self, user: int) -> Removal:
-        """Remove a user's data and edges, see `Policy.remove_user`."""
-        removal = self.policy.remove_user(user)
-        self._follow_inner()
-        return removal
-
-    def set_graph(self, graph: UserGraph) -> None:
-        """Replace all edges at once, see `Policy.set_graph`."""
-        self.policy.set_graph(graph)
-        self._follow_inner()
-
-    def change_edges(self, changes: Sequence[tuple[int, int, float]]) -> None:
-        self.policy.change_edges(changes)
-        self._follow_inner()
 
     def _follow_inner(self) -> None:
         self.live_graph, self.state = self.policy.live_graph, self.policy.state
