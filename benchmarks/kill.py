@@ -91,12 +91,12 @@ class ServiceProcess:
         self.process.wait()
 
 
-def visit(url: str, observed: Observed, rng: random.Random) -> None:
-    """Make decisions and send rewards until the service is gone. Each reward is recorded before and
+def visit(url: str, observed: Observed, rng: random.Random, is_over: threading.Event) -> None:
+    """Make decisions and send rewards until the service has been killed. Each reward is recorded before and
     after it is sent."""
     with Client(url, patience=0.0, timeout=5.0) as client:
-        try:
-            while True:
+        while not is_over.is_set():
+            try:
                 with observed.lock:
                     again = observed.unanswered.popitem() if observed.unanswered and rng.random() < 0.5 else None
                     if again is not None:
@@ -108,9 +108,9 @@ def visit(url: str, observed: Observed, rng: random.Random) -> None:
                 with observed.lock:
                     observed.acknowledged.setdefault(name, value)
                     observed.unanswered.pop(name, None)
-        except ServiceError as error:
-            if error.status not in (0, 503):
-                raise
+            except ServiceError as error:
+                if error.status not in (0, 503):
+                    raise
 
 
 def check_log(store_url: str, observed: Observed) -> tuple[int, str, int]:
@@ -170,16 +170,18 @@ def run(store_url: str, kills: int, *, policy: str = "adaptive", seed: int = 0) 
                     raise SystemExit(f"FAILED: {state} after a restart, but a replay from zero gives {expected}")
                 if seen["kills"] >= kills:
                     return seen
+                is_over = threading.Event()
                 crowd = [
-                    threading.Thread(target=visit, args=(service.url, observed, random.Random(rng.random())))
+                    threading.Thread(target=visit, args=(service.url, observed, random.Random(rng.random()), is_over))
                     for _ in range(CROWD)
                 ]
                 enough = len(observed.acknowledged) + rng.randint(1, MOST_REWARDS)
                 for user in crowd:
                     user.start()
-                wait_until(partial(has_acknowledged, observed, enough))
+                wait_until(partial(has_acknowledged, observed, enough), 600.0)
                 time.sleep(rng.uniform(0.0, 0.02))  # so that it may be at anything
                 service.kill()
+                is_over.set()
                 for user in crowd:
                     user.join()
             finally:

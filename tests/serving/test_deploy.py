@@ -19,17 +19,24 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 SETTINGS = {entry.name for entry in fields(ServiceSettings)}
 
 
-@pytest.mark.parametrize("name", ["Dockerfile", "graphbandit.service", "kubernetes.yaml"])
+@pytest.mark.parametrize("name", ["Dockerfile", "graphbandit.service", "graphbandit@.service", "kubernetes.yaml"])
 def test_variables_of_the_environment_are_settings(name: str) -> None:
     named = re.findall(r"GRAPHBANDIT_([A-Z_]+)", (DEPLOY / name).read_text())
     assert named and {variable.lower() for variable in named} <= SETTINGS
 
 
 def test_a_log_that_was_lost_is_noticed() -> None:
-    assert "serve --require-existing" in (DEPLOY / "graphbandit.service").read_text()
+    for unit in ("graphbandit.service", "graphbandit@.service"):
+        assert "serve --require-existing" in (DEPLOY / unit).read_text()
     assert 'GRAPHBANDIT_REQUIRE_EXISTING, value: "true"' in (DEPLOY / "kubernetes.yaml").read_text()
     [app] = yaml.safe_load((DEPLOY / "ray-serve.yaml").read_text())["applications"]
     assert app["args"].keys() <= SETTINGS | {"config"} and app["args"]["require_existing"]
+
+
+def test_no_file_binds_to_other_machines_without_a_proxy() -> None:
+    for path in DEPLOY.iterdir():
+        code = [line.partition("#")[0] for line in path.read_text().splitlines()]
+        assert not re.search(r"0\.0\.0\.0|allow.direct", "\n".join(code), re.IGNORECASE), path
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -26,9 +26,11 @@ BODY = b'{"user": "ann"}'
 
 
 class Upstream:
-    """Takes the place of the service: answers every request that ends where its length says, and records all bytes."""
+    """Takes the place of the service: answers every request that ends where its length says, and records all bytes. A
+    frozen one records, and never answers."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_frozen: bool = False) -> None:
+        self.is_frozen = is_frozen
         self.seen: list[bytes] = []
         self.connections = 0
         self._server = socket.create_server(("127.0.0.1", 0), backlog=1000)
@@ -54,20 +56,29 @@ class Upstream:
                         break
                     self.seen.append(data[:size])
                     data = data[size:]
-                    link.sendall(OK)
+                    if not self.is_frozen:
+                        link.sendall(OK)
 
     def close(self) -> None:
         self._server.close()
 
 
 class Proxy:
-    """nginx with the configuration of `deploy/`, but for ports, folders and shorter times."""
+    """nginx with the configuration of `deploy/`, but for ports, folders and shorter times, and what `changes` says."""
 
-    def __init__(self, folder: Path, upstream: int) -> None:
+    def __init__(self, folder: Path, *upstreams: int, timeout: str = "1s", changes: Sequence[tuple[str, str]] = ()) -> None:
         self.port = free_port()
         text = CONFIGURATION.read_text()
-        text = text.replace("127.0.0.1:8000", f"127.0.0.1:{upstream}").replace("listen 80 ", f"listen 127.0.0.1:{self.port} ")
-        text = re.sub(r"(client_\w+_timeout) 10s", r"\1 1s", text).replace("worker_processes auto", "worker_processes 1")
+        [line] = re.findall(r" *server 127.0.0.1:8000 .*\n", text)
+        text = text.replace(line, "".join(line.replace("8000", str(port)) for port in upstreams))
+        text = re.sub(r"((?:client_\w+|proxy_read)_timeout) [0-9]{1,2}s", rf"\1 {timeout}", text)
+        for old, new in (
+            ("listen 80 ", f"listen 127.0.0.1:{self.port} "),
+            ("worker_processes auto", "worker_processes 1"),
+            *changes,
+        ):
+            assert old in text
+            text = text.replace(old, new)
         kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         places = "".join(f"    {kind}_temp_path {folder}/{kind};\n" for kind in kinds)
         (folder / "nginx.conf").write_text(text.replace("http {\n", f"http {{\n{places}", 1))
@@ -180,20 +191,48 @@ def test_a_head_that_drips_is_cut_off(both: tuple[Proxy, Upstream]) -> None:
     assert len(upstream.seen) == before
 
 
-def test_thousands_of_idle_connections_starve_nobody(both: tuple[Proxy, Upstream]) -> None:
-    proxy, upstream = both
+@pytest.mark.parametrize("sent", [b"", WHOLE[:40]], ids=["nothing", "half-a-head"])
+def test_thousands_of_connections_without_a_request_starve_nobody(tmp_path: Path, sent: bytes) -> None:
+    upstream, wanted = Upstream(), 9000
+    proxy = Proxy(tmp_path, upstream.port, timeout="60s")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 3000
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, wanted + 500)), hard))
-    before = upstream.connections
     try:
         with ExitStack() as stack:
             for _ in range(min(wanted, hard - 500)):
-                stack.enter_context(proxy.connect())
-            assert proxy.answer(WHOLE).startswith(b"HTTP/1.1 200")
-            assert upstream.connections <= before + 1
+                stack.enter_context(proxy.connect()).sendall(sent)
+            for _ in range(20):
+                assert proxy.answer(WHOLE).startswith(b"HTTP/1.1 200")
+            assert upstream.connections == 1 and len(upstream.seen) == 20
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        proxy.close()
+        upstream.close()
+
+
+def test_a_frozen_replica_does_not_stop_the_others(tmp_path: Path) -> None:
+    replicas = [Upstream(is_frozen=number == 1) for number in range(3)]
+    proxy = Proxy(tmp_path, *(replica.port for replica in replicas))
+    try:
+        start = time.monotonic()
+        statuses = [proxy.answer(WHOLE.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))[9:12] for _ in range(60)]
+        assert statuses.count(b"504") == 1 and statuses.count(b"200") == 59  # POST is not sent a second time
+        assert len(replicas[1].seen) == 1 and time.monotonic() - start < 10.0
+    finally:
+        proxy.close()
+        for replica in replicas:
+            replica.close()
+
+
+def test_an_address_that_asks_too_often_gets_429(tmp_path: Path) -> None:
+    upstream = Upstream()
+    proxy = Proxy(tmp_path, upstream.port, changes=[("rate=2000r/s", "rate=1r/s"), ("burst=4000", "burst=10")])
+    try:
+        statuses = [proxy.answer(WHOLE.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))[9:12] for _ in range(40)]
+        assert statuses[:11] == [b"200"] * 11 and statuses.count(b"429") > 20 and len(upstream.seen) == statuses.count(b"200")
+    finally:
+        proxy.close()
+        upstream.close()
 
 
 @pytest.mark.parametrize(
