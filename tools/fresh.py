@@ -25,6 +25,9 @@ from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+SUPERVISE = ROOT / "tools" / "supervise.py"
+LIMIT = 3600
+"""Seconds that a target may take."""
 SMALL = {"reproduce": "--quick --offline", "leaderboard": "--quick", "bench": "--users 20 --rounds 1000"}
 """Targets that take long, with the arguments of a small run."""
 KEPT = ("PATH", "LANG", "LC_ALL", "TERM", "CI", "REQUESTS_CA_BUNDLE", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
@@ -62,10 +65,11 @@ def run(target: str) -> tuple[float, int]:
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
         if (ROOT.parent / "shared").exists():
             Path(folder, "shared").symlink_to((ROOT.parent / "shared").resolve())
-        words = ["make", target, f"PYTHON={sys.executable}", *([f"ARGS={SMALL[target]}"] if target in SMALL else [])]
+        words = [sys.executable, str(SUPERVISE), str(LIMIT)]  # ends what the target leaves behind
+        words += ["make", target, f"PYTHON={sys.executable}", *([f"ARGS={SMALL[target]}"] if target in SMALL else [])]
         port = free_port()
         words += [f"ARGS=--port {port}"] if target == "serve" else []
-        print(f"--- {' '.join(words)}", flush=True)
+        print(f"--- {' '.join(words[words.index('make') :])}", flush=True)
         began = time.monotonic()
         process = subprocess.Popen(words, cwd=clone, env=clean_environment(home), start_new_session=True)
         try:
