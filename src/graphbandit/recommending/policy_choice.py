@@ -28,7 +28,7 @@ class PolicyChoice(NamedTuple):
 
         >>> PolicyChoice.of("lints", {"exploratoin": 1.0}, 0.0, 0)
         Traceback (most recent call last):
-        ValueError: params names 'exploratoin', which lints does not have; there are ridge, scale, sigma, delta, shared.
+        ValueError: params names 'exploratoin', which lints does not have; there are ridge, scale, sigma, delta, shared, item_effects, item_ridge.
         """
         build = policy_class(policy) if isinstance(policy, str) else policy
         check("epsilon", epsilon, SHARE)
