@@ -26,9 +26,9 @@ class PolicyChoice(NamedTuple):
     ) -> PolicyChoice:
         """From the arguments of a Recommender, or a ValueError.
 
-        >>> PolicyChoice.of("lints", {"exploratoin": 1.0}, 0.0, 0)
+        >>> PolicyChoice.of("lints", {"exploratoin": 1.0}, 0.0, 0)  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: params names 'exploratoin', which lints does not have; there are ridge, scale, sigma, delta, shared, item_effects, item_ridge.
+        ValueError: params names 'exploratoin', which lints does not have; there are ridge, ...
         """
         build = policy_class(policy) if isinstance(policy, str) else policy
         check("epsilon", epsilon, SHARE)

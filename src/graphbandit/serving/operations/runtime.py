@@ -282,6 +282,7 @@ class Runtime:
             pipeline, now = self._pipeline, time.monotonic()
             if pipeline is None:
                 continue
+            self._rebuild_if_stale()  # a rebuild that failed is tried again, also when nothing is asked
             wait = HEARTBEAT_EVERY if pipeline.trouble is None else HEARTBEAT_IN_TROUBLE
             if now - max(tried, pipeline.written_at) >= wait and (beating is None or beating.done()):  # type: ignore[attr-defined]
                 tried, beating = now, asyncio.create_task(_beat(pipeline))
@@ -311,20 +312,26 @@ class Runtime:
             ending.add_done_callback(lambda done: service.watch.failed() if done.exception() is not None else None)
 
     def _save_if_due(self, is_rebuilt: bool = False) -> None:
-        """Copy the state if it is due for a snapshot or a comparison; rebuild a state that a retraction or a new shadow has
-        made stale."""
+        """Copy the state if it is due for a snapshot or a comparison."""
+        self._rebuild_if_stale()
         service, pipeline = self._service, self._pipeline
         if service is None or pipeline is None:  # the last events, while the service stops
             return
-        is_rebuilding = self._rebuilding is not None and not self._rebuilding.done()
-        if service.recommender.stale and not is_rebuilding and time.monotonic() - self._rebuilt_at >= REBUILD_PAUSE:
-            self._rebuilding = asyncio.create_task(self._rebuild(service, pipeline))
         if pipeline.is_paused:
             if service.recommender.stale or (self._saving is not None and not self._saving.done()):
                 pipeline.pause_after = self._next_copy(service)
             else:
                 is_snapshot = is_rebuilt or service.recommender.seq % self._snapshot_every == 0
                 self._saving = asyncio.create_task(self._save(service, pipeline, is_snapshot))
+
+    def _rebuild_if_stale(self) -> None:
+        """Rebuild a state that a retraction or a new shadow has made stale, unless that failed a moment ago."""
+        service, pipeline = self._service, self._pipeline
+        if service is None or pipeline is None or not service.recommender.stale:
+            return
+        is_rebuilding = self._rebuilding is not None and not self._rebuilding.done()
+        if not is_rebuilding and time.monotonic() - self._rebuilt_at >= REBUILD_PAUSE:
+            self._rebuilding = asyncio.create_task(self._rebuild(service, pipeline))
 
     def _next_copy(self, service: RecommendationService) -> int:
         """The number of the next event after which the state is copied."""
