@@ -7,7 +7,7 @@ PIP := -m pip --disable-pip-version-check --quiet
 INSTALL := $(BIN)/python $(PIP) install --no-compile --constraint constraints.txt --editable
 unexport PYTHONDONTWRITEBYTECODE  # --no-compile leaves compilation to the first import, which must be able to keep it
 
-.PHONY: help demo serve reproduce leaderboard test test-slow test-nojit coverage check docs format lock openapi release fresh bench clean
+.PHONY: help demo serve reproduce leaderboard test test-slow test-nojit coverage check docs format lock openapi release fresh bench results clean
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
@@ -88,6 +88,9 @@ openapi: .venv/dev  ## write docs/reference/openapi.json: the HTTP API for clien
 
 bench: .venv/dev  ## microseconds a round and memory of every policy, up to a million users; ARGS='--users 20' is passed on
 	$(BIN)/python benchmarks/rounds.py $(ARGS)
+
+results: .venv/dev  ## measure everything that the site shows, which takes hours and can be resumed; QUICK=1 is a small version; ARGS='late kill' names studies
+	$(BIN)/python benchmarks/results.py $(if $(QUICK),--quick) $(ARGS)
 
 clean:  ## remove everything that the targets above made
 	rm -rf .venv build report results board .coverage

@@ -3,7 +3,6 @@
     python benchmarks/late.py --json late.json          # anywhere
     python benchmarks/late.py --record                  # docs/results/data/late.json
     python benchmarks/late.py --runs 3 --record short   # docs/results/data/short.json
-    python benchmarks/measurements.py board/leaderboard.json report/claims.json   # of these two commands, the same
 
 A file has name, title, command, date, versions, machine, notes and tables (caption, columns, align, rows). Tables and
 notes are read from the Markdown that is printed, so that both say the same.
@@ -244,17 +243,11 @@ def intervals(evidence: dict[str, Any], name: str) -> Iterator[str]:
             yield from intervals(value, f"{name}, {key}" if name else key)
 
 
-def main() -> None:
-    """Record the files that the leaderboard and the report write themselves."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="+", type=Path)
-    for path in parser.parse_args().files:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        day = time.strftime("%Y-%m-%d", time.gmtime(path.stat().st_mtime))
-        seconds = [float(archive.read(file, "figure")[0]["seconds"]) for file in path.parent.glob("results/*.npz")]
-        for measurement in from_claims(content, day, seconds) if isinstance(content, list) else [from_leaderboard(content)]:
-            write_measurement(DATA / f"{measurement['name']}.json", measurement)
-
-
-if __name__ == "__main__":
-    main()
+def from_file(path: Path) -> list[dict[str, Any]]:
+    """Return the measurements in a file that the leaderboard or the report writes."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(content, list):
+        return [from_leaderboard(content)]
+    day = time.strftime("%Y-%m-%d", time.gmtime(path.stat().st_mtime))
+    seconds = [float(archive.read(file, "figure")[0]["seconds"]) for file in path.parent.glob("results/*.npz")]
+    return from_claims(content, day, seconds)

@@ -2,22 +2,20 @@
 
 Every figure stands beside a hand-written NumPy LinUCB loop over the same rounds, because machines
 differ and ratios do not. Each policy runs in a forked process of its own, so that its memory can be
-told apart. Prints Markdown and writes it, with the raw numbers as JSON, to `results/`.
+told apart.
 
-    python benchmarks/rounds.py [--users 20 1000 10000 100000 1000000] [--rounds 20000]
+    python benchmarks/rounds.py [--users 20 1000 10000 100000 1000000] [--rounds 20000] [--policies LinUCB ...]
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import resource
 import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -182,16 +180,16 @@ def python_calls(policy: Any, env: environments.Linear, rounds: environments.Rou
     return (time.perf_counter() - begin) / horizon * 1e6
 
 
-def warm_up() -> None:
+def warm_up(policies: dict[str, Make]) -> None:
     """Compile everything in the parent, so that no child does."""
     env = world(20)
-    for make in POLICIES.values():
+    for make in policies.values():
         policy = make(env.graph, env.dim)
         simulate(policy, env, 5)
         policy.update(0, env.arms[policy.recommend(0, env.arms)], 0.5)
 
 
-def size_table(n: int, horizon: int, found: dict[str, Any]) -> str:
+def size_table(n: int, horizon: int, policies: dict[str, Make], found: dict[str, Any]) -> str:
     """Measure everything at one size; the table as Markdown."""
     env = world(n)
     baseline = min(numpy_linucb(env, min(horizon, 10_000)) for _ in range(3))
@@ -202,7 +200,7 @@ def size_table(n: int, horizon: int, found: dict[str, Any]) -> str:
         "|---|---:|---:|---:|---:|---:|---:|",
         f"| hand-written NumPy LinUCB | {baseline:.1f} | 1.00 | | | | {min(horizon, 10_000):,} |",
     ]
-    for name, make in POLICIES.items():
+    for name, make in policies.items():
         few = 20 if n > 200 else horizon
         outcome = measure(make, env, few if name in QUADRATIC else horizon, repeats=3)
         found[name] = outcome
@@ -230,7 +228,7 @@ def growth_table(found: dict[int, dict[str, Any]]) -> str:
     lines = ["\n### Growth of the cost of a round\n", "| policy | " + " | ".join(f"{n:,}" for n in sizes) + " |"]
     lines.append("|---|" + "---:|" * len(sizes))
     for name in POLICIES:
-        if name not in QUADRATIC and all("micros" in found[n][name] for n in sizes):
+        if name not in QUADRATIC and all("micros" in found[n].get(name, {}) for n in sizes):
             first = found[sizes[0]][name]["micros"]
             lines.append(f"| {name} | " + " | ".join(f"{found[n][name]['micros'] / first:.2f}" for n in sizes) + " |")
     return "\n".join(lines)
@@ -257,25 +255,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--users", type=int, nargs="+", default=[20, 1_000, 10_000, 100_000, 1_000_000])
     parser.add_argument("--rounds", type=int, default=20_000)
-    parser.add_argument("--out", type=Path, default=Path("results"))
+    parser.add_argument("--policies", nargs="+", choices=list(POLICIES), default=list(POLICIES), metavar="NAME")
     options = parser.parse_args()
+    policies = {name: POLICIES[name] for name in options.policies}
     print("compiling ...", file=sys.stderr)
-    warm_up()
-    found: dict[int, dict[str, Any]] = {}
-    tables = []
+    warm_up(policies)
+    found: dict[int, dict[str, Any]] = {n: {} for n in options.users}
     for n in options.users:
-        found[n] = {}
-        tables.append(size_table(n, options.rounds, found[n]))
-        print(tables[-1], flush=True)
+        print(size_table(n, options.rounds, policies, found[n]), flush=True)
     large = [n for n in options.users if n >= 1000]
     if len(large) > 1:
-        for table in (growth_table(found), same_data_table(large, found)):
-            tables.append(table)
-            print(table, flush=True)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "bench-rounds.md").write_text("\n".join(tables) + "\n")
-    (options.out / "bench-rounds.json").write_text(json.dumps(found, indent=1))
-    print(f"\nwritten: {options.out / 'bench-rounds.md'} and .json", file=sys.stderr)
+        print(growth_table(found), flush=True)
+        print(same_data_table(large, found), flush=True)
 
 
 if __name__ == "__main__":

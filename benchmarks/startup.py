@@ -1,10 +1,10 @@
 """What a newcomer waits for: seconds of every policy's first calls when nothing is compiled yet.
 
-python benchmarks/startup.py [--policies adaptive linucb] [--against CHECKOUT/src]
+python benchmarks/startup.py [--policies adaptive linucb]
 
 Each policy gets processes of its own: one whose cache of machine code is empty, and one that finds
 what the first has left. In a process the calls follow each other: import, `simulate`, `recommend`,
-`update`. With `--against`, the same for another version of the package, beside it.
+`update`.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ print(*(after - before for before, after in zip(clock, clock[1:])))
 """
 
 
-def first_calls(policy: str, source: str, cache: Path) -> list[float]:
+def first_calls(policy: str, cache: Path) -> list[float]:
     """Seconds for the import, `simulate`, `recommend` and `update`."""
-    environment = os.environ | {"PYTHONPATH": source, "NUMBA_CACHE_DIR": str(cache)}
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(cache)}
     command = [sys.executable, "-c", SCRIPT.replace("NAME", policy)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return [float(value) for value in done.stdout.split()]
@@ -47,22 +47,11 @@ def first_calls(policy: str, source: str, cache: Path) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--policies", nargs="*", choices=list(POLICIES), default=list(POLICIES))
-    parser.add_argument("--against", help="the folder src of another checkout")
-    arguments = parser.parse_args()
-    here = str(Path(__file__).resolve().parents[1] / "src")
-    sources = [here] if arguments.against is None else [arguments.against, here]
-    print(
-        "| policy | " + " | ".join(["import", "`simulate`", "`recommend`", "`update`", "sum", "compiled"] * len(sources)) + " |"
-    )
-    print("|---" + "|---:" * (6 * len(sources)) + "|")
-    for policy in arguments.policies:
-        cells = []
-        for source in sources:
-            with tempfile.TemporaryDirectory() as cache:
-                cold = first_calls(policy, source, Path(cache))
-                warm = first_calls(policy, source, Path(cache))
-            cells += [f"{value:.1f}" for value in [*cold, sum(cold), sum(warm)]]
-        print(f"| {policy} | " + " | ".join(cells) + " |", flush=True)
+    print("| policy | import | `simulate` | `recommend` | `update` | sum | compiled |\n|---" + "|---:" * 6 + "|")
+    for policy in parser.parse_args().policies:
+        with tempfile.TemporaryDirectory() as cache:
+            cold, warm = (first_calls(policy, Path(cache)) for _ in range(2))
+        print(f"| {policy} | " + " | ".join(f"{value:.1f}" for value in [*cold, sum(cold), sum(warm)]) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -76,8 +76,7 @@ def origin(measurement: dict[str, Any]) -> str:
     '`make bench` · 2026-11-16 · 2 cores · numpy 2.4'
     """
     libraries = ", ".join(f"{name} {version}" for name, version in measurement["versions"].items())
-    command = f"`{measurement['command']}`" if measurement["command"] else "no command was kept"
-    parts = [part for part in (command, measurement["date"], measurement["machine"], libraries) if part]
+    parts = [part for part in (f"`{measurement['command']}`", measurement["date"], measurement["machine"], libraries) if part]
     parts += [TAKEN_OVER] * ("source" in measurement)
     return " · ".join(parts)
 
