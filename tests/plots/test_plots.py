@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from graphbandit import AdaptiveGraphUCB, GraphUCB, LinUCB, Result, UserGraph, environments, graphs, plots, signals, simulate
-from graphbandit.plots.drawing import spaced
+from graphbandit.plots.drawing import draw_curve, log_scale, new_figure, spaced
 from graphbandit.plots.palette import COLOURS, OTHERS
 from graphbandit.plots.user_graphs import main_taste, taste_shades
 
@@ -236,3 +236,17 @@ def test_log_scales_have_plain_numbers(learned: AdaptiveGraphUCB) -> None:
     texts = [low.yaxis.get_major_formatter()(value) for value in (0.001, 0.1, 10.0, 1000.0)]
     assert texts == ["0.001", "0.1", "10", "1,000"]
     assert low.yaxis.get_minor_formatter()(0.03) == ""
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(16.75, 19), (2.1, 9.9), (0.021, 0.099), (0.9, 4.0), (1.2, 40), (3, 400), (0.5, 9e4)]
+)
+def test_a_log_axis_has_labels_however_short(low: float, high: float) -> None:
+    figure, axes = new_figure(4, 3)
+    draw_curve(axes, [1, 2], [low, high], colour="#000000")
+    log_scale(axes)
+    figure.canvas.draw()
+    shown = [float(t.get_text().replace(",", "")) for t in axes.get_yticklabels(which="both") if t.get_text()]
+    bottom, top = axes.get_ylim()
+    inside = [value for value in shown if bottom <= value <= top]
+    assert 2 <= len(inside) == len(set(inside)) <= 9, inside

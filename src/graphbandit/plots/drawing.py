@@ -228,16 +228,21 @@ def signed(value: float, _: object = None) -> str:
 
 
 def log_scale(axes: Any, axis: Literal["x", "y"] = "y") -> None:
-    """Make an axis logarithmic with plain numbers, also between powers of ten if it is short."""
+    """Make an axis logarithmic with plain numbers; one too short for the labels 1, 2 and 5 has ticks as if it were linear."""
+    from matplotlib.ticker import MaxNLocator, NullLocator
+
     axes.set(**{f"{axis}scale": "log"})
-    low, high = axes.get_ylim() if axis == "y" else axes.get_xlim()
-    between = {1.0, 2.0, 5.0} if high < 100 * low else {1.0}
+    part = getattr(axes, f"{axis}axis")
+    low, high = part.get_view_interval()
+    between, short = {1.0, 2.0, 5.0} if high < 100 * low else {1.0}, high < 5 * low
 
     def plain(value: float, _: object = None) -> str:
         lead = round(value / 10 ** np.floor(np.log10(value) + 1e-9), 6) if value > 0 else 0.0
-        return f"{value:,.10g}" if lead in between else ""
+        return f"{value:,.10g}" if short or lead in between else ""
 
-    part = getattr(axes, f"{axis}axis")
+    if short:
+        part.set_major_locator(MaxNLocator(5))
+        part.set_minor_locator(NullLocator())
     part.set_major_formatter(plain)
     part.set_minor_formatter(plain)
 
