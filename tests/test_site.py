@@ -191,7 +191,7 @@ def tab(address: str) -> Iterator[Tab]:
 
 @pytest.mark.parametrize(
     "page",
-    ["index", "explanation/graphucb", "explanation/symbols", "reference/commands", "reference/api/policies", "what_is_here"],
+    ["index", "explanation/graphucb", "explanation/symbols", "reference/commands", "reference/api/policies"],
 )
 def test_pages_fit_on_a_phone(page: str, tab: Tab, address: str) -> None:
     """What is wider, a table or a formula, scrolls within itself."""
