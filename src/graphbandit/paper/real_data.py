@@ -96,7 +96,7 @@ def claims(data: Data) -> list[Claim]:
 
 def run_histograms(settings: ReproduceSettings) -> Data:
     """Measure the distribution of all payoffs, and the regret of the five algorithms, for both data sets."""
-    out: Data = {"edges": np.linspace(-0.5, 1, 61), "share": {}, "spread": {}, "regret": {}, "notes": {}}
+    out: Data = {"edges": np.linspace(0, 1, 41), "share": {}, "spread": {}, "regret": {}, "notes": {}}
     for name in NAMES:
         out["notes"][name], make = factorised(name, settings)
         payoffs = [env.truth @ env.arms.T for env in map(make, range(settings.runs))]
@@ -111,7 +111,8 @@ def chart_histograms(data: Data) -> Chart:
     panels, edges = [], data["edges"]
     for name, shade in (("movielens", BLUE), ("netflix", VERMILLION)):
         bars = Series(LABELS[name], (edges[1:] + edges[:-1]) / 2, data["share"][name], style="bars", colour=shade)
-        panels.append(Panel(f"{LABELS[name]}: {SETTINGS[data['setting']]}", "payoff", "share of user-item pairs", [bars]))
+        title = f"{LABELS[name]}{', sample' * ('sample' in data['notes'][name])}: {SETTINGS[data['setting']]}"
+        panels.append(Panel(title, "payoff", "share of user-item pairs", [bars]))
     return panels
 
 
