@@ -87,7 +87,7 @@ class Running:
     def __init__(self, settings: ServiceSettings, initial: InitialState | None) -> None:
         self.settings = settings
         self.app, self.guard = build_app(settings, initial, self._end)
-        self._server = GracefulServer(self.guard, settings, lambda: self.app.state.runtime.leave())
+        self._server = GracefulServer(self.guard, settings)
         self._thread = threading.Thread(target=self._server.run)
         self._thread.start()
         tokens = settings.tokens()

@@ -212,12 +212,28 @@ def test_thousands_of_connections_without_a_request_starve_nobody(tmp_path: Path
 
 def test_a_frozen_replica_does_not_stop_the_others(tmp_path: Path) -> None:
     replicas = [Upstream(is_frozen=number == 1) for number in range(3)]
-    proxy = Proxy(tmp_path, *(replica.port for replica in replicas))
+    changes = [("fail_timeout=5s", "fail_timeout=60s")]  # longer than this test may take
+    proxy = Proxy(tmp_path, *(replica.port for replica in replicas), changes=changes)
     try:
         start = time.monotonic()
         statuses = [proxy.answer(WHOLE.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))[9:12] for _ in range(60)]
         assert statuses.count(b"504") == 1 and statuses.count(b"200") == 59  # POST is not sent a second time
         assert len(replicas[1].seen) == 1 and time.monotonic() - start < 10.0
+    finally:
+        proxy.close()
+        for replica in replicas:
+            replica.close()
+
+
+def test_after_all_replicas_were_slow_requests_are_answered_again_within_seconds(tmp_path: Path) -> None:
+    replicas = [Upstream(is_frozen=True) for _ in range(2)]
+    proxy = Proxy(tmp_path, *(replica.port for replica in replicas))
+    request = WHOLE.replace(b"\r\n", b"\r\nConnection: close\r\n", 1)
+    try:
+        assert [proxy.answer(request)[9:12] for _ in range(3)] == [b"504", b"504", b"502"]
+        for replica in replicas:
+            replica.is_frozen = False
+        wait_until(lambda: proxy.answer(request)[9:12] == b"200", 10.0)
     finally:
         proxy.close()
         for replica in replicas:

@@ -1,5 +1,4 @@
-"""Requests made from the OpenAPI document, kills, and attacks: small versions of benchmarks/fuzz.py,
-benchmarks/kill.py and benchmarks/attack.py."""
+"""Requests made from the OpenAPI document, and kills: small versions of benchmarks/fuzz.py and benchmarks/kill.py."""
 
 from __future__ import annotations
 

@@ -23,8 +23,7 @@ from sqlalchemy import Connection
 
 from graphbandit.serving import EventStore, RecommendationService, Request, Reward, UnknownName, replay_from_zero
 from graphbandit.serving.domain import proposals
-from graphbandit.serving.domain.events import EventKind, decision_id, decisions_in, reward_in
-from graphbandit.serving.domain.imported import imported_in
+from graphbandit.serving.domain.events import EventKind, decision_id, decisions_in, imported_in, reward_in
 from graphbandit.serving.operations import compaction
 from graphbandit.serving.operations.compaction import compact
 from graphbandit.serving.operations.forgetting import forget_user

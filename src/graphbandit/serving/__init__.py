@@ -19,33 +19,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..recommending.errors import InvalidRequest, UnknownName
-    from ..recommending.requests import Request, Reward
-    from .domain.initial_state import InitialState
-    from .operations.client import Client, ServiceError
-    from .operations.log_replay import replay_from_zero
-    from .operations.recommendation_service import RecommendationService
-    from .operations.settings import ServiceSettings
-    from .start import serve
-    from .store.database import Occupied, Unavailable
-    from .store.event_store import EventStore
-
-__all__ = [
-    "Client",
-    "EventStore",
-    "InitialState",
-    "InvalidRequest",
-    "Occupied",
-    "RecommendationService",
-    "Request",
-    "Reward",
-    "ServiceError",
-    "ServiceSettings",
-    "Unavailable",
-    "UnknownName",
-    "replay_from_zero",
-    "serve",
-]
+    from ..recommending.errors import InvalidRequest as InvalidRequest
+    from ..recommending.errors import UnknownName as UnknownName
+    from ..recommending.requests import Request as Request
+    from ..recommending.requests import Reward as Reward
+    from .domain.initial_state import InitialState as InitialState
+    from .operations.client import Client as Client
+    from .operations.client import ServiceError as ServiceError
+    from .operations.log_replay import replay_from_zero as replay_from_zero
+    from .operations.recommendation_service import RecommendationService as RecommendationService
+    from .operations.settings import ServiceSettings as ServiceSettings
+    from .start import serve as serve
+    from .store.database import Occupied as Occupied
+    from .store.database import Unavailable as Unavailable
+    from .store.event_store import EventStore as EventStore
 
 # Imported on first use: the client alone needs neither FastAPI nor SQLAlchemy.
 _MODULES = {
@@ -60,6 +47,7 @@ _MODULES = {
     "store.database": ("Occupied", "Unavailable"),
     "store.event_store": ("EventStore",),
 }
+__all__ = sorted(name for names in _MODULES.values() for name in names)
 
 
 def __getattr__(name: str) -> Any:

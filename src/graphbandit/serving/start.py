@@ -159,7 +159,7 @@ def report_overruled(settings: ServiceSettings, initial: InitialState | None, fo
 class GracefulServer(uvicorn.Server):
     """A server that first says that it is not ready any more, and then stops."""
 
-    def __init__(self, guard: Guard, settings: ServiceSettings, leave: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, guard: Guard, settings: ServiceSettings) -> None:
         super().__init__(
             uvicorn.Config(
                 guard,
@@ -174,12 +174,11 @@ class GracefulServer(uvicorn.Server):
                 timeout_graceful_shutdown=max(1, math.ceil(settings.shutdown_deadline)),
             )
         )
-        self._guard, self._notice, self._leave = guard, settings.shutdown_notice, leave
+        self._guard, self._notice = guard, settings.shutdown_notice
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal asks the process to end."""
         self._guard.is_stopping = True
-        self._leave()
         super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
@@ -258,12 +257,7 @@ def _run(settings: ServiceSettings, initial: InitialState | None, population: De
     app, guard = build_app(settings, initial, end)
     sys.setswitchinterval(0.0005)  # seconds: a whole group of requests waits while the writer thread waits for its turn
 
-    def leave() -> None:
-        running: Runtime | None = getattr(app.state, "runtime", None)
-        if running is not None:
-            running.leave()
-
-    server = GracefulServer(guard, settings, leave)
+    server = GracefulServer(guard, settings)
     servers.append(server)
     reload_tokens_on_signal(guard, settings)
     if population is not None:

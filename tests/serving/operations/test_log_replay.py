@@ -30,12 +30,12 @@ from graphbandit.serving.domain.events import (
     decision_id,
     decisions_in,
     encode,
+    retracted_rewards,
     reward_in,
 )
 from graphbandit.serving.domain.experiment import begin_body
 from graphbandit.serving.domain.policy_changes import ProposedChange
 from graphbandit.serving.domain.proposals import Proposal, RequestBatch
-from graphbandit.serving.domain.retraction import retracted_rewards
 from graphbandit.serving.domain.shadow import parse_policy
 from graphbandit.serving.operations.log_replay import initial_recommender, log_source
 from graphbandit.serving.operations.recommendation_service import Logged

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from graphbandit.serving.operations.metrics import GAUGES, Histogram
-from graphbandit.serving.operations.stats import Stats
+from graphbandit.serving.operations.stats import GAUGES, Histogram, Stats
 from graphbandit.storage import archive
 from serving_zoo import Running, new_database, recommend, reward, running, small_initial_state
 from waiting import wait_until

@@ -12,7 +12,7 @@ from graphbandit import Recommender
 from graphbandit.serving import Client, EventStore, InitialState, RecommendationService, Request, Reward, replay_from_zero
 from graphbandit.serving.domain import proposals
 from graphbandit.serving.domain.events import EventKind, decisions_in, reward_in
-from graphbandit.serving.domain.offers import LoggedOffers
+from graphbandit.serving.operations.export import LoggedOffers
 from graphbandit.serving.operations.importing import import_history
 from graphbandit.serving.operations.warmup import warm_up
 from graphbandit.storage.tables import write_table

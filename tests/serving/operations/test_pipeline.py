@@ -5,24 +5,27 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
 import pytest
 
-from graphbandit import LinUCB, graphs
+from graphbandit import LinUCB, graphs, serving
 from graphbandit.recommending import named_policy
 from graphbandit.recommending.named_policy import NamedPolicy
 from graphbandit.recommending.requests import AnyRequest, ResolvedRequest
 from graphbandit.serving import EventStore, RecommendationService, Request, Unavailable, replay_from_zero
+from graphbandit.serving.domain import proposals
 from graphbandit.serving.domain.events import DecisionRecord, Event, EventKind
 from graphbandit.serving.domain.logged_recommender import LoggedRecommender
-from graphbandit.serving.domain.offers import LoggedOffers
 from graphbandit.serving.domain.proposals import RequestBatch
 from graphbandit.serving.operations import recommendation_service, runtime
+from graphbandit.serving.operations.export import LoggedOffers
+from graphbandit.serving.operations.log_replay import replay_pages
 from graphbandit.serving.operations.pipeline import TURN, Pipeline, Unapplied, Waiting
 from graphbandit.serving.operations.stats import Stats
 from serving_zoo import ARMS, USERS, fingerprint, recommend, reward, running, small_initial_state
@@ -190,6 +193,44 @@ def test_what_waits_is_taken_in_groups_of_bounded_cost(service: RecommendationSe
     asyncio.run(scene())
 
 
+def test_decisions_wait_neither_behind_many_changes_nor_for_a_state_that_is_held(service: RecommendationService) -> None:
+    async def scene() -> None:
+        pipeline, applied = Pipeline(service, Stats()), []
+        pipeline._after_apply = lambda: applied.append(service.recommender.seq)
+        puts = [pipeline.commit([proposals.put_user(service.recommender, f"new{k}", {})]) for k in range(40)]
+        made = await pipeline.recommend(RequestBatch([Request("ann")]))
+        assert made.seq <= 9 and sum(put.done() for put in puts) <= 8  # one group of changes may be before it
+        await asyncio.gather(*puts)
+        assert max(np.diff([0, *applied])) <= 8  # the loop has a turn after each group
+        pipeline.hold()
+        put = pipeline.commit([proposals.put_user(service.recommender, "one more", {})])
+        await asyncio.wait_for(pipeline.recommend(RequestBatch([Request("ann")])), 60)
+        assert not put.done()
+        await pipeline.release()
+        await put
+        await pipeline.stop()
+
+    asyncio.run(scene())
+
+
+def test_a_rebuild_replays_what_comes_meanwhile_before_it_holds_the_state(
+    service: RecommendationService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replayed: list[int] = []
+
+    def replay(store: EventStore, fresh: LoggedRecommender) -> Iterator[int]:
+        yield from replay_pages(store, fresh)
+        replayed.append(fresh.seq)
+        for _ in range(4 - len(replayed)):  # fewer from round to round
+            service.recommend([Request("ann")])
+
+    monkeypatch.setattr(runtime, "replay_pages", replay)
+    service.recommend([Request("ann")])
+    fresh = runtime._replayed(service, lambda: True)
+    assert replayed[:4] == [1, 4, 6, 7] and fresh is not None and fresh.seq == service.store.last
+    assert fingerprint(fresh) == fingerprint(service.recommender)
+
+
 def test_what_was_held_is_applied_even_if_more_comes_all_the_time(
     service: RecommendationService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,3 +278,27 @@ def test_the_state_pauses_after_the_event_of_a_snapshot(service: RecommendationS
             await pipeline.beat()
 
     asyncio.run(scene())
+
+
+def test_ten_files_of_the_service_take_a_request_from_its_route_to_its_answer(tmp_path: Path) -> None:
+    """Beside them, the guard runs in front of all requests."""
+    files: set[str] = set()
+    root = str(Path(serving.__file__).parent)
+
+    def note(frame: FrameType, *_: object) -> None:
+        if files and frame.f_code.co_filename.startswith(root):
+            files.add(frame.f_code.co_filename.removeprefix(root))
+
+    threading.setprofile(note)
+    try:
+        with running(tmp_path, small_initial_state()) as server:
+            for _ in range(2):  # the first ones import modules
+                made = recommend(server, candidates=["tea"], idempotency_key="once")
+                assert reward(server, decision=made["decision"], value=1.0)[0] == 200
+                files.add("/http/guard.py")
+            made = recommend(server, user="bob", k=2)
+            assert reward(server, decision=made["decision"], value=1.0)[0] == 200
+            found = files - {"/http/guard.py"}
+    finally:
+        threading.setprofile(None)
+    assert "/store/event_store.py" in found and len(found) <= 10, found

@@ -16,7 +16,7 @@ from graphbandit.serving import Client, EventStore, RecommendationService, Reque
 from graphbandit.serving.domain import policy_changes
 from graphbandit.serving.domain.logged_recommender import LoggedRecommender
 from graphbandit.serving.domain.shadow import PolicySpec, ShadowedPolicy
-from graphbandit.serving.operations import rebuilding, runtime
+from graphbandit.serving.operations import runtime
 from serving_zoo import Running, fingerprint, new_database, recommend, reward, running, small_initial_state
 from waiting import wait_until
 
@@ -66,6 +66,21 @@ def test_everything_works_through_any_replica(replicas: tuple[Running, Running],
     assert other.http.get("/v1/policy").json()["in_force"] == "graphucb-local"
     assert reward(other, decision=made, value=1.0) == (200, {"accepted": 0, "duplicates": 1})
     assert "is not that of others" not in caplog.text and "graphbandit_backlog_events 0.0" in one.http.get("/metrics").text
+
+
+def test_what_one_replica_put_can_be_read_through_another_at_once(replicas: tuple[Running, Running]) -> None:
+    one, other = replicas
+    for number in range(10):
+        user = f"new{number}"
+        for path, body in (
+            (f"/v1/arms/{user}", {"features": [1.0, 0.0]}),
+            (f"/v1/users/{user}", {}),
+            (f"/v1/edges/{user}/ann", {"weight": 2.0}),
+        ):
+            assert one.http.put(path, json=body).status_code == 200
+            assert other.http.get(path).status_code == 200
+        assert one.http.put(f"/v1/users/{user}-2").status_code == 200
+        assert other.http.get(f"/v1/users/{user}-2/{'history' if number % 2 else 'explanation'}").status_code == 200
 
 
 def test_a_name_that_another_replica_added_is_found_while_the_state_is_held(replicas: tuple[Running, Running]) -> None:
@@ -154,7 +169,7 @@ def test_states_are_not_compared_while_a_retraction_is_pending_and_rebuilding_is
     monkeypatch.setattr(runtime, "HEARTBEAT_EVERY", 0.2)
     one.runtime.pipeline.pause_after = other.runtime.pipeline.pause_after = 16
     attempts: list[float] = []
-    rebuild = rebuilding.rebuild
+    rebuild = runtime.rebuild
 
     async def fail_twice(*words: Any) -> None:
         attempts.append(time.monotonic())

@@ -8,7 +8,7 @@ import pytest
 
 from graphbandit.serving import ServiceSettings
 from graphbandit.serving.operations import settings as library
-from graphbandit.serving.operations.tokens import Token
+from graphbandit.serving.operations.settings import Token
 
 
 def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> None:

@@ -17,8 +17,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, text
 from graphbandit.serving import EventStore, Occupied, Unavailable
 from graphbandit.serving.domain.events import Draft, EventKind
 from graphbandit.serving.store import database, event_store
-from graphbandit.serving.store.event_store import Receipt
-from graphbandit.serving.store.event_table import insert_events
+from graphbandit.serving.store.event_store import Receipt, insert_events
 from serving_zoo import losing_acknowledgements, new_database, opened_store, small_initial_state
 from waiting import wait_until
 

@@ -13,7 +13,7 @@ import pytest
 from graphbandit.serving import EventStore, RecommendationService, Request, Reward, replay_from_zero
 from graphbandit.serving.domain import proposals
 from graphbandit.serving.domain.logged_recommender import LoggedRecommender
-from graphbandit.serving.domain.offers import LoggedOffers
+from graphbandit.serving.operations.export import LoggedOffers
 from graphbandit.serving.store.snapshots import Snapshots
 from graphbandit.storage import archive
 from serving_zoo import fingerprint, small_initial_state

@@ -5,8 +5,6 @@ the state (event sourcing).
 |---|---|
 | `limits` | lengths of ids and sizes of weights that are accepted everywhere |
 | `events` | what can happen, and the JSON bodies that the log keeps |
-| `imported` | rewards from elsewhere: the body of the events that bring them |
-| `retraction` | taking a reward back |
 | `erasure` | a person is erased from events |
 | `initial_state` | the graph, the arms and the policy of a new log |
 | `shadow` | a second policy that follows the same events and decides beside the first |
@@ -18,6 +16,4 @@ the state (event sourcing).
 | `logged_recommender` | the state: a `NamedPolicy` that applies events, and its snapshots |
 | `proposals` | from a request to the event that it asks for: decisions, rewards, changes |
 | `explain` | why a user is shown what it is shown; a summary of the state |
-| `offers` | what logged decisions chose from, where a filter says it |
-| `history` | events of the log in the words of the API |
 """

@@ -22,11 +22,11 @@ from .events import (
     encode_decisions,
     encode_record,
     fingerprint_in,
+    imported_in,
+    retracted_by,
     reward_in,
     table_in,
 )
-from .imported import imported_in
-from .retraction import retracted_by
 
 EMPTY_DECISION = DecisionRecord(-1, None, [], [], [], 0.0, 0.0, "")
 """An entry of a batch that was erased; it shows nothing."""

@@ -9,7 +9,7 @@ so that a late reward is learned with the features that were shown.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from functools import lru_cache
 from hashlib import blake2b
@@ -103,6 +103,50 @@ class RewardRecord(NamedTuple):
     context: dict[str, Any] | None = None  # that of the decision
 
 
+class ImportedRewards(NamedTuple):
+    """The body of IMPORTED: rewards from before this log, or from elsewhere. Users that join, then columns of equal length."""
+
+    join: Sequence[str] = ()  # names of users that nobody knew
+    users: Sequence[int] = ()  # rows
+    versions: Sequence[int] = ()
+    values: Sequence[float] = ()
+    times: Sequence[int] | None = None  # microseconds since 1970; None if the table has none
+    propensities: Sequence[float | None] | None = None  # None if the table has none
+    context: Mapping[str, Sequence[Any]] | None = None  # columns
+    file: str | None = None  # of the event that ends an import: the name of the table
+    rows: int | None = None  # and how many rewards came from it
+
+    def encoded(self) -> str:
+        """JSON, without what is empty."""
+        return encode({name: value for name, value in self._asdict().items() if value is not None and value != ()})
+
+
+class Retraction(NamedTuple):
+    """The body of RETRACTED, which takes a reward back.
+
+    Most of what policies keep cannot be undone by arithmetic. Sums can be: A - xxᵀ and b - rx are, but
+    for rounding, those of a log without the reward. The evidence of `adaptive` is not a sum: each reward
+    is judged by what was known when it came, so that every later term depends on it. Neither are
+    clusters, half-lives and learned graphs. So nothing is subtracted. A retracted reward does not count
+    in any replay, from the beginning on, and the state is replayed: it is that of the log in which the
+    reward never was, bit for bit, whatever the policy.
+    """
+
+    reward: int  # number of the event that brought it
+    decision: int
+    item: int
+    place: int
+    epoch: str = ""  # of the decision's event
+
+    def encoded(self) -> str:
+        """JSON.
+
+        >>> retracted_by(Retraction(7, 5, 0, 1).encoded()).place
+        1
+        """
+        return encode(self._asdict())
+
+
 def encode(body: object) -> str:
     """JSON of a body; every float is read back bit for bit."""
     return to_json(body).decode()
@@ -143,6 +187,35 @@ def table_in(body: str) -> dict[str, Any]:
     """The body of any other event."""
     table: dict[str, Any] = from_json(body)
     return table
+
+
+def imported_in(body: str) -> ImportedRewards:
+    """The body of IMPORTED.
+
+    >>> imported_in(ImportedRewards(users=[0], versions=[3], values=[0.5]).encoded()).values
+    [0.5]
+    """
+    return ImportedRewards(**table_in(body))
+
+
+def import_key(digest: str, part: str = "") -> str:
+    """Key of an event of an import: a part of a table is imported once; without a part, its end."""
+    return f"i{digest}.{part}" if part else f"i{digest}"
+
+
+def retracted_by(body: str) -> Retraction:
+    """The body of RETRACTED."""
+    return Retraction(**table_in(body))
+
+
+def retraction_key(seq: int, item: int, place: int) -> str:
+    """Key of a retraction: a reward is taken back once. All begin with x."""
+    return f"x{seq}.{item}.{place}"
+
+
+def retracted_rewards(retractions: Sequence[Event]) -> set[int]:
+    """The numbers of the rewards that these events take back."""
+    return {retracted_by(event.body).reward for event in retractions}
 
 
 def seed_of(initial: bytes) -> str:

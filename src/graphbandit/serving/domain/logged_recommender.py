@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 from pydantic_core import from_json
 
 from ...compute.arrays import Floats, Ints
@@ -21,14 +22,23 @@ from ...recommending.errors import Conflict, InvalidRequest
 from ...recommending.named_policy import Ranking
 from ...recommending.requests import AnyRequest, ResolvedRequest
 from ...storage import archive
-from .events import CONTROL, DecisionRecord, Event, EventKind, RewardRecord, decisions_in, reward_in, table_in
+from .events import (
+    CONTROL,
+    DecisionRecord,
+    Event,
+    EventKind,
+    RewardRecord,
+    decisions_in,
+    imported_in,
+    retracted_by,
+    reward_in,
+    table_in,
+)
 from .experiment import HoldoutExperiment
-from .imported import imported_in, kept_rows
 from .initial_state import InitialState
 from .model import ServiceModel, joining_edges, resolve_context
 from .packing import json_bytes
 from .policy_changes import POLICY_KINDS, apply_policy_event
-from .retraction import retracted_by
 from .shadow import LogSource, PolicySpec, ShadowedPolicy, class_in_force
 
 KEPT_REFUSALS = 1000
@@ -82,6 +92,8 @@ class LoggedRecommender(ShadowedPolicy):
     @property
     def latest(self) -> Ints:
         """For each row, the number of its user's newest event; 0 if there is none."""
+        if len(self.names) > len(self._latest):
+            self._latest = np.concatenate([self._latest, np.zeros(len(self.names), dtype=np.int64)])
         return self._latest[: len(self.names)]
 
     def use_model(self, model: ServiceModel | None) -> None:
@@ -115,11 +127,11 @@ class LoggedRecommender(ShadowedPolicy):
 
     def decide_resolved(self, requests: Sequence[ResolvedRequest], draws: np.random.Generator) -> list[DecisionRecord]:
         """The decision about each request, with one call of the policy for all."""
-        if self.experiment is None:
-            return [_record(request, ranking) for request, ranking in zip(requests, self.rank(requests, draws), strict=True)]
-        held = [request for request in requests if self.experiment.holds_out(request.user)]
-        by_control = self.rank_by_shadow(held)
-        if by_control is None:  # nobody is held out, or the control failed: everybody gets the policy in force
+        held = [] if self.experiment is None else [one for one in requests if self.experiment.holds_out(one.user)]
+        by_control = self.rank_by_shadow(held) if held else None
+        if (
+            self.experiment is None or by_control is None
+        ):  # nobody is held out, or the control failed: everybody gets the policy in force
             return [_record(request, ranking) for request, ranking in zip(requests, self.rank(requests, draws), strict=True)]
         others = [request for request in requests if not self.experiment.holds_out(request.user)]
         control, treatment = iter(by_control), iter(self.rank(others, draws) if others else ())
@@ -134,6 +146,8 @@ class LoggedRecommender(ShadowedPolicy):
         self, requests: Sequence[ResolvedRequest], decisions: Sequence[DecisionRecord]
     ) -> list[Ranking | None] | None:
         """What the shadow would have shown for each decision of the policy in force; None if it cannot say."""
+        if self.shadow is None:
+            return None
         asked = [request for request, decision in zip(requests, decisions, strict=True) if decision.policy is None]
         found = self.rank_by_shadow(asked)
         if found is None:
@@ -171,12 +185,11 @@ class LoggedRecommender(ShadowedPolicy):
             self.seq = event.seq
             self.tail = event.chain
             if event.user is not None:
-                self._latest[event.user] = event.seq
+                self.latest[event.user] = event.seq
             if event.kind == EventKind.REWARDED:
                 reward = reward_in(event.body)
                 if reward.newcomer is not None and reward.newcomer not in self.rows:
                     self._learn(rewards)
-                    rewards = []
                     edges = joining_edges(self, self.model, reward.newcomer, reward.context)
                     joins = partial(self._change, EventKind.USER_PUT, {"user": reward.newcomer, "edges": edges})
                     if not self._try_change(event.seq, joins):
@@ -199,11 +212,9 @@ class LoggedRecommender(ShadowedPolicy):
                 self._retract(retracted_by(event.body).reward)
             elif event.kind == EventKind.IMPORTED:
                 self._learn(rewards)
-                rewards = []
                 self._import(event)
             else:
                 self._learn(rewards)
-                rewards = []
                 self._try_change(event.seq, partial(self.follow, event))
         self._learn(rewards)
 
@@ -215,6 +226,7 @@ class LoggedRecommender(ShadowedPolicy):
             self._change(event.kind, table_in(event.body))
 
     def _learn(self, rewards: list[RewardRecord]) -> None:
+        """Learn these rewards, and empty the list."""
         self.rewards += len(rewards)
         learned = [reward for reward in rewards if reward.user not in self.gone]
         if learned:
@@ -223,6 +235,7 @@ class LoggedRecommender(ShadowedPolicy):
             in_context = any(reward.context for reward in learned)
             features = self.shown(versions, [reward.context for reward in learned]) if in_context else None
             self.learn([reward.user for reward in learned], versions, values, features)
+        rewards.clear()
 
     def _retract(self, reward: int) -> None:
         if reward not in self.without:
@@ -233,8 +246,8 @@ class LoggedRecommender(ShadowedPolicy):
         """Let users join, and learn rewards that were not earned by decisions of this log."""
         body = imported_in(event.body)
         if body.join:
-            self._join_many(event.seq, body.join)
-        kept = kept_rows(body, self.gone)
+            self._try_change(event.seq, partial(self.join_many, body.join))
+        kept = np.flatnonzero(~np.isin(np.array(body.users, dtype=np.int64), list(self.gone)))
         self.rewards += len(body.users)
         if len(kept):
             users, versions = np.array(body.users)[kept], np.array(body.versions)[kept]
@@ -243,25 +256,14 @@ class LoggedRecommender(ShadowedPolicy):
                 features = self.model.imported(self.features[np.array(body.versions)], body.context)[kept]
             self.learn(users, versions, np.array(body.values)[kept], features)
 
-    def _join_many(self, seq: int, names: Sequence[str]) -> None:
-        try:
-            self.join_many(names)
-        except ValueError as error:
-            self._refuse(seq, error)
-        if len(self.names) > len(self._latest):
-            self._latest = np.concatenate([self._latest, np.zeros(len(self.names), dtype=np.int64)])
-
-    def _refuse(self, seq: int, error: ValueError) -> None:
-        self.refused[seq] = error if isinstance(error, InvalidRequest) else InvalidRequest("policy", str(error))
-        if len(self.refused) > KEPT_REFUSALS:
-            del self.refused[min(self.refused)]
-
     def _try_change(self, seq: int, change: Callable[[], None]) -> bool:
         """Change users, edges, arms or policies; False if that is refused, which is kept, and nothing is changed."""
         try:
             change()
         except ValueError as error:
-            self._refuse(seq, error)
+            self.refused[seq] = error if isinstance(error, InvalidRequest) else InvalidRequest("policy", str(error))
+            if len(self.refused) > KEPT_REFUSALS:
+                del self.refused[min(self.refused)]
             return False
         return True
 
@@ -275,8 +277,6 @@ class LoggedRecommender(ShadowedPolicy):
                 self.delete_arm(body["arm"])
             case EventKind.USER_PUT:
                 self.put_user(body["user"], body["edges"])
-                if len(self.names) > len(self._latest):
-                    self._latest = np.concatenate([self._latest, np.zeros(len(self.names), dtype=np.int64)])
             case EventKind.USER_DELETED:
                 self.delete_user(body["user"])
             case EventKind.EDGE_PUT | EventKind.EDGE_DELETED:
@@ -286,6 +286,17 @@ class LoggedRecommender(ShadowedPolicy):
                 elif kind == EventKind.EDGE_PUT:
                     field = "a" if a is None else "b"
                     raise Conflict(field, f"user {body[field]!r} was deleted before the edge could be put.")
+
+    def learn(
+        self, users: npt.ArrayLike, versions: Sequence[int] | Ints, rewards: npt.ArrayLike, features: Floats | None = None
+    ) -> None:
+        """Learn rewards, in both policies."""
+        super().learn(users, versions, rewards, features)
+        if self.shadow is None:
+            return
+        x = self.features[versions] if features is None else features
+        self._follow(lambda shadow: shadow.update_many(users, x, rewards, items=self.version_items[versions]))
+        self._shadow_unknown.learned += len(versions)
 
     def put_user(self, name: str, edges: Mapping[str, float]) -> int:
         """Add a user, or neighbours of one; an experiment draws who joins."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from pydantic_core import to_json
@@ -63,8 +63,20 @@ class ProposedReward(NamedTuple):
 Proposal = ProposedDecisions | ProposedReward | ProposedChange
 
 
+class AnyBatch(Protocol):
+    """Requests to be decided together; the body of an HTTP request has these fields as well."""
+
+    @property
+    def requests(self) -> Sequence[AnyRequest]:
+        """The requests; a single one is a batch of one."""
+
+    @property
+    def idempotency_key(self) -> str | None:
+        """A key by which a repetition is known."""
+
+
 class RequestBatch(NamedTuple):
-    """Requests to be decided together. A single request is a batch of one."""
+    """A batch in plain Python."""
 
     requests: Sequence[AnyRequest]
     idempotency_key: str | None = None
@@ -86,7 +98,7 @@ class DecisionSummary(NamedTuple):
 
 
 def propose_decisions(
-    recommender: LoggedRecommender, batches: Sequence[RequestBatch], draws: np.random.Generator
+    recommender: LoggedRecommender, batches: Sequence[AnyBatch], draws: np.random.Generator
 ) -> list[ProposedDecisions | ValueError]:
     """Decide about all batches with one call of the policy; a batch that cannot be fulfilled has
     its error in the list."""
@@ -110,14 +122,14 @@ def work_of(recommender: LoggedRecommender, requests: Sequence[AnyRequest]) -> i
     return work * SAMPLES if recommender.policy.is_sampling else work
 
 
-def _resolve(recommender: LoggedRecommender, batch: RequestBatch) -> list[ResolvedRequest] | ValueError:
+def _resolve(recommender: LoggedRecommender, batch: AnyBatch) -> list[ResolvedRequest] | ValueError:
     try:
         return [recommender.resolve(request) for request in batch.requests]
     except (UnknownName, InvalidRequest) as error:
         return error
 
 
-def decided(decisions: list[DecisionRecord], batch: RequestBatch, shadows: Sequence[Ranking | None] = ()) -> ProposedDecisions:
+def decided(decisions: list[DecisionRecord], batch: AnyBatch, shadows: Sequence[Ranking | None] = ()) -> ProposedDecisions:
     """The event of decisions that were asked for together."""
     key = None if batch.idempotency_key is None else request_key(batch.idempotency_key)
     said = None if key is None else fingerprint(batch.requests)

@@ -15,9 +15,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ...compute.arrays import Floats, Ints
 from ...policies import POLICIES, Policy, Stochastic, policy_class
 from ...recommending.named_policy import NamedPolicy, Ranking
 from ...recommending.requests import ResolvedRequest
@@ -153,15 +151,6 @@ class ShadowedPolicy(NamedPolicy):
             return None
 
     # Following.
-
-    def learn(
-        self, users: npt.ArrayLike, versions: Sequence[int] | Ints, rewards: npt.ArrayLike, features: Floats | None = None
-    ) -> None:
-        """Learn rewards, in both policies."""
-        super().learn(users, versions, rewards, features)
-        x = self.features[versions] if features is None else features
-        self._follow(lambda shadow: shadow.update_many(users, x, rewards, items=self.version_items[versions]))
-        self._shadow_unknown.learned += len(versions)
 
     def put_user(self, name: str, edges: Mapping[str, float]) -> int:
         """Add a user, or neighbours of one, in both policies."""

@@ -9,5 +9,4 @@
 | `guard` | host, token, size and time of every request; counts and logs it afterwards |
 | `responses` | errors in one form |
 | `dashboard` | serves the files of `page/`, with their Content-Security-Policy |
-| `openapi_document` | the OpenAPI document, with what the routes do not say |
 """

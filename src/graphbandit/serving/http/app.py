@@ -14,7 +14,6 @@ from pydantic_core import to_json
 from ... import __version__
 from ...recommending.errors import UnknownName
 from ..domain import explain, packing, proposals
-from ..domain.history import history
 from ..domain.logged_recommender import LoggedRecommender
 from ..domain.policy_changes import ProposedChange
 from ..operations import export
@@ -22,10 +21,29 @@ from ..operations.recommendation_service import RecommendationService
 from ..operations.runtime import Runtime
 from ..store.database import Unavailable
 from .dashboard import add_page
+from .decision_routes import described
 from .experiment_routes import add_policies, experiment_gauges
-from .openapi_document import DescribedApp
 from .responses import EXPECTED, error_response
 from .schemas import ERRORS, ArmBody, ChangeAnswer, EdgeBody, Id, PathId, RetractionAnswer, UserBody
+
+TOKEN = {"type": "http", "scheme": "bearer", "description": "A line of the token file, if the service was started with one."}
+
+
+class DescribedApp(FastAPI):
+    """An application whose OpenAPI document other languages can generate a client from."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The document. It is made when it is first asked for."""
+        if self.openapi_schema is None:
+            document = super().openapi()
+            errors = document["paths"]["/v1/users/{user}"]["put"]["responses"]
+            paths, schemas = described({status: entry for status, entry in errors.items() if status != "200"})
+            document["paths"] = paths | document["paths"]
+            document["components"]["schemas"] |= schemas
+            document["components"]["securitySchemes"] = {"token": TOKEN}
+            document["security"] = [{"token": []}, {}]  # a service without a token file asks for none
+        assert self.openapi_schema is not None
+        return self.openapi_schema
 
 
 def create_app(
@@ -55,8 +73,8 @@ def create_app(
         generate_unique_id_function=lambda route: route.name,  # `put_user`: generators make a method of it
         docs_url=None,  # the page of the framework loads scripts of others; docs/reference/http_api.md has the same
         redoc_url=None,
+        exception_handlers=dict.fromkeys(EXPECTED, respond),
     )
-    add_errors(app)
     add_changes(app)
     add_views(app)
     add_policies(app)
@@ -66,14 +84,9 @@ def create_app(
     return app
 
 
-def add_errors(app: FastAPI) -> None:
+async def respond(_: Request, error: Exception) -> Response:
     """Give all errors one form."""
-
-    async def respond(_: Request, error: Exception) -> Response:
-        return error_response(error)
-
-    for kind in EXPECTED:
-        app.add_exception_handler(kind, respond)
+    return error_response(error)
 
 
 def add_changes(app: FastAPI) -> None:
@@ -81,7 +94,7 @@ def add_changes(app: FastAPI) -> None:
 
     async def changed(propose: Callable[[LoggedRecommender], ProposedChange]) -> ChangeAnswer:
         runtime: Runtime = app.state.runtime
-        [logged] = await runtime.commit([await runtime.current(propose)])
+        [logged] = await runtime.pipeline.commit([await runtime.current(propose)])
         return ChangeAnswer(event=logged.seq)
 
     @app.delete("/v1/rewards/{decision}", responses=ERRORS)
@@ -129,8 +142,7 @@ def add_views(app: FastAPI) -> None:
 
     async def view(read: Callable[[LoggedRecommender], dict[str, Any]]) -> dict[str, Any]:
         runtime: Runtime = app.state.runtime
-        state = runtime.service.recommender
-        return await runtime.beside(lambda: read(state))
+        return await runtime.up_to_date(lambda: runtime.beside(lambda: read(runtime.service.recommender)))
 
     @app.get("/v1/users/{user}", responses=ERRORS)
     async def get_user(user: PathId) -> dict[str, Any]:
@@ -147,25 +159,33 @@ def add_views(app: FastAPI) -> None:
         """The newest decisions and rewards of a user. A decision of a batch appears with its
         reward."""
         service = app.state.runtime.service
-        newest = int(service.recommender.latest[service.recommender.row(user)])
+        newest = await app.state.runtime.current(lambda state: int(state.latest[state.row(user)]))
         events = await asyncio.to_thread(service.store.history, newest, limit)
-        return {"user": user, "events": history(service.recommender, events)}
+        return {"user": user, "events": explain.history(service.recommender, events)}
 
     @app.get("/v1/arms/{arm}", responses=ERRORS)
     async def get_arm(arm: PathId) -> dict[str, Any]:
         """An arm as it is now."""
-        state = app.state.runtime.service.recommender
-        version = state.version(arm)
-        return {"arm": arm, "features": state.features[version].tolist(), "attributes": state.attributes[version]}
+
+        def read(state: LoggedRecommender) -> dict[str, Any]:
+            version = state.version(arm)
+            return {"arm": arm, "features": state.features[version].tolist(), "attributes": state.attributes[version]}
+
+        runtime: Runtime = app.state.runtime
+        return await runtime.current(read)
 
     @app.get("/v1/edges/{a}/{b}", responses=ERRORS)
     async def get_edge(a: PathId, b: PathId) -> dict[str, Any]:
         """The weight of an edge."""
-        state = app.state.runtime.service.recommender
-        weight = state.weight(state.row(a, "a"), state.row(b, "b"))
-        if not weight:
-            raise UnknownName("b", f"there is no edge between {a!r} and {b!r}.")
-        return {"a": a, "b": b, "weight": weight}
+
+        def read(state: LoggedRecommender) -> dict[str, Any]:
+            weight = state.weight(state.row(a, "a"), state.row(b, "b"))
+            if not weight:
+                raise UnknownName("b", f"there is no edge between {a!r} and {b!r}.")
+            return {"a": a, "b": b, "weight": weight}
+
+        runtime: Runtime = app.state.runtime
+        return await runtime.current(read)
 
     @app.get("/v1/stats", responses=ERRORS)
     async def stats(

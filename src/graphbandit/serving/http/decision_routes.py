@@ -19,7 +19,6 @@ from starlette.types import Receive, Scope, Send
 from ...validate import LARGEST_REWARD
 from ..domain.limits import LONGEST_ID
 from ..domain.logged_recommender import LoggedRecommender
-from ..domain.proposals import RequestBatch
 from ..operations.recommendation_service import Logged, RewardCounts
 from ..operations.runtime import Runtime
 from .schemas import LONGEST_CELL, MOST_ATTRIBUTES, MOST_FEATURES, PRINTABLE
@@ -78,6 +77,11 @@ class SingleRequest(RecommendationRequest, frozen=True, forbid_unknown_fields=Tr
     idempotency_key: Annotated[
         Id | None, Meta(description="A retry with the same key gets the decision of the first attempt.")
     ] = None
+
+    @property
+    def requests(self) -> tuple[RecommendationRequest]:
+        """This request: a batch of one."""
+        return (self,)
 
 
 class BatchRequest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -140,16 +144,14 @@ REWARD, REWARDS = msgspec.json.Decoder(RewardRequest), msgspec.json.Decoder(Rewa
 
 async def recommend(runtime: Runtime, body: bytes) -> bytes:
     """Choose arms for a user. The decision is in the log when the answer arrives."""
-    asked = SINGLE.decode(body)
-    logged = await runtime.recommend(RequestBatch([asked], asked.idempotency_key))
+    logged = await runtime.recommend(SINGLE.decode(body))
     [answer] = decision_answers(runtime.service.recommender, logged)
     return msgspec.json.encode(answer)
 
 
 async def recommend_batch(runtime: Runtime, body: bytes) -> bytes:
     """Choose arms for many users at once."""
-    asked = BATCH.decode(body)
-    logged = await runtime.recommend(RequestBatch(asked.requests, asked.idempotency_key))
+    logged = await runtime.recommend(BATCH.decode(body))
     state = runtime.service.recommender
 
     def content() -> bytes:
@@ -161,7 +163,7 @@ async def recommend_batch(runtime: Runtime, body: bytes) -> bytes:
 async def reward(runtime: Runtime, body: bytes) -> bytes:
     """Report what decisions earned: one reward, or a list. Repeating it is harmless, and there is no deadline."""
     rewards = REWARDS.decode(body).rewards if b'"rewards"' in body else [REWARD.decode(body)]
-    return msgspec.json.encode(RewardAnswer(*RewardCounts.of(await runtime.reward(rewards))))
+    return msgspec.json.encode(RewardAnswer(*RewardCounts.of(await runtime.pipeline.reward(rewards))))
 
 
 def decision_answers(state: LoggedRecommender, logged: Logged) -> list[DecisionAnswer]:

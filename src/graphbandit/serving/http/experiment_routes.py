@@ -50,14 +50,14 @@ def add_policies(app: FastAPI) -> None:
     async def promote(request: Request, body: SwitchBody) -> dict[str, Any]:
         """Put the shadow in force. The policy that was in force follows as its shadow, so that going back loses nothing."""
         _confirm(_state(request), body)
-        await request.app.state.runtime.commit([policy_changes.promote(_state(request))])
+        await request.app.state.runtime.pipeline.commit([policy_changes.promote(_state(request))])
         return policy_answer(_state(request))
 
     @router.post("/policy/rollback")
     async def rollback(request: Request, body: SwitchBody) -> dict[str, Any]:
         """Undo the last promotion. An experiment ends with it."""
         _confirm(_state(request), body)
-        await request.app.state.runtime.commit(policy_changes.roll_back(_state(request)))
+        await request.app.state.runtime.pipeline.commit(policy_changes.roll_back(_state(request)))
         return policy_answer(_state(request))
 
     @router.get("/shadow")
@@ -78,13 +78,13 @@ def add_policies(app: FastAPI) -> None:
         chosen = body.share, body.guardrail, body.largest_cluster
         state = _state(request)
         made = await asyncio.to_thread(policy_changes.begin_experiment, state, *chosen)
-        await request.app.state.runtime.commit([made])
+        await request.app.state.runtime.pipeline.commit([made])
         return experiment_answer(state)
 
     @router.delete("/experiment")
     async def end_experiment(request: Request) -> dict[str, Any]:
         """End the experiment: everybody gets the policy in force."""
-        await request.app.state.runtime.commit([policy_changes.end_experiment(_state(request))])
+        await request.app.state.runtime.pipeline.commit([policy_changes.end_experiment(_state(request))])
         return experiment_answer(_state(request))
 
     app.include_router(router)

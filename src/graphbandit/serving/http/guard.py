@@ -22,9 +22,8 @@ from starlette.routing import Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..domain.limits import ENCODED_SLASH
-from ..operations.settings import ServiceSettings, is_loopback
+from ..operations.settings import ServiceSettings, Token, is_loopback
 from ..operations.stats import Stats
-from ..operations.tokens import Token
 from ..operations.traces import Traces
 from . import decision_routes
 from .responses import error_response, problem
@@ -43,11 +42,8 @@ ONCE = (b"authorization", b"content-type", b"host")
 """Headers that a request must not repeat: which one counts would be a guess. uvicorn adds the trailers of a chunked body to
 the headers, so that a trailer could replace one."""
 SELDOM = 60.0  # seconds between two lines about the same kind of refusal
-COUNTED_ROUTES = {"recommendations", "rewards", "users", "edges", "arms", "stats", "state", "export"} | {
-    "policy",
-    "shadow",
-    "experiment",
-}
+CHANGED_OR_READ = ("users", "edges", "arms", "stats", "state", "export", "policy", "shadow", "experiment")
+COUNTED_ROUTES = ("recommendations", "rewards", *CHANGED_OR_READ)
 
 
 class Refused(Exception):
@@ -98,15 +94,11 @@ class Guard:
             if self.traces is not None:
                 await asyncio.to_thread(self.traces.close)
             return
+        answer = self._answer(scope, receive, send)
         if self.traces is None:
-            await self._answer(scope, receive, send)
-            return
-        span, status = self.traces.begin(scope["method"], route_name(scope["path"]), dict(scope["headers"])), 500
-        try:
-            with self.traces.within(span):
-                status = await self._answer(scope, receive, send)
-        finally:
-            self.traces.end(span, status)
+            await answer
+        else:
+            await self.traces.around(answer, scope["method"], route_name(scope["path"]), dict(scope["headers"]))
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> int:
         """Answer a request, count it, and return the status."""

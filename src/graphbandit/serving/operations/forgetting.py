@@ -19,8 +19,7 @@ from ..domain.erasure import Eraser
 from ..domain.events import Event, check_chain, seed_of
 from ..domain.initial_state import InitialState
 from ..store.event_archive import EventArchive, Part, remove_strays, write_part
-from ..store.event_store import EventStore
-from ..store.event_table import insert_events
+from ..store.event_store import EventStore, insert_events
 from ..store.schema import archived, events, head, initial_states
 from ..store.snapshots import Snapshots
 from .log_replay import replay, replay_from_zero, restart_point

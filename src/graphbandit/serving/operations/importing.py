@@ -18,8 +18,7 @@ from ...compute.arrays import Flags, Floats, Ints
 from ...storage import cells
 from ...storage.columns import EVENTS
 from ...storage.tables import Reading, Table, read_table, skipped_rows
-from ..domain.events import Draft, EventKind
-from ..domain.imported import ImportedRewards, import_key
+from ..domain.events import Draft, EventKind, ImportedRewards, import_key
 from ..domain.policy_changes import ProposedChange
 from .input_files import check_ids
 from .recommendation_service import RecommendationService
@@ -158,7 +157,9 @@ def _parts(service: RecommendationService, digest: str, history: _History) -> It
     recommender, total = service.recommender, len(history.user)
     present = np.zeros(len(history.names), dtype=bool)
     present[history.user[history.kept]] = True
-    known = _known_keys(service, digest, len(history.names), total)
+    keys = [import_key(digest, f"u{start}") for start in range(0, len(history.names), JOINING)]
+    keys += [import_key(digest, str(start)) for start in range(0, total, ROWS)]
+    known = set(service.store.with_keys(keys, EventKind.IMPORTED))  # that an earlier, interrupted import has written
     for start in range(0, len(history.names), JOINING):
         key = import_key(digest, f"u{start}")
         part = range(start, min(len(history.names), start + JOINING))
@@ -182,13 +183,6 @@ def _parts(service: RecommendationService, digest: str, history: _History) -> It
             context={name: [column[row] for row in kept] for name, column in history.context.items()} or None,
         )
         yield _draft(body, key), min(1.0, (start + ROWS) / total)
-
-
-def _known_keys(service: RecommendationService, digest: str, n_names: int, n_rows: int) -> set[str]:
-    """The keys of the parts that an earlier, interrupted import has written."""
-    keys = [import_key(digest, f"u{start}") for start in range(0, n_names, JOINING)]
-    keys += [import_key(digest, str(start)) for start in range(0, n_rows, ROWS)]
-    return set(service.store.with_keys(keys, EventKind.IMPORTED))
 
 
 def _draft(body: ImportedRewards, key: str) -> Draft:

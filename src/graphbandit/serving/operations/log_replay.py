@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..domain.events import check_chain
+from ..domain.events import check_chain, retracted_rewards
 from ..domain.initial_state import InitialState
 from ..domain.logged_recommender import LoggedRecommender
-from ..domain.retraction import retracted_rewards
 from ..domain.shadow import LogSource
 from ..store.event_store import EventStore
 from ..store.snapshots import Snapshots
+
+PIECE = 100
+"""Events that are replayed between two looks at whether the process is to end."""
 
 
 def log_source(store: EventStore) -> LogSource:
@@ -42,16 +44,18 @@ def needs_rebuilding(store: EventStore, recommender: LoggedRecommender, until: i
 
 
 def replay_pages(store: EventStore, recommender: LoggedRecommender, until: int | None = None) -> Iterator[int]:
-    """Bring a recommender up to the end of the log, or to event `until`, with a pause after every page; yields
-    the numbers of the last events of the pages. Raises `DamagedLog` if the chain does not fit."""
+    """Bring a recommender up to the end of the log, or to event `until`, with a pause after every PIECE of events, which may
+    take some seconds if they change a small graph; yields the number of the last one. Raises `DamagedLog` if the chain
+    does not fit."""
     recommender.reads_from(log_source(store))
     until = store.last if until is None else until  # other processes may have written more, which is not applied here
     recommender.without |= retracted_rewards(store.retractions(recommender.seq, until))
     for page in store.read(recommender.seq, until):
-        store.go_on()
         check_chain(page, recommender.seq, recommender.tail)
-        recommender.apply(page)
-        yield recommender.seq
+        for start in range(0, len(page), PIECE):
+            store.go_on()
+            recommender.apply(page[start : start + PIECE])
+            yield recommender.seq
 
 
 def replay(store: EventStore, recommender: LoggedRecommender, until: int | None = None) -> LoggedRecommender:

@@ -20,7 +20,8 @@ from typing import Any, TypeVar
 from ...recommending.errors import InvalidRequest
 from ...recommending.requests import AnyReward
 from ..domain.events import Event, EventKind
-from ..domain.proposals import Proposal, RequestBatch
+from ..domain.policy_changes import ProposedChange
+from ..domain.proposals import AnyBatch, Proposal
 from ..store.database import STORE_TROUBLE, LogChanged, Occupied, Unavailable
 from .recommendation_service import Logged, RecommendationService
 from .stats import Stats
@@ -30,6 +31,8 @@ LONGEST_QUEUE = 20_000
 """Events that may wait. More are refused (back-pressure), so that memory and delay stay bounded when the disk is slow."""
 TURN = 50_000
 """Work of one group, in arms that are scored: some milliseconds of the event loop."""
+CHANGE = TURN // 8
+"""Work of a change of users, edges, arms or policies: the policy of a small graph takes up to 20 ms to follow one edge."""
 GATHER = 0.002  # seconds between two groups under load
 SAME_TROUBLE = 60.0  # seconds in which the same trouble is not logged again
 ACKNOWLEDGED_ONCE_DURABLE = frozenset({EventKind.DECIDED, EventKind.REWARDED})
@@ -44,10 +47,11 @@ class Waiting:
     """A request in the queue. One of `batch`, `rewards` and `proposals` says what it asks for."""
 
     answer: asyncio.Future[list[Logged]]
-    batch: RequestBatch | None = None
+    batch: AnyBatch | None = None
     rewards: Sequence[AnyReward] = ()
     proposals: Sequence[Proposal] = ()  # set once the request is decided
-    cost: int = 0  # of deciding, in arms that are scored
+    cost: int = 0  # of deciding or applying, in arms that are scored
+    is_change: bool = False  # whether it changes users, edges, arms or policies
     is_heartbeat: bool = False  # whether to write something even without events
     size: int = 1  # number of events it leads to
 
@@ -90,7 +94,8 @@ class Pipeline:
         self.pause_after = math.inf  # number of an event after which nothing is applied until this is set anew: for snapshots
         self.written_at = time.monotonic()  # when something was last written
         self._stats, self._after_apply, self._on_unsound = stats, after_apply, on_unsound
-        self._queue: deque[Waiting] = deque()
+        self._queues: list[deque[Waiting]] = [deque(), deque()]  # take turns, see `_next_group`
+        self._queue, self._changes = self._queues
         self._wake = asyncio.Event()
         self._is_stopping = self._is_writing = self._is_held = False
         self._unapplied: deque[Unapplied] = deque()
@@ -102,7 +107,7 @@ class Pipeline:
 
     # The ways into the queue.
 
-    async def recommend(self, batch: RequestBatch, cost: int = 0) -> Logged:
+    async def recommend(self, batch: AnyBatch, cost: int = 0) -> Logged:
         """Decide about a batch. Its decisions are in the log when this returns."""
         [logged] = await self._enqueue(batch=batch, cost=cost)
         return logged
@@ -113,7 +118,8 @@ class Pipeline:
 
     def commit(self, proposals: Sequence[Proposal]) -> asyncio.Future[list[Logged]]:
         """Log and apply events that are decided already; raises `InvalidRequest` if the state refuses one."""
-        return self._enqueue(proposals=proposals, size=len(proposals) or 1)
+        n_changes = sum(isinstance(proposal, ProposedChange) for proposal in proposals)
+        return self._enqueue(proposals=proposals, size=len(proposals) or 1, cost=CHANGE * n_changes, is_change=n_changes > 0)
 
     async def beat(self) -> None:
         """Write a heartbeat, the way that events go; raises `Unavailable`."""
@@ -133,7 +139,7 @@ class Pipeline:
         waiting = Waiting(self._loop.create_future(), **asked)
         if self.waiting + waiting.size > LONGEST_QUEUE:
             raise Unavailable("the store does not keep up: too many events wait to be written")
-        self._queue.append(waiting)
+        (self._changes if waiting.is_change else self._queue).append(waiting)
         self.waiting += waiting.size
         self._wake.set()
         return waiting.answer
@@ -146,10 +152,10 @@ class Pipeline:
         self._writer.shutdown()
 
     async def _run(self) -> None:
-        while self._queue or not self._is_stopping:
+        while any(self._queues) or not self._is_stopping:
             await self._wake.wait()
             self._wake.clear()
-            while self._queue:
+            while any(self._queues):
                 group = self._next_group()
                 try:
                     await self._serve(group)
@@ -160,10 +166,15 @@ class Pipeline:
                     await asyncio.sleep(GATHER)
 
     def _next_group(self) -> list[Waiting]:
-        """Take what waits, up to TURN of work and at least one request."""
-        group, cost = [self._queue.popleft()], 0
-        while self._queue and (cost := cost + group[-1].cost) + self._queue[0].cost <= TURN:
-            group.append(self._queue.popleft())
+        """Take what waits, up to TURN of work and at least one request.
+
+        Changes have groups of their own, which take turns with the others: decisions neither wait behind many changes nor,
+        in one group with them, for a state that is held."""
+        self._queues.reverse()
+        queue = self._queues[0] or self._queues[1]
+        group, cost = [queue.popleft()], 0
+        while queue and (cost := cost + group[-1].cost) + queue[0].cost <= TURN:
+            group.append(queue.popleft())
         self.waiting -= sum([waiting.size for waiting in group])
         return group
 
@@ -318,15 +329,16 @@ class Pipeline:
     def _end(self, reason: str, group: Sequence[Waiting], is_defect: bool = False) -> None:
         """Refuse everything from now on: the log is not the one that the state follows. The process has to end."""
         logger.critical(DIVERGED, exc_info=is_defect, extra={"reason": reason})
-        self.service.abandon()
+        self.service.follows_log = False
         self.trouble = DIVERGED
         self._fail_all(group, Unavailable(DIVERGED, reason))
         self._on_unsound(reason)
 
     def _fail_all(self, group: Sequence[Waiting], error: Exception) -> None:
-        for waiting in (*group, *self._queue):
+        for waiting in (*group, *self._queue, *self._changes):
             waiting.fail(error)
-        self._queue.clear()
+        for queue in self._queues:
+            queue.clear()
         self.waiting = 0
 
     def _note_written(self, begun: float) -> None:

@@ -31,18 +31,19 @@ from ..domain.events import (
     Draft,
     Event,
     EventKind,
+    Retraction,
     decision_id,
     decisions_in,
     fingerprint_in,
     parse_decision_id,
     request_key,
+    retraction_key,
     reward_key,
 )
 from ..domain.initial_state import InitialState
 from ..domain.logged_recommender import LoggedRecommender
 from ..domain.policy_changes import ProposedChange
-from ..domain.proposals import DecisionSummary, Proposal, ProposedDecisions, ProposedReward, RequestBatch, fingerprint
-from ..domain.retraction import Retraction, retraction_key
+from ..domain.proposals import AnyBatch, DecisionSummary, Proposal, ProposedDecisions, ProposedReward, RequestBatch, fingerprint
 from ..store.database import Unavailable
 from ..store.event_store import EventStore, Receipt
 from ..store.snapshots import Snapshots
@@ -104,7 +105,7 @@ class RecommendationService:
         self.shadow_stats, self.watch = ShadowStats(), ExperimentWatch()
         self.saved = recommender.seq  # last event of the newest snapshot
         self.reward_range = (-LARGEST_REWARD, LARGEST_REWARD)  # rewards outside are refused
-        self.follows_log = True  # False once an event could not be applied
+        self.follows_log = True  # False once the state and the log no longer belong together: it is neither used nor saved
 
     @classmethod
     def open(cls, store: EventStore, folder: Path, initial: InitialState | None = None) -> RecommendationService:
@@ -161,7 +162,7 @@ class RecommendationService:
         [proposal] = self.propose([batch])
         if isinstance(proposal, ValueError):
             return self.repeated(batch, proposal)
-        return self._commit_one(proposal)
+        return self.change(proposal)
 
     def reward(self, rewards: Sequence[AnyReward]) -> RewardCounts:
         """Learn what decisions earned: all of the rewards, or none if one of them is refused."""
@@ -173,16 +174,12 @@ class RecommendationService:
         """Take back the reward of a decision, of its first arm or of the one that is named, and replay the
         state."""
         self.remember(self.store.find_many(self.missing_decisions([Reward(decision, 0.0)])).values())
-        return self._commit_one(self.propose_retraction(decision, arm))
+        return self.change(self.propose_retraction(decision, arm))
 
     def replace_state(self, fresh: LoggedRecommender) -> None:
         """Go on with another state of the same log."""
         fresh.shadow_draws, fresh.replays_aside = self.recommender.shadow_draws, True
         self.recommender = fresh
-
-    def change(self, proposal: ProposedChange) -> Logged:
-        """Change users, edges, arms or policies; see `domain.proposals` and `domain.policy_changes`."""
-        return self._commit_one(proposal)
 
     def commit(self, made: Sequence[Proposal]) -> list[Logged | InvalidRequest]:
         """Log, apply and count; the result of each proposal, or why it is refused."""
@@ -196,7 +193,8 @@ class RecommendationService:
             self.apply(self.store.append([proposal.draft for proposal in due]).new)
         return results
 
-    def _commit_one(self, proposal: Proposal) -> Logged:
+    def change(self, proposal: Proposal) -> Logged:
+        """Log and apply one proposal: of users, edges, arms or policies, see `domain.proposals` and `domain.policy_changes`."""
         [result] = self.commit([proposal])
         if isinstance(result, InvalidRequest):
             raise result
@@ -204,7 +202,7 @@ class RecommendationService:
 
     # Decide.
 
-    def propose(self, batches: Sequence[RequestBatch]) -> list[ProposedDecisions | ValueError]:
+    def propose(self, batches: Sequence[AnyBatch]) -> list[ProposedDecisions | ValueError]:
         """Decisions about each batch, or why it is refused."""
         return proposals.propose_decisions(self.recommender, batches, self._draws)
 
@@ -272,7 +270,7 @@ class RecommendationService:
             raise UnknownName("decision", f"decision {name} was archived, and its rewards have expired.")
         return found[item] if item < len(found) and found[item].arms else None  # it has none if it was erased
 
-    def repeated(self, batch: RequestBatch, error: ValueError) -> Logged:
+    def repeated(self, batch: AnyBatch, error: ValueError) -> Logged:
         """The decisions of an earlier request with the same idempotency key; raises `error` if there
         is none. May be called from any thread.
 
@@ -280,7 +278,8 @@ class RecommendationService:
         A new key is the usual case, so that keys are looked up only now."""
         if batch.idempotency_key is None:
             raise error
-        event = self.store.find_key(request_key(batch.idempotency_key))
+        key = request_key(batch.idempotency_key)
+        event = self.store.with_keys([key]).get(key)
         if event is None:
             raise error
         found = _first_attempt(event, fingerprint(batch.requests))
@@ -303,10 +302,6 @@ class RecommendationService:
         self.stats.count_events(new)
         self.remember(event for event in new if event.epoch != self.store.epoch)  # rewards of these may come here
 
-    def abandon(self) -> None:
-        """Neither use nor save the state any more: the log is not the one that it follows."""
-        self.follows_log = False
-
     # Count.
 
     def complete(self, made: Sequence[Proposal], receipts: Sequence[Receipt]) -> list[Logged | InvalidRequest]:
@@ -320,7 +315,8 @@ class RecommendationService:
                 if is_new:
                     n_decisions += event.items
                     self._remember(event, proposal.decisions)
-                    self.shadow_stats.decided(self.recommender, proposal.decisions, proposal.shadows)
+                    if self.recommender.shadow_spec is not None:
+                        self.shadow_stats.decided(self.recommender, proposal.decisions, proposal.shadows)
                     result = Logged(event.seq, is_new, proposal.decisions, event.epoch)
                 else:
                     result = _first_attempt(event, proposal.fingerprint)

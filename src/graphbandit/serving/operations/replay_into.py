@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...policies import policy_class
-from ..domain.events import chain_of, check_chain
+from ..domain.events import chain_of, check_chain, retracted_rewards
 from ..domain.initial_state import InitialState
-from ..domain.retraction import retracted_rewards
 from ..store.database import sqlite_path
-from ..store.event_store import EventStore
-from ..store.event_table import insert_events
+from ..store.event_store import EventStore, insert_events
 from ..store.snapshots import Snapshots
 from .log_replay import initial_recommender
 

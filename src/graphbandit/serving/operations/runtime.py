@@ -11,17 +11,17 @@ from contextlib import suppress
 from typing import Any
 
 from ...recommending.errors import InvalidRequest, UnknownName
-from ...recommending.requests import AnyReward, Reward
+from ...recommending.requests import Reward
 from ...storage.archive import Arrays
 from ..domain import proposals
 from ..domain.events import DecisionRecord
 from ..domain.logged_recommender import LoggedRecommender
 from ..domain.packing import digest
-from ..domain.proposals import Proposal, ProposedDecisions, RequestBatch
+from ..domain.proposals import AnyBatch, ProposedDecisions
 from ..store.database import Unavailable
 from ..store.event_store import Cancelled
+from .log_replay import needs_rebuilding, replay_pages
 from .pipeline import NOT_RUNNING, Pipeline, Result
-from .rebuilding import rebuild
 from .recommendation_service import Logged, RecommendationService
 from .settings import MOST_WORK
 from .stats import Stats
@@ -35,6 +35,7 @@ COMPARE_EVERY = 10.0  # seconds between two looks at the hashes of the states of
 FIRST_COMPARED, COMPARED = 1024, 65_536
 """Processes compare their states after event 1024, 2048, 4096 and so on, and after every 65,536th."""
 REBUILD_PAUSE = 10.0  # seconds between two attempts to rebuild a state
+CATCH_UPS = 5  # rounds of a rebuild that are not held
 DIFFERS = "the state of this process is not that of others after the same event; its log says more"
 LIGHT = 20_000
 """Work, in decisions × arms, up to which a request is decided on the event loop: two milliseconds."""
@@ -156,30 +157,22 @@ class Runtime:
 
     # What the endpoints call.
 
-    async def recommend(self, batch: RequestBatch) -> Logged:
+    async def recommend(self, batch: AnyBatch) -> Logged:
         """Decide about a batch. Its decisions are in the log when this returns."""
         service = self.service
         try:
-            return await self._up_to_date(lambda: self._recommend(batch))
+            return await self.up_to_date(lambda: self._recommend(batch))
         except (UnknownName, InvalidRequest) as error:
             if batch.idempotency_key is None:
                 raise
             return await asyncio.to_thread(service.repeated, batch, error)  # perhaps an arm that it names was deleted since
 
-    async def _recommend(self, batch: RequestBatch) -> Logged:
+    async def _recommend(self, batch: AnyBatch) -> Logged:
         work = proposals.work_of(self.service.recommender, batch.requests)
         if work <= LIGHT:
             return await self.pipeline.recommend(batch, work + A_DECISION * len(batch.requests))
         [logged] = await self.pipeline.commit([await self._decide_aside(batch, work)])
         return logged
-
-    def reward(self, rewards: Sequence[AnyReward]) -> Awaitable[list[Logged]]:
-        """Log rewards and learn them: all of them, or none if one is refused."""
-        return self.pipeline.reward(rewards)
-
-    async def commit(self, made: Sequence[Proposal]) -> list[Logged]:
-        """Log and apply changes; raises `InvalidRequest` if the state refuses one of them."""
-        return await self.pipeline.commit(made)
 
     async def current(self, read: Callable[[LoggedRecommender], Result]) -> Result:
         """Return what `read` makes of the state, which follows the log to its end first if it does not know a name."""
@@ -187,9 +180,9 @@ class Runtime:
         async def answer() -> Result:
             return read(self.service.recommender)
 
-        return await self._up_to_date(answer)
+        return await self.up_to_date(answer)
 
-    async def _up_to_date(self, ask: Callable[[], Awaitable[Result]]) -> Result:
+    async def up_to_date(self, ask: Callable[[], Awaitable[Result]]) -> Result:
         """Ask, and ask again if the state does not know a name, which another process may have added."""
         try:
             return await ask()
@@ -216,7 +209,7 @@ class Runtime:
         [logged] = await self.pipeline.commit([proposal])
         return logged
 
-    async def _decide_aside(self, batch: RequestBatch, work: int) -> ProposedDecisions:
+    async def _decide_aside(self, batch: AnyBatch, work: int) -> ProposedDecisions:
         """Decide about a large batch in slices, each in a thread. Large requests take turns, and all others are served
         meanwhile."""
         requests, each = batch.requests, work // len(batch.requests)
@@ -306,9 +299,9 @@ class Runtime:
         """Write a snapshot or end an experiment, if the events that were applied call for that."""
         self._save_if_due()
         service = self._service
-        due = [] if service is None else service.watch.due(service.recommender)
+        due = [] if service is None or service.recommender.experiment is None else service.watch.due(service.recommender)
         if due and service is not None:
-            ending = asyncio.create_task(self.commit(due))
+            ending = asyncio.ensure_future(self.pipeline.commit(due))
             ending.add_done_callback(lambda done: service.watch.failed() if done.exception() is not None else None)
 
     def _save_if_due(self, is_rebuilt: bool = False) -> None:
@@ -342,6 +335,8 @@ class Runtime:
     async def _rebuild(self, service: RecommendationService, pipeline: Pipeline) -> None:
         try:
             await rebuild(service, self.beside, lambda: self._service is not None)
+        except Cancelled:
+            return
         except Exception:  # perhaps the store is away: the next event or heartbeat after the pause tries again
             logger.error("the state could not be rebuilt, and will be tried again", exc_info=True)
             self._rebuilt_at = time.monotonic()
@@ -409,3 +404,38 @@ def _dated(decision: DecisionRecord, catalogue: int, now: int) -> DecisionRecord
     if catalogue == now or decision.candidates is not None or decision.filter is not None:
         return decision
     return decision._replace(filter={"where": {}, "exclude": [], "catalogue": catalogue})
+
+
+async def rebuild(
+    service: RecommendationService, beside: Callable[[Callable[[], None]], Awaitable[None]], is_wanted: Callable[[], bool]
+) -> None:
+    """Replay the log without the rewards that were retracted, and put the result in place of the state."""
+    start = time.perf_counter()
+    while is_wanted() and service.recommender.stale and service.follows_log:
+        fresh = await asyncio.to_thread(_replayed, service, is_wanted)
+        if fresh is None:
+            return
+        await beside(lambda fresh=fresh: _replace(service, fresh))  # type: ignore[misc]
+    logger.info("state rebuilt", extra={"events": service.recommender.seq, "seconds": round(time.perf_counter() - start, 3)})
+
+
+def _replayed(service: RecommendationService, is_wanted: Callable[[], bool]) -> LoggedRecommender | None:
+    """The state of the log up to a moment ago; None if the service stops. What came during a round is replayed in the next
+    one, so that little is left for which the state has to be held."""
+    fresh = service.restart_point()
+    for _ in range(CATCH_UPS):
+        for _ in replay_pages(service.store, fresh):
+            if not is_wanted():
+                return None
+    return fresh
+
+
+def _replace(service: RecommendationService, fresh: LoggedRecommender) -> None:
+    """Apply what came meanwhile, while nothing is applied to the old state; go on with that if a retraction is among it."""
+    end = service.recommender.seq
+    if needs_rebuilding(service.store, fresh, end):
+        return
+    for _ in replay_pages(service.store, fresh, end):
+        pass
+    if fresh.seq == end and not fresh.stale:
+        service.replace_state(fresh)

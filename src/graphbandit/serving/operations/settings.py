@@ -11,14 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 from ...validate import LARGEST_REWARD, NOT_NEGATIVE, POSITIVE, SHARE, Range, check_all, count, one_of
-from .tokens import Token, read_tokens
 
 PREFIX = "GRAPHBANDIT_"
 OTHER_VARIABLES = ("GRAPHBANDIT_DATA",)  # of the package, but not of the service
 MOST_WORK = 10_000_000  # about a second
+SHORTEST_TOKEN = 16
+READ = "read"
 RANGES = {
     "epsilon": SHARE,
     "seed": count(0),
@@ -33,6 +34,13 @@ RANGES = {
     "snapshot_every": count(),
     "log_level": one_of(("debug", "info", "warning", "error")),
 }
+
+
+class Token(NamedTuple):
+    """A secret that a client sends with every request."""
+
+    secret: str
+    may_write: bool = True
 
 
 @dataclass(frozen=True)
@@ -94,6 +102,24 @@ class ServiceSettings:
 
         table = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         return table | {"store": make_url(self.store).render_as_string(hide_password=True)}
+
+
+def read_tokens(file: Path) -> list[Token]:
+    """The tokens of a file, one a line. The word `read` before a token makes it one that may read
+    only."""
+    tokens: list[Token] = []
+    # utf-8-sig: editors of Windows may put a byte order mark before the first token
+    for line in filter(None, map(str.strip, file.read_text(encoding="utf-8-sig").splitlines())):
+        word, _, rest = line.partition(" ")
+        tokens.append(Token(rest.strip(), may_write=False) if word == READ else Token(line))
+    if not tokens:
+        raise ValueError(f"token_file {file} holds no token; write one on a line of its own.")
+    if any(len(token.secret) < SHORTEST_TOKEN or not token.secret.isascii() for token in tokens):
+        raise ValueError(f"token_file {file}: a token must have {SHORTEST_TOKEN} or more ASCII characters.")
+    tokens = list(dict.fromkeys(tokens))
+    if len({token.secret for token in tokens}) < len(tokens):
+        raise ValueError(f"token_file {file}: a token is there twice, once as one that may only read; remove one of the lines.")
+    return tokens
 
 
 def load(flags: Mapping[str, Any], config: Path | None = None, environment: Mapping[str, str] = os.environ) -> ServiceSettings:

@@ -30,19 +30,19 @@ class ShadowStats:
 
     def __init__(self) -> None:
         self._of: tuple[str | None, int] = None, 0
-        self._clear()
+        self.compared = self.agreed = self.failed = 0
+        self.expected_shown = self.expected_shadow = 0.0
 
-    def _clear(self) -> None:
+    def _begin_anew_if_changed(self, state: LoggedRecommender) -> None:
+        if self._of == (now := (state.texts[1], state.switches)):
+            return
+        self._of = now
         self.compared = self.agreed = self.failed = 0
         self.expected_shown = self.expected_shadow = 0.0
 
     def decided(self, state: LoggedRecommender, decisions: Sequence[DecisionRecord], shadows: Sequence[Ranking | None]) -> None:
         """Count what the shadow would have shown in place of these decisions."""
-        if state.shadow_spec is None:
-            return
-        if self._of != (now := (state.shadow_spec.text, state.switches)):
-            self._of = now
-            self._clear()
+        self._begin_anew_if_changed(state)
         if not shadows:
             self.failed += sum(decision.policy is None for decision in decisions)
         for decision, other in zip(decisions, shadows, strict=False):
@@ -54,15 +54,14 @@ class ShadowStats:
 
     def table(self, state: LoggedRecommender) -> dict[str, Any]:
         """The shadow as JSON values; `shadow` is None without one."""
-        in_force = state.texts[0]
-        if state.shadow_spec is None:
+        in_force, shadow = state.texts
+        if shadow is None:
             return {"in_force": in_force, "shadow": None}
-        if self._of != (state.shadow_spec.text, state.switches):
-            self._clear()
+        self._begin_anew_if_changed(state)
         n = max(self.compared, 1)
         return {
             "in_force": in_force,
-            "shadow": state.shadow_spec.text,
+            "shadow": shadow,
             "can_go_back": state.can_go_back,
             "compared": self.compared,
             "failed": self.failed,

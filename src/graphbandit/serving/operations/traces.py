@@ -7,8 +7,7 @@ rewards.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -58,29 +57,21 @@ class Traces:
             provider.add_span_processor(BatchSpanProcessor(_exporter(name)))
         return cls(provider)
 
-    def begin(self, method: str, route: str, headers: Mapping[bytes, bytes]) -> Any:
-        """The span of a request; it continues the trace that its headers name."""
+    async def around(self, answer: Awaitable[int], method: str, route: str, headers: Mapping[bytes, bytes]) -> None:
+        """Answer a request within a span, which continues the trace that the headers name and gets the status of the answer."""
         carrier = {name.decode(): headers[name].decode("latin-1") for name in HEADERS if name in headers}
         facts = {"http.request.method": method, "http.route": route}
-        return self._tracer.start_span(
-            f"{method} {route}",
-            self._propagator.extract(carrier) if carrier else self._context.Context(),
-            kind=self._trace.SpanKind.SERVER,
-            attributes=facts,
-        )
-
-    def end(self, span: Any, status: int) -> None:
-        """End the span of a request with the status of its response."""
-        span.set_attribute("http.response.status_code", status)
-        if status >= 500:
-            span.set_status(self._trace.StatusCode.ERROR)
-        span.end()
-
-    @contextmanager
-    def within(self, span: Any) -> Iterator[None]:
-        """Let what is called here find the span as OpenTelemetry's current one."""
-        with self._trace.use_span(span, record_exception=False, set_status_on_exception=False):
-            yield
+        parent = self._propagator.extract(carrier) if carrier else self._context.Context()
+        chosen: dict[str, Any] = dict(kind=self._trace.SpanKind.SERVER, attributes=facts)
+        chosen |= dict(record_exception=False, set_status_on_exception=False)
+        with self._tracer.start_as_current_span(f"{method} {route}", parent, **chosen) as span:
+            status = 500
+            try:
+                status = await answer
+            finally:
+                span.set_attribute("http.response.status_code", status)
+                if status >= 500:
+                    span.set_status(self._trace.StatusCode.ERROR)
 
     def close(self) -> None:
         """Export what waits."""

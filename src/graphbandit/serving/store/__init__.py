@@ -6,7 +6,5 @@
 | `schema` | the SQL tables and their version |
 | `event_archive` | old events in Parquet files, with which the log begins |
 | `event_store` | `EventStore`: appends events, each key once, follows those of other processes, and reads them |
-| `event_table` | SQL of the table of events |
-| `watchdog` | a deadline for queries to a database server that hangs |
 | `snapshots` | the state in files, so that a start need not replay the whole log |
 """

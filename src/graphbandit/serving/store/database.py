@@ -6,6 +6,8 @@ takes it alone."""
 from __future__ import annotations
 
 import os
+import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,8 +19,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, func, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DisconnectionError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 
-from .watchdog import Watchdog
-
+INTERVAL = 0.2  # seconds between two looks of a watchdog
 LOCK_TIMEOUT = 2.0  # seconds to wait for a locked SQLite file, and for the writer's lock after a lost connection
 PING_TIMEOUT = 2.0  # seconds to find out whether a connection that waited is still good
 CONNECT_TIMEOUT = 3  # seconds; both together are no more than ANSWER_TIMEOUT
@@ -60,6 +61,52 @@ class LogChanged(Unavailable):
 
 class Occupied(ValueError):
     """Another process uses this store in a way that excludes this one."""
+
+
+class Watchdog:
+    """Shuts down connections on which a query takes too long; may be used from any thread.
+
+    A server that has stopped still holds its end of a connection: neither its own timeout for statements nor TCP notices. So
+    the connection is shut down on our side, and the query that waits on it fails.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._deadlines: dict[object, tuple[float, Any]] = {}  # by query: when it must have ended, and its connection
+        self._is_over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def limit(self, connection: Any, seconds: float) -> Iterator[None]:
+        """Give what happens inside so many seconds. `connection` has a method `fileno`."""
+        query = object()
+        with self._lock:
+            self._deadlines[query] = (time.monotonic() + seconds, connection)
+            if self._thread is None:
+                self._is_over.clear()
+                self._thread = threading.Thread(target=self._run, name="graphbandit-watchdog", daemon=True)
+                self._thread.start()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._deadlines.pop(query, None)
+
+    def stop(self) -> None:
+        """End the thread."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            self._is_over.set()
+            thread.join()
+
+    def _run(self) -> None:
+        while not self._is_over.wait(INTERVAL):
+            now = time.monotonic()
+            with self._lock:
+                for query, (end, connection) in list(self._deadlines.items()):
+                    if now > end:
+                        del self._deadlines[query]
+                        shut_down(connection)
 
 
 class Database:
@@ -205,9 +252,6 @@ class Database:
         self._watchdog.stop()
         self._writers.dispose()
         self._readers.dispose()
-        self._unlock()
-
-    def _unlock(self) -> None:
         if self._lock_file is not None:
             self._lock_file.close()
             self._lock_file = None
@@ -331,3 +375,12 @@ def _attempts(timeout: float, go_on: Callable[[], None]) -> Iterator[None]:
         if time.monotonic() > end:
             return
         time.sleep(0.1)
+
+
+def shut_down(connection: Any) -> None:
+    """Shut down the socket of a connection, so that whoever waits for it goes on with an error."""
+    try:
+        with socket.socket(fileno=os.dup(connection.fileno())) as twin:
+            twin.shutdown(socket.SHUT_RDWR)
+    except Exception:  # closed already, which the driver reports in its own way
+        pass

@@ -43,6 +43,7 @@ class EventArchive:
 
     def __init__(self, folder: Path, parts: Sequence[Part] = (), own: Path | None = None) -> None:
         self.folder, self.parts, self.own = folder, tuple(parts), own or folder
+        self.last = parts[-1].last if parts else 0  # number of the last event that is archived
 
     @classmethod
     def load(cls, connection: Connection, url: URL, store: str, recorded: str | None) -> EventArchive:
@@ -60,11 +61,6 @@ class EventArchive:
                 f"the archived events of this store are in {self.folder}, which belongs to the store that this one is a copy "
                 f"of: copy that folder to {self.own}, and run this again."
             )
-
-    @property
-    def last(self) -> int:
-        """Number of the last event that is archived; 0 if none is."""
-        return self.parts[-1].last if self.parts else 0
 
     def read(self, after: int = 0, until: int | None = None, kinds: Sequence[EventKind] = ()) -> Iterator[list[Event]]:
         """Yield archived events in order, in pages; an `ArchiveError` if a file is missing or damaged."""

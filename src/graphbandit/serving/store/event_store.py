@@ -12,18 +12,21 @@ import secrets
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic_core import to_json
 from sqlalchemy import Connection, delete, insert, inspect, select, true
+from sqlalchemy.dialects import sqlite
 
 from ...compute.arrays import Ints
 from ..domain.events import DamagedLog, Draft, Event, EventKind, check_chain, link, seed_of
 from ..domain.initial_state import InitialState
-from .database import PAGE_TIMEOUT, Database, KeyTaken, LogChanged
+from .database import CHANNEL, PAGE_TIMEOUT, Database, KeyTaken, LogChanged
 from .event_archive import EventArchive
-from .event_table import COLUMNS, LARGEST_QUERY, event_of, events_with_keys, insert_events, lost, select_events
 from .schema import check_version, create_tables, digests, events, head, heartbeat, initial_states
 
 logger = logging.getLogger("graphbandit.serving")
@@ -31,6 +34,13 @@ OPEN_TIMEOUT = 10.0  # seconds to wait for another process that may be ending
 PAGE_SIZE = 10_000  # events that are read at once
 HEARTBEAT_BYTES = 16_384  # more than a few events need, so that a disk is full for both or for none
 END = "SELECT last, chain, at FROM graphbandit_head"
+LARGEST_INSERT = 64  # rows of one statement in SQLite
+LARGEST_QUERY = 500  # keys or numbers of one query
+COLUMNS = tuple(events.c)
+NAMES = tuple("who" if name == "user" else name for name in Event._fields)  # of the columns
+INSERT = "INSERT INTO graphbandit_events SELECT * FROM json_populate_recordset(NULL::graphbandit_events, %s::json)"
+MOVE = "UPDATE graphbandit_head SET last = ?, chain = ?, at = ?"
+MOVE_AND_NOTIFY = f"{MOVE.replace('?', '%s')} RETURNING pg_notify('{CHANNEL}', %s)"
 LETTERS = "abcdefghijklmnopqrstuvwxyz234567"  # of an epoch
 
 
@@ -322,10 +332,6 @@ class EventStore:
         event = self.find(seq) if seq else None
         return self.seed if not seq else None if event is None else event.chain
 
-    def find_key(self, key: str) -> Event | None:
-        """Return the event with this key."""
-        return self.with_keys([key]).get(key)
-
     def with_keys(self, keys: Sequence[str], archived: EventKind | None = None) -> dict[str, Event]:
         """Return the events that have these keys. Those of archived events have expired, but for one kind of event."""
         with self.database.reading() as connection:
@@ -359,3 +365,67 @@ class EventStore:
         walk = walk.union_all(select(*COLUMNS).where(events.c.seq == walk.c.previous))
         with self.database.reading() as connection:
             return [event_of(row) for row in connection.execute(select(walk).limit(limit))]
+
+
+def lost(seq: int) -> LogChanged:
+    """Return the error that an event is not what it was."""
+    return LogChanged(f"acknowledged events are missing: the log no longer holds event {seq} as it was written")
+
+
+def insert_events(connection: Connection, written: list[Event], is_sqlite: bool) -> None:
+    """Insert events, move the end of the log, and notify the other processes, with few statements: Python may switch threads
+    after each of them, and the writer would wait for the event loop once a row."""
+    if not written:
+        return
+    end = written[-1].seq, written[-1].chain, written[-1].at
+    if not is_sqlite:
+        rows = [dict(zip(NAMES, event, strict=True)) for event in written]
+        connection.exec_driver_sql(INSERT, (to_json(rows).decode(),))
+        connection.exec_driver_sql(MOVE_AND_NOTIFY, (*end, written[-1].epoch))
+        return
+    start = 0
+    while start < len(written):
+        size = min(LARGEST_INSERT, 2 ** ((len(written) - start).bit_length() - 1))
+        connection.exec_driver_sql(_statement(size), tuple(chain.from_iterable(written[start : start + size])))
+        start += size
+    connection.exec_driver_sql(MOVE, end)
+
+
+@cache
+def _statement(size: int) -> str:
+    """Return SQLite's statement for so many rows. SQLAlchemy would take as long as SQLite to compile it each time."""
+    return str(insert(events).values([dict.fromkeys(Event._fields)] * size).compile(dialect=sqlite.dialect()))
+
+
+def select_events(
+    connection: Connection, after: int, limit: int | None = None, end: int | None = None, kinds: Sequence[EventKind] = ()
+) -> Iterator[Event]:
+    """Yield the events after one, in order."""
+    query = select(*COLUMNS).where(events.c.seq > after)
+    if end is not None:
+        query = query.where(events.c.seq <= end)
+    if kinds:
+        query = query.where(events.c.kind.in_(kinds))
+    for row in connection.execute(query.order_by(events.c.seq).limit(limit)):
+        yield event_of(row)
+
+
+def events_with_keys(connection: Connection, keys: list[str]) -> dict[str, Event]:
+    """Return the events that have these keys, by key."""
+    found = {}
+    for start in range(0, len(keys), LARGEST_QUERY):
+        query = select(*COLUMNS).where(events.c.key.in_(keys[start : start + LARGEST_QUERY]))
+        for row in connection.execute(query):
+            found[row.key] = event_of(row)
+    return found
+
+
+def event_of(row: Any) -> Event:
+    """Return the event that a row holds."""
+    seq, kind, *rest = row
+    try:
+        return Event(seq, EventKind(kind), *rest)
+    except ValueError:
+        raise LogChanged(
+            f"event {seq} is of kind {kind}, which this version of graphbandit does not know: use the version that wrote it"
+        ) from None

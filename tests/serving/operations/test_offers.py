@@ -13,8 +13,8 @@ from graphbandit.evaluation import read_export
 from graphbandit.serving import EventStore, InitialState, RecommendationService, Request, replay_from_zero
 from graphbandit.serving.domain import proposals
 from graphbandit.serving.domain.events import DecisionRecord, decisions_in, encode, encode_record
-from graphbandit.serving.domain.offers import LoggedOffers
 from graphbandit.serving.operations import export
+from graphbandit.serving.operations.export import LoggedOffers
 from serving_zoo import fingerprint, recommend, reward, running, small_initial_state
 
 
