@@ -103,7 +103,7 @@ def chart(data: Data) -> Chart:
         there = rounds[:, k] > 0
         bins = [inside[there[:, j], k, j] / rounds[there[:, j], k, j] for j in x]
         mean, low, high = np.array([mean_interval(shares) for shares in bins]).T
-        style: Any = "dashed" if ", " in name else "line"
+        style: Any = "dashed" if ", " in name.removesuffix(TRUE) else "line"
         series.append(Series(name, x, mean, np.clip(low, 0, 1), np.clip(high, 0, 1), style))
     ticks = {float(k): name for k, name in enumerate(BINS.values())}
     title = f"Coverage, nominal {NOMINAL}: {SETTINGS[data['setting']]}"

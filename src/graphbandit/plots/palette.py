@@ -27,8 +27,9 @@ SAME = {
     "club": "CLUB",
     "linucb": "LinUCB",
     "LinUCB, each user alone": "LinUCB",
+    "LinUCB, known norm": "LinUCB",
 }
-"""Other names of these policies: on the command line, as classes, in a first look."""
+"""Other names of these policies: on the command line, as classes, in a first look, in the report on the paper."""
 OTHERS = ("#cc79a7", "#332288", "#999933", "#882255", "#44aa99", "#000000", "#aa4499", "#ddcc77")
 """For whatever else is drawn, in turn; curves also have markers, so that colour is not all that tells them apart."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
