@@ -30,7 +30,8 @@ SIGNS: dict[str, Callable[[dict[str, Any]], bool]] = {
 
 def watch(policy: str, folder: Path) -> dict[str, float]:
     """Seconds until each sign was first seen; until then, rewards a second and the longest wait for
-    `/v1/stats`."""
+    `/v1/stats`.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -38,7 +38,7 @@ def clicked(log: DecisionLog, rates: Floats, seed: int) -> DecisionLog:
 
 
 def study(logs: int, clicks: bool) -> dict[str, dict[str, list[tuple[float, float, bool]]]]:
-    """target → form → (error, standard error, whether its interval is right) of every log."""
+    """Target → form → (error, standard error, whether its interval is right) of every log."""
     found: dict[str, dict[str, list[tuple[float, float, bool]]]] = {name: {form: [] for form in FORMS} for name in TARGETS}
     for seed in range(logs):
         env = world(seed)

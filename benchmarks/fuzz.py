@@ -30,7 +30,8 @@ KNOWN = {"user": "ann", "a": "ann", "b": "bob", "arm": "tea", "decision": "1.0"}
 
 def fuzz(server: Running, examples: int) -> Counter[int]:
     """Send `examples` requests to every endpoint; returns the number of answers by status. Raises
-    on a server error."""
+    on a server error.
+    """
     server.http.post("/v1/recommendations", json={"user": "ann"}).raise_for_status()
     schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
     statuses: Counter[int] = Counter()

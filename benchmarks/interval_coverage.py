@@ -60,7 +60,8 @@ WORLDS = (
 
 def simulate(world: World, runs: int, steps: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
     """(runs, steps, clusters) decisions, sums of rewards, and rewards other than 0, so far. There is
-    no difference between the arms."""
+    no difference between the arms.
+    """
     n = world.treatment + world.control
     size = rng.lognormal(-0.5 * world.unequal**2, world.unequal, (runs, 1, n))
     rate = np.broadcast_to(world.visits * size, (runs, steps, n))

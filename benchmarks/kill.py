@@ -93,7 +93,8 @@ class ServiceProcess:
 
 def visit(url: str, observed: Observed, rng: random.Random, is_over: threading.Event) -> None:
     """Make decisions and send rewards until the service has been killed. Each reward is recorded before and
-    after it is sent."""
+    after it is sent.
+    """
     with Client(url, patience=0.0, timeout=5.0) as client:
         while not is_over.is_set():
             try:
@@ -115,7 +116,8 @@ def visit(url: str, observed: Observed, rng: random.Random, is_over: threading.E
 
 def check_log(store_url: str, observed: Observed) -> tuple[int, str, int]:
     """Number of events, hash of a replay from zero and number of rewards; raises SystemExit unless
-    the log agrees with what the clients know."""
+    the log agrees with what the clients know.
+    """
     store = EventStore(store_url)
     store.open()
     found: Counter[str] = Counter()
@@ -199,7 +201,8 @@ class Gone(Exception):
 
 def visit_any(clients: list[Client], observed: Observed, rng: random.Random, is_over: threading.Event) -> None:
     """Decide through one replica and reward through another until the load is over; repeat what was not answered, and a
-    part of what was."""
+    part of what was.
+    """
 
     def anywhere(call: Callable[[Client], Any]) -> Any:
         while not is_over.is_set():

@@ -154,7 +154,8 @@ async def flat_out(port: int, round_: Round, seconds: float, users: int) -> floa
 
 async def paced(port: int, round_: Round, rate: float, seconds: float, users: int, each: int = 2) -> list[float]:
     """Latency of every request at this rate, in seconds, with `each` requests a visit. Visits
-    arrive whether or not earlier ones have been answered, and the time in the queue counts."""
+    arrive whether or not earlier ones have been answered, and the time in the queue counts.
+    """
     spent: list[float] = []
     start = time.perf_counter()
     count = int(rate * seconds / each)
@@ -209,7 +210,8 @@ async def batches(port: int, crowd: Crowd, size: int, seconds: float) -> float:
 
 def disk_pauses(folder: Path, seconds: float) -> list[float]:
     """Seconds that the idle disk takes for each of many small flushes. No reward can be
-    acknowledged faster."""
+    acknowledged faster.
+    """
     spent: list[float] = []
     with (folder / "probe").open("wb") as file:
         end = time.perf_counter() + seconds

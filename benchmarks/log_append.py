@@ -115,7 +115,8 @@ def measure(url: str, processes: int, events: int, size: int) -> Measured:
 def costs(url: str, groups: int, size: int) -> dict[str, float]:
     """Microseconds of processor time that each step takes for an event. The first fifth of the groups is not counted.
 
-    One service decides; in PostgreSQL another one follows, and logs the rewards."""
+    One service decides; in PostgreSQL another one follows, and logs the rewards.
+    """
     from load import Crowd  # type: ignore[import-not-found]
 
     crowd = Crowd(20_000, 1000)

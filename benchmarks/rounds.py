@@ -73,7 +73,7 @@ def catalogue(dim: int) -> Any:
 
 
 def world(n: int) -> environments.Linear:
-    """n = 20: the paper's test bed; above: Watts-Strogatz of degree 10, 10 features, 20 arms."""
+    """N = 20: the paper's test bed; above: Watts-Strogatz of degree 10, 10 features, 20 arms."""
     if n <= 20:
         graph, dim, pool = graphs.erdos_renyi(n, 0.4, seed=0), 5, 50
     else:

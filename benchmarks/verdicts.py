@@ -126,7 +126,7 @@ ALPHAS = np.array(forms.ALPHAS)
 
 
 def regret_by_alpha(rng: np.random.Generator, noise: Noise) -> Floats:
-    """alpha = 1 is worse by exactly a quarter than eight others, which are equal."""
+    """Alpha = 1 is worse by exactly a quarter than eight others, which are equal."""
     return np.asarray(np.where(ALPHAS == 1, 25.0, 20.0) + 3 * noise(rng, (20, len(ALPHAS))))
 
 

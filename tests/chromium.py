@@ -1,5 +1,6 @@
 """A real Chromium, driven over its own protocol (DevTools): enough of it to use a page as people
-do, and to look at it."""
+do, and to look at it.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +60,8 @@ CONTRAST = """(() => {
 
 def executable() -> str | None:
     """Chromium on this machine; CHROMIUM in the environment says where it is if it has another
-    name."""
+    name.
+    """
     return os.environ.get("CHROMIUM") or next((path for path in map(shutil.which, NAMES) if path), None)
 
 

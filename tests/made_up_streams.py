@@ -56,7 +56,8 @@ def stream(n: int = 3000, seed: int = 0) -> pa.Table:
 
 def write_files(folder: Path, table: pa.Table, order: str, files: int = 5) -> Path:
     """A folder of files of a log: sorted, reversed (the last file is the earliest), late (each file has some rows of the
-    one before) or shuffled."""
+    one before) or shuffled.
+    """
     folder.mkdir(parents=True)
     rng = np.random.default_rng(3)
     rows = np.arange(table.num_rows)

@@ -152,7 +152,8 @@ def running(folder: Path, initial: InitialState | None = None, **settings: Any) 
 class ServiceProcess:
     """`graphbandit serve` in a process of its own, which compiles nothing and logs to a file in `folder`.
 
-    `before` is a statement to execute first."""
+    `before` is a statement to execute first.
+    """
 
     def __init__(self, folder: Path, *flags: str, before: str = "", token: str = "", **settings: str) -> None:
         self.port = free_port()

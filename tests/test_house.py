@@ -1,4 +1,4 @@
-"""The house rules: rooms, names and who may touch what, checked on the sources themselves."""
+"""Rules on the sources that no linter knows: what a package lists, and what it may import."""
 
 from __future__ import annotations
 
@@ -9,41 +9,12 @@ import subprocess
 import sys
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "graphbandit"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-NAMED_TUPLE = {"_asdict", "_fields", "_replace", "_make"}  # public in spite of their names
-CONVENTIONS = {"__init__", "__main__", "policy"}
-OBSCURE = {
-    "touched",
-    "unit",
-    "quadratic",
-    "heft",
-    "reach",
-    "surround",
-    "look",
-    "relaid",
-    "deaf",
-    "longer",
-    "GENTLE",
-    "PLAIN",
-    "AGAIN",
-    "OPEN",
-    "MOST",
-    "laid_out",
-    "rejoined",
-    "mixed",
-    "told",
-    "settled",
-    "desk",
-    "beginning",
-    "wire",
-    "rehearsal",
-}
 COMES_WITH = {
     "numba": ["llvmlite"],
     "fastapi": ["starlette", "pydantic", "pydantic_core"],
@@ -55,7 +26,6 @@ COMES_WITH = {
 """Modules that a declared dependency installs beside itself, or under another name."""
 OPTIONAL = {"graphbandit", "obp", "igraph"}
 """Packages whose objects a user may pass; they are imported only then."""
-MOST_PARAMETERS = 8
 
 
 @cache
@@ -65,24 +35,6 @@ def tree(path: Path) -> ast.Module:
 
 def named(path: Path) -> str:
     return path.relative_to(PACKAGE).as_posix()
-
-
-def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return (node for node in ast.walk(tree(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-
-
-def test_no_two_modules_have_the_same_name() -> None:
-    places: dict[str, list[str]] = defaultdict(list)
-    for path in MODULES:
-        if path.stem not in CONVENTIONS:
-            places[path.stem].append(named(path))
-    for folder in {path.parent for path in MODULES} - {PACKAGE}:
-        places[folder.name].append(f"{named(folder)}/")
-    # A command has the name of what it runs.
-    commands = {name for name in places if any(place.startswith("cli/") for place in places[name])}
-    for name in commands:
-        places[name] = [place for place in places[name] if not place.startswith("cli/")]
-    assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
 def test_no_two_classes_have_the_same_name() -> None:
@@ -101,51 +53,6 @@ def test_every_package_lists_its_modules() -> None:
         cells = " ".join(line.split("|")[1] for line in text.splitlines() if line.startswith("| "))
         inside = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
         assert inside - {"__init__", "__main__"} <= set(re.findall(r"`(\w+)/?`", cells)), named(folder)
-
-
-def is_private(name: str) -> bool:
-    return name.startswith("_") and not name.startswith("__") and name not in NAMED_TUPLE
-
-
-def foreign_private_names(path: Path) -> Iterator[str]:
-    """Yield the private names of other objects that a module uses."""
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.Attribute) and is_private(node.attr):
-            if not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")):
-                yield f"line {node.lineno}: {ast.unparse(node)}"
-        elif isinstance(node, ast.ImportFrom):
-            yield from (f"line {node.lineno}: {alias.name}" for alias in node.names if is_private(alias.name))
-
-
-def test_private_names_of_other_objects_are_not_touched() -> None:
-    # The compiler works on Numba's cache, linker and arrays, which have no public interface.
-    box = re.compile(r"\b(dispatcher|kernel|kind|entry|index|targetctx|calls|library|array|stored)\._")
-    made_here = re.compile(rf": ({'|'.join(MADE_HERE)})\._")
-    found = []
-    for path in MODULES:
-        has_classes = any(isinstance(node, ast.ClassDef) for node in tree(path).body)
-        for line in foreign_private_names(path):
-            allowed = (
-                "os._exit" in line or (named(path) in COMPILER and box.search(line)) or (has_classes and made_here.search(line))
-            )
-            found += [] if allowed else [f"{named(path)}, {line}"]
-    assert found == []
-
-
-COMPILER = {"compute/compiler.py", "compute/states.py"}
-MADE_HERE = ("policy", "pending", "recommender", "graph")
-"""A class method that builds an object of its own class may set what is private in it."""
-
-
-def test_only_the_compiler_touches_numba() -> None:
-    found = {
-        named(path)
-        for path in MODULES
-        for node in ast.walk(tree(path))
-        if (isinstance(node, ast.Import) and any(alias.name.split(".")[0] in ("numba", "llvmlite") for alias in node.names))
-        or (isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in ("numba", "llvmlite"))
-    }
-    assert found == COMPILER
 
 
 def test_every_package_that_is_imported_is_a_declared_dependency() -> None:
@@ -168,31 +75,6 @@ def test_every_package_that_is_imported_is_a_declared_dependency() -> None:
 def test_type_checks_of_numbers_are_written_in_one_place() -> None:
     pattern = re.compile(r"isinstance\([^()]*np\.(integer|floating|number)")
     assert {named(path) for path in MODULES if pattern.search(path.read_text())} <= {"validate.py"}
-
-
-def test_functions_have_few_positional_parameters() -> None:
-    def count(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-        return len([a for a in (*node.args.posonlyargs, *node.args.args) if a.arg not in ("self", "cls")])
-
-    for path in MODULES:
-        if path.parent.name != "cli":  # the options of a command are its parameters
-            assert [node.name for node in functions(path) if count(node) > MOST_PARAMETERS] == [], named(path)
-
-
-def test_obscure_names_are_gone() -> None:
-    """HOUSE.md lists names that nobody could guess the meaning of."""
-    found = []
-    for path in MODULES:
-        for node in ast.walk(tree(path)):
-            names = []
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                names = [node.name, *(a.arg for a in (*node.args.args, *node.args.kwonlyargs))]
-            elif isinstance(node, ast.ClassDef):
-                names = [node.name]
-            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                names = [node.id]
-            found += [f"{named(path)}: {name}" for name in names if name in OBSCURE]
-    assert found == []
 
 
 VIOLATIONS = [

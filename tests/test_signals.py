@@ -31,7 +31,7 @@ def test_the_printed_formula_is_exact_on_regular_graphs_only() -> None:
 
 
 def test_the_quadratic_form_can_be_negative() -> None:
-    """errata E5: star(5) has smallest eigenvalue -0.25."""
+    """Errata E5: star(5) has smallest eigenvalue -0.25."""
     star = graphs.from_edges([(0, k) for k in range(1, 5)])
     symmetric = (random_walk(star) + random_walk(star).T) / 2
     values, vectors = np.linalg.eigh(symmetric)

@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def changelog_version(text: str) -> str:
-    """The version of the first heading of the changelog.
+    r"""The version of the first heading of the changelog.
 
     >>> changelog_version("# Changelog\\n\\n## 0.2.0 — unreleased\\n\\n## 0.1.0 — 2026-01-01\\n")
     '0.2.0'

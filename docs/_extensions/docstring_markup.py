@@ -22,7 +22,7 @@ KEPT: dict[str, list[str]] = {}
 
 
 def markup(lines: list[str]) -> list[str]:
-    """The lines of a docstring, with its tables and without signs that mean something else there.
+    r"""The lines of a docstring, with its tables and without signs that mean something else there.
 
     >>> markup(["|w·x| is small, `a|b` is code"])
     ['\\\\|w·x\\\\| is small, ``a|b`` is code']

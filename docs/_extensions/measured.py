@@ -59,7 +59,7 @@ class Measured(SphinxDirective):
 
 
 def markdown_table(table: dict[str, Any]) -> list[str]:
-    """The lines of a table.
+    r"""The lines of a table.
 
     >>> markdown_table({"columns": ["a", "|b|"], "align": "lr", "rows": [["x", "1"]]})
     ['| a | \\\\|b\\\\| |', '| :--- | ---: |', '| x | 1 |']

@@ -33,7 +33,8 @@ def fit(
     quiet: Quiet = False,
 ) -> None:
     """A model from a log that does not fit into memory, which is streamed in order of time. Run again after an
-    interruption, it goes on. The folder is what serve --model begins with and a policy's load opens."""
+    interruption, it goes on. The folder is what serve --model begins with and a policy's load opens.
+    """
     from ..fitting import fit as fit_here
     from ..storage.columns import parse_columns
     from .evaluate import setting_value

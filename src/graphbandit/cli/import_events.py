@@ -31,7 +31,8 @@ def import_events(
     quiet: Quiet = False,
 ) -> None:
     """Rewards from before, into the log of the service, which must not be running. Run again after
-    an interruption, it goes on; nothing counts twice."""
+    an interruption, it goes on; nothing counts twice.
+    """
     flags = dict(graph=graph, items=items, store=store, policy=policy, epsilon=epsilon, snapshots=snapshots, columns=columns)
     flags |= dict(skip_bad=skip_bad or None, history=events)
     with guarded(lambda: "what was imported is in the log; run it again to go on"):

@@ -75,7 +75,8 @@ def compact(
     quiet: Quiet = False,
 ) -> None:
     """Move old events into Parquet files, which the log then begins with. Their keys expire, and rewards of their
-    decisions are refused. The service must be stopped."""
+    decisions are refused. The service must be stopped.
+    """
     with store_errors():
         from ..serving.operations import compaction
 
@@ -108,7 +109,8 @@ def forget_user(
     quiet: Quiet = False,
 ) -> None:
     """Erase a person from log, archive and snapshots: the state is that of a log in which they never were. The
-    service must be stopped. Backups are not reached. If it is interrupted, run it again."""
+    service must be stopped. Backups are not reached. If it is interrupted, run it again.
+    """
     with store_errors():
         from ..serving.operations import forgetting
         from ..serving.store.snapshots import snapshot_folder
@@ -138,7 +140,8 @@ def replay(
     quiet: Quiet = False,
 ) -> None:
     """Make a new store with the same events under another policy, which learns them. Decisions stay as they were
-    made, and their ids are valid. A service may be using the old store."""
+    made, and their ids are valid. A service may be using the old store.
+    """
     from .evaluate import setting_value
 
     with store_errors():

@@ -100,7 +100,8 @@ def degrees_of_freedom(one: ArmMean, other: ArmMean) -> Floats:
 
 def scale_for(variance: float, alpha: float) -> float:
     """ρ of an experiment whose first interval has this variance: tightest at AHEAD times its
-    information."""
+    information.
+    """
     return AHEAD / variance / (2.0 * log(1.0 / alpha) + log(1.0 + 2.0 * log(1.0 / alpha)))
 
 
@@ -119,7 +120,8 @@ def boundary(variance: Floats, freedom: Floats, scale: Floats | float, alpha: fl
 
 def difference(treatment: ClusterSums, control: ClusterSums, scale: float | None, alpha: float) -> Difference:
     """The difference of mean rewards per decision, with its interval if there is enough for one and
-    `scale` was set."""
+    `scale` was set.
+    """
     one, other = arm_mean(treatment), arm_mean(control)
     estimate, variance = float(one.mean - other.mean), float(one.variance + other.variance)
     if not np.isfinite(estimate):

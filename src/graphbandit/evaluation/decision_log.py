@@ -55,7 +55,7 @@ class DecisionLog:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        kinds: dict[str, tuple[npt.DTypeLike, int]] = {name: (np.int64, 1) for name in ("user", "arm", "offered", "start")}
+        kinds: dict[str, tuple[npt.DTypeLike, int]] = dict.fromkeys(("user", "arm", "offered", "start"), (np.int64, 1))
         kinds |= {"propensity": (np.float64, 1), "reward": (np.float64, 1), "arms": (np.float64, 2)}
         for name, (kind, ndim) in kinds.items():
             if getattr(self, name) is None:

@@ -29,7 +29,8 @@ FILES = ("decisions.parquet", "rewards.parquet", "experiment.parquet")
 
 def holdout_report(folder: str | Path, alpha: float = ALPHA) -> dict[str, Any]:
     """Return `holdout_table` of an experiment from a folder of exported files: decisions.parquet, rewards.parquet and
-    experiment.parquet."""
+    experiment.parquet.
+    """
     decisions, rewards, users = (pq.read_table(Path(folder) / name).to_pydict() for name in FILES)
     assigned = dict(zip(users["user"], zip(users["cluster"], users["since"], strict=True), strict=True))
     n_clusters = max(users["cluster"], default=-1) + 1

@@ -27,7 +27,7 @@ class JudgedGraph:
 
 @styled
 def candidates(found: Sequence[JudgedGraph], *, title: str = "Which graph helps?", note: str = "") -> Figure:
-    """Log evidence of every graph as a dot, beside the range of its shuffles; the chosen graph in bold.
+    r"""Log evidence of every graph as a dot, beside the range of its shuffles; the chosen graph in bold.
 
     Parameters
     ----------

@@ -94,7 +94,7 @@ def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **g
 
 
 def picture(figure: Figure, suffix: Suffix = "png") -> bytes:
-    """The figure as the content of a file, with no date in it: the same results give the same bytes.
+    r"""The figure as the content of a file, with no date in it: the same results give the same bytes.
 
     Examples
     --------

@@ -120,7 +120,7 @@ def precondition(solver: CG, seen: Observations, z: Floats, out: Floats) -> None
 
 @compiled
 def add_product(matrix: Floats, x: Floats, out: Floats) -> None:
-    """out += matrix @ x for a symmetric matrix, as a sum of its rows, which is vectorised."""
+    """Out += matrix @ x for a symmetric matrix, as a sum of its rows, which is vectorised."""
     for j in range(x.shape[0]):
         for k in range(x.shape[0]):
             out[k] += matrix[j, k] * x[j]
