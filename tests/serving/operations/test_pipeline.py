@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,7 +19,7 @@ from graphbandit import LinUCB, graphs, serving
 from graphbandit.recommending import named_policy
 from graphbandit.recommending.named_policy import NamedPolicy
 from graphbandit.recommending.requests import AnyRequest, ResolvedRequest
-from graphbandit.serving import EventStore, RecommendationService, Request, Unavailable, replay_from_zero
+from graphbandit.serving import EventStore, RecommendationService, Request, Reward, Unavailable, replay_from_zero
 from graphbandit.serving.domain import proposals
 from graphbandit.serving.domain.events import DecisionRecord, Event, EventKind
 from graphbandit.serving.domain.logged_recommender import LoggedRecommender
@@ -193,7 +194,9 @@ def test_what_waits_is_taken_in_groups_of_bounded_cost(service: RecommendationSe
     asyncio.run(scene())
 
 
-def test_decisions_wait_neither_behind_many_changes_nor_for_a_state_that_is_held(service: RecommendationService) -> None:
+def test_decisions_wait_neither_behind_many_changes_nor_for_a_state_that_is_held(
+    service: RecommendationService, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def scene() -> None:
         pipeline, applied = Pipeline(service, Stats()), []
         pipeline._after_apply = lambda: applied.append(service.recommender.seq)
@@ -201,7 +204,17 @@ def test_decisions_wait_neither_behind_many_changes_nor_for_a_state_that_is_held
         made = await pipeline.recommend(RequestBatch([Request("ann")]))
         assert made.seq <= 9 and sum(put.done() for put in puts) <= 8  # one group of changes may be before it
         await asyncio.gather(*puts)
-        assert max(np.diff([0, *applied])) <= 8  # the loop has a turn after each group
+        applied.clear()
+        original = service.apply
+
+        def slow(new: Sequence[Event]) -> None:
+            original(new)
+            time.sleep(0.03 * len(new))
+
+        monkeypatch.setattr(service, "apply", slow)
+        await asyncio.gather(*[pipeline.commit([proposals.put_user(service.recommender, f"next{k}", {})]) for k in range(4)])
+        await asyncio.gather(*[pipeline.commit([proposals.put_user(service.recommender, f"later{k}", {})]) for k in range(4)])
+        assert np.diff(applied[-4:]).tolist() == [1, 1, 1]  # the loop has a turn after each, since they take long
         pipeline.hold()
         put = pipeline.commit([proposals.put_user(service.recommender, "one more", {})])
         await asyncio.wait_for(pipeline.recommend(RequestBatch([Request("ann")])), 60)
@@ -229,6 +242,28 @@ def test_a_rebuild_replays_what_comes_meanwhile_before_it_holds_the_state(
     fresh = runtime._replayed(service, lambda: True)
     assert replayed[:4] == [1, 4, 6, 7] and fresh is not None and fresh.seq == service.store.last
     assert fingerprint(fresh) == fingerprint(service.recommender)
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_rebuild_notices_that_a_reward_that_it_has_learned_is_retracted_meanwhile(
+    service: RecommendationService, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    [decision] = service.recommend([Request("ann")]).ids
+    service.reward([Reward(decision, 1.0)])
+    service.snapshot()
+    rounds: list[int] = []
+
+    def replay(store: EventStore, fresh: LoggedRecommender, until: int | None = None) -> Iterator[int]:
+        rounds.append(fresh.seq)
+        if len(rounds) == at:
+            service.retract(decision)
+        yield from replay_pages(store, fresh, until)
+
+    monkeypatch.setattr(runtime, "replay_pages", replay)
+    fresh = runtime._replayed(service, lambda: True)
+    assert fresh is not None and fresh.stale
+    runtime._replace(service, fresh)
+    assert service.recommender is not fresh and fingerprint(service.recommender) == fingerprint(replay_from_zero(service.store))
 
 
 def test_what_was_held_is_applied_even_if_more_comes_all_the_time(

@@ -46,10 +46,12 @@ def needs_rebuilding(store: EventStore, recommender: LoggedRecommender, until: i
 def replay_pages(store: EventStore, recommender: LoggedRecommender, until: int | None = None) -> Iterator[int]:
     """Bring a recommender up to the end of the log, or to event `until`, with a pause after every PIECE of events, which may
     take some seconds if they change a small graph; yields the number of the last one. Raises `DamagedLog` if the chain
-    does not fit."""
+    does not fit. If a reward was retracted that the recommender has learned, it is stale afterwards."""
     recommender.reads_from(log_source(store))
     until = store.last if until is None else until  # other processes may have written more, which is not applied here
-    recommender.without |= retracted_rewards(store.retractions(recommender.seq, until))
+    retracted = retracted_rewards(store.retractions(recommender.seq, until))
+    recommender.stale |= any(seq <= recommender.seq for seq in retracted - recommender.without)
+    recommender.without |= retracted
     for page in store.read(recommender.seq, until):
         check_chain(page, recommender.seq, recommender.tail)
         for start in range(0, len(page), PIECE):

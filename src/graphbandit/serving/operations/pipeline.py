@@ -31,8 +31,7 @@ LONGEST_QUEUE = 20_000
 """Events that may wait. More are refused (back-pressure), so that memory and delay stay bounded when the disk is slow."""
 TURN = 50_000
 """Work of one group, in arms that are scored: some milliseconds of the event loop."""
-CHANGE = TURN // 8
-"""Work of a change of users, edges, arms or policies: the policy of a small graph takes up to 20 ms to follow one edge."""
+CHANGES_TURN = 0.05  # seconds that a group of changes may take to be applied, as far as the one before tells
 GATHER = 0.002  # seconds between two groups under load
 SAME_TROUBLE = 60.0  # seconds in which the same trouble is not logged again
 ACKNOWLEDGED_ONCE_DURABLE = frozenset({EventKind.DECIDED, EventKind.REWARDED})
@@ -50,8 +49,8 @@ class Waiting:
     batch: AnyBatch | None = None
     rewards: Sequence[AnyReward] = ()
     proposals: Sequence[Proposal] = ()  # set once the request is decided
-    cost: int = 0  # of deciding or applying, in arms that are scored
-    is_change: bool = False  # whether it changes users, edges, arms or policies
+    cost: int = 0  # of deciding, in arms that are scored
+    n_changes: int = 0  # of users, edges, arms or policies
     is_heartbeat: bool = False  # whether to write something even without events
     size: int = 1  # number of events it leads to
 
@@ -96,6 +95,7 @@ class Pipeline:
         self._stats, self._after_apply, self._on_unsound = stats, after_apply, on_unsound
         self._queues: list[deque[Waiting]] = [deque(), deque()]  # take turns, see `_next_group`
         self._queue, self._changes = self._queues
+        self._change_cost = TURN // 8  # work of a change: the policy of a small graph takes up to 20 ms to follow an edge
         self._wake = asyncio.Event()
         self._is_stopping = self._is_writing = self._is_held = False
         self._unapplied: deque[Unapplied] = deque()
@@ -119,7 +119,7 @@ class Pipeline:
     def commit(self, proposals: Sequence[Proposal]) -> asyncio.Future[list[Logged]]:
         """Log and apply events that are decided already; raises `InvalidRequest` if the state refuses one."""
         n_changes = sum(isinstance(proposal, ProposedChange) for proposal in proposals)
-        return self._enqueue(proposals=proposals, size=len(proposals) or 1, cost=CHANGE * n_changes, is_change=n_changes > 0)
+        return self._enqueue(proposals=proposals, size=len(proposals) or 1, n_changes=n_changes)
 
     async def beat(self) -> None:
         """Write a heartbeat, the way that events go; raises `Unavailable`."""
@@ -139,7 +139,7 @@ class Pipeline:
         waiting = Waiting(self._loop.create_future(), **asked)
         if self.waiting + waiting.size > LONGEST_QUEUE:
             raise Unavailable("the store does not keep up: too many events wait to be written")
-        (self._changes if waiting.is_change else self._queue).append(waiting)
+        (self._changes if waiting.n_changes else self._queue).append(waiting)
         self.waiting += waiting.size
         self._wake.set()
         return waiting.answer
@@ -172,8 +172,9 @@ class Pipeline:
         in one group with them, for a state that is held."""
         self._queues.reverse()
         queue = self._queues[0] or self._queues[1]
-        group, cost = [queue.popleft()], 0
-        while queue and (cost := cost + group[-1].cost) + queue[0].cost <= TURN:
+        group, each = [queue.popleft()], self._change_cost
+        cost = group[0].cost + each * group[0].n_changes
+        while queue and (cost := cost + queue[0].cost + each * queue[0].n_changes) <= TURN:
             group.append(queue.popleft())
         self.waiting -= sum([waiting.size for waiting in group])
         return group
@@ -265,11 +266,14 @@ class Pipeline:
         """Apply the oldest events that are not applied yet, up to event `pause_after`, and answer their requests."""
         unapplied = self._unapplied[0]
         events = [event for event in unapplied.events if event.seq <= self.pause_after]
+        start = time.perf_counter()
         try:
             self.service.apply(events)
         except Exception:  # a defect: the log is right, the state is not
             self._end(DIVERGED, unapplied.group, is_defect=True)
             return
+        if unapplied.group and unapplied.group[0].n_changes and events:
+            self._change_cost = 1 + int(TURN * (time.perf_counter() - start) / len(events) / CHANGES_TURN)
         if len(events) < len(unapplied.events):
             unapplied.events = unapplied.events[len(events) :]
             self._acknowledge_durable(unapplied)

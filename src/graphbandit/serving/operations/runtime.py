@@ -20,7 +20,7 @@ from ..domain.packing import digest
 from ..domain.proposals import AnyBatch, ProposedDecisions
 from ..store.database import Unavailable
 from ..store.event_store import Cancelled
-from .log_replay import needs_rebuilding, replay_pages
+from .log_replay import replay_pages
 from .pipeline import NOT_RUNNING, Pipeline, Result
 from .recommendation_service import Logged, RecommendationService
 from .settings import MOST_WORK
@@ -424,6 +424,8 @@ def _replayed(service: RecommendationService, is_wanted: Callable[[], bool]) -> 
     one, so that little is left for which the state has to be held."""
     fresh = service.restart_point()
     for _ in range(CATCH_UPS):
+        if fresh.stale:  # a reward that it has learned was retracted meanwhile
+            break
         for _ in replay_pages(service.store, fresh):
             if not is_wanted():
                 return None
@@ -433,9 +435,8 @@ def _replayed(service: RecommendationService, is_wanted: Callable[[], bool]) -> 
 def _replace(service: RecommendationService, fresh: LoggedRecommender) -> None:
     """Apply what came meanwhile, while nothing is applied to the old state; go on with that if a retraction is among it."""
     end = service.recommender.seq
-    if needs_rebuilding(service.store, fresh, end):
-        return
-    for _ in replay_pages(service.store, fresh, end):
-        pass
+    if not fresh.stale:
+        for _ in replay_pages(service.store, fresh, end):
+            pass
     if fresh.seq == end and not fresh.stale:
         service.replace_state(fresh)
