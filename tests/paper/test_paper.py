@@ -7,6 +7,7 @@ import os
 import re
 from dataclasses import replace
 from importlib import import_module
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from graphbandit import paper
 from graphbandit.cli import app
 from graphbandit.experiments import TUNING_SEEDS
 from graphbandit.experiments.testbeds import draw_graph
-from graphbandit.paper import FIGURES, Claim, ReproduceSettings, estimation, forms, real_data, regret, sweeps
-from graphbandit.paper.chart import curve, draw
+from graphbandit.paper import FIGURES, Claim, ReproduceSettings, coverage, estimation, forms, real_data, regret, sweeps
+from graphbandit.paper.chart import Panel, Series, curve, draw
 from graphbandit.paper.claims import QUOTES
 from graphbandit.paper.figure import SETTINGS, Data
 from graphbandit.paper.lineup import LITERAL, WEAKER, algorithms, tuned_baselines
@@ -59,6 +60,7 @@ def test_every_quotation_is_used() -> None:
 
 def test_all_figures_of_the_paper_have_their_number() -> None:
     assert {int(number.rstrip("abcdef")) for number in paper_numbers()} == set(range(1, 12))
+    assert all(figure.part != BEYOND for figure in FIGURES.values() if figure.numbers)
     assert list(paper_numbers())[:5] == ["1a", "1b", "2a", "2b", "3a"] and list(paper_numbers())[-1] == "11"
     assert (
         FIGURES["regret-er"].heading.startswith("Figures 2b and 7b: ")
@@ -193,7 +195,9 @@ def test_regret_claims_both_ways() -> None:
     assert far[close] == "does not hold"
     better = {c.claim: c.verdict for c in regret.claims(made_up(RISING | {"Gob.Lin": 9.0}))}
     assert better[close] == "does not hold"  # close means neither far above nor below
-    tight = {c.claim: c.verdict for c in regret.claims(made_up(RISING | {"Gob.Lin": 12.0}))}
+    near = regret.claims(made_up(RISING | {"Gob.Lin": 12.0}))
+    tight = {c.claim: c.verdict for c in near}
+    assert all(c.reason == regret.NARROW for c in near if "at least a quarter" in c.claim)
     large = {text: v for text, v in tight.items() if text.startswith("The regret of GraphUCB is at least a quarter below")}
     assert list(large.values()) == ["does not hold", "holds"] and WEAKER in list(large)[1]
 
@@ -358,6 +362,13 @@ def test_real_figures_on_the_archives(tmp_path: Path) -> None:
     outcomes = reproduce(["movielens", "netflix", "histograms"], tmp_path, replace(SMALL, data=folder))
     assert [len(outcome.claims) for outcome in outcomes] == [18, 18, 16, 16, 2, 2]
     notes = [(outcome.data or {})["note"] for outcome in outcomes]
+    histograms = [outcome.data or {} for outcome in outcomes[4:]]
+    for data in histograms:  # no payoff lies outside the axis
+        assert all(share.sum() == pytest.approx(1) for share in data["share"].values())
+    assert [panel.title.split(":")[0] for panel in real_data.chart_histograms(histograms[0])] == [
+        "MovieLens",
+        "Netflix, sample",
+    ]
     assert "sample" not in notes[0] and "Netflix prize, a sample of 1,200 users × 1,200 films" in notes[2]
 
 
@@ -408,6 +419,36 @@ def test_charts_are_drawn() -> None:
     assert [series.style for series in chart[0].series] == ["line", "line", "dashed", "line", "dashed", "line", "line"]
     many = curve("LinUCB", np.arange(50_000), np.random.default_rng(0).random((5, 50_000)))
     assert {len(part) for part in (many.x, many.y, many.low, many.high)} == {200}
+
+
+def test_curves_and_labels_of_ticks_can_be_told_apart() -> None:
+    """No label is cut or lies on another, and every axis has two, however short a logarithmic one is."""
+    short = [Series(name, [1.0, 1000.0], [16.75 + k, 17.0 + 2 * k], style="line") for k, name in enumerate("ab")]
+    sizes = {10.0: "10", 20.0: "20", 40.0: "40", 80.0: "80"}
+    counts = [*np.tile(np.arange(2.0), (20, len(coverage.REGIONS), len(coverage.BINS), 1)), 0.5, 1.0]
+    charts = [
+        regret.chart(made_up(RISING)),
+        regret.chart(made_up(dict.fromkeys(RISING, 0.03))),
+        sweeps.chart(sweep(1.0, "sweep-er-p") | {"axis": "p", "setting": "printed"}),
+        coverage.chart({"counts": counts, "setting": "printed"}),
+        [Panel("short", series=short, log_y=True), Panel("wide", series=short, log_x=True, log_y=True)],
+        [Panel("ticks", series=[Series("a", list(sizes), [0.2, 0.5, 40.0, 9e3])], log_x=True, log_y=True, ticks=sizes)],
+    ]
+    for figure in map(draw, charts):
+        figure.draw_without_rendering()
+        for axes in figure.axes:
+            shades = [line.get_color() for line in axes.get_lines()]
+            assert len(set(shades)) == len(shades) > 0, axes.get_title(loc="left")
+            for axis in (axes.xaxis, axes.yaxis):
+                low, high = sorted(axis.get_view_interval())
+                ticks = [tick for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()) if low <= tick.get_loc() <= high]
+                labels = [tick.label1 for tick in ticks if tick.label1.get_text()]
+                boxes = [label.get_window_extent() for label in labels]
+                name = f"{axes.get_title(loc='left')}: {[label.get_text() for label in labels]} from {low} to {high}"
+                assert len(boxes) > 1, name
+                assert all(figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1 for box in boxes), name
+                assert all(figure.bbox.y0 <= box.y0 and box.y1 <= figure.bbox.y1 for box in boxes), name
+                assert not any(one.overlaps(other) for one, other in combinations(boxes, 2)), name
 
 
 def test_command(tmp_path: Path) -> None:
