@@ -425,7 +425,7 @@ def test_curves_and_labels_of_ticks_can_be_told_apart() -> None:
     """No label is cut or lies on another, and every axis has two, however short a logarithmic one is."""
     short = [Series(name, [1.0, 1000.0], [16.75 + k, 17.0 + 2 * k], style="line") for k, name in enumerate("ab")]
     sizes = {10.0: "10", 20.0: "20", 40.0: "40", 80.0: "80"}
-    counts = [*np.tile(np.arange(2.0), (20, len(coverage.REGIONS), len(coverage.BINS), 1)), 0.5, 1.0]
+    counts = np.tile([0.5, 2.0], (20, len(coverage.REGIONS), len(coverage.BINS), 1))
     charts = [
         regret.chart(made_up(RISING)),
         regret.chart(made_up(dict.fromkeys(RISING, 0.03))),
