@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from graphbandit import Random, Recommender, compare, environments, graphs, signals, simulate
+from graphbandit import Pending, Random, Recommender, compare, environments, graphs, signals, simulate
 from graphbandit.checks import check_policy
 from graphbandit.cli import app
 from graphbandit.policies import policy_class
@@ -20,6 +20,7 @@ from graphbandit.serving import EventStore, RecommendationService, Request, Rewa
 from graphbandit.serving.domain import proposals
 from graphbandit.serving.operations.settings import load as load_settings
 from graphbandit.serving.operations.shadow_stats import follow_shadow
+from graphbandit.serving.operations.warmup import warm_up
 from graphbandit.serving.start import read_initial_state
 from graphbandit.storage.tables import write_table
 from made_up_streams import arm_table, edge_table, stream, write_files
@@ -64,6 +65,15 @@ def test_both_choose_the_same_arms(policies: dict[str, Any]) -> None:
     env = environments.Linear(graph, signals.smooth(graph, 4, gamma=7, seed=0), signals.unit_arms(50, 4, seed=0), pool=10)
     one, other = (simulate(policies[kind](graph, 4), env, 100, seed=0) for kind in ("plain", "compiled"))
     assert np.mean(one.arm == other.arm) > 0.9  # the last bits differ, and decide between arms that tie
+
+
+@pytest.mark.parametrize("kind", ["plain", "compiled"])
+def test_a_service_compiles_it_and_decides_while_rewards_are_late(policies: dict[str, Any], kind: str) -> None:
+    """The belief of a policy of one's own may be a plain tuple."""
+    warm_up(small_initial_state(NAMES[kind]))
+    pending = Pending(policies[kind](graphs.complete(2), 2))
+    assert {pending.recommend(0, np.eye(2)).arm for _ in range(2)} == {0, 1}  # the first decision shrinks its own bonus
+    assert pending.policy.beta(0) == 0.1 and pending.policy.user_precision(0).tolist() == [[1.0, 0.0], [0.0, 1.0]]
 
 
 @pytest.mark.parametrize("kind", ["plain", "compiled"])

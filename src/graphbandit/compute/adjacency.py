@@ -8,7 +8,7 @@ P_ij = weight / degree[i] and P_ji = weight / degree[j]: changing an edge touche
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,20 +17,6 @@ from .compiler import compiled
 from .growable import append_rows, growable_rows
 
 LEAST_ROOM = 4
-
-
-class WeightedGraph(Protocol):
-    """What is needed of a graph; a `UserGraph` is one."""
-
-    @property
-    def adjacency(self) -> Any:
-        """(n, n) W, sparse."""
-        ...
-
-    @property
-    def positive_degrees(self) -> Floats:
-        """(n,) D_i, with 1 in place of 0."""
-        ...
 
 
 class Links(NamedTuple):
@@ -49,8 +35,8 @@ def link_rows(name: str) -> dict[str, float]:
     return {f"{name}.{part}": row for part, row in (("start", 0), ("filled", 0), ("room", 0), ("degree", 1.0))}
 
 
-def links_of(graph: WeightedGraph) -> Links:
-    """All edges of a graph."""
+def links_of(graph: Any) -> Links:
+    """Return all edges of a graph with `adjacency` and `positive_degrees`, such as a `UserGraph`."""
     adjacency, degree = graph.adjacency, graph.positive_degrees
     n, count = adjacency.shape[0], np.diff(adjacency.indptr)
     links = Links(

@@ -128,18 +128,6 @@ def invert_lower(factor: Floats) -> None:
 
 
 @compiled
-def lower_norm(factor: Floats, x: Floats) -> float:
-    """‖L x‖ for a lower triangular L: with L the inverse Cholesky factor of Λ this is ‖x‖ in the metric Λ⁻¹."""
-    total = 0.0
-    for i in range(x.shape[0]):
-        row = 0.0
-        for j in range(i + 1):
-            row += factor[i, j] * x[j]
-        total += row * row
-    return sqrt(total)
-
-
-@compiled
 def solve_lower(factor: Floats, x: Floats) -> None:
     """Solve L z = x for a lower triangular L, writing z over x."""
     for i in range(x.shape[0]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType
 from typing import Any
 
 PACKAGE = Path(__file__).parents[1]
@@ -28,14 +28,6 @@ def file_digest(path: str) -> str:
     """Return the same digest of one file."""
     code = compile(Path(path).read_bytes(), Path(path).name, "exec", dont_inherit=True, optimize=2)
     return hashlib.sha256(repr(_contents(code)).encode()).hexdigest()
-
-
-def function_digest(function: FunctionType) -> int:
-    """Return a number that tells functions of one file apart, wherever they stand in it: of the code without the docstring."""
-    code = function.__code__
-    constants = tuple(value for value in code.co_consts if value is not function.__doc__)
-    text = repr(_contents(code.replace(co_consts=constants)))
-    return int(hashlib.sha256(text.encode()).hexdigest()[:7], 16)
 
 
 def _modules(place: Path) -> list[Path]:

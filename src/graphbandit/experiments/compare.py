@@ -98,7 +98,7 @@ def compare(
 
     # Policies vary fastest, so that each worker compiles a different one at the start.
     jobs = [(name, seed) for seed in listed for name in policies]
-    kept = kept_runs.RunFolder(None if keep is None else Path(keep).resolve(), shared=engine == "local")
+    kept = kept_runs.RunFolder(None if keep is None else Path(keep).resolve())
     calls = (
         delayed(_run)(name, policies[name], make_environment, horizon, points, seed, kept.for_worker(name, seed))
         for name, seed in jobs
@@ -165,21 +165,20 @@ def _run(
     horizon: int,
     points: Ints,
     seed: int,
-    kept: kept_runs.Kept | None,
+    kept: tuple[str, ...] | None,
 ) -> Run:
     environment = make_environment(seed)
     policy = policy_for(environment, make, seed=np.random.default_rng([seed, *b"start ", *name.encode()]))
-    file = kept and kept_runs.file_name(name, policy, environment, horizon=horizon, seed=seed)
-    if kept and file and (run := kept.find(file, name, seed)):
-        return run
+    file = None if kept is None else kept_runs.file_name(name, policy, environment, horizon=horizon, seed=seed)
+    if file in (kept or ()):
+        return Run(name, seed, np.empty(0), 0.0, "", "", reused=True, file=file)
     if isinstance(policy, Policy):
         # A stream of the policy's own: it must not draw from those of the environment.
         policy.reseed(np.random.default_rng([seed, *b"policy ", *name.encode()]))
     described = kept_runs.described(policy)
     begin = time.perf_counter()
     regret = simulate(policy, environment, horizon, seed).regret[points - 1]
-    run = Run(name, seed, regret, time.perf_counter() - begin, described, repr(environment))
-    return kept.keep(file, run) if kept and file else run
+    return Run(name, seed, regret, time.perf_counter() - begin, described, repr(environment), file=file)
 
 
 def _reported(finished: Any, total: int, progress: bool | Callable[[int, int], None]) -> Iterator[Run]:

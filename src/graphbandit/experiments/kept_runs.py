@@ -59,40 +59,7 @@ class Run(NamedTuple):
     policy: str
     environment: str
     reused: bool = False  # loaded, not simulated now
-    file: str | None = None  # where the caller has to look for it or to store it; see `KeptElsewhere`
-
-
-class KeptHere(NamedTuple):
-    """Finished runs in a folder that the worker sees: it loads and stores them itself."""
-
-    folder: Path
-
-    def find(self, file: str, name: str, seed: int) -> Run | None:
-        """The run of this file, or None."""
-        return load(self.folder / file)
-
-    def keep(self, file: str, run: Run) -> Run:
-        """Keep a finished run."""
-        store(self.folder / file, run)
-        return run
-
-
-class KeptElsewhere(NamedTuple):
-    """Finished runs on another machine than the worker's: it says which file is meant, and the caller does the rest."""
-
-    files: tuple[str, ...]  # that the caller has
-
-    def find(self, file: str, name: str, seed: int) -> Run | None:
-        """A run that only names its file, or None if the caller does not have this file."""
-        return Run(name, seed, np.empty(0), 0.0, "", "", reused=True, file=file) if file in self.files else None
-
-    def keep(self, file: str, run: Run) -> Run:
-        """The run with the name of its file."""
-        return run._replace(file=file)
-
-
-Kept = KeptHere | KeptElsewhere
-"""The finished runs as a worker sees them."""
+    file: str | None = None  # where the caller stores the run, or finds it if it was reused
 
 
 @cache
@@ -132,39 +99,26 @@ def file_name(name: str, policy: Learner, environment: Environment, *, horizon: 
 
 
 class RunFolder:
-    """The folder of finished runs as the caller has it, or none.
+    """The folder of finished runs, or none: workers, which may be elsewhere, name files, and the caller reads and writes."""
 
-    Parameters
-    ----------
-    folder : path, optional
-        None keeps nothing.
-    shared : bool
-        Whether workers see the folder too: they are on the same machine.
-    """
-
-    def __init__(self, folder: Path | None, *, shared: bool) -> None:
-        self.folder, self.shared = folder, shared
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
         self.files: dict[str, list[str]] = {}  # by what the names of the files of a run begin with
-        if folder and not shared and folder.exists():
-            for file in os.listdir(folder):  # many thousands, and a board asks once for every comparison: no paths are made
-                self.files.setdefault(file.rpartition("-")[0], []).append(file)
+        for file in os.listdir(folder) if folder and folder.exists() else ():  # many thousands: no paths are made
+            self.files.setdefault(file.rpartition("-")[0], []).append(file)
 
-    def for_worker(self, name: str, seed: int) -> Kept | None:
-        """What a worker is told of the folder to make this run. Damaged files are not told."""
-        if self.folder is None:
-            return None
-        if self.shared:
-            return KeptHere(self.folder)
+    def for_worker(self, name: str, seed: int) -> tuple[str, ...] | None:
+        """Return the undamaged files that may be of this run; None if nothing is kept."""
         files = self.files.get(_first_part(name, seed), ())
-        return KeptElsewhere(tuple(file for file in files if self.is_whole(file)))
+        return None if self.folder is None else tuple(file for file in files if self.is_whole(file))
 
     def is_whole(self, file: str) -> bool:
-        """Whether a file can be read. The files of all worlds of a board begin alike, so each is read once only."""
+        """Return True if a file can be read. The files of all worlds of a board begin alike, so each is read once only."""
         path = f"{self.folder}/{file}"
         return _is_whole(path, os.stat(path).st_mtime_ns)
 
     def receive(self, run: Run) -> Run:
-        """The run that a worker returned, stored or loaded here if the worker could not."""
+        """Return the run of a worker, stored now or loaded."""
         if self.folder is None or run.file is None:
             return run
         if not run.reused:

@@ -1,7 +1,6 @@
 """Calls spread over the workers of a Ray cluster. Only this module of the experiments imports Ray, and only when asked.
 
-A run is a Ray task of one processor. An argument that tasks have in common is pickled once, and if it is large, it goes into
-the object store, and a worker unpickles it once. A task whose worker or machine is lost is repeated by Ray.
+A run is a Ray task of one processor. A task whose worker or machine is lost is repeated by Ray.
 """
 
 from __future__ import annotations
@@ -11,28 +10,18 @@ import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any
 
 from ..compute.staleness import code_digest
 from ..validate import missing_package
 from .kept_runs import RUN_ROOMS, versions
 from .parallel import Engine
 
-LARGE = 1_000_000
-"""Bytes from which on an argument goes into the object store. joblib uses the same limit for what workers share."""
 IN_FLIGHT = 2
 """Tasks that are under way, for each processor: one that runs and one that is ready to follow."""
 LOSSES = 10
 """Repetitions of a run whose worker was lost: not without end, because the run may be what kills its worker."""
-SESSIONS: list[dict[int, tuple[Any, Packed]]] = []
-"""For every `ray_running` that is active, the packed arguments by id; the arguments too, so that no other gets the id."""
-
-
-class Packed(NamedTuple):
-    """A pickled argument, or the reference to one in the object store."""
-
-    content: Any
 
 
 @contextmanager
@@ -45,11 +34,9 @@ def ray_running(engine: Engine) -> Iterator[None]:
     is_ours = not ray.is_initialized()
     if is_ours:
         _join(ray, engine)
-    SESSIONS.append(SESSIONS[-1] if SESSIONS else {})
     try:
         yield
     finally:
-        SESSIONS.pop()
         if is_ours:
             ray.shutdown()
 
@@ -82,9 +69,8 @@ def spread_on_ray(calls: Iterable[Any], ordered: bool, receive: Callable[[Any], 
         while True:
             room = IN_FLIGHT * max(1, int(ray.cluster_resources().get("CPU", 1)))  # a cluster may grow and shrink
             while len(places) < room and (submitted := next(left, None)):
-                place, (function, arguments, options) = submitted
-                values = [_pack(ray, value) for value in (function, *arguments, *options.values())]
-                places[_task().remote(code, sys.path, tuple(options), values)] = place
+                place, made = submitted
+                places[_task().remote(code, sys.path, ray.cloudpickle.dumps(tuple(made)))] = place
             if not places:
                 return
             for done in ray.wait(list(places), num_returns=1)[0]:
@@ -116,25 +102,14 @@ def _abandon(ray: Any, references: list[Any], receive: Callable[[Any], Any]) -> 
             continue
 
 
-def _pack(ray: Any, value: Any) -> Any:
-    """Return what is sent in place of an argument. It is pickled here, because arrays that Ray unpickles are read-only."""
-    if value is None or isinstance(value, bool | int | float | str | os.PathLike):
-        return value
-    packed = SESSIONS[-1]
-    if id(value) not in packed:
-        content = ray.cloudpickle.dumps(value)
-        packed[id(value)] = value, Packed(content if len(content) < LARGE else ray.put(content))
-    return packed[id(value)][1]
-
-
 @cache
 def _task() -> Any:
     """Return the Ray task of `call`, which is sent to every worker once."""
     return _import_ray().remote(num_cpus=1, max_retries=LOSSES)(call)
 
 
-def call(code: str, path: list[str], names: tuple[str, ...], values: list[Any]) -> Any:
-    """Call a function in a worker: `values` are the function, its arguments, and its options, which have `names`."""
+def call(code: str, path: list[str], content: bytes) -> Any:
+    """Make a pickled call in a worker. It is pickled here, not by Ray, whose arrays are read-only."""
     from threadpoolctl import threadpool_limits
 
     if code != code_here():
@@ -143,20 +118,9 @@ def call(code: str, path: list[str], names: tuple[str, ...], values: list[Any]) 
             "install the same versions everywhere."
         )
     sys.path.extend(folder for folder in path if folder not in sys.path)  # of the caller's own modules, if they are here
-    function, *arguments = (_unpack(value.content) if isinstance(value, Packed) else value for value in values)
-    first = len(arguments) - len(names)
+    function, arguments, options = pickle.loads(content)
     with threadpool_limits(1):
-        return function(*arguments[:first], **dict(zip(names, arguments[first:], strict=True)))
-
-
-def _unpack(content: Any) -> Any:
-    return pickle.loads(content) if isinstance(content, bytes) else _fetch(content)
-
-
-@lru_cache(maxsize=2)
-def _fetch(reference: Any) -> Any:
-    """Return a large argument, which the tasks of a worker share; two are cached, because worlds come one after the other."""
-    return pickle.loads(_import_ray().get(reference))
+        return function(*arguments, **options)
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..graph import UserGraph
 from ..policies import Policy, Stochastic, policy_class
-from ..policies.core.hyperparameters import NOT_HYPERPARAMETERS
+from ..policies.core.policy import NOT_SETTINGS
 from ..validate import SHARE, check, count
 
 
@@ -34,7 +34,7 @@ class PolicyChoice(NamedTuple):
         check("epsilon", epsilon, SHARE)
         check("seed", seed, count(0))
         if isinstance(policy, str):
-            known = [name for name in inspect.signature(build).parameters if name not in NOT_HYPERPARAMETERS]
+            known = [name for name in inspect.signature(build).parameters if name not in NOT_SETTINGS]
             for name in params or {}:
                 if name not in known:
                     there = ", ".join(known)

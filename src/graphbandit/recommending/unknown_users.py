@@ -90,7 +90,7 @@ def _exploration(policy: Policy) -> float:
 
 
 def _scale(policy: Policy) -> float:
-    return policy.belief(0).beta if policy.has_belief and policy.n_users else 1.0
+    return policy.belief(0)[2] if policy.has_belief and policy.n_users else 1.0
 
 
 def _moved(policy: Policy, theta: Floats, near: Mapping[int, float]) -> Floats:

@@ -3,8 +3,7 @@
 | module | what is in it |
 |---|---|
 | `kernels` | what a policy registers, and what is derived from it: scores, draws, rankings, learning |
-| `policy` | `Policy`, the Python shell around them: decisions, learning, saving |
-| `hyperparameters` | declared once: signature, ranges, collected settings |
+| `policy` | `Policy`, the Python shell around them: settings, decisions, learning, saving |
 | `live_users` | `LiveUsers`, the part of `Policy` about users and edges that come and go |
 | `policy_file` | a policy as header and arrays of a file |
 | `item_effects` | what an item earns beyond its features, for everybody |

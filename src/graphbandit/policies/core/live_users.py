@@ -16,6 +16,7 @@ from ...compute.growable import append_user_rows, reset_user_rows
 from ...compute.observations import Observations
 from ...graph import UserGraph
 from ...live_graph import Edges, LiveGraph, check_weight
+from ...validate import NOT_KNOWN
 from .kernels import Belief
 
 BLOCK = 1000
@@ -28,7 +29,7 @@ Changes = Sequence[Edge] | None
 class Removal(NamedTuple):
     """The effect of removing a user: how many observations it had, and how far the estimate of each former neighbour moved."""
 
-    observations: int
+    observations: int  # -1 if the policy does not count them
     neighbours: Ints  # (k,), whom it was joined with
     moved: Floats  # (k,), ‖θ_j after - θ_j before‖
 
@@ -96,19 +97,34 @@ class LiveUsers:
         >>> policy.theta.round(3).ravel().tolist()  # it knows what its friends like
         [0.976, 0.961, 0.961]
         """
-        return add_user(self, edges, id)
+        graph = self.live_graph
+        weights = graph.check_edges(edges)
+        graph.check_id(id)
+        rows, before = self._own_rows(), self.state
+        user = graph.add_user(id)
+        self.state = append_user_rows(before, rows)
+        try:
+            self.change_edges([(user, other, weight) for other, weight in weights.items()], [user])
+        except ValueError:
+            graph.drop_last()
+            self.state = before
+            raise
+        return user
 
     def add_edge(self, i: int, j: int, weight: float = 1.0) -> None:
         """Join two users who are not joined yet."""
-        self.change_edges([new_edge(self.live_graph, i, j, weight)])
+        one, other = self.live_graph.check_pair(i, j)
+        if self.live_graph.weight(one, other) > 0:
+            raise ValueError(f"users {i} and {j} are joined already; change the weight with set_weight.")
+        self.change_edges([(one, other, check_weight(weight))])
 
     def set_weight(self, i: int, j: int, weight: float) -> None:
         """Change the weight of an edge."""
-        self.change_edges([changed_edge(self.live_graph, i, j, weight)])
+        self.change_edges([(*self._joined(i, j), check_weight(weight))])
 
     def remove_edge(self, i: int, j: int) -> None:
         """Part two users who are joined."""
-        self.change_edges([removed_edge(self.live_graph, i, j)])
+        self.change_edges([(*self._joined(i, j), 0.0)])
 
     def remove_user(self, user: int) -> Removal:
         """Remove a user's data and edges, and return what they were to the others.
@@ -123,18 +139,61 @@ class LiveUsers:
         >>> policy.theta.tolist()
         [[0.0], [0.0]]
         """
-        return remove_user(self, user)
+        user = self.check_user(user)
+        # Links are left: the edges are removed one by one below.
+        rows = {name: row for name, row in self.removable_rows().items() if "links." not in name}
+        neighbours = np.array(self.live_graph.neighbours(user), dtype=np.int64)
+        before, observations = self.estimates(neighbours), self.n_observations(user)
+        self.forget_user(user)
+        reset_user_rows(self.state, rows, user)
+        self.change_edges([(user, other, 0.0) for other in neighbours.tolist()], [user])
+        moved = np.linalg.norm(self.estimates(neighbours) - before, axis=1)
+        return Removal(observations, neighbours, moved)
 
     def set_graph(self, graph: UserGraph) -> None:
         """Replace all edges at once; what has been learned of the users stays.
 
         It may have more users than before, at the end, and not fewer. Costs as much as there are users and edges.
         """
-        set_graph(self, graph)
+        if not isinstance(graph, UserGraph):
+            raise ValueError(f"graph must be a UserGraph (see graphbandit.graphs), but it is a {type(graph).__name__}.")
+        more = graph.n_users - self.n_users
+        if more < 0:
+            raise ValueError(f"graph must have at least the {self.n_users} users of the policy, but it has {graph.n_users}.")
+        before, state = self.live_graph, self.state
+        if more:
+            self.state = append_user_rows(state, self._own_rows(), more)
+        self.live_graph = LiveGraph(graph)
+        try:
+            self.follow_graph(np.arange(graph.n_users), None)
+        except ValueError:
+            self.live_graph, self.state = before, state
+            raise
 
-    def change_edges(self, changes: Sequence[Edge]) -> None:
-        """Give edges (i, j) new weights, 0 for none, and update the estimate. Not checked."""
-        change_edges(self, changes)
+    def change_edges(self, changes: Sequence[Edge], users: Sequence[int] = ()) -> None:
+        """Give edges (i, j) new weights, 0 for none, and update the estimate; `users` have changed besides. Not checked."""
+        graph = self.live_graph
+        before = [(i, j, graph.weight(i, j)) for i, j, _ in changes]
+        for change in changes:
+            graph.put(*change)
+        changed = np.array(sorted({*users, *(end for i, j, _ in changes for end in (i, j))}), dtype=np.int64)
+        try:
+            self.follow_graph(changed, changes)
+        except ValueError:
+            for change in before:
+                graph.put(*change)
+            raise
+
+    def _joined(self, i: object, j: object) -> tuple[int, int]:
+        """Return two users who are joined, or raise a ValueError."""
+        one, other = self.live_graph.check_pair(i, j)
+        if not self.live_graph.weight(one, other) > 0:
+            raise ValueError(f"users {i} and {j} are not joined; join them with add_edge.")
+        return one, other
+
+    def _own_rows(self) -> dict[str, Any]:
+        """Return the rows that a new user adds to the state: none if all users share one model."""
+        return {} if self.params.get("shared") else self.user_rows()
 
     # What a policy may override
 
@@ -144,21 +203,24 @@ class LiveUsers:
 
     def removable_rows(self) -> dict[str, Any]:
         """The rows to reset when a user is removed; a ValueError if its data cannot be told from others'."""
-        check_not_shared(self)
+        if self.params.get("shared"):
+            name = type(self).__name__
+            raise ValueError(f"{name} cannot remove a user's data from the one model that all users share.")
         return self.user_rows()
 
     def forget_user(self, user: int) -> None:
         """Take a user out of what is summed over users, before its rows are reset."""
         rounds = getattr(self.state, "rounds", None)
         if rounds is not None:
-            rounds[0] -= self.n_observations(user)
+            rounds[0] -= max(0, self.n_observations(user))
 
     def follow_graph(self, users: Ints, changes: Changes) -> None:
         """Update the state after changes of edges, or of the data of `users`; a ValueError if the policy cannot."""
 
     def n_observations(self, user: int) -> int:
-        """How many observations of a user there are."""
-        return int(self.observations.visits[user])
+        """Return how many observations of a user there are; -1 if the state does not count them."""
+        seen = getattr(self, "observations", None)
+        return NOT_KNOWN if seen is None else int(seen.visits[user])
 
     def estimates(self, users: Ints) -> Floats:
         """(k, dim) the estimates of these users, at no cost for the others."""
@@ -168,99 +230,3 @@ class LiveUsers:
     def beliefs(self, users: Ints) -> Belief:
         """Return the beliefs about several users, one row each; `Policy` has it."""
         raise NotImplementedError
-
-
-def add_user(policy: LiveUsers, edges: Edges, user_id: Hashable | None) -> int:
-    """Append a user's rows and edges; nothing changes if the policy refuses."""
-    graph = policy.live_graph
-    weights = graph.check_edges(edges)
-    graph.check_id(user_id)
-    rows, before = _user_rows(policy), policy.state
-    user = graph.add_user(user_id)
-    policy.state = append_user_rows(before, rows)
-    try:
-        change_edges(policy, [(user, other, weight) for other, weight in weights.items()], [user])
-    except ValueError:
-        graph.drop_last()
-        policy.state = before
-        raise
-    return user
-
-
-def remove_user(policy: LiveUsers, user: int) -> Removal:
-    """Reset a user's rows, remove its edges, and measure how far its neighbours' estimates move."""
-    user = policy.check_user(user)
-    # Links are left: the edges are removed one by one below.
-    rows = {name: row for name, row in policy.removable_rows().items() if "links." not in name}
-    neighbours = np.array(policy.live_graph.neighbours(user), dtype=np.int64)
-    before, observations = policy.estimates(neighbours), policy.n_observations(user)
-    policy.forget_user(user)
-    reset_user_rows(policy.state, rows, user)
-    change_edges(policy, [(user, other, 0.0) for other in neighbours.tolist()], [user])
-    moved = np.linalg.norm(policy.estimates(neighbours) - before, axis=1)
-    return Removal(observations, neighbours, moved)
-
-
-def set_graph(policy: LiveUsers, graph: UserGraph) -> None:
-    """Replace all edges; nothing changes if the policy refuses."""
-    if not isinstance(graph, UserGraph):
-        raise ValueError(f"graph must be a UserGraph (see graphbandit.graphs), but it is a {type(graph).__name__}.")
-    more = graph.n_users - policy.n_users
-    if more < 0:
-        raise ValueError(f"graph must have at least the {policy.n_users} users of the policy, but it has {graph.n_users}.")
-    before, state = policy.live_graph, policy.state
-    if more:
-        policy.state = append_user_rows(state, _user_rows(policy), more)
-    policy.live_graph = LiveGraph(graph)
-    try:
-        policy.follow_graph(np.arange(graph.n_users), None)
-    except ValueError:
-        policy.live_graph, policy.state = before, state
-        raise
-
-
-def change_edges(policy: LiveUsers, changes: Sequence[Edge], users: Sequence[int] = ()) -> None:
-    """Give edges new weights and let the estimate follow; `users` have changed besides. Nothing changes if it refuses."""
-    graph = policy.live_graph
-    before = [(i, j, graph.weight(i, j)) for i, j, _ in changes]
-    for change in changes:
-        graph.put(*change)
-    changed = np.array(sorted({*users, *(end for i, j, _ in changes for end in (i, j))}), dtype=np.int64)
-    try:
-        policy.follow_graph(changed, changes)
-    except ValueError:
-        for change in before:
-            graph.put(*change)
-        raise
-
-
-def new_edge(graph: LiveGraph, i: object, j: object, weight: object) -> Edge:
-    """An edge between two users who are not joined, or a ValueError."""
-    one, other = graph.check_pair(i, j)
-    if graph.weight(one, other) > 0:
-        raise ValueError(f"users {i} and {j} are joined already; change the weight with set_weight.")
-    return one, other, check_weight(weight)
-
-
-def changed_edge(graph: LiveGraph, i: object, j: object, weight: object) -> Edge:
-    """An edge that exists, with a new weight, or a ValueError."""
-    one, other = graph.check_pair(i, j)
-    if not graph.weight(one, other) > 0:
-        raise ValueError(f"users {i} and {j} are not joined; join them with add_edge.")
-    return one, other, check_weight(weight)
-
-
-def removed_edge(graph: LiveGraph, i: object, j: object) -> Edge:
-    """An edge that exists, with weight 0, or a ValueError."""
-    return *changed_edge(graph, i, j, 1.0)[:2], 0.0
-
-
-def _user_rows(policy: LiveUsers) -> dict[str, Any]:
-    """Return the rows that a new user adds to the state: none if all users share one model."""
-    return {} if policy.params.get("shared") else policy.user_rows()
-
-
-def check_not_shared(policy: LiveUsers) -> None:
-    """Raise a ValueError if users share one model: a user's part in it cannot be found again."""
-    if policy.params.get("shared"):
-        raise ValueError(f"{type(policy).__name__} cannot remove a user's data from the one model that all users share.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -12,15 +13,21 @@ import numpy as np
 import numpy.typing as npt
 
 from ...compute.arrays import Floats, Ints
+from ...display import shorten
 from ...graph import UserGraph
 from ...live_graph import LiveGraph
 from ...storage import archive
 from ...validate import (
     NO_ITEMS,
     NOT_KNOWN,
+    NOT_NEGATIVE,
+    POSITIVE,
+    PROBABILITY,
+    SWITCH,
     Range,
     as_floats,
     check,
+    check_all,
     check_features,
     check_item,
     check_items,
@@ -29,12 +36,14 @@ from ...validate import (
     check_places,
     count,
     is_number,
+    one_of,
+    optional,
 )
-from . import hyperparameters, kernels, policy_file
-from .hyperparameters import COMMON_RANGES
+from . import kernels, policy_file
 from .item_effects import ItemEffects, ItemIntervals, effect_intervals, n_rows, no_items, observe_item, reset_item, with_room
 from .kernels import Belief, Choice, Rankings, Requests, Scores
 from .live_users import LiveUsers
+from .ridge import RADII
 from .top_arms import ArmCatalogue, best_first, is_worth_searching
 
 Seed = int | np.random.Generator | np.random.SeedSequence | None
@@ -42,6 +51,20 @@ PROPENSITY_DRAWS = 1000
 """Further decisions that are drawn to find how probable the one taken was."""
 NO_NORMALS = np.empty(0)
 NO_ITEM_EFFECTS = no_items()
+NOT_SETTINGS = ("self", "graph", "dim", "seed")
+COMMON_RANGES: dict[str, Range] = {
+    "ridge": POSITIVE,
+    "alpha": POSITIVE,
+    "sigma": NOT_NEGATIVE,
+    "delta": PROBABILITY,
+    "norm": optional(NOT_NEGATIVE),
+    "exploration": NOT_NEGATIVE,
+    "item_ridge": optional(POSITIVE),
+    "scale": optional(NOT_NEGATIVE),
+    "radius": one_of(RADII),
+    **{name: SWITCH for name in ("shared", "thompson", "item_effects", "trials", "growing_bonus", "inherit", "spare_unseen")},
+}
+"""Ranges of the settings that several policies share."""
 
 
 class Policy(LiveUsers):
@@ -58,14 +81,28 @@ class Policy(LiveUsers):
 
     def __init__(self, graph: UserGraph, dim: int, given: Mapping[str, Any]) -> None:
         """Check the arguments in `given`, the `locals()` of the subclass's `__init__`, and collect its settings in `params`."""
-        self.params = hyperparameters.collect(type(self), {**given, "graph": graph, "dim": dim}, self.ranges)
+        if not isinstance(graph, UserGraph):
+            raise ValueError(f"graph must be a UserGraph (see graphbandit.graphs), but it is a {type(graph).__name__}.")
+        if not count().holds(dim):
+            raise ValueError(f"dim must be a positive integer, but it is {dim!r}.")
+        declared = given.get("__class__", type(self))  # whose `__init__` it is: a class derived from it may have another one
+        self.params = {name: given[name] for name in inspect.signature(declared).parameters if name not in NOT_SETTINGS}
+        check_all(self.params, self.ranges)
         self.live_graph = LiveGraph(graph)
         self.dim = int(dim)
         self.rng = np.random.default_rng(given.get("seed", 0))
         self._since_refresh = 0  # observations
 
     def __repr__(self) -> str:
-        return hyperparameters.short_repr(self)
+        """Return the graph and dim, or the policy inside a wrapper, and the settings that were changed."""
+        usual = {name: parameter.default for name, parameter in inspect.signature(type(self)).parameters.items()}
+        usual |= getattr(self, "presets", {}).get(self.params.get("preset"), {})
+        shown = {
+            name: value for name, value in self.params.items() if name in usual and name != "policy" and np.ndim(value) == 0
+        }
+        changed = shorten(", ".join(f"{name}={value!r}" for name, value in shown.items() if value != usual[name]), 50)
+        inside = repr(self.policy) if hasattr(self, "policy") else f"{self.graph!r}, {self.dim}"
+        return f"{type(self).__name__}({', '.join(filter(None, [inside, changed]))})"
 
     def reseed(self, seed: Seed) -> None:
         """Replace the generator that breaks ties and draws samples."""
@@ -232,7 +269,7 @@ class Policy(LiveUsers):
 
     def search_belief(self, user: int) -> Belief | None:
         """Return the belief by which the best of many arms can be searched for; None if all of them must be scored."""
-        return self.belief(user) if self.is_optimistic and self.scores_from_belief else None
+        return Belief(*self.belief(user)) if self.is_optimistic and self.scores_from_belief else None
 
     @property
     def epsilon(self) -> float:
@@ -482,8 +519,17 @@ class Policy(LiveUsers):
     # What policies are built with
 
     def build_state(self, **arrays: Any) -> Any:
-        """A `State` of these arrays; numbers that are not given are the settings of the same name, NaN for None."""
-        return hyperparameters.build_state(self.State, self.params, arrays)
+        """Return a `State` of these arrays; numbers that are not given are the settings of the same name, NaN for None.
+
+        A field `items` that is not given is the table of item effects that the settings ask for.
+        """
+        if "items" in self.State._fields and "items" not in arrays:  # type: ignore[attr-defined]
+            arrays["items"] = no_items(self.params["item_effects"], self.params.get("item_ridge"))
+        numbers = {name: number for name, number in policy_file.number_fields(self.State).items() if name not in arrays}
+        values = {
+            name: float("nan") if self.params[name] is None else number(self.params[name]) for name, number in numbers.items()
+        }
+        return self.State(**arrays, **values)
 
     def model_row(self, user: int) -> int:
         """The row of a user's model: its own index, or 0 if all users share one."""
@@ -498,8 +544,8 @@ class Policy(LiveUsers):
 
     def beta(self, user: int) -> float:
         """Return β, the radius of the region of confidence of this user now."""
-        return float(self.belief(user).beta)
+        return float(self.belief(user)[2])
 
     def user_precision(self, user: int) -> Floats:
         """Return S⁻¹, (dim, dim), the metric in which the region of confidence of this user is a ball."""
-        return np.asarray(np.linalg.inv(self.belief(user).S))
+        return np.asarray(np.linalg.inv(self.belief(user)[1]))

@@ -12,6 +12,7 @@ xᵀ S x by less than δ = d² 10⁻¹⁵. `TINY` is larger than what double pre
 
 from __future__ import annotations
 
+from functools import partial
 from heapq import heapreplace
 from math import inf, sqrt
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...compute.arrays import Floats, Ints
-from ...compute.compiler import compiled, without_lock
+from ...compute.compiler import compiled
 from ...validate import as_floats, check_features, check_items
 from .item_effects import ItemEffects, has_effects, item_effect
 from .kernels import Belief
@@ -129,8 +130,8 @@ def multiply_block(x: Singles, direction: Singles, out: Singles) -> None:
             out[a] += x[j, a] * direction[j]
 
 
-@compiled
-def scan_blocks(
+@partial(compiled, nogil=True)
+def find_contenders(
     arms: Arms, belief: Belief, axes: Singles, scales: Floats, effects: ItemEffects, k: int, row: Ints, upper: Floats
 ) -> tuple[int, float, float]:
     """Write contenders with upper bounds; return their number, -1 if there are too many, and the lower bounds to reach.
@@ -195,6 +196,3 @@ def scan_blocks(
             if low > best[0]:
                 heapreplace(best, low)
     return n, best[0], best_mean
-
-
-find_contenders = without_lock(scan_blocks)

@@ -47,13 +47,13 @@ def scores_given_pending(policy: Policy, user: int, arms: Floats, shown: Floats,
     if isinstance(policy, Stochastic):
         return scores_given_pending(policy.policy, user, arms, shown, items)
     own = policy.score(user, arms, items.offered)
-    beta = policy.belief(user).beta if policy.has_belief else policy.beta(user)
+    beta = policy.belief(user)[2] if policy.has_belief else policy.beta(user)
     if not own.bonus.any() or not beta > 0.0:
         return own
     if not policy.has_belief:  # no form that arms have in common: a pending decision shrinks its own arm only
         same = (arms[:, None, :] == shown[None, :, :]).all(axis=2).sum(axis=1)
         return Scores(own.mean, own.bonus / np.sqrt(1.0 + same * (own.bonus / beta) ** 2))
-    S = policy.belief(user).S
+    S = policy.belief(user)[1]
     effect, deviation = np.zeros(len(arms)), np.zeros(len(arms))
     add_item_effects(policy.item_table, items.offered, 1.0, effect, deviation)
     before = _form(S, arms) + deviation**2
