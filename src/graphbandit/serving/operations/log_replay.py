@@ -37,12 +37,6 @@ def restart_point(store: EventStore, snapshots: Snapshots, initial: InitialState
     return recommender
 
 
-def needs_rebuilding(store: EventStore, recommender: LoggedRecommender, until: int | None = None) -> bool:
-    """Whether the log takes back a reward that the recommender has learned."""
-    retracted = retracted_rewards(store.retractions(recommender.seq, store.last if until is None else until))
-    return any(seq <= recommender.seq for seq in retracted - recommender.without)
-
-
 def replay_pages(store: EventStore, recommender: LoggedRecommender, until: int | None = None) -> Iterator[int]:
     """Bring a recommender up to the end of the log, or to event `until`, with a pause after every PIECE of events, which may
     take some seconds if they change a small graph; yields the number of the last one. Raises `DamagedLog` if the chain
@@ -64,10 +58,9 @@ def replay(store: EventStore, recommender: LoggedRecommender, until: int | None 
     """Bring a recommender up to the end of the log, or to event `until`; raises `DamagedLog` if its chain does not fit.
 
     If a reward that it has learned was retracted, another one is made, from the beginning of the log."""
-    if needs_rebuilding(store, recommender, until):
-        recommender = initial_recommender(store)
     for _ in replay_pages(store, recommender, until):
-        pass
+        if recommender.stale:
+            return replay(store, initial_recommender(store), until)
     return recommender
 
 
