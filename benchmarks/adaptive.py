@@ -63,7 +63,7 @@ def table(head: list[str], rows: list[list[str]]) -> None:
 
 
 def regret(seeds: int, workers: int) -> None:
-    """Mean final regret with intervals, and the paired ratios that are asked for."""
+    """Print mean final regret with intervals, and the paired ratios that are asked for."""
     rows, ratios = [], []
     for name in SYNTHETIC:
         result = compare(POLICIES, WORLDS[name].make, 1000, seeds=range(seeds), workers=workers)
@@ -79,7 +79,7 @@ def regret(seeds: int, workers: int) -> None:
 
 
 def ratio(ours: Floats, other: Floats) -> str:
-    """Ratio of means with a 95 % interval by resampling the seeds, which are paired."""
+    """Return the ratio of means with a 95 % interval by resampling the seeds, which are paired."""
     rng = np.random.default_rng(0)
     picks = rng.integers(len(ours), size=(4000, len(ours)))
     low, high = np.quantile(ours[picks].mean(axis=1) / other[picks].mean(axis=1), [0.025, 0.975])
@@ -87,7 +87,7 @@ def ratio(ours: Floats, other: Floats) -> str:
 
 
 def inside(name: str, seed: int, solver: Any) -> float:
-    """Share of rounds, without the first, in which the 99 % region held the served user's truth."""
+    """Return the share of rounds, without the first, in which the 99 % region held the served user's truth."""
     env: Any = WORLDS[name].make(seed)
     trace = simulate(AdaptiveGraphUCB(env.graph, env.dim, solver=solver), env, 1000, seed=seed)
     policy, held = AdaptiveGraphUCB(env.graph, env.dim, solver=solver), 0
@@ -116,20 +116,20 @@ constant_bonus = partial(AdaptiveGraphUCB, item_effects=False, trials=False, gro
 
 
 def unit_arms(seed: int) -> environments.Linear:
-    """One user, 20 unit arms, noise 0.3."""
+    """Return a world of one user, 20 unit arms and noise 0.3."""
     theta, arms = environments.streams(seed, "theta", "arms")
     truth = signals.unit_rows(theta.standard_normal((1, 5)))
     return environments.Linear(graphs.empty(1), truth, signals.unit_arms(20, 5, seed=arms), sigma=0.3)
 
 
 def one_hot(n_users: int, seed: int) -> environments.Linear:
-    """A bandit without features for each user: five arms with uniform means, noise 1."""
+    """Return a bandit without features for each user: five arms with uniform means, noise 1."""
     (theta,) = environments.streams(seed, "theta")
     return environments.Linear(graphs.empty(n_users), theta.uniform(size=(n_users, 5)), np.eye(5), sigma=1.0)
 
 
 def noisy_unrelated(seed: int) -> environments.Linear:
-    """`unrelated-fixed` with noise 0.3."""
+    """Return `unrelated-fixed` with noise 0.3."""
     env: Any = WORLDS["unrelated-fixed"].make(seed)
     return environments.Linear(env.graph, env.truth, env.arms, sigma=0.3)
 
@@ -144,7 +144,7 @@ LONG: dict[str, tuple[Any, int]] = {  # and rounds
 
 
 def long(seeds: range, workers: int, override: int | None) -> None:
-    """Mean regret of long runs with fixed arms, and how many of them are stuck with a wrong arm."""
+    """Print the mean regret of long runs with fixed arms, and how many of them are stuck with a wrong arm."""
     rows = []
     for name, (make, own) in LONG.items():
         horizon = override or own
@@ -167,7 +167,7 @@ def long(seeds: range, workers: int, override: int | None) -> None:
 
 
 def sourced(world: World, data: Path) -> Any:
-    """The world's function of the seed, with its data set."""
+    """Return the world's function of the seed, with its data set."""
     from graphbandit import datasets
 
     for source in world.sources:
@@ -177,7 +177,7 @@ def sourced(world: World, data: Path) -> Any:
 
 
 def real(seeds: int, workers: int, data: Path) -> None:
-    """Against each fixed alpha in hindsight, same family of models."""
+    """Compare with each fixed alpha in hindsight, in the same family of models."""
     rows = []
     for name in ("movielens", "netflix"):
         fixed = {f"alpha {a:.2g}": partial(AdaptiveGraphUCB, alphas=[a], models=["graph"]) for a in ALPHAS}
@@ -192,7 +192,7 @@ def real(seeds: int, workers: int, data: Path) -> None:
 
 
 def lastfm(runs: int, workers: int, data: Path, rounds: int) -> None:
-    """Share of hits after 50,000 rounds, the set-up of the Last.fm figure of the report."""
+    """Print the share of hits after 50,000 rounds in the setting of the report's Last.fm figure."""
     make = sourced(WORLDS["lastfm"], data)
     shuffled = graphs.shuffled(make(0).graph, seed=1)
     policies: dict[str, Any] = {
@@ -216,7 +216,7 @@ def lastfm(runs: int, workers: int, data: Path, rounds: int) -> None:
 
 
 def cost(rounds: int = 20_000) -> None:
-    """µs a round beside GraphUCBLocal, by users and by features."""
+    """Print µs a round beside GraphUCBLocal, by users and by features."""
     rows = []
     for n in (1_000, 10_000, 100_000, 1_000_000):
         local, adaptive = (micros_a_round(make, n, 10, rounds) for make in (GraphUCBLocal, AdaptiveGraphUCB))
@@ -229,7 +229,7 @@ def cost(rounds: int = 20_000) -> None:
 
 
 def micros_a_round(make: Any, n: int, dim: int, rounds: int) -> float:
-    """The best of three runs on a Watts-Strogatz graph of degree 10, with 20 arms on offer."""
+    """Return the best of three runs on a Watts-Strogatz graph of degree 10, with 20 arms on offer."""
     graph = graphs.watts_strogatz(n, 10, 0.1, seed=0)
     smoothed = graph.adjacency @ (graph.adjacency @ np.random.default_rng(1).standard_normal((n, dim)))
     env = environments.Linear(graph, signals.unit_rows(smoothed), signals.unit_arms(500, dim, seed=2), pool=20)

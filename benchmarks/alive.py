@@ -1,5 +1,4 @@
-"""Seconds from `graphbandit serve --demo` to a page that moves: with an empty compilation cache,
-then with a full one.
+"""Seconds from `graphbandit serve --demo` to a page that moves, with an empty and a full compilation cache.
 
 python benchmarks/alive.py [--policy NAME]
 """
@@ -29,8 +28,9 @@ SIGNS: dict[str, Callable[[dict[str, Any]], bool]] = {
 
 
 def watch(policy: str, folder: Path) -> dict[str, float]:
-    """Seconds until each sign was first seen; until then, rewards a second and the longest wait for
-    `/v1/stats`.
+    """Return the seconds until each event was first seen.
+
+    Until then, also rewards per second and the longest wait for `/v1/stats`.
     """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

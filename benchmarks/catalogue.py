@@ -1,4 +1,4 @@
-"""Decisions about large catalogues: a search against a full scan, in one run on one core, and all users for a nightly mail.
+"""Decisions about large catalogues: a search against a full scan, in one run on one core, and all users in a batch.
 
     python benchmarks/catalogue.py                          # 1,000 to 1,000,000 arms, 10, 32 and 64 features
     python benchmarks/catalogue.py --sizes 100000 --dims 10 --policy linucb --features clusters
@@ -32,7 +32,7 @@ USERS, DEGREE, NOISE, K = 100, 10, 0.3, 10
 
 
 def arms(kind: str, m: int, dim: int, rng: np.random.Generator) -> Any:
-    """Unit vectors in all directions, the worst case; or around 1,000 centres with 8 dimensions that matter."""
+    """Return unit vectors in all directions, the worst case, or around 1,000 centres with 8 dimensions that matter."""
     x = rng.standard_normal((m, dim))
     if kind == "clusters":
         main = min(8, dim)
@@ -43,7 +43,7 @@ def arms(kind: str, m: int, dim: int, rng: np.random.Generator) -> Any:
 
 
 def world(args: argparse.Namespace, m: int, dim: int, users: int = USERS) -> NamedPolicy:
-    """A recommender that has learned."""
+    """Return a recommender that has learned."""
     rng = np.random.default_rng(0)
     graph = gb.graphs.erdos_renyi(users, min(1.0, DEGREE / users), seed=0)
     features = arms(args.features, m, dim, rng)
@@ -60,7 +60,7 @@ def world(args: argparse.Namespace, m: int, dim: int, users: int = USERS) -> Nam
 
 
 def median(function: Callable[[], object], seconds: float = 1.0) -> float:
-    """Milliseconds of processor that a call takes, the median over at least 5: other programs do not count."""
+    """Return the processor time of a call in milliseconds, the median over at least 5 calls."""
     function()
     times: list[float] = []
     begin = time.perf_counter()
@@ -72,7 +72,7 @@ def median(function: Callable[[], object], seconds: float = 1.0) -> float:
 
 
 def compare(args: argparse.Namespace, m: int, dim: int) -> None:
-    """One line of the table."""
+    """Print one line of the table."""
     named, draws = world(args, m, dim), np.random.default_rng(1)
     start = time.perf_counter()
     pool = named.resolve(Request("0")).pool
@@ -116,7 +116,7 @@ def compare(args: argparse.Namespace, m: int, dim: int) -> None:
 
 
 def everybody(args: argparse.Namespace, users: int) -> None:
-    """All users for the mail of the night."""
+    """Rank for all users in one batch."""
     print("| users | items | d | threads | clock, s | processor, s | processor, ms a user |\n|" + "---:|" * 7)
     for m, dim in ((m, dim) for m in args.sizes for dim in args.dims):
         named = world(args, m, dim, args.of)

@@ -38,7 +38,7 @@ WORLDS = {
 
 
 def run(world: World, seed: int, settings: dict[str, Any]) -> tuple[float, float]:
-    """Regret, and the share of the arms on offer whose mean reward is inside its 99 % interval."""
+    """Return the regret, and the share of arms on offer whose mean reward is inside its 99 % interval."""
     users, dim = 30, 4
     graph = graphs.erdos_renyi(users, 0.2, seed=seed)
     arms, theta = signals.unit_arms(world.items, dim, seed=seed + 1), signals.smooth(graph, dim, gamma=5, seed=seed + 2)

@@ -32,13 +32,13 @@ def world(seed: int) -> environments.Linear:
 
 
 def clicked(log: DecisionLog, rates: Floats, seed: int) -> DecisionLog:
-    """The same decisions, rewarded by clicks."""
+    """Return the same decisions, rewarded by clicks."""
     rng = np.random.default_rng([seed, 1])
     return replace(log, reward=(rng.random(len(log)) < rates[log.user, log.arm]).astype(float))
 
 
 def study(logs: int, clicks: bool) -> dict[str, dict[str, list[tuple[float, float, bool]]]]:
-    """Target → form → (error, standard error, whether its interval is right) of every log."""
+    """Return target → form → (error, standard error, whether its interval is right) of every log."""
     found: dict[str, dict[str, list[tuple[float, float, bool]]]] = {name: {form: [] for form in FORMS} for name in TARGETS}
     for seed in range(logs):
         env = world(seed)

@@ -31,7 +31,7 @@ SETTINGS: dict[str, dict[str, Any]] = {"graphucb": {"solver": "push", "alpha": 0
 
 
 def write_log(folder: Path, rows: int, seed: int = 0) -> None:
-    """Parts of 500,000 rows each."""
+    """Write parts of 500,000 rows each."""
     rng = np.random.default_rng(seed)
     folder.mkdir()
     for first in range(0, rows, 500_000):
@@ -62,7 +62,7 @@ def fit_once(folder: Path, policy: str) -> None:
 
 
 def peak_memory() -> float:
-    """MB, as Linux says; what `resource` says may be that of the process before this one."""
+    """Return MB, as Linux reports them; `resource` may report those of the parent process."""
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found is not None
     return int(found.group(1)) / 1024

@@ -1,5 +1,4 @@
-"""Fuzzing: schemathesis makes requests from the OpenAPI document, and no answer may be a server
-error.
+"""Fuzzing: schemathesis makes requests from the OpenAPI document, and no response may be a server error.
 
 python benchmarks/fuzz.py                  # some thousand requests
 python benchmarks/fuzz.py --examples 50
@@ -29,8 +28,9 @@ KNOWN = {"user": "ann", "a": "ann", "b": "bob", "arm": "tea", "decision": "1.0"}
 
 
 def fuzz(server: Running, examples: int) -> Counter[int]:
-    """Send `examples` requests to every endpoint; returns the number of answers by status. Raises
-    on a server error.
+    """Send `examples` requests to every endpoint; return the number of responses by status.
+
+    Raise on a server error.
     """
     server.http.post("/v1/recommendations", json={"user": "ann"}).raise_for_status()
     schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json")

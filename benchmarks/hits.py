@@ -1,4 +1,4 @@
-"""Shares of hits on real data, with and without effects of items, and what popularity alone is worth.
+"""Shares of hits on real data, with and without effects of items, and of popularity alone.
 
     python benchmarks/hits.py [--data DIR] [--worlds ciao lastfm delicious movielens-1m netflix]
         [--negatives uniform popular] [--rounds 50000] [--runs 3] [--policies NAME ...] [--workers 1]
@@ -32,7 +32,7 @@ linear = partial(LinUCB, radius="constant", exploration=0.1)
 
 
 def local_on_shuffled(graph: UserGraph, dim: int) -> GraphUCBLocal:
-    """Return GraphUCB-Local on a graph of the same degrees that says nothing about the users."""
+    """Return GraphUCB-Local on a graph of the same degrees without information about the users."""
     return local(graphs.shuffled(graph, seed=1), dim)
 
 
@@ -51,7 +51,7 @@ POLICIES: dict[str, Any] = {
 
 
 def some_users(ratings: Ratings) -> Ratings:
-    """The ratings of random users."""
+    """Return the ratings of random users."""
     users = np.sort(np.random.default_rng(0).choice(ratings.n_users, USERS, replace=False))
     theirs = np.isin(ratings.user, users)
     user = np.searchsorted(users, ratings.user[theirs]).astype(np.int32)
@@ -70,7 +70,7 @@ def make_world(name: str, data: Path, negatives: Any) -> Hits:
 
 
 def hits(make: Any, env: Hits, rounds: int, seed: int) -> tuple[Floats, float]:
-    """(rounds,) the reward of each round, and the seconds that they took."""
+    """Return the (rounds,) reward of each round, and the seconds that they took."""
     begin = time.perf_counter()
     if make is not None:
         reward = simulate(make(env.graph, env.dim), env, rounds, seed=seed).reward

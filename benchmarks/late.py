@@ -31,7 +31,7 @@ POLICIES: dict[str, Any] = {
 
 
 def fastest(repeats: int, prepare: Callable[[], Any], work: Callable[[Any], None]) -> float:
-    """The shortest of several times, in seconds; the first call, which compiles, does not count."""
+    """Return the shortest of several times, in seconds; the first call, which compiles, does not count."""
     spent = []
     for _ in range(repeats + 1):
         subject = prepare()
@@ -47,7 +47,7 @@ def one_by_one(policy: Any, users: Any, X: Any, rewards: Any) -> None:
 
 
 def with_pending(make: Any, graph: Any, arms: Any, count: int) -> Pending:
-    """A `Pending` with this many pending decisions of user 0."""
+    """Return a `Pending` with this many pending decisions of user 0."""
     pending = Pending(make(graph, DIM), condition=False)
     pending.policy.update(0, arms[0], 1.0)
     for _ in range(count):
@@ -62,7 +62,7 @@ def decide(pending: Pending, arms: Any) -> None:
 
 
 def lost_rewards(runs: int) -> None:
-    """Regret after 3000 rounds: 20 users, 100 fixed arms, delay of 10 rounds, half of rewards lost."""
+    """Print the regret after 3000 rounds: 20 users, 100 fixed arms, delay of 10 rounds, half of rewards lost."""
     modes: dict[str, dict[str, Any]] = {
         "blind": {"condition": False},
         "waits for ever": {},

@@ -26,7 +26,7 @@ POLICIES: dict[str, Callable[[Any], Any]] = {
 
 
 def pairs(policy: Any, rng: np.random.Generator, calls: int) -> list[tuple[int, int]]:
-    """Users who are not joined, no pair twice."""
+    """Return distinct pairs of users who are not joined."""
     found: dict[tuple[int, int], None] = {}
     while len(found) < calls:
         i, j = sorted(rng.integers(policy.n_users, size=2).tolist())
@@ -36,7 +36,7 @@ def pairs(policy: Any, rng: np.random.Generator, calls: int) -> list[tuple[int, 
 
 
 def per_call(call: Callable[[Any], object], arguments: list[Any]) -> float:
-    """Microseconds."""
+    """Return the microseconds per call."""
     start = time.perf_counter()
     for argument in arguments:
         call(argument)
@@ -44,7 +44,7 @@ def per_call(call: Callable[[Any], object], arguments: list[Any]) -> float:
 
 
 def measure(make: Callable[[Any], Any], n: int, calls: int) -> dict[str, float]:
-    """Microseconds of every kind of change, for a policy that has seen some rewards."""
+    """Return the microseconds of every kind of change, for a policy that has learned some rewards."""
     rng = np.random.default_rng(n)
     policy = make(graphs.watts_strogatz(n, DEGREE, 0.1, seed=0))
     for user, x in zip(rng.integers(n, size=2000).tolist(), rng.standard_normal((2000, DIM)) / np.sqrt(DIM), strict=True):

@@ -1,5 +1,6 @@
-"""Load on the service and, in the same run, on an empty FastAPI endpoint: throughput, latency at
-half load, batches, memory.
+"""Throughput and latency of the service and, in the same run, of an empty FastAPI endpoint.
+
+Also batches, and memory over many requests.
 
     python benchmarks/load.py                      # 100,000 users, 1,000 arms, candidates of 20
     python benchmarks/load.py --requests 1000000   # memory over a million requests
@@ -69,13 +70,13 @@ class Crowd:
         parquet.write_table(pa.table(arms), folder / "arms.parquet")
 
     def request(self) -> dict[str, object]:
-        """A request for a recommendation."""
+        """Return a request for a recommendation."""
         offer = self.rng.choice(self.n_arms, POOL, replace=False)
         user = int(self.ends[self.rng.integers(len(self.ends)), 0])
         return {"user": f"u{user}", "candidates": [f"a{a}" for a in offer]}
 
     def value(self, decision: dict[str, object]) -> float:
-        """What a decision earns."""
+        """Return the reward of a decision."""
         user, arm = int(str(decision["user"])[1:]), int(decision["arms"][0]["arm"][1:])  # type: ignore[index]
         return float(self.arms[arm] @ self.theta[user] + NOISE * self.rng.standard_normal())
 
@@ -110,7 +111,7 @@ Round = Callable[[Connection, int], Awaitable[int]]
 
 
 def visits(crowd: Crowd, prepared: int = 4000) -> Round:
-    """A recommendation, then its reward."""
+    """Request a recommendation, then send its reward."""
     requests = [crowd.request() for _ in range(prepared)]
     expected = (
         crowd.theta[[int(str(request["user"])[1:]) for request in requests]] @ crowd.arms.T
@@ -135,7 +136,7 @@ async def nothing(connection: Connection, number: int) -> int:
 
 
 async def flat_out(port: int, round_: Round, seconds: float, users: int) -> float:
-    """Requests a second when everyone asks again at once."""
+    """Return requests per second when every client sends its next request at once."""
     done, end = 0, time.perf_counter() + seconds
 
     async def user(number: int) -> None:
@@ -153,8 +154,9 @@ async def flat_out(port: int, round_: Round, seconds: float, users: int) -> floa
 
 
 async def paced(port: int, round_: Round, rate: float, seconds: float, users: int, each: int = 2) -> list[float]:
-    """Latency of every request at this rate, in seconds, with `each` requests a visit. Visits
-    arrive whether or not earlier ones have been answered, and the time in the queue counts.
+    """Return the latency of every request at this rate, in seconds, with `each` requests a visit.
+
+    Visits arrive whether or not earlier ones have been answered, and the time in the queue counts.
     """
     spent: list[float] = []
     start = time.perf_counter()
@@ -195,7 +197,7 @@ async def paced(port: int, round_: Round, rate: float, seconds: float, users: in
 
 
 async def batches(port: int, crowd: Crowd, size: int, seconds: float) -> float:
-    """Decisions a second of the batch endpoint, two requests under way at a time."""
+    """Return decisions per second of the batch endpoint, two requests under way at a time."""
     bodies = [
         post("/v1/recommendations/batch", json.dumps({"requests": [crowd.request() for _ in range(size)]}).encode())
         for _ in range(8)
@@ -209,8 +211,9 @@ async def batches(port: int, crowd: Crowd, size: int, seconds: float) -> float:
 
 
 def disk_pauses(folder: Path, seconds: float) -> list[float]:
-    """Seconds that the idle disk takes for each of many small flushes. No reward can be
-    acknowledged faster.
+    """Return the seconds that the idle disk takes for each of many small flushes.
+
+    No reward can be acknowledged faster.
     """
     spent: list[float] = []
     with (folder / "probe").open("wb") as file:
@@ -225,7 +228,7 @@ def disk_pauses(folder: Path, seconds: float) -> list[float]:
 
 
 async def train(port: int, crowd: Crowd, rewards: int) -> None:
-    """Let the policy learn as much as in a day, so that it is measured in its usual state."""
+    """Train the policy on a day's rewards, so that it is measured in its usual state."""
     connection = await Connection.open(port)
     for _ in range(rewards // 1000):
         requests = json.dumps({"requests": [crowd.request() for _ in range(1000)]}).encode()

@@ -55,7 +55,7 @@ def drafts(name: int, group: int, size: int) -> list[Draft]:
 
 
 def work(url: str, name: int, groups: int, size: int) -> None:
-    """Append groups, once told to; print what was seen when all processes have ended."""
+    """Append groups on command; print a summary when all processes have ended."""
     store = EventStore(url)
     store.open()
     seq, chain = 0, store.seed
@@ -76,7 +76,7 @@ def work(url: str, name: int, groups: int, size: int) -> None:
 
 
 def measure(url: str, processes: int, events: int, size: int) -> Measured:
-    """Let processes append about so many events in all to an empty database."""
+    """Let processes append about this many events in all to an empty database."""
     store = EventStore(url)
     store.open(small_initial_state())
     store.close()
@@ -113,7 +113,9 @@ def measure(url: str, processes: int, events: int, size: int) -> Measured:
 
 
 def costs(url: str, groups: int, size: int) -> dict[str, float]:
-    """Microseconds of processor time that each step takes for an event. The first fifth of the groups is not counted.
+    """Return the microseconds of processor time that each step takes for an event.
+
+    The first fifth of the groups is not counted.
 
     One service decides; in PostgreSQL another one follows, and logs the rewards.
     """
@@ -139,7 +141,7 @@ def costs(url: str, groups: int, size: int) -> dict[str, float]:
             last = time.process_time()
 
         def logged(service: RecommendationService, made: list[Proposal], kind: str) -> list[str]:
-            """Log and apply; returns the ids of decisions."""
+            """Log and apply; return the ids of decisions."""
             nonlocal last
             last = time.process_time()
             appended = service.store.append([proposal.draft for proposal in made])

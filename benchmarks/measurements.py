@@ -37,7 +37,7 @@ BAR = re.compile(r"(?<!\\)\|")  # one that is part of a cell has a backslash bef
 
 
 def recorded(main: Callable[[], None]) -> None:
-    """Run a benchmark, and write what it prints if `--json` or `--record` says so. One that fails writes nothing."""
+    """Run a benchmark, and write its output if `--json` or `--record` is given; a failed one writes nothing."""
     own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     own.add_argument("--json", type=Path, metavar="FILE")
     own.add_argument("--record", nargs="?", const="", metavar="NAME")
@@ -64,7 +64,7 @@ def recorded(main: Callable[[], None]) -> None:
 
 
 class Copy(TextIOBase):
-    """A stream that passes on what is written to it, and keeps it."""
+    """A stream that forwards its input and keeps a copy."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -79,13 +79,13 @@ class Copy(TextIOBase):
 
 
 def command(script: Path, words: list[str]) -> str:
-    """The command as a reader would type it, with DIR for the folder of data sets."""
+    """Return the command as a reader would type it, with DIR for the folder of data sets."""
     shown = ["DIR" if before == "--data" else word for before, word in zip(["", *words], words, strict=False)]
     return f"python benchmarks/{script.name} {shlex.join(shown)}".strip()
 
 
 def machine() -> str:
-    """Cores, memory and load in general words."""
+    """Describe cores, memory and load in general words."""
     parts = [f"{os.cpu_count()} cores"]
     if hasattr(os, "sysconf"):
         parts.append(f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GB of memory")
@@ -95,7 +95,7 @@ def machine() -> str:
 
 
 def versions() -> dict[str, str]:
-    """Of the package, Python, and the libraries in use."""
+    """Return the versions of the package, Python, and the libraries in use."""
     found = {"graphbandit": graphbandit.__version__, "Python": platform.python_version()}
     for name in LIBRARIES:
         if name in sys.modules:
@@ -107,7 +107,10 @@ def versions() -> dict[str, str]:
 
 
 def parsed(text: str) -> dict[str, Any]:
-    """The notes and tables of a text in Markdown. Lines before a table are its caption; every other line is a note."""
+    """Return the notes and tables of a text in Markdown.
+
+    Lines before a table are its caption; every other line is a note.
+    """
     tables: list[dict[str, Any]] = []
     notes: list[str] = []
     before: list[str] = []  # lines since the last table or heading
@@ -132,13 +135,13 @@ def cells(line: str) -> list[str]:
 
 
 def aligned(ruler: str) -> str:
-    """A letter for each column: l, c or r."""
+    """Return a letter for each column: l, c or r."""
     ends = [(cell.startswith(":"), cell.endswith(":")) for cell in cells(ruler)]
     return "".join("c" if begin and end else "r" if end else "l" for begin, end in ends)
 
 
 def write_measurement(path: Path, measurement: dict[str, Any]) -> None:
-    """One line for each row of a table, so that changes can be read."""
+    """Write one line for each row of a table, so that diffs are readable."""
     plain = {key: value for key, value in measurement.items() if key != "tables"}
     tables = []
     for table in measurement["tables"]:
@@ -151,7 +154,7 @@ def write_measurement(path: Path, measurement: dict[str, Any]) -> None:
 
 
 def from_leaderboard(content: dict[str, Any]) -> dict[str, Any]:
-    """The measurement in the `leaderboard.json` of `graphbandit leaderboard`."""
+    """Return the measurement in the `leaderboard.json` of `graphbandit leaderboard`."""
     from graphbandit.leaderboard.board_tables import markdown
     from graphbandit.leaderboard.worlds import WORLDS
 
@@ -228,13 +231,13 @@ def regret_tables(claims: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def estimates(evidence: dict[str, Any], most: int = 6) -> str:
-    """What a verdict rests on, in a cell: the first estimates. Series and settings are left out."""
+    """Return the first estimates behind a verdict as a cell; series and settings are left out."""
     parts = list(intervals(evidence, ""))
     return "; ".join(parts[:most]) + "; …" * (len(parts) > most)
 
 
 def intervals(evidence: dict[str, Any], name: str) -> Iterator[str]:
-    """Every estimate with its interval, also those of nested tables."""
+    """Yield every estimate with its interval, also those of nested tables."""
     if set(evidence) == {"mean", "low", "high"}:
         yield "{}: {:.3g} ({:.3g} to {:.3g})".format(name, *(evidence[end] for end in ("mean", "low", "high")))
         return

@@ -1,4 +1,4 @@
-"""Nearest neighbours of many users: minutes, memory, and how many of the true neighbours are found.
+"""Nearest neighbours of many users: minutes, memory, and the share of the true neighbours that are found.
 
 python benchmarks/neighbours.py
 python benchmarks/neighbours.py --users 100000 --features 32 --k 10
@@ -20,7 +20,7 @@ CLUSTERS, OWN, NOISE = 1000, 12, 0.1
 
 
 def made_up_users(n: int, dim: int, seed: int = 0) -> Floats:
-    """Clusters of unequal size, in which users vary in `OWN` directions and a little in all, as factors of behaviour do."""
+    """Draw clusters of unequal size, in which users vary mostly in `OWN` directions, like factors of behaviour."""
     rng = np.random.default_rng(seed)
     share = rng.dirichlet(np.full(CLUSTERS, 0.5))
     cluster = rng.choice(CLUSTERS, size=n, p=share)
@@ -31,7 +31,7 @@ def made_up_users(n: int, dim: int, seed: int = 0) -> Floats:
 
 
 def exact(features: Floats, who: Ints, k: int) -> Ints:
-    """(len(who), k) the true neighbours of some users."""
+    """Return the (len(who), k) true neighbours of some users."""
     squares, found = (features**2).sum(axis=1), np.empty((len(who), k), dtype=np.int64)
     for place, user in enumerate(who.tolist()):
         distance = squares - 2.0 * (features @ features[user])
@@ -41,7 +41,7 @@ def exact(features: Floats, who: Ints, k: int) -> Ints:
 
 
 def peak() -> float:
-    """The most memory that this process has had so far, in GB."""
+    """Return the peak memory of this process so far, in GB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 

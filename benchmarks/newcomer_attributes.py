@@ -1,4 +1,4 @@
-"""What attributes tell of users whom nobody has seen: alike users, a linear map, or the average user.
+"""The value of attributes for new users: similar users, a linear map, or the average user.
 
     python benchmarks/newcomer_attributes.py [--data DIR] [--worlds lastfm lastfm-popular movielens] [--seeds 7 8 9 10]
         [--rounds 20000] [--options NAME ...] [--reference "average user"]
@@ -46,7 +46,7 @@ WORLDS = ("lastfm", "lastfm-popular", "movielens")
 
 
 class World(NamedTuple):
-    """Users, items and what is offered to them."""
+    """Users, items and the offers."""
 
     graph: UserGraph  # of all users
     arms: Floats  # (n_items, dim)
@@ -57,7 +57,7 @@ class World(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What has been learned of the residents, and their attributes."""
+    """The learned parameters of the residents, and their attributes."""
 
     theta: Floats  # (residents, dim)
     gram: Floats
@@ -72,7 +72,7 @@ Guess = Callable[[Known, Floats], tuple[Floats | None, dict[int, float]]]
 
 
 def split(users: Ints, seed: int) -> Ints:
-    """Newcomers: a fifth of the users."""
+    """Return the newcomers: a fifth of the users."""
     return np.sort(np.random.default_rng([seed, 1]).permutation(users)[: int(SHARE * len(users))])
 
 
@@ -138,7 +138,7 @@ def movielens(data: Path, seed: int) -> World:
 
 
 def nearest(known: Known, vector: Floats, k: int) -> dict[int, float]:
-    """Rows and cosines of the `k` residents most alike."""
+    """Return rows and cosines of the `k` most similar residents."""
     cosine = known.attributes @ vector
     order = np.argsort(-cosine, kind="stable")[:k]
     return {int(row): float(cosine[row]) for row in order if cosine[row] > 0.0}
@@ -149,7 +149,7 @@ def average(known: Known, vector: Floats) -> tuple[Floats | None, dict[int, floa
 
 
 def alike(k: int, links: int | None = None, shrink: float = 0.0) -> Guess:
-    """The mean of the `k` most alike, `shrink` of the way to the average user, and edges to the first `links` of them."""
+    """Predict the mean of the `k` most similar, `shrink` of the way to the average user, with edges to the first `links`."""
 
     def guess(known: Known, vector: Floats) -> tuple[Floats | None, dict[int, float]]:
         near = nearest(known, vector, k)
@@ -163,7 +163,10 @@ def alike(k: int, links: int | None = None, shrink: float = 0.0) -> Guess:
 
 
 def pooled(k: int, ridge: float, links: int) -> Guess:
-    """Ridge regression on the rewards of the `k` most alike, towards the average user, and edges to the first of them."""
+    """Predict by ridge regression on the rewards of the `k` most similar users, with edges to the first of them.
+
+    The regression shrinks to the average user.
+    """
 
     def guess(known: Known, vector: Floats) -> tuple[Floats | None, dict[int, float]]:
         near, mean = nearest(known, vector, k), known.average.theta
@@ -178,7 +181,7 @@ def pooled(k: int, ridge: float, links: int) -> Guess:
 
 
 def linear_map(links: int) -> Guess:
-    """Ridge regression of tastes on attributes, and edges to the `links` users with the nearest tastes."""
+    """Predict by ridge regression of tastes on attributes, with edges to the `links` users of the nearest tastes."""
     fitted: dict[int, Floats] = {}
 
     def guess(known: Known, vector: Floats) -> tuple[Floats | None, dict[int, float]]:
@@ -195,7 +198,10 @@ def linear_map(links: int) -> Guess:
 
 
 def fit_map(known: Known) -> Floats:
-    """(width + 1, dim) weighted by rewards; the ridge by cross-validation, errors as differences of predicted rewards."""
+    """Return the (width + 1, dim) map, weighted by rewards.
+
+    The ridge is chosen by cross-validation; errors are differences of predicted rewards.
+    """
     there = known.attributes.any(axis=1) & (known.rewards > 0)
     x, y, w = np.column_stack([known.attributes, np.ones(len(there))])[there], known.theta[there], known.rewards[there]
     scale = known.gram.sum(axis=0)
@@ -233,7 +239,7 @@ FRIENDS = "friends"
 
 
 def joined(graph: UserGraph, residents: Ints, edges: list[dict[int, float]]) -> UserGraph:
-    """Residents and their edges, with newcomers as further rows."""
+    """Return the graph of the residents, with newcomers as further rows."""
     among = graph.adjacency[residents][:, residents]
     row = [k for k, near in enumerate(edges) for _ in near]
     column = [other for near in edges for other in near]
@@ -254,7 +260,7 @@ def play(policy: Policy, world: World, rows: Ints, offers: tuple[Ints, Floats]) 
 
 
 def measure(world: World, rounds: int, seed: int, names: list[str]) -> dict[str, Floats]:
-    """(newcomers, 2) by option: rewards of first decisions, and of the first rounds."""
+    """Return (newcomers, 2) by option: rewards of first decisions, and of the first rounds."""
     rng = np.random.default_rng([seed, 2])
     newcomers = world.newcomers
     residents = np.setdiff1d(np.arange(world.graph.n_users), newcomers)
@@ -289,7 +295,7 @@ def measure(world: World, rounds: int, seed: int, names: list[str]) -> dict[str,
 
 
 class Newcomer(NamedTuple):
-    """A user of the policy whom nobody has seen."""
+    """A new user of the policy."""
 
     policy: Policy
     unknown: UnknownUsers
@@ -297,20 +303,20 @@ class Newcomer(NamedTuple):
     shift: Floats | None  # its taste less that of the average user; None to leave it to the policy
 
     def decide(self, arms: Floats, items: Ints, first: bool) -> int:
-        """The arm to show; the first one as `UnknownUsers` does, by another taste."""
+        """Return the arm to show; the first one by another parameter vector, as `UnknownUsers` does."""
         if not first or self.shift is None:
             return int(self.policy.recommend(self.row, arms, items=items))
         mean, bonus = self.unknown.scores(self.policy, None, arms, items)
         return int(np.argmax(mean + arms @ self.shift + bonus))
 
     def first_decisions(self, arms: Floats, pools: Ints, rewards: Floats) -> float:
-        """Mean reward of offers of which nothing is learned."""
+        """Return the mean reward of offers that are not learned from."""
         return float(
             np.mean([reward[self.decide(arms[pool], pool, True)] for pool, reward in zip(pools, rewards, strict=True)])
         )
 
     def first_rounds(self, arms: Floats, pools: Ints, rewards: Floats) -> float:
-        """Mean reward of rounds, each of which is learned."""
+        """Return the mean reward of rounds, each of which is learned."""
         got = []
         for t, (pool, reward) in enumerate(zip(pools, rewards, strict=True)):
             choice = self.decide(arms[pool], pool, t == 0)
@@ -320,7 +326,7 @@ class Newcomer(NamedTuple):
 
 
 def table(found: dict[str, Floats], reference: str) -> str:
-    """Means, and differences from the reference with standard errors over newcomers."""
+    """Return means, and differences from the reference with standard errors over newcomers."""
     head = f"| option | first decision | more than {reference} | first {LAST} rounds | more |\n|---|---:|---:|---:|---:|"
     lines = [head]
     for name, values in found.items():

@@ -1,4 +1,4 @@
-"""What policies would earn on the published sample of the Open Bandit Dataset, from its log of random choices.
+"""Estimated rewards of policies on the published sample of the Open Bandit Dataset, from its random choices.
 
 python benchmarks/open_bandit.py --data DIR [--policies adaptive linucb lints graphucb club]
 """

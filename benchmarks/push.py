@@ -25,14 +25,17 @@ RIDGE = 0.01  # GraphUCB's default
 
 
 def shared_world(n: int) -> environments.Linear:
-    """The world of `rounds.py` with a vector that all users have in common."""
+    """Return the world of `rounds.py` with a vector that all users have in common."""
     env = world(n)
     mean = signals.unit_rows(np.random.default_rng(3).standard_normal((1, env.dim)))
     return environments.Linear(env.graph, signals.unit_rows(env.truth + mean), catalogue(env.dim), sigma=0.01, pool=env.pool)
 
 
 def solved(policy: GraphUCB, alpha: float) -> Floats:
-    """θ* by conjugate gradients on D^½ M D^-½, to a relative residual of 1e-6; only users with data have a Gram matrix."""
+    """Return θ* by conjugate gradients on D^½ M D^-½, to a relative residual of 1e-6.
+
+    Only users with data have a Gram matrix.
+    """
     seen, dim = policy.state.seen, policy.dim
     prior, scale = graphucb_prior(policy.graph, alpha=alpha, ridge=RIDGE)
     users, diagonal = np.flatnonzero(seen.visits), prior.diagonal()[:, None]
@@ -65,7 +68,7 @@ def solved(policy: GraphUCB, alpha: float) -> Floats:
 
 
 def measure(env: environments.Linear, rounds: environments.Rounds, repeats: int, settings: dict[str, Any]) -> dict[str, float]:
-    """One policy: cost and pushes a round, and its errors after the last one."""
+    """Measure one policy: cost and pushes a round, and its errors after the last one."""
     horizon, seconds = len(rounds.user), []
     for _ in range(repeats):
         policy = GraphUCB(env.graph, env.dim, solver="push", **settings)

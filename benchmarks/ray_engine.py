@@ -1,4 +1,4 @@
-"""What Ray costs: processor time of a leaderboard with `--engine ray` over that with local workers.
+"""The cost of Ray: processor time of a leaderboard with `--engine ray` over that with local workers.
 
 python benchmarks/ray_engine.py [--repeats 3] [--worlds er,ba,lastfm] [--policies NAME,…] [--data DIR] [--workers 2] [--quick]
 
@@ -25,14 +25,14 @@ PAUSE = 0.2
 
 
 class Cost(NamedTuple):
-    """Seconds of the processors and of the clock."""
+    """Seconds of processor and wall-clock time."""
 
     processor: float
     clock: float
 
 
 class Watch:
-    """The processor time of the processes of a session, kept after they have ended, up to the last look at each."""
+    """The processor time of the processes of a session, as last seen before each ended."""
 
     def __init__(self, session: int) -> None:
         self.session = session
@@ -69,7 +69,7 @@ class Watch:
         return sum(self.seconds.values())
 
     def parts(self) -> dict[str, float]:
-        """Seconds by name of the process, largest first."""
+        """Return seconds by name of the process, largest first."""
         total: dict[str, float] = {}
         for key, seconds in self.seconds.items():
             total[self.names[key]] = total.get(self.names[key], 0.0) + seconds
@@ -77,7 +77,7 @@ class Watch:
 
 
 def cost(engine: str, words: list[str], *, show: bool = False) -> Cost:
-    """The cost of one leaderboard."""
+    """Return the cost of one leaderboard."""
     with tempfile.TemporaryDirectory() as out:
         command = [sys.executable, "-m", "graphbandit.cli", "leaderboard", "--out", out, "--quiet", "--engine", engine, *words]
         begin = time.monotonic()

@@ -51,7 +51,7 @@ QUADRATIC = ("GraphUCB dense", "GobLin", "CoLin", "HordeTS dense")
 
 
 def configured(name: str, settings: dict[str, Any]) -> Make:
-    """The function that makes this policy, with the catalogue if it needs one."""
+    """Return the function that makes this policy, with the catalogue if it needs one."""
 
     def make(graph: UserGraph, dim: int) -> Any:
         values = {key: value(graph.n_users) if callable(value) else value for key, value in settings.items()}
@@ -68,12 +68,12 @@ POLICIES: dict[str, Make] = {
 
 
 def catalogue(dim: int) -> Any:
-    """The arms of every world."""
+    """Return the arms of every world."""
     return signals.unit_arms(500, dim, seed=2)
 
 
 def world(n: int) -> environments.Linear:
-    """N = 20: the paper's test bed; above: Watts-Strogatz of degree 10, 10 features, 20 arms."""
+    """Return the paper's test bed at n = 20; above, Watts-Strogatz of degree 10, 10 features, 20 arms."""
     if n <= 20:
         graph, dim, pool = graphs.erdos_renyi(n, 0.4, seed=0), 5, 50
     else:
@@ -84,7 +84,7 @@ def world(n: int) -> environments.Linear:
 
 
 def numpy_linucb(env: environments.Linear, horizon: int) -> float:
-    """µs a round of LinUCB as one would write it by hand."""
+    """Return µs a round of LinUCB as one would write it by hand."""
     n, d = env.graph.n_users, env.dim
     inverse, bias = np.tile(np.eye(d), (n, 1, 1)), np.zeros((n, d))
     rounds = drawn(env, horizon)
@@ -101,7 +101,7 @@ def numpy_linucb(env: environments.Linear, horizon: int) -> float:
 
 
 def naive_graphucb(env: environments.Linear, horizon: int) -> float:
-    """µs a round of eq. (5) solved afresh every round."""
+    """Return µs a round of eq. (5) solved afresh every round."""
     n, d = env.graph.n_users, env.dim
     system = 0.01 * np.eye(n * d) + np.kron(env.graph.laplacian().toarray(), np.eye(d))
     bias = np.zeros(n * d)
@@ -117,7 +117,7 @@ def naive_graphucb(env: environments.Linear, horizon: int) -> float:
 
 
 def measure(make: Make, env: environments.Linear, horizon: int, repeats: int) -> dict[str, Any]:
-    """One policy in a process of its own: memory, µs a round compiled and by Python calls."""
+    """Measure one policy in a process of its own: memory, µs a round compiled and by Python calls."""
     here, there = multiprocessing.get_context("fork").Pipe(duplex=False)
 
     def child() -> None:
@@ -156,7 +156,7 @@ def measure(make: Make, env: environments.Linear, horizon: int, repeats: int) ->
 
 
 def drawn(env: environments.Linear, horizon: int) -> environments.Rounds:
-    """All rounds as one block."""
+    """Return all rounds as one block."""
     return environments.Rounds(*(np.concatenate(column) for column in zip(*env.rounds(horizon, 0), strict=True)))
 
 
@@ -171,7 +171,7 @@ class FixedRounds:
 
 
 def python_calls(policy: Any, env: environments.Linear, rounds: environments.Rounds, horizon: int) -> float:
-    """µs for `recommend` and `update` called from Python."""
+    """Return µs for `recommend` and `update` called from Python."""
     users, offered = rounds.user[:horizon].tolist(), [env.arms[pool] for pool in rounds.pool[:horizon]]
     policy.update(0, offered[0][policy.recommend(0, offered[0])], 0.5)
     begin = time.perf_counter()
@@ -190,7 +190,7 @@ def warm_up(policies: dict[str, Make]) -> None:
 
 
 def size_table(n: int, horizon: int, policies: dict[str, Make], found: dict[str, Any]) -> str:
-    """Measure everything at one size; the table as Markdown."""
+    """Measure everything at one size; return the table as Markdown."""
     env = world(n)
     baseline = min(numpy_linucb(env, min(horizon, 10_000)) for _ in range(3))
     found["NumPy LinUCB"] = {"micros": baseline}
@@ -223,7 +223,7 @@ def size_table(n: int, horizon: int, policies: dict[str, Make], found: dict[str,
 
 
 def growth_table(found: dict[int, dict[str, Any]]) -> str:
-    """Cost of a round at every size over that at the first of at least 1,000 users."""
+    """Return the cost of a round at every size over that at the first of at least 1,000 users."""
     sizes = [n for n in found if n >= 1000]
     lines = ["\n### Growth of the cost of a round\n", "| policy | " + " | ".join(f"{n:,}" for n in sizes) + " |"]
     lines.append("|---|" + "---:|" * len(sizes))
@@ -235,7 +235,7 @@ def growth_table(found: dict[int, dict[str, Any]]) -> str:
 
 
 def same_data_table(sizes: list[int], found: dict[int, dict[str, Any]]) -> str:
-    """GraphUCB with as many rounds as users, so that users of every size have equal data."""
+    """Measure GraphUCB with as many rounds as users, so that users of every size have equal data."""
     lines = ["\n### GraphUCB with push, one round per user\n", "| users | µs a round, alpha 0.1 | growth | alpha 1 | growth |"]
     lines.append("|---:|---:|---:|---:|---:|")
     first: dict[float, float] = {}

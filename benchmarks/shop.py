@@ -1,4 +1,4 @@
-"""A simulated shop with known truth: what a policy earns that starts with a log of a few events a user.
+"""A simulated shop with known truth: the rewards of a policy that starts with a log of a few events a user.
 
     python benchmarks/shop.py [--signals ratings clicks-20 clicks-3 clicks-1] [--graphs informative shuffled none]
         [--events 12] [--offer catalogue candidates] [--common 0.4] [--taste 0.5] [--quality 0.3] [--users 3000]
@@ -54,7 +54,7 @@ class Shop(NamedTuple):
 
 
 def make_shop(o: argparse.Namespace, signal: str, kind: str, seed: int) -> Shop:
-    """Draw everything. The three kinds of graphs have the same users, items and log."""
+    """Draw everything; the three kinds of graphs have the same users, items and log."""
     rng, clicks = np.random.default_rng([seed, 31]), signal.startswith("clicks")
     factors = rng.standard_normal((o.items, FACTORS)) / np.sqrt(FACTORS)
     circle = rng.permutation(np.arange(o.users) // CIRCLE)

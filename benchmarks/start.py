@@ -1,4 +1,4 @@
-"""What `graphbandit start` says of real data, from the raw files of the data sets.
+"""The results of `graphbandit start` on real data, from the raw files of the data sets.
 
 python benchmarks/start.py --data DIR [--logs Last.fm Delicious MovieLens-100k]
 """

@@ -1,4 +1,4 @@
-"""What a newcomer waits for: seconds of every policy's first calls when nothing is compiled yet.
+"""The waiting time of a new user: seconds of every policy's first calls when nothing is compiled.
 
 python benchmarks/startup.py [--policies adaptive linucb]
 
@@ -37,7 +37,7 @@ print(*(after - before for before, after in zip(clock, clock[1:])))
 
 
 def first_calls(policy: str, cache: Path) -> list[float]:
-    """Seconds for the import, `simulate`, `recommend` and `update`."""
+    """Return the seconds of the import, `simulate`, `recommend` and `update`."""
     environment = os.environ | {"NUMBA_CACHE_DIR": str(cache)}
     command = [sys.executable, "-c", SCRIPT.replace("NAME", policy)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)

@@ -54,7 +54,7 @@ def write(path: Path, rows: int, n_users: int, n_items: int) -> None:
 
 
 def read(path: Path) -> None:
-    """Read in this process, and print what it took."""
+    """Read in this process, and print the time and memory that it took."""
     from graphbandit.storage.columns import EVENTS
     from graphbandit.storage.tables import read_table
 

@@ -36,7 +36,7 @@ SHUFFLES = (3, 10, 20, 40)
 
 
 def share(hits: list[bool]) -> str:
-    """A share with its 95 % interval (Wilson)."""
+    """Format a share with its 95 % interval (Wilson)."""
     if not hits:
         return "–"
     n, p, z = len(hits), float(np.mean(hits)), 1.96
@@ -45,7 +45,7 @@ def share(hits: list[bool]) -> str:
 
 
 def diagnosis(seed: int, related: bool, gamma: float) -> Diagnosis:
-    """A log of users whose tastes are smooth on the graph, or on the graph with users shuffled."""
+    """Diagnose a log of users whose tastes are smooth on the graph, or on the graph with users shuffled."""
     rng, graph = np.random.default_rng(seed), graphs.watts_strogatz(USERS, 4, 0.1, seed=seed)
     tastes = signals.smooth(graph, DIM, gamma=gamma, seed=seed)
     if not related:
@@ -56,7 +56,7 @@ def diagnosis(seed: int, related: bool, gamma: float) -> Diagnosis:
 
 
 def above_the_range(found: Diagnosis) -> bool:
-    """A simpler rule: better than the best shuffle by 3 nats and by their range."""
+    """Apply a simpler rule: better than the best shuffle by 3 nats and by their range."""
     ends = found.shuffled[:, -1]
     return bool(found.report.verdict == "helps" and found.difference[-1] - ends.max() > max(3.0, float(np.ptp(ends))))
 
@@ -69,7 +69,7 @@ RULES: dict[str, Callable[[Diagnosis], bool]] = {
 
 
 def print_diagnose(logs: int, gamma: float) -> None:
-    """Shares of verdicts by number of shuffles; each log is learned once, with the most of them."""
+    """Print shares of verdicts by number of shuffles; each log is learned once, with the most of them."""
     print(f"## diagnose: {logs} logs of {ROWS} rounds, {USERS} users, γ = {gamma:g}\n")
     print("| tastes | shuffles | " + " | ".join(RULES) + " |\n|---|---:|" + "---:|" * len(RULES))
     for related, name in ((False, "unrelated to the graph"), (True, "smooth on the graph")):
@@ -81,19 +81,19 @@ def print_diagnose(logs: int, gamma: float) -> None:
 
 
 def boards_of_equals(k: int, boards: int, seeds: int = 10) -> list[Floats]:
-    """Regret of k equal policies, (policies, seeds) each; a seed is harder or easier for all."""
+    """Return the regret of k equal policies, (policies, seeds) each; seeds differ in difficulty for all."""
     rng = np.random.default_rng(k)
     return [rng.standard_normal((k, seeds)) + 3 * rng.standard_normal(seeds) for _ in range(boards)]
 
 
 def unadjusted(regret: Floats) -> list[bool]:
-    """Without Holm's correction: the paired 95 % interval of the difference from the best."""
+    """Judge without Holm's correction: by the paired 95 % interval of the difference from the best."""
     mean, half = interval(regret - regret[regret.mean(axis=1).argmin()], axis=1)
     return [bool(one) for one in mean <= half]
 
 
 def print_leaderboard(boards: int) -> None:
-    """How many equal policies, and boards with one or more of them, are called worse."""
+    """Print how many equal policies, and boards with one or more of them, are called worse."""
     print(f"## leaderboard: {boards} boards of policies that are equal in truth, 10 seeds\n")
     print("| policies | rule | policies called worse | boards with one or more |\n|---:|---|---:|---:|")
     for k in (2, 5, 11, 22):
@@ -111,13 +111,13 @@ NOISES: dict[str, Noise] = {
 
 
 def regrets(rng: np.random.Generator, noise: Noise, means: list[float], runs: int = 20) -> list[Floats]:
-    """Regret of several policies, a run being harder or easier for all of them."""
+    """Return the regret of several policies, a run being harder or easier for all of them."""
     common = 2 * rng.standard_normal(runs)
     return [mean + common + 1.5 * noise(rng, (runs,)) for mean in means]
 
 
 def four_families(rng: np.random.Generator, noise: Noise) -> Verdict:
-    """The claim on topologies, where one of four families is worse by exactly a quarter."""
+    """Judge the claim on topologies, where one of four families is worse by exactly a quarter."""
     parts = [mean + 3 * noise(rng, (20,)) for mean in (20.0, 20.0, 20.0, 25.0)]
     return all_hold(alike(b, a, comparisons=6)[0] for a, b in combinations(parts, 2))
 
@@ -126,19 +126,19 @@ ALPHAS = np.array(forms.ALPHAS)
 
 
 def regret_by_alpha(rng: np.random.Generator, noise: Noise) -> Floats:
-    """Alpha = 1 is worse by exactly a quarter than eight others, which are equal."""
+    """Return regret where alpha = 1 is worse by exactly a quarter than eight equal values."""
     return np.asarray(np.where(ALPHAS == 1, 25.0, 20.0) + 3 * noise(rng, (20, len(ALPHAS))))
 
 
 def alpha_of_nine(rng: np.random.Generator, noise: Noise) -> Verdict:
-    """The claim on alpha = 1, as it is judged."""
+    """Judge the claim on alpha = 1."""
     runs = regret_by_alpha(rng, noise)
     data = {"alphas": ALPHAS, "noise": {"0.01": {"GraphUCB": runs, "GraphUCB-Local": runs}}}
     return forms.claims_alpha(data)[0].verdict
 
 
 def rare_failures(rng: np.random.Generator, runs: int = 20) -> Floats:
-    """Coverage of 99 %: in one run of twenty the truth is outside for a fifth of the rounds."""
+    """Return coverage of 99 %: in one run of twenty the truth is outside for a fifth of the rounds."""
     return np.where(rng.random(runs) < 0.05, 0.8, 1.0)
 
 
@@ -167,7 +167,10 @@ SHARES: dict[str, tuple[str, Callable[[np.random.Generator], Verdict]]] = {
 
 
 def print_claims(reports: int) -> None:
-    """How often a claim whose truth is at its limit is decided: every decision but "equal" for equals is wrong."""
+    """Print how often a claim whose truth is at its limit is decided.
+
+    Every decision but "equal" for equals is wrong.
+    """
     print(f"## claims: {reports} made-up results each, truth at the limit of the claim\n")
     print("| claim | noise | nominal, % | called holds | called does not hold | called equal |\n|---|---|---:|---:|---:|---:|")
 
@@ -190,7 +193,7 @@ LEVEL, EVALUATED = 0.2, 3000  # what every arm earns; rounds
 
 
 def equal_arms(seed: int) -> tuple[Evaluation, Evaluation]:
-    """Evaluations of a log in which all arms earn the same: Gaussian rewards, and clicks.
+    """Evaluate a log in which all arms earn the same, with Gaussian rewards and with clicks.
 
     The policy that logs learns from other rewards, so that it is as certain as policies become.
     """
@@ -204,7 +207,7 @@ def equal_arms(seed: int) -> tuple[Evaluation, Evaluation]:
 
 
 def print_evaluation(logs: int) -> None:
-    """How often a policy is called better or worse than what was logged, and held intervals."""
+    """Print how often a policy is called better or worse than what was logged, and how often intervals hold."""
     print(f"## evaluation: {logs} logs of {EVALUATED:,} rounds in which every arm earns {LEVEL:g}\n")
     head = ("rewards", "policy", "interval", "verdicts", "called more", "called less", *(f"{form} holds" for form in FORMS))
     print(f"| {' | '.join(head)} |\n|---|---|---|{'---:|' * 6}")
@@ -223,7 +226,7 @@ def print_evaluation(logs: int) -> None:
 
 
 def widths_of(standing: Standing, rule: str) -> dict[str, Estimate]:
-    """The estimates of a standing, with their intervals, or with normal ones."""
+    """Return the estimates of a standing, with their intervals, or with normal ones."""
     found = {form: getattr(standing, form) for form in (*FORMS, "gain")}
     return found if rule == "Student" else {form: Estimate(one.value, one.error) for form, one in found.items()}
 

@@ -1,6 +1,4 @@
-"""A real Chromium, driven over its own protocol (DevTools): enough of it to use a page as people
-do, and to look at it.
-"""
+"""A real Chromium, driven over its own protocol (DevTools), to use a page as people do and to look at it."""
 
 from __future__ import annotations
 
@@ -59,28 +57,26 @@ CONTRAST = """(() => {
 
 
 def executable() -> str | None:
-    """Chromium on this machine; CHROMIUM in the environment says where it is if it has another
-    name.
-    """
+    """Return the path of Chromium on this machine; the environment variable CHROMIUM overrides the search."""
     return os.environ.get("CHROMIUM") or next((path for path in map(shutil.which, NAMES) if path), None)
 
 
 class Tab:
-    """One page. Whatever it asks the network for, and whatever it complains about, is kept."""
+    """A page, with a record of its requests to the network and its error messages."""
 
     def __init__(self, socket: ClientConnection) -> None:
-        self._socket, self._ids = socket, count(1)
+        self.connection, self.ids = socket, count(1)
         self.requested: list[str] = []
         self.complaints: list[str] = []
         for domain in ("Page", "Runtime", "Network", "Log", "Accessibility"):
             self.send(f"{domain}.enable")
 
     def send(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """A command of the protocol and its result."""
-        number = next(self._ids)
-        self._socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
+        """Send a command of the protocol and return its result."""
+        number = next(self.ids)
+        self.connection.send(json.dumps({"id": number, "method": method, "params": parameters}))
         while True:
-            message = json.loads(self._socket.recv(timeout=PATIENCE))
+            message = json.loads(self.connection.recv(timeout=PATIENCE))
             if message.get("id") == number:
                 assert "error" not in message, f"{method}: {message['error']}"
                 result: dict[str, Any] = message["result"]
@@ -98,7 +94,7 @@ class Tab:
                 self.complaints.append(f"{parameters['entry']['text']} {parameters['entry'].get('url', '')}")
 
     def run(self, script: str) -> Any:
-        """The value of an expression on the page; a promise is waited for."""
+        """Return the value of an expression on the page; wait for a promise."""
         found = self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
@@ -120,11 +116,11 @@ class Tab:
         self.until(f"location.href.startsWith({json.dumps(url)}) && document.readyState === 'complete'")
 
     def text(self, selector: str = "body") -> str:
-        """What can be read of an element."""
+        """Return the visible text of an element."""
         return str(self.run(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''"))
 
     def press(self, key: str) -> None:
-        """A key, as a person presses it."""
+        """Press a key, as a person does."""
         codes = {"Tab": 9, "Enter": 13, "ArrowRight": 39, " ": 32}
         shared: dict[str, Any] = dict(key=key, code=key, windowsVirtualKeyCode=codes[key])
         self.send("Input.dispatchKeyEvent", type="keyDown", **shared, **({"text": "\r"} if key == "Enter" else {}))
@@ -142,7 +138,7 @@ class Tab:
         self.send("Emulation.setEmulatedMedia", media="screen", features=theme)
 
     def picture(self, path: Path) -> None:
-        """The whole page as PNG."""
+        """Save the whole page as PNG."""
         found = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=True)
         path.write_bytes(base64.b64decode(found["data"]))
 
@@ -161,11 +157,11 @@ class Browser:
 
     @contextmanager
     def tab(self) -> Iterator[Tab]:
-        """A new tab in a context of its own: no storage is shared with others."""
+        """Open a new tab in a context of its own: no storage is shared with others."""
         root = httpx.get(f"{self._address}/json/version").json()["webSocketDebuggerUrl"]
         with connect(root, max_size=None, ping_interval=None) as socket:
             browser = Tab.__new__(Tab)
-            browser._socket, browser._ids, browser.requested, browser.complaints = socket, count(1), [], []
+            browser.connection, browser.ids, browser.requested, browser.complaints = socket, count(1), [], []
             context = browser.send("Target.createBrowserContext")["browserContextId"]
             target = browser.send("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
             with connect(
@@ -177,7 +173,7 @@ class Browser:
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """Start it without a window, and end it."""
+    """Start Chromium without a window, and end it."""
     command = executable()
     assert command is not None
     with TemporaryDirectory(prefix="graphbandit-chromium-", ignore_cleanup_errors=True) as profile:

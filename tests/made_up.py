@@ -64,7 +64,7 @@ LAYOUTS: dict[str, tuple[str, str, dict[str, str]]] = {
 
 
 def make_archive(name: str, folder: Path) -> Path:
-    """The archive of a made-up data set, in `folder`."""
+    """Write the archive of a made-up data set into `folder`."""
     archive, inside, files = LAYOUTS[name]
     with zipfile.ZipFile(folder / archive, "w", zipfile.ZIP_DEFLATED) as file:
         for member, text in files.items():
@@ -73,7 +73,7 @@ def make_archive(name: str, folder: Path) -> Path:
 
 
 def make_folder(name: str, folder: Path) -> Path:
-    """What the archive unpacks to, in a folder of the archive's name."""
+    """Write the unpacked files of a made-up data set, in a folder of the archive's name."""
     place = folder / Path(LAYOUTS[name][0]).stem
     place.mkdir()
     for member, text in LAYOUTS[name][2].items():
@@ -82,7 +82,7 @@ def make_folder(name: str, folder: Path) -> Path:
 
 
 def real(archive: str) -> Path:
-    """The folder of the real data sets, or skip the test and say why."""
+    """Return the folder of the real data sets, or skip the test with a reason."""
     if not (REAL / archive).exists():
         pytest.skip(f"{archive} is not in {REAL}; set GRAPHBANDIT_DATA to the folder that has it")
     return REAL

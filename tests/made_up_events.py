@@ -28,7 +28,7 @@ def unrelated_events(n_users: int = 40, n_items: int = 30, n: int = 2500, seed: 
 
 
 def named(user: Any, item: Any, reward: Any, time: Any) -> Columns:
-    """The columns of a table, with names in place of numbers."""
+    """Return the columns of a table, with names in place of numbers."""
     return {"user": [f"u{k}" for k in user], "item": [f"i{k}" for k in item], "reward": reward, "time": time}
 
 

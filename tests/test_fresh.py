@@ -31,7 +31,7 @@ fresh:  ## runs this script
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A git repository with a Makefile, and a file that is not part of it."""
+    """Return a git repository with a Makefile, and a file that is not part of it."""
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "Makefile").write_text(MAKEFILE)

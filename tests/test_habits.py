@@ -22,7 +22,7 @@ WIDTH = 100
 
 
 def recipe(target: str) -> list[str]:
-    """The commands of a target of the Makefile, with the folder of the virtual environment written out."""
+    """Return the commands of a target of the Makefile, with the folder of the virtual environment written out."""
     found = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", MAKEFILE, flags=re.M)
     assert found, target
     return [line.strip().replace("$(BIN)", ".venv/bin") for line in found.group(1).splitlines()]

@@ -78,7 +78,7 @@ def test_files_are_written_as_the_recorder_writes_them(tmp_path: Path) -> None:
 
 
 def options_of(command: str) -> tuple[set[str], set[str]]:
-    """The options in a command, and those that the program has."""
+    """Return the options in a command, and those that the program has."""
     words = shlex.split(command)
     given = {word for word in words if word.startswith("--")}
     if words[0] == "graphbandit":
@@ -121,13 +121,13 @@ def test_every_table_is_shown_on_some_page_of_the_results() -> None:
 
 
 def tables_of(text: str) -> list[dict[str, Any]]:
-    """The tables of a page, without its code."""
+    """Return the tables of a page, without its code."""
     found: list[dict[str, Any]] = measurements.parsed(re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S))["tables"]
     return found
 
 
 def is_measured(table: dict[str, Any]) -> bool:
-    """Does a table look measured: numbers in most cells behind the first column, or an interval in any."""
+    """Return whether a table looks measured: numbers in most cells after the first column, or an interval in any."""
     cells = [cell for row in table["rows"] for cell in row[1:] if cell]
     return (
         any(re.search(r"\d ± \d", cell) for cell in cells)

@@ -48,7 +48,7 @@ NOT_DOCUMENTED = {"DATASETS", "POLICIES", "TUNING_SEEDS", "datasets", "environme
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site without its tutorials run, which `test_tutorials_run` does."""
+    """Build the site without running its tutorials, which `test_tutorials_run` does."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-D", "nb_execution_mode=off"]
     paths = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]))

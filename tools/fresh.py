@@ -80,7 +80,7 @@ def run(target: str) -> tuple[float, int]:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End a process and all that it started, if it has not ended by itself."""
+    """End a process and all of its descendants, if it has not ended by itself."""
     for sent in (signal.SIGTERM, signal.SIGKILL):
         if process.poll() is None:
             os.killpg(process.pid, sent)
@@ -95,7 +95,7 @@ def clean_environment(home: Path) -> dict[str, str]:
 
 
 def free_port() -> int:
-    """Return the number of a port that is free now."""
+    """Return the number of an unused port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,5 +1,7 @@
 """`make release`: build both distributions into build/dist, check them, and try the wheels in a clean environment.
 
+Nothing is published: docs/howto/releasing.md says how to do that.
+
 Nothing is published: docs/howto/releasing.md says how that is done.
 """
 
@@ -25,7 +27,7 @@ DEMO = ["demo", "--runs", "2", "--horizon", "50", "--workers", "1", "--out", "de
 
 
 def main() -> None:
-    """Build, check, try; end with a sentence that says what is wrong, if anything is."""
+    """Build, check, try; end with a sentence that names the problem, if there is one."""
     version = changelog_version((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
     build()
     wheels = {}
@@ -48,7 +50,7 @@ def main() -> None:
 
 
 def changelog_version(text: str) -> str:
-    r"""The version of the first heading of the changelog.
+    r"""Return the version of the first heading of the changelog.
 
     >>> changelog_version("# Changelog\\n\\n## 0.2.0 — unreleased\\n\\n## 0.1.0 — 2026-01-01\\n")
     '0.2.0'
@@ -60,20 +62,20 @@ def changelog_version(text: str) -> str:
 
 
 def build() -> None:
-    """Build an sdist of each project, and the wheel from the sdist, so that a file that it lacks is noticed."""
+    """Build an sdist of each project, and the wheel from the sdist, so that a file missing in the sdist is noticed."""
     shutil.rmtree(DIST, ignore_errors=True)
     for project in (ROOT, ROOT / "client"):
         run([sys.executable, "-m", "build", "--outdir", str(DIST), str(project)], quiet=True)
 
 
 def package_files(folder: Path, name: str) -> set[str]:
-    """The files of a package as a wheel must have them: sources, pages, py.typed; no caches."""
+    """List the files that a wheel must have of a package: sources, pages, py.typed; no caches."""
     files = (path for path in folder.rglob("*") if path.is_file() and path.suffix not in CACHES)
     return {f"{name}/{path.relative_to(folder).as_posix()}" for path in files}
 
 
 def wrong_files(found: Iterable[str], expected: set[str], metadata: str) -> list[str]:
-    """What a wheel lacks or has too much of, as sentences."""
+    """Return sentences about files that a wheel lacks or should not have."""
     files = {file for file in found if not file.startswith(metadata)}
     return [f"{file} is missing." for file in sorted(expected - files)] + [
         f"{file} should not be there." for file in sorted(files - expected)
@@ -81,7 +83,7 @@ def wrong_files(found: Iterable[str], expected: set[str], metadata: str) -> list
 
 
 def strange_folders(found: Iterable[str]) -> list[str]:
-    """Folders of an sdist that are no part of it, as sentences."""
+    """Return sentences about folders of an sdist that do not belong to it."""
     top = {file.split("/")[0] for file in found if "/" in file} - {"src", "tests"}
     caches = {file for file in found if file.endswith(CACHES)}
     return [f"{name} should not be there." for name in sorted(top | caches)]
@@ -124,13 +126,13 @@ def try_wheels(wheels: dict[str, Path], version: str, scratch: Path) -> None:
 
 
 def clean_environment(folder: Path) -> str:
-    """The interpreter of a new virtual environment."""
+    """Return the interpreter of a new virtual environment."""
     venv.create(folder, with_pip=True)
     return str(folder / ("Scripts" if os.name == "nt" else "bin") / "python")
 
 
 def run(command: Sequence[str], folder: Path | None = None, quiet: bool = False) -> str:
-    """Run a command without the variables that lead to the sources; returns what it printed, or ends with it."""
+    """Run a command without the variables that lead to the sources; return its output, or exit with it."""
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "NUMBA_CACHE_DIR")}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", errors="replace")
     if done.returncode:

@@ -29,7 +29,7 @@ def main() -> int:
 
 
 def supervise(command: list[str], seconds: float) -> int:
-    """Run a command for at most so many seconds, then end it and its descendants; return its exit status."""
+    """Run a command for at most this many seconds, then end it and its descendants; return its exit status."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(BECOME_PARENT_OF_ORPHANS, 1, 0, 0, 0)
     process = subprocess.Popen(command)

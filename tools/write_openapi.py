@@ -12,7 +12,10 @@ FILE = Path(__file__).parents[1] / "docs" / "reference" / "openapi.json"
 
 
 def document() -> str:
-    """The text of the document. Keys are sorted, so that a new version of a library changes only what it changes."""
+    """Return the text of the document.
+
+    Keys are sorted, so that a new version of a library changes few lines.
+    """
 
     def no_runtime() -> Runtime:
         raise AssertionError("a description needs no service")

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def commands_text(app: Any, name: str = "graphbandit") -> str:
-    """Every command, with its help and a table of its arguments and options."""
+    """Return every command, with its help and a table of its arguments and options."""
     return "\n\n".join(_commands(app, name))
 
 
@@ -21,7 +21,7 @@ def _commands(command: Any, name: str) -> Iterator[str]:
 
 
 def command_text(command: Any, name: str) -> str:
-    """The section of one command."""
+    """Return the section of one command."""
     shown = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
     arguments = [parameter for parameter in shown if parameter.param_type_name == "argument"]
     options = [parameter for parameter in shown if parameter.param_type_name == "option" and parameter.name != "help"]
@@ -37,31 +37,31 @@ def command_text(command: Any, name: str) -> str:
 
 
 def placeholder(parameter: Any) -> str:
-    """What stands for a value in the usage of a command."""
+    """Return the placeholder of a value in the usage of a command."""
     return str(parameter.metavar or parameter.name.upper())
 
 
 def usage(argument: Any) -> str:
-    """An argument as in the first line of a help text."""
+    """Return an argument as in the first line of a help text."""
     shown = placeholder(argument) + ("..." if argument.nargs != 1 else "")
     return shown if argument.required else f"[{shown}]"
 
 
 def paragraphs(help_text: str) -> str:
-    """A help text as Markdown: a blank line begins a paragraph, everything else flows."""
+    """Return a help text as Markdown: a blank line begins a paragraph, other line breaks are spaces."""
     blocks = re.split(r"\n\s*\n", help_text.replace("\b", "").strip())
     return "\n\n".join(cell(" ".join(block.split())) for block in blocks)
 
 
 def cell(text: str) -> str:
-    """Text that Markdown takes as it is, except for code between backticks."""
+    """Escape text for Markdown, except for code between backticks."""
     pieces = re.split(r"(`[^`]*`)", " ".join(text.split()))
     escaped = [piece if piece.startswith("`") else re.sub(r"([*_<>\[\]$|\\])", r"\\\1", piece) for piece in pieces]
     return "".join(escaped).replace("--", "\\-\\-")
 
 
 def default(parameter: Any) -> str:
-    """What holds if an option is not given; "required" if it must be."""
+    """Return the default of an option as text; "required" if it must be given."""
     value = parameter.default
     if parameter.required:
         return "required"

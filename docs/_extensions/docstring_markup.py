@@ -22,7 +22,7 @@ KEPT: dict[str, list[str]] = {}
 
 
 def markup(lines: list[str]) -> list[str]:
-    r"""The lines of a docstring, with its tables and without signs that mean something else there.
+    r"""Return the lines of a docstring as reStructuredText, with tables as directives and special signs escaped.
 
     >>> markup(["|w·x| is small, `a|b` is code"])
     ['\\\\|w·x\\\\| is small, ``a|b`` is code']
@@ -35,7 +35,7 @@ def markup(lines: list[str]) -> list[str]:
 
 
 def list_table(lines: list[str]) -> list[str]:
-    """A table of Markdown as a directive."""
+    """Return a Markdown table as a directive."""
     rows = [[cell.strip() for cell in line.strip().strip("|").split(" | ")] for line in lines if not line.startswith("|--")]
 
     def entries() -> Iterator[str]:
@@ -47,7 +47,7 @@ def list_table(lines: list[str]) -> list[str]:
 
 
 def plain(line: str) -> str:
-    """A line of prose in which only code and emphasis are marked up; examples stay as they are."""
+    """Return a line of prose in which only code and emphasis are marked up; examples stay unchanged."""
     if line.lstrip().startswith((">>>", "...", "..", ":")):
         return line
     line = ERRATUM.sub(f"errata{LINKED}explanation/errata{LINKED}", PAGE.sub(rf"{LINKED}\1{LINKED}", line))
@@ -58,7 +58,7 @@ def plain(line: str) -> str:
 
 
 def code(part: str) -> str:
-    """Code between backticks, one or two, which autodoc sets as code between two."""
+    """Return code between one or two backticks as code between two, for autodoc."""
     return f"``{part.strip('`')}``"
 
 
@@ -70,7 +70,7 @@ def process(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: 
 
 
 def give_back(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """The docstring of a value, after napoleon, which takes what is before a colon in its first line for a type."""
+    """Restore the docstring of a value after napoleon, which takes the text before a colon for a type."""
     if what in VALUES:
         lines[:] = KEPT.pop(name)
 
@@ -78,12 +78,12 @@ def give_back(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines
 def shorten(
     app: Sphinx, what: str, name: str, thing: Any, options: Any, signature: str | None, returned: str | None
 ) -> tuple[str | None, str | None]:
-    """A signature in which aliases of types are names; autodoc writes those in a union out."""
+    """Return a signature in which aliases of types are names; autodoc expands aliases in a union."""
     return tuple(text and ALIAS.sub(r"\1", text) for text in (signature, returned))  # type: ignore[return-value]
 
 
 def skip(app: Sphinx, what: str, name: str, thing: Any, is_skipped: bool, options: Any) -> bool | None:
-    """Leave out fields of named tuples, of which the class says more than their generated docstrings."""
+    """Leave out the fields of named tuples, which the class documents better than their generated docstrings."""
     return True if (getattr(thing, "__doc__", "") or "").startswith("Alias for field number") else None
 
 

@@ -1,4 +1,6 @@
-"""Parts of pages that are made from the program when the site is built: policies, commands, HTTP API.
+"""Parts of pages that are generated when the site is built: policies, commands, HTTP API.
+
+A page marks the place with a comment, `% generated: commands`, which is replaced before the page is parsed.
 
 A page says where with a comment, `% generated: commands`, which is replaced before it is parsed.
 """
@@ -22,7 +24,7 @@ PLACE = re.compile(r"^% generated: (\w+)$", flags=re.M)
 
 
 def commands() -> str:
-    """Every command with its options."""
+    """Return every command with its options."""
     from typer.main import get_command
 
     from graphbandit.cli import app
@@ -31,7 +33,7 @@ def commands() -> str:
 
 
 def policies() -> str:
-    """Every policy that has a name, in a section of its own."""
+    """Return every policy that has a name, in a section of its own."""
     from graphbandit import POLICIES, Policy
 
     def section(kind: type[Policy]) -> str:
@@ -46,7 +48,7 @@ def policies() -> str:
 
 
 def openapi() -> Mapping[str, Any]:
-    """The OpenAPI document: the file in the repository, or what the service itself says."""
+    """Return the OpenAPI document: the file in the repository, or the service's own."""
     kept = DOCS / "reference" / "openapi.json"
     if kept.exists():
         found: Mapping[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
@@ -63,17 +65,17 @@ PARTS: dict[str, Callable[[], str]] = {"commands": commands, "policies": policie
 
 
 def fill(app: Sphinx, page: str, source: list[str]) -> None:
-    """Put the generated parts into the text of a page."""
+    """Insert the generated parts into the text of a page."""
     source[0] = PLACE.sub(lambda found: PARTS[found.group(1)](), source[0])
 
 
 def always_outdated(app: Sphinx, env: BuildEnvironment, *changes: set[str]) -> list[str]:
-    """Pages with generated parts, which Sphinx would not read again when only the program has changed."""
+    """List the pages with generated parts, which Sphinx would not read again when only the program changed."""
     return [page for page in env.found_docs if PLACE.search(Path(env.doc2path(page)).read_text(encoding="utf-8"))]
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Fill in the pages as they are read."""
+    """Register the generators."""
     app.connect("source-read", fill)
     app.connect("env-get-outdated", always_outdated)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

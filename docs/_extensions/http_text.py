@@ -13,7 +13,7 @@ Schema = Mapping[str, Any]
 
 
 def http_text(document: Schema) -> str:
-    """Every endpoint, with its fields, an example for curl, and the statuses it answers with.
+    """Return every endpoint, with its fields, an example for curl, and its statuses.
 
     >>> http_text({"info": {"title": "tiny", "version": "1"}, "paths": {}})
     ''
@@ -32,13 +32,13 @@ def http_text(document: Schema) -> str:
 
 
 def statuses(operation: Schema) -> list[str]:
-    """What an endpoint answers if something is not as it should be."""
+    """List the error responses of an endpoint."""
     answers = operation.get("responses", {})
     return [f"**{status}** {cell(entry['description'])}" for status, entry in answers.items() if status != "200"]
 
 
 def operation_text(document: Schema, path: str, method: str, found: Schema) -> Iterator[str]:
-    """The parts of the section of one endpoint."""
+    """Yield the parts of the section of one endpoint."""
     yield f"## {method.upper()} {path}"
     yield "\n\n".join(cell(block) for block in found.get("description", "").split("\n\n"))
     parameters = [
@@ -57,7 +57,7 @@ def operation_text(document: Schema, path: str, method: str, found: Schema) -> I
 
 
 def table(document: Schema, title: str, rows: list[tuple[str, Schema, bool, str]]) -> str:
-    """Fields with their kinds and limits."""
+    """Return a table of fields with their kinds and limits."""
     lines = [
         f"| `{name}`{'' if required else ', optional'} | {cell(kind(document, schema))} | {cell(text)} |"
         for name, schema, required, text in rows

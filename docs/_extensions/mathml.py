@@ -1,4 +1,7 @@
-"""Formulas as MathML, which browsers draw themselves: no script, no font and no network.
+"""Formulas as MathML, which browsers draw natively: no script, no font and no network.
+
+Docutils, on which Sphinx is built, translates LaTeX; this extension inserts the result into the pages of
+Sphinx.
 
 Docutils, on which Sphinx is built, translates LaTeX; this hands its result to the pages of Sphinx.
 """
@@ -22,7 +25,7 @@ ACCENT = re.compile(r'<munderover>\s*(<mi[^/]*</mi>)\s*(<mi[^/]*</mi>)\s*(<mo st
 
 
 def formula(text: str, *, block: bool) -> str:
-    r"""A formula in LaTeX as a MathML element.
+    r"""Return a formula in LaTeX as a MathML element.
 
     >>> formula("x^2", block=False).replace("\\n", "")
     '<math xmlns="http://www.w3.org/1998/Math/MathML"><msup><mi>x</mi><mn>2</mn></msup></math>'
@@ -46,7 +49,7 @@ def visit_inline(translator: HTML5Translator, node: nodes.math) -> None:
 
 
 def visit_block(translator: HTML5Translator, node: nodes.math_block) -> None:
-    """Write a formula on a line of its own, which scrolls by itself if it is too wide."""
+    """Write a formula on a line of its own, which scrolls if it is too wide."""
     translator.body.append(f'<div class="math">{formula(node.astext(), block=True)}</div>\n')
     raise nodes.SkipNode
 

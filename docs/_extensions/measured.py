@@ -24,13 +24,13 @@ TAKEN_OVER = "recorded before JSON was written"
 
 
 class Measured(SphinxDirective):
-    """A measurement of a benchmark, the leaderboard or the report."""
+    """The results of a benchmark, the leaderboard or the report."""
 
     required_arguments = 1
     option_spec: ClassVar[Any] = {"tables": directives.positive_int_list}
 
     def run(self) -> list[nodes.Node]:
-        """The nodes of the tables, notes and origin."""
+        """Return the nodes of the tables, notes and origin."""
         path = Path(self.env.srcdir) / DATA / f"{self.arguments[0]}.json"
         self.env.note_dependency(str(path))
         if not path.exists():
@@ -47,11 +47,12 @@ class Measured(SphinxDirective):
         return [box]
 
     def table(self, table: dict[str, Any]) -> list[nodes.Node]:
-        """A table under its caption, which does not scroll with a wide table."""
+        """Return a table under its caption, which does not scroll with a wide table."""
         caption = [nodes.container("", *self.markdown([table["caption"]]), classes=["measured-caption"])]
         return [*caption * bool(table["caption"]), *self.markdown(markdown_table(table))]
 
     def markdown(self, lines: list[str]) -> list[nodes.Node]:
+        """Return the nodes of lines of Markdown."""
         parent = nodes.Element()
         parent.document = self.state.document
         self.state.nested_parse(StringList(lines, source=self.env.docname), 0, parent)
@@ -59,7 +60,7 @@ class Measured(SphinxDirective):
 
 
 def markdown_table(table: dict[str, Any]) -> list[str]:
-    r"""The lines of a table.
+    r"""Return the lines of a table.
 
     >>> markdown_table({"columns": ["a", "|b|"], "align": "lr", "rows": [["x", "1"]]})
     ['| a | \\\\|b\\\\| |', '| :--- | ---: |', '| x | 1 |']
@@ -70,7 +71,7 @@ def markdown_table(table: dict[str, Any]) -> list[str]:
 
 
 def origin(measurement: dict[str, Any]) -> str:
-    """How the numbers were made, as a line of Markdown.
+    """Return the command, date, machine and versions behind the numbers, as a line of Markdown.
 
     >>> origin({"command": "make bench", "date": "2026-11-16", "machine": "2 cores", "versions": {"numpy": "2.4"}})
     '`make bench` · 2026-11-16 · 2 cores · numpy 2.4'

@@ -19,13 +19,13 @@ Schema = Mapping[str, Any]
 
 
 def body_schema(holder: Schema) -> Schema:
-    """The schema of a JSON body; empty without one."""
+    """Return the schema of a JSON body; empty without one."""
     found: Schema = holder.get("content", {}).get("application/json", {}).get("schema", {})
     return found
 
 
 def resolved(document: Schema, schema: Schema) -> Schema:
-    """A schema in place of a reference to it."""
+    """Return a schema with a reference replaced by its target."""
     if "$ref" not in schema:
         return schema
     found: Schema = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
@@ -33,13 +33,13 @@ def resolved(document: Schema, schema: Schema) -> Schema:
 
 
 def choices(document: Schema, schema: Schema) -> list[Schema]:
-    """What a schema may be, without null."""
+    """Return the alternatives of a schema, without null."""
     found = schema.get("anyOf") or schema.get("oneOf") or [schema]
     return [resolved(document, entry) for entry in found if entry.get("type") != "null"]
 
 
 def bodies(document: Schema, schema: Schema) -> Iterator[tuple[str, list[tuple[str, Schema, bool, str]]]]:
-    """(title, rows) of each form that a body may have."""
+    """Yield (title, rows) of each form that a body may have."""
     found = [entry for entry in choices(document, resolved(document, schema)) if "properties" in entry]
     for number, entry in enumerate(found):
         required = entry.get("required", [])
@@ -48,7 +48,7 @@ def bodies(document: Schema, schema: Schema) -> Iterator[tuple[str, list[tuple[s
 
 
 def kind(document: Schema, schema: Schema) -> str:
-    """The kind of a field in words, with its limits.
+    """Describe the type of a field, with its limits.
 
     >>> kind({}, {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 3})
     'list of string, 1 to 3 entries'
@@ -72,7 +72,7 @@ def kind(document: Schema, schema: Schema) -> str:
 
 
 def limit(schema: Schema, least: str, most: str, what: str) -> str:
-    """The bounds of a value in words; empty without bounds.
+    """Describe the bounds of a value; empty without bounds.
 
     >>> limit({"minimum": 1, "maximum": 100}, "minimum", "maximum", "")
     '1 to 100'
@@ -84,7 +84,7 @@ def limit(schema: Schema, least: str, most: str, what: str) -> str:
 
 
 def example(document: Schema, schema: Schema, name: str = "") -> Any:
-    """A value that fits a schema; of an object only what it needs, and what has an example."""
+    """Return a value that fits a schema; an object has only its required fields and those with an example."""
     if name in EXAMPLES:
         return EXAMPLES[name]
     if schema.get("examples"):
@@ -106,7 +106,7 @@ def example(document: Schema, schema: Schema, name: str = "") -> Any:
 
 
 def curl(document: Schema, path: str, method: str, found: Schema, body: Schema) -> str:
-    """A command that uses an endpoint."""
+    """Return a curl command for an endpoint."""
     for entry in found.get("parameters", []):
         path = path.replace(f"{{{entry['name']}}}", str(EXAMPLES.get(entry["name"], "name")))
     words = ["curl -s" if method in ("get", "post") else f"curl -s -X {method.upper()}", f"localhost:8000{path}"]

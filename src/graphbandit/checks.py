@@ -31,7 +31,7 @@ ROUNDS = 60
 
 
 class DoesNotApply(Exception):
-    """A check has nothing to say about this policy; the message is the reason."""
+    """A check is not applicable to this policy; the message is the reason."""
 
 
 def check_policy(make_policy: MakePolicy, *, skip: Collection[str] = ()) -> dict[str, str]:
@@ -78,7 +78,7 @@ def yield_checks(*, skip: Collection[str] = ()) -> Iterator[Check]:
 
 
 def check_valid_choices(make_policy: MakePolicy) -> None:
-    """`recommend` and `rank` return rows that exist, `rank` without repetition."""
+    """Check that `recommend` and `rank` return rows that exist, `rank` without repetition."""
     world = _world()
     policy = _trained(make_policy, world)
     for user in range(world.graph.n_users):
@@ -90,7 +90,7 @@ def check_valid_choices(make_policy: MakePolicy) -> None:
 
 
 def check_best_first(make_policy: MakePolicy) -> None:
-    """`rank` orders arms by mean + bonus, best first, unless choices are random draws."""
+    """Check that `rank` orders arms by mean + bonus, best first, unless choices are random draws."""
     world = _world()
     policy = _trained(make_policy, world)
     if _is_sampling(copy.deepcopy(policy), world.arms):
@@ -101,7 +101,7 @@ def check_best_first(make_policy: MakePolicy) -> None:
 
 
 def check_scores_change_nothing(make_policy: MakePolicy) -> None:
-    """`scores` leaves policy and random generator unchanged, and no call writes to its input."""
+    """Check that `scores` leaves policy and generator unchanged, and no call writes to its input."""
     world = _world()
     policy, twin = _trained(make_policy, world), _trained(make_policy, world)
     arms, x = world.arms.copy(), world.arms[0].copy()
@@ -113,14 +113,14 @@ def check_scores_change_nothing(make_policy: MakePolicy) -> None:
 
 
 def check_same_seed_same_trace(make_policy: MakePolicy) -> None:
-    """Two policies made alike do the same: no state is shared between them."""
+    """Check that two equal policies act alike: they share no state."""
     world = _world()
     first, second = (simulate(make_policy(world.graph, world.dim), world, ROUNDS, seed=3) for _ in range(2))
     assert _same(first, second)
 
 
 def check_loop_equals_calls(make_policy: MakePolicy) -> None:
-    """The simulation does bit for bit what calls of `recommend` and `update` do."""
+    """Check that the simulation equals, bit for bit, calls of `recommend` and `update`."""
     world = _world()
     trace = simulate(make_policy(world.graph, world.dim), world, ROUNDS, seed=5)
     policy = make_policy(world.graph, world.dim)
@@ -134,7 +134,7 @@ def check_loop_equals_calls(make_policy: MakePolicy) -> None:
 
 
 def check_batch_equals_calls(make_policy: MakePolicy) -> None:
-    """`update_many` does bit for bit what calls of `update` do, and nothing if one row is bad."""
+    """Check that `update_many` equals calls of `update`, bit for bit, and learns nothing if one row is bad."""
     world = _world()
     policy, twin = _trained(make_policy, world), make_policy(world.graph, world.dim)
     users, X, rewards = (list(column) for column in zip(*_history(world), strict=True))
@@ -154,7 +154,7 @@ def check_batch_equals_calls(make_policy: MakePolicy) -> None:
 
 
 def check_items(make_policy: MakePolicy) -> None:
-    """Ids of items are accepted, -1 for all is the same as none, and a batch with ids is as calls."""
+    """Check that ids of items are accepted, -1 for all equals none, and a batch with ids equals calls."""
     world = _world()
     arms, unknown, new = world.arms, np.full(len(world.arms), -1), np.arange(len(world.arms)) + 1000
     policy, twin = _trained(make_policy, world), make_policy(world.graph, world.dim)
@@ -178,7 +178,7 @@ def check_items(make_policy: MakePolicy) -> None:
 
 
 def check_continues_after_load(make_policy: MakePolicy) -> None:
-    """A policy that was saved and loaded continues, bit for bit, as one that was not."""
+    """Check that a saved and loaded policy continues, bit for bit, like the original."""
     world = _world()
     policy = _trained(make_policy, world)
     with tempfile.TemporaryDirectory() as folder:
@@ -192,7 +192,7 @@ def check_continues_after_load(make_policy: MakePolicy) -> None:
 
 
 def check_arm_order(make_policy: MakePolicy) -> None:
-    """Reordering the arms reorders the scores and nothing else."""
+    """Check that reordering the arms reorders the scores and nothing else."""
     world = _world()
     policy = _trained(make_policy, world)
     order = np.random.default_rng(1).permutation(len(world.arms))
@@ -202,7 +202,7 @@ def check_arm_order(make_policy: MakePolicy) -> None:
 
 
 def check_user_order(make_policy: MakePolicy) -> None:
-    """Renumbering the users, in graph and data alike, renumbers the results."""
+    """Check that renumbering the users, in graph and data alike, renumbers the results."""
     world = _world()
     n = world.graph.n_users
     order = np.random.default_rng(2).permutation(n)  # renumbered user u is the former user order[u]
@@ -216,7 +216,7 @@ def check_user_order(make_policy: MakePolicy) -> None:
 
 
 def check_bounded_memory(make_policy: MakePolicy) -> None:
-    """A policy is no larger on disk after more rounds."""
+    """Check that a policy is no larger on disk after more rounds."""
     world = _world()
     policy = make_policy(world.graph, world.dim)
     sizes = []
@@ -229,7 +229,7 @@ def check_bounded_memory(make_policy: MakePolicy) -> None:
 
 
 def check_errors(make_policy: MakePolicy) -> None:
-    """Bad input raises a ValueError that names the argument and leaves the policy unchanged."""
+    """Check that bad input raises a ValueError that names the argument and leaves the policy unchanged."""
     world = _world()
     policy, twin = _trained(make_policy, world), _trained(make_policy, world)
     n, d, arms = world.graph.n_users, world.dim, world.arms
@@ -271,7 +271,7 @@ def check_errors(make_policy: MakePolicy) -> None:
 
 
 def check_odd_input(make_policy: MakePolicy) -> None:
-    """Scores stay finite with zero, huge and tiny features, one feature, one or isolated users."""
+    """Check that scores stay finite with zero, huge and tiny features, one feature, one or isolated users."""
     for graph, dim in ((graphs.empty(1), 1), (graphs.empty(3), 2), (graphs.from_edges([(0, 1), (1, 2)], n_users=5), 3)):
         policy = make_policy(graph, dim)
         for scale in (0.0, 1e-8, 1.0, 1e4, 1e6, 1.0):
@@ -285,14 +285,14 @@ def check_odd_input(make_policy: MakePolicy) -> None:
 
 
 def check_ties_are_random(make_policy: MakePolicy) -> None:
-    """Of equal arms each is chosen sooner or later."""
+    """Check that each of several equal arms is chosen at some time."""
     policy = make_policy(graphs.empty(2), 2)
     chosen = {policy.recommend(0, np.ones((3, 2))) for _ in range(100)}
     assert chosen == {0, 1, 2}
 
 
 def check_beats_random(make_policy: MakePolicy) -> None:
-    """In an easy environment the policy has clearly less regret than random choices."""
+    """Check that the policy has clearly less regret than random choices in an easy environment."""
     world = _world(gamma=20.0, sigma=0.01)
     horizon = 1500
     trace = simulate(make_policy(world.graph, world.dim), world, horizon, seed=0)
@@ -320,14 +320,14 @@ CHECKS: tuple[Check, ...] = (
 
 
 def _world(gamma: float = 5.0, sigma: float = 0.1) -> environments.Linear:
-    """Eight users, one of them isolated, so that no policy can assume a connected graph."""
+    """Return an environment of eight users, one of them isolated, so that no policy can assume a connected graph."""
     graph = graphs.from_edges([(0, 1), (1, 2), (2, 0), (2, 3), (4, 5), (5, 6)], n_users=8)
     theta = signals.smooth(graph, 3, gamma=gamma, seed=4)
     return environments.Linear(graph, theta, signals.unit_arms(12, 3, seed=5), sigma=sigma, pool=6)
 
 
 def _history(world: environments.Linear) -> list[tuple[int, Floats, float]]:
-    """Observations of random users and arms, chosen by no policy."""
+    """Return observations of random users and arms, chosen by no policy."""
     (rounds,) = world.rounds(ROUNDS, seed=6)
     return [
         (int(user), world.arms[rounds.pool[t, 0]], float(rounds.mean[t, 0] + rounds.noise[t]))
@@ -336,7 +336,7 @@ def _history(world: environments.Linear) -> list[tuple[int, Floats, float]]:
 
 
 def _history_items(world: environments.Linear) -> list[int]:
-    """The items of `_history`."""
+    """Return the items of `_history`."""
     (rounds,) = world.rounds(ROUNDS, seed=6)
     return [int(item) for item in rounds.pool[:, 0]]
 
@@ -354,12 +354,12 @@ def _same(first: Trace, second: Trace) -> bool:
 
 
 def _all_scores(policy: Any, arms: Floats) -> Floats:
-    """(n_users, 2, n_arms) mean and bonus of every arm for every user."""
+    """Return the (n_users, 2, n_arms) mean and bonus of every arm for every user."""
     return np.array([np.stack(policy.scores(user, arms)) for user in range(policy.graph.n_users)])
 
 
 def _is_sampling(policy: Any, arms: Floats) -> bool:
-    """Whether rankings are random draws, as in Thompson sampling: two of the same arms differ."""
+    """Return whether rankings are random draws, as in Thompson sampling: two of the same arms differ."""
     for user in range(policy.graph.n_users):
         values = sum(policy.scores(user, arms))
         ranked = {tuple(values[policy.rank(user, arms, len(arms))]) for _ in range(20)}

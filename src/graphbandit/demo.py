@@ -47,7 +47,7 @@ def check_picture(picture: Path) -> None:
 
 
 def table(result: Result) -> Table:
-    """A table of final regret with intervals, best policy first."""
+    """Return a table of final regret with intervals, best policy first."""
     horizon, runs = result.provenance["horizon"], len(result.seeds)
     view = Table(title=f"Regret after {horizon} rounds, {runs} runs, 20 users on an Erdős-Rényi graph", title_justify="left")
     view.add_column("policy")
@@ -63,6 +63,6 @@ def table(result: Result) -> Table:
 
 
 def plot(result: Result, path: Path) -> None:
-    """Regret over time with 95 % bands."""
+    """Plot regret over time with 95 % bands."""
     path.parent.mkdir(parents=True, exist_ok=True)
     save(regret(result, title="What one user teaches helps its neighbours"), path)

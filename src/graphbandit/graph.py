@@ -92,7 +92,7 @@ class UserGraph:
         return labels  # type: ignore[no-any-return]
 
     def laplacian(self, kind: LaplacianKind = "random-walk") -> sparse.csr_array:
-        """The graph Laplacian as a sparse matrix.
+        """Return the graph Laplacian as a sparse matrix.
 
         `random-walk`: R = I - D⁻¹W (not symmetric); `combinatorial`: D - W; `normalized`: I - D^-½
         W D^-½.
@@ -117,17 +117,17 @@ class UserGraph:
         return degrees
 
     def neighbours(self, user: int) -> Indices:
-        """The users adjacent to `user`, in ascending order."""
+        """Return the users adjacent to `user`, in ascending order."""
         user = self.check_user(user)
         row: Indices = self.adjacency.indices[self.adjacency.indptr[user] : self.adjacency.indptr[user + 1]]
         return row.copy()
 
     def check_user(self, user: object) -> int:
-        """The row of a user, given by its row or, if it is not an integer, by its id; or a ValueError."""
+        """Return the row of a user, or raise a ValueError; an integer is a row, anything else an id."""
         return check_user(user, self.n_users, self.rows_by_id)
 
     def index(self, user_id: Hashable) -> int:
-        """The row of the user with this id."""
+        """Return the row of the user with this id."""
         if self.ids is None:
             return self.check_user(user_id)
         try:
@@ -145,7 +145,7 @@ class UserGraph:
 
 
 def check_user(user: object, n_users: int, *rows_by_id: Mapping[Hashable, int]) -> int:
-    """The row of a user, or a ValueError. An integer is a row; anything else is an id, and is looked up."""
+    """Return the row of a user, or raise a ValueError; an integer is a row, anything else an id."""
     if is_integer(user) and 0 <= user < n_users:  # type: ignore[operator]
         return int(user)  # type: ignore[call-overload,no-any-return]
     named = any(rows_by_id)
@@ -161,8 +161,9 @@ def check_user(user: object, n_users: int, *rows_by_id: Mapping[Hashable, int]) 
 
 
 def _valid_adjacency(adjacency: Any) -> sparse.csr_array:
-    """A CSR copy with sorted indices and without stored zeros, or a ValueError that says what is
-    wrong and where.
+    """Return a CSR copy with sorted indices and without stored zeros.
+
+    Raise a ValueError that says what is wrong and where.
     """
     if not sparse.issparse(adjacency):
         adjacency = np.asarray(adjacency)

@@ -1,6 +1,4 @@
-"""`LiveGraph`: a graph that changes. It stores a fixed graph and the changes since, so that a
-change costs O(1).
-"""
+"""`LiveGraph`: a graph that changes, as a fixed graph and the changes since, so that a change costs O(1)."""
 
 from __future__ import annotations
 
@@ -19,8 +17,7 @@ weight).
 
 
 class LiveGraph:
-    """The graph of a policy while users and edges come and go; `frozen()` is the graph as it is
-    now.
+    """The graph of a policy while users and edges are added and removed; `frozen()` is a snapshot.
 
     >>> live = LiveGraph(UserGraph([[0, 1], [1, 0]]))
     >>> live.add_user()
@@ -37,11 +34,11 @@ class LiveGraph:
         self.n_users = graph.n_users
 
     def check_user(self, user: object) -> int:
-        """The row of a user, given by its row or, if it is not an integer, by its id; or a ValueError."""
+        """Return the row of a user, given by row or by an id that is not an integer, or raise a ValueError."""
         return check_user(user, self.n_users, self._graph.rows_by_id, self._ids)
 
     def weight(self, i: int, j: int) -> float:
-        """W_ij; 0 if there is no edge."""
+        """Return W_ij; 0 if there is no edge."""
         changed = self._changed.get(i, {}).get(j)
         if changed is not None:
             return changed
@@ -53,12 +50,12 @@ class LiveGraph:
         return float(adjacency.data[place]) if place < end and adjacency.indices[place] == j else 0.0
 
     def neighbours(self, user: int) -> list[int]:
-        """The users adjacent to `user` now, in ascending order."""
+        """Return the users adjacent to `user` now, in ascending order."""
         fixed = self._graph.neighbours(user).tolist() if user < self._graph.n_users else []
         return sorted(other for other in {*fixed, *self._changed.get(user, {})} if self.weight(user, other) > 0)
 
     def edges_of(self, user: int) -> list[tuple[int, float]]:
-        """The users adjacent to `user` now, in ascending order, and the weights of the edges.
+        """Return the users adjacent to `user` now, in ascending order, and the weights of the edges.
 
         >>> LiveGraph(UserGraph([[0, 2], [2, 0]])).edges_of(0)
         [(1, 2.0)]
@@ -72,7 +69,7 @@ class LiveGraph:
         return sorted((other, weight) for other, weight in found.items() if weight > 0)
 
     def degree(self, user: int) -> float:
-        """D_ii = Σ_j W_ij."""
+        """Return D_ii = Σ_j W_ij."""
         return sum(self.weight(user, other) for other in self.neighbours(user))
 
     def put(self, i: int, j: int, weight: float) -> None:
@@ -81,14 +78,14 @@ class LiveGraph:
         self._changed.setdefault(j, {})[i] = weight
 
     def check_pair(self, i: object, j: object) -> tuple[int, int]:
-        """Two different users, or a ValueError."""
+        """Return two different users, or raise a ValueError."""
         i, j = self.check_user(i), self.check_user(j)
         if i == j:
             raise ValueError(f"a user must not be its own neighbour, but both ends are {i}.")
         return i, j
 
     def check_edges(self, edges: Edges) -> dict[int, float]:
-        """The neighbours of a new user with their weights, or a ValueError."""
+        """Return the neighbours of a new user with their weights, or raise a ValueError."""
         pairs = edges.items() if isinstance(edges, Mapping) else (e if isinstance(e, tuple) else (e, 1.0) for e in edges)
         checked: dict[int, float] = {}
         for pair in pairs:
@@ -135,7 +132,7 @@ class LiveGraph:
             self._ids.popitem()
 
     def frozen(self) -> UserGraph:
-        """The graph as it is now; the same object until the next change."""
+        """Return a `UserGraph` of the current graph; the same object until the next change."""
         if self._changed or self.n_users != self._graph.n_users:
             ids = None if self._graph.ids is None else (*self._graph.ids, *self._ids)
             self._graph = UserGraph(self._merged(), ids)
@@ -143,7 +140,7 @@ class LiveGraph:
         return self._graph
 
     def _merged(self) -> sparse.csr_array:
-        """The adjacency of the fixed graph with the changes in it."""
+        """Return the adjacency of the fixed graph with the changes in it."""
         pairs = self._graph.adjacency.tocoo()
         rows, columns = pairs.coords
         changes = [(i, j, weight) for i, row in self._changed.items() for j, weight in row.items()]
@@ -154,5 +151,5 @@ class LiveGraph:
 
 
 def check_weight(weight: object) -> float:
-    """A positive finite weight as a float, or a ValueError."""
+    """Return a positive finite weight as a float, or raise a ValueError."""
     return float(check("weight", weight, WEIGHT))

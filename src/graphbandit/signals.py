@@ -1,6 +1,4 @@
-"""Parameters that vary smoothly over a graph, and measures of how smooth they are and how dense the
-graph is.
-"""
+"""Parameters that vary smoothly over a graph, and measures of their smoothness and of the graph's density."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ DIRECT_SOLVE_USERS = 2000  # for more, the sparse factors fill in, and conjugate
 
 
 def smooth(graph: UserGraph, dim: int, *, gamma: float, seed: Seed = None) -> Floats:
-    """(n_users, dim) parameters (I + gamma R)⁻¹ Θ₀ with Gaussian Θ₀, every row scaled to norm 1.
+    """Draw (n_users, dim) parameters (I + gamma R)⁻¹ Θ₀ with Gaussian Θ₀, every row scaled to norm 1.
 
     The larger `gamma`, the more alike are neighbours. R is the random-walk Laplacian, so a row is
     an average over random walks on the graph. This is what the released code does (see the errata),
@@ -46,33 +44,35 @@ def smooth(graph: UserGraph, dim: int, *, gamma: float, seed: Seed = None) -> Fl
 
 
 def unit_rows(matrix: Floats) -> Floats:
-    """Every row divided by its norm; a row of zeros stays as it is."""
+    """Divide every row by its norm; a row of zeros stays unchanged."""
     norms = np.linalg.norm(matrix, axis=1, keepdims=True)
     return np.ascontiguousarray(matrix / np.where(norms > 0, norms, 1.0))
 
 
 def unit_arms(n_arms: int, dim: int, *, seed: Seed = None) -> Floats:
-    """(n_arms, dim) directions drawn uniformly from the unit sphere."""
+    """Draw (n_arms, dim) directions uniformly from the unit sphere."""
     return unit_rows(_generator(seed, "arms").standard_normal((n_arms, dim)))
 
 
 def _generator(seed: Seed, name: str) -> np.random.Generator:
-    """A generator whose stream depends on `name`: users and arms drawn with the same integer seed
-    must not coincide.
+    """Return a generator whose stream depends on `name`.
+
+    Users and arms drawn with the same integer seed must not coincide.
     """
     return np.random.default_rng([seed, *name.encode()] if is_integer(seed) else seed)
 
 
 def smoothness(graph: UserGraph, theta: Floats) -> float:
-    """tr(Θᵀ R Θ) with the random-walk Laplacian R: the smaller, the smoother. It can be negative
-    (errata E5).
+    """Return tr(Θᵀ R Θ) with the random-walk Laplacian R: the smaller, the smoother.
+
+    It can be negative (errata E5).
     """
     edges, norms = smoothness_terms(graph, theta)
     return edges + norms
 
 
 def smoothness_terms(graph: UserGraph, theta: Floats) -> tuple[float, float]:
-    """The two terms of the exact identity behind the paper's eq. (1) (errata E4).
+    """Return the two terms of the exact identity behind the paper's eq. (1) (errata E4).
 
     tr(Θᵀ R Θ) = ¼ Σ_(i,j) (W_ij/D_i + W_ij/D_j) ‖θ_i - θ_j‖²  +  Σ_i r_i ‖θ_i‖², where the first
     sum is over *ordered* pairs and r_i is the i-th row sum of (R + Rᵀ)/2. The paper prints the

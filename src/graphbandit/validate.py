@@ -43,12 +43,12 @@ class Range(NamedTuple):
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a real number; True and False are not."""
+    """Return whether a value is a real number; True and False are not."""
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
 def is_integer(value: object) -> bool:
-    """Whether a value is an integer; True and False are not."""
+    """Return whether a value is an integer; True and False are not."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
@@ -65,33 +65,33 @@ WEIGHT = Range("a positive finite number", POSITIVE.holds)
 
 
 def count(least: int = 1) -> Range:
-    """Integers of at least `least`."""
+    """Return the range of integers of at least `least`."""
     return Range(f"an integer of at least {least}", lambda value: is_integer(value) and value >= least, (least, least + 3))
 
 
 def count_up_to(most: int, what: str) -> Range:
-    """Integers from 1 to `most`; `what` says what that is the number of."""
+    """Return the range of integers from 1 to `most`; `what` names what is counted."""
     return Range(f"an integer from 1 to {most}, {what}", lambda value: is_integer(value) and 1 <= value <= most)
 
 
 def number_between(low: float, high: float) -> Range:
-    """Numbers from `low` to `high`, both included."""
+    """Return the range of numbers from `low` to `high`, both included."""
     return Range(f"a number from {low:g} to {high:g}", lambda value: is_number(value) and low <= value <= high)
 
 
 def one_of(choices: Iterable[str]) -> Range:
-    """These names."""
+    """Return the range of these names."""
     names = tuple(choices)
     return Range(f"one of {', '.join(names)}", lambda value: isinstance(value, str) and value in names, names)
 
 
 def optional(allowed: Range) -> Range:
-    """None, or a value of this range."""
+    """Return the range of None and the values of another range."""
     return Range(allowed.text, lambda value: value is None or allowed.holds(value), (None, *allowed.examples))
 
 
 def list_of(allowed: Range, what: str) -> Range:
-    """One or more values of this range; `what` names them in the plural."""
+    """Return the range of one or more values of another range; `what` names them in the plural."""
 
     def holds(values: Any) -> bool:
         listed = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
@@ -110,7 +110,7 @@ def missing_package(what: str, package: str | None, extra: str) -> str:
 
 
 def check(name: str, value: Any, allowed: Range) -> Any:
-    """`value`, or a ValueError that names the argument."""
+    """Return `value`, or raise a ValueError that names the argument."""
     if not allowed.holds(value):
         raise ValueError(f"{name} must be {allowed.text}, but it is {value!r}.")
     return value
@@ -135,7 +135,7 @@ def check_places(k: object, n_arms: int) -> None:
 
 
 def as_floats(values: npt.ArrayLike, name: str) -> Floats:
-    """`values` as a contiguous, writable array of float64, or a ValueError."""
+    """Return `values` as a contiguous, writable array of float64, or raise a ValueError."""
     try:
         if np.iscomplexobj(values):
             raise TypeError
@@ -147,7 +147,7 @@ def as_floats(values: npt.ArrayLike, name: str) -> Floats:
 
 
 def check_features(arms: npt.ArrayLike, dim: int) -> Floats:
-    """An (m, dim) array of finite features, m ≥ 1, or a ValueError."""
+    """Return an (m, dim) array of finite features, m ≥ 1, or raise a ValueError."""
     features = as_floats(arms, "arms")
     if features.ndim != 2 or features.shape[1] != dim or len(features) == 0:
         raise ValueError(
@@ -164,14 +164,14 @@ def check_features(arms: npt.ArrayLike, dim: int) -> Floats:
 
 
 def check_item(item: object) -> int:
-    """The id of an item, or -1 if it is not known, as an int; or a ValueError."""
+    """Return the id of an item as an int, -1 if unknown, or raise a ValueError."""
     if not is_integer(item) or not NOT_KNOWN <= item <= LARGEST_ITEM:  # type: ignore[operator]
         raise ValueError(f"item must be {_ITEM}, but it is {item!r}; {_NUMBERING}.")
     return int(item)  # type: ignore[call-overload, no-any-return]
 
 
 def check_items(items: npt.ArrayLike | None, n: int) -> Ints:
-    """The ids of `n` rows, `NO_ITEMS` if None are given, or a ValueError that names the first bad one.
+    """Return the ids of `n` rows, `NO_ITEMS` if None are given, or raise a ValueError that names the first bad one.
 
     >>> check_items([4, -1], 2)
     array([ 4, -1])
@@ -199,7 +199,7 @@ _NUMBERING = "number items 0, 1, 2, …"
 
 
 def check_observation(x: npt.ArrayLike, reward: Any, dim: int) -> tuple[Floats, float]:
-    """One (dim,) vector of finite features and one finite reward, or a ValueError."""
+    """Return one (dim,) vector of finite features and one finite reward, or raise a ValueError."""
     features = as_floats(x, "x")
     if features.shape != (dim,):
         raise ValueError(f"x must be a vector of length {dim}, but its shape is {features.shape}.")
@@ -222,7 +222,9 @@ def _row_of(check_user: Callable[[Any], int], user: Any, row: int) -> int:
 def check_observations(
     users: npt.ArrayLike, X: npt.ArrayLike, rewards: npt.ArrayLike, dim: int, n_users: int, check_user: Callable[[Any], int]
 ) -> tuple[Ints, Floats, Floats]:
-    """A batch of k users, (k, dim) features and k rewards, or a ValueError that names the first bad row.
+    """Return a batch of k users, (k, dim) features and k rewards.
+
+    Raise a ValueError that names the first bad row.
 
     `check_user` raises the error for one user who is unknown.
     """

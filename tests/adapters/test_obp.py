@@ -16,7 +16,7 @@ from graphbandit.evaluation import DecisionLog, evaluate, record
 
 
 def synthetic_feedback(n_rounds: int = 300, n_actions: int = 4, dim: int = 3, seed: int = 0) -> dict[str, Any]:
-    """The keys, shapes and types of `SyntheticBanditDataset.obtain_batch_bandit_feedback`, with a uniform logging policy."""
+    """Return a uniform log in the form of `SyntheticBanditDataset.obtain_batch_bandit_feedback`."""
     rng = np.random.default_rng(seed)
     context = rng.normal(size=(n_rounds, dim))
     expected = 1 / (1 + np.exp(-context @ rng.normal(size=(dim, n_actions))))
@@ -138,7 +138,7 @@ def test_crossed_with_the_context_linucb_is_theirs(epsilon: float) -> None:
 
 
 def run_bandit_simulation(feedback: dict[str, Any], policy: Any, contextual: Any) -> np.ndarray[Any, Any]:
-    """What their simulator does with a policy: replay of a log, learning where the choice is the logged one."""
+    """Replay a log as the simulator of `obp` does: the policy learns where its choice is the logged one."""
     chosen = []
     for action, reward, position, context in zip(
         feedback["action"], feedback["reward"], feedback["position"], feedback["context"], strict=True

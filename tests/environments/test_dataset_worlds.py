@@ -173,7 +173,7 @@ def test_items_of_few_users_can_be_left_out() -> None:
 
 
 def sparse_ratings(n_users: int = 60, n_items: int = 50, **more: Any) -> Ratings:
-    """A third of all pairs rated, 1 to 5, in two groups of users with items of their own."""
+    """Return ratings from 1 to 5 of a third of all pairs, in two groups of users with items of their own."""
     rng = np.random.default_rng(3)
     same = (np.arange(n_users)[:, None] % 2) == (np.arange(n_items) % 2)
     user, item = np.nonzero(rng.random(same.shape) < np.where(same, 0.6, 0.08))

@@ -1,5 +1,6 @@
-"""The anytime-valid interval: coverage under continuous looking, in small; the whole is
-benchmarks/interval_coverage.py.
+"""The anytime-valid interval: coverage under continuous monitoring, on a small scale.
+
+The large study is benchmarks/interval_coverage.py.
 """
 
 from __future__ import annotations

@@ -63,9 +63,7 @@ def test_doubly_robust_is_exact_with_an_exact_model(seed: int, rounds: int) -> N
 
 @given(st.integers(0, 2**32 - 1))
 def test_right_on_average_with_a_wrong_model(seed: int) -> None:
-    """The expectation over what is shown, summed exactly, is the truth for IPS, and for DR with any
-    model.
-    """
+    """The exact expectation is the true value, for IPS, and for DR with any model."""
     rng = np.random.default_rng(seed)
     rewards, chances, propensity = rng.standard_normal(4), rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(4)) * 0.9 + 0.025
     model = 10 * rng.standard_normal(4)

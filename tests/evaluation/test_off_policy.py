@@ -15,8 +15,9 @@ from made_up_logs import GRAPH, logging_policy, true_value, world
 
 
 def test_evaluate_equals_a_hand_calculation() -> None:
-    """A log of four rounds, one user, for the policy that always shows arm 1 (it has learned that
-    arm 0 is worth -1).
+    """A log of four rounds, one user, for the policy that always shows arm 1.
+
+    The policy has learned that arm 0 is worth -1.
     """
     graph, arms = graphs.empty(1), np.eye(2)
     shown, propensity = np.array([0, 1, 0, 1, 1]), np.array([0.5, 0.5, 0.8, 0.2, 0.4])
@@ -47,9 +48,7 @@ def test_training_equals_updates_row_by_row(make: Any) -> None:
 
 @pytest.fixture(scope="module")
 def studied() -> dict[str, Any]:
-    """60 simulated logs of a policy that learns while it logs: how often the intervals hold the
-    truth, and the errors.
-    """
+    """Return how often intervals hold the truth, and the errors, over 60 logs of a policy that learns while it logs."""
     env = world()
     held: dict[str, list[bool]] = {"dr": [], "snips": [], "ips": [], "random": []}
     off: dict[str, list[float]] = {"dr": [], "ips": []}

@@ -27,9 +27,7 @@ def test_replay_under_uniform_logs_equals_a_simulation_in_distribution() -> None
 
 @pytest.mark.compiled
 def test_replay_corrects_for_propensities() -> None:
-    """Logged by a policy that favours what is good; uniform choices would earn less, and replay
-    finds how much.
-    """
+    """The log favours good arms, uniform choices would earn less, and replay estimates their mean."""
     env = world()
     policy = train(logging_policy(), (begun := record(Random(GRAPH, 3), env, 300, 5)), begun.user, 300)
     log = record(policy, env, 6000, 6, learn=False)

@@ -329,7 +329,7 @@ def test_interrupted_command_keeps_what_is_finished(tmp_path: Path) -> None:
 
 
 def hear_interrupts() -> None:
-    """A shell lets its background jobs ignore Ctrl-C, and their children inherit that."""
+    """Restore Ctrl-C: a shell lets its background jobs ignore it, and their children inherit that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

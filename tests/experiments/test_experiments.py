@@ -225,7 +225,7 @@ def test_errors(call: Any, message: str) -> None:
 
 
 def executed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The seeds that are really simulated from now on."""
+    """Return a list of the seeds that are really simulated from now on."""
     seeds: list[int] = []
 
     def counted(policy: Any, environment: Any, horizon: int, seed: int) -> Any:
@@ -237,7 +237,7 @@ def executed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def interrupted_at(stop: int) -> Any:
-    """A factory that stands for Ctrl-C, or an error, in the middle."""
+    """Return a factory that raises Ctrl-C, or an error, in the middle."""
     calls = iter(range(stop))
 
     def make(graph: Any, dim: int) -> LinUCB:

@@ -59,7 +59,7 @@ RAY = Engine("ray")
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """The address of a Ray with two nodes of one processor, which this process has joined."""
+    """Return the address of a Ray cluster of two nodes with one processor each, which this process has joined."""
     from ray.cluster_utils import Cluster
 
     node: Any = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 100_000_000}
@@ -181,7 +181,7 @@ def refuse(graph: Any, dim: int, *, scene: Path) -> LinUCB:
 def test_an_error_is_the_same_and_its_run_is_not_repeated(tmp_path: Path) -> None:
     caught = []
     for engine in ("local", "ray"):
-        with pytest.raises(ValueError) as error:
+        with pytest.raises(ValueError, match="ridge must be") as error:
             compare({"a": partial(refuse, scene=tmp_path / engine)}, world, 10, seeds=[0], engine=engine)
         caught.append((type(error.value), str(error.value)))
         assert (tmp_path / engine).read_text() == "x"
@@ -189,7 +189,7 @@ def test_an_error_is_the_same_and_its_run_is_not_repeated(tmp_path: Path) -> Non
 
 
 def late(k: int, folder: Path, others: int) -> int:
-    """The number of a call; the first one ends after so many others."""
+    """Return the number of a call; the first one ends after this many others."""
     if k == 0:
         wait_until(lambda: len(names(folder)) >= others)
     else:
@@ -266,7 +266,7 @@ def test_commands_take_an_engine(tmp_path: Path) -> None:
 
 
 def hear_interrupts() -> None:
-    """A shell lets its background jobs ignore Ctrl-C, and their children inherit that."""
+    """Restore Ctrl-C: a shell lets its background jobs ignore it, and their children inherit that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

@@ -31,7 +31,7 @@ IGNORED = {
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A copy of the package, whose sources the digests now read."""
+    """Return a copy of the package, whose sources the digests now read."""
     copy = tmp_path / "graphbandit"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(staleness, "PACKAGE", copy)
@@ -149,7 +149,7 @@ def import_lines(module: Path) -> list[ast.ImportFrom]:
 
 
 def imported(start: Path) -> list[Path]:
-    """The modules of the package that this one imports, directly or not.
+    """Return the modules of the package that this one imports, directly or not.
 
     `graphs.build` imports a room above it when it is called, which no run does.
     """

@@ -58,7 +58,7 @@ def test_every_world_is_in_the_table() -> None:
 
 
 def made_by(make: Any) -> Any:
-    """The function inside of partial ones."""
+    """Return the function inside of partial ones."""
     return made_by(make.func) if isinstance(make, partial) else make
 
 
@@ -304,7 +304,7 @@ def test_without_data_the_board_says_how_to_get_it(tmp_path: Path, monkeypatch: 
 
 
 def made_up_archives(folder: Path) -> None:
-    """Data sets of 60 users and 80 items, in the official layouts."""
+    """Write data sets of 60 users and 80 items, in the official layouts."""
     rng = np.random.default_rng(0)
     taste, kind = rng.random((60, 10)), rng.random((80, 10))
     stars = np.clip(np.ceil(taste @ kind.T), 1, 5).astype(int)

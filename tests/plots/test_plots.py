@@ -25,7 +25,7 @@ VISION = {  # Machado, Oliveira & Fernandes 2009, complete loss of one kind of c
 
 
 def seen_as(shade: str, vision: Any) -> Any:
-    """The colour in CIELAB, as somebody with this vision sees it."""
+    """Return the colour in CIELAB, as a person with this vision sees it."""
     parts = np.array([int(shade[k : k + 2], 16) for k in (1, 3, 5)]) / 255
     light = np.asarray(vision) @ np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
     matrix = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])

@@ -265,7 +265,7 @@ def test_too_large_for_dense() -> None:
 
 
 def fed_cg(prior: Any, dim: int, history: History) -> tuple[CG, Observations]:
-    """The solver and its observations after a history, one at a time."""
+    """Return the solver and its observations after a history, one at a time."""
     solver, seen = cg(prior, dim), no_observations(prior.shape[0], dim)
     for user, x, reward in history:
         record(seen, user, x, reward)

@@ -26,7 +26,7 @@ Observation = dict[str, Any]
 
 
 class GraphBanditEnv(gymnasium.Env):  # type: ignore[misc]  # untyped where gymnasium is missing
-    """Any environment of ours as one of gymnasium's: an episode is the first `horizon` rounds of a seed, then it is truncated.
+    """Any environment of ours as one of gymnasium's: an episode is the first `horizon` rounds of a seed.
 
     An observation is a dictionary of the `user` and of the features of the `arms` on offer, one row each; an action is one of
     these rows. `reset(seed=s)` starts the rounds that `simulate(…, seed=s)` plays; without a seed it draws a new one.
@@ -82,7 +82,7 @@ class GraphBanditEnv(gymnasium.Env):  # type: ignore[misc]  # untyped where gymn
         return self._observation(), {"items": self._items()}
 
     def step(self, action: int | np.integer[Any]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Show an arm: the next observation, the reward, whether it is over, and what the best arm was."""
+        """Show an arm; return the next observation, the reward, whether the episode is over, and the best arm."""
         if not self.action_space.contains(action):
             raise ValueError(f"action must be one of the {self.action_space.n} arms on offer, but it is {action!r}.")
         if self._played == self.horizon:
@@ -102,7 +102,7 @@ class GraphBanditEnv(gymnasium.Env):  # type: ignore[misc]  # untyped where gymn
 
 
 class PolicyAgent:
-    """A policy of ours as an agent: `act` chooses an action, `learn` takes its reward.
+    """A policy of ours as an agent: `act` chooses an action, `learn` receives its reward.
 
     It works in any environment whose observations have a `user` and `arms`; `info["items"]`, if given, names the arms.
 
@@ -121,12 +121,12 @@ class PolicyAgent:
         self.policy = policy
 
     def act(self, observation: Observation, info: dict[str, Any] | None = None) -> int:
-        """The action that the policy chooses."""
+        """Return the action that the policy chooses."""
         items = (info or {}).get("items")
         return self.policy.recommend(int(observation["user"]), observation["arms"], items=items)
 
     def learn(self, observation: Observation, action: int, reward: float, info: dict[str, Any] | None = None) -> None:
-        """Learn what an action earned; `observation` and `info` are those that it was chosen from."""
+        """Learn the reward of an action; `observation` and `info` are those that it was chosen from."""
         items = (info or {}).get("items")
         known = {} if items is None else {"item": int(items[action])}
         self.policy.update(int(observation["user"]), observation["arms"][action], float(reward), **known)
@@ -191,7 +191,9 @@ def linear_env(
     world: int = 0,
     horizon: int = 1000,
 ) -> GraphBanditEnv:
-    """`graphbandit/Linear-v0`: users whose tastes vary smoothly over a random graph, the more so the larger `gamma`.
+    """Return `graphbandit/Linear-v0`: users whose tastes vary smoothly over a random graph.
+
+    A larger `gamma` makes them smoother.
 
     `world` draws graph, tastes and arms; the seed of `reset` draws the rounds.
     """
@@ -212,7 +214,7 @@ def drifting_env(
     world: int = 0,
     horizon: int = 1000,
 ) -> GraphBanditEnv:
-    """`graphbandit/Drifting-v0`: `linear_env` with tastes that move, within `period` rounds, to others as smooth."""
+    """Return `graphbandit/Drifting-v0`: `linear_env` with tastes that move, within `period` rounds, to others as smooth."""
     graph, arms = _graph(n_users, world), signals.unit_arms(n_arms, dim, seed=world)
     theta = [signals.smooth(graph, dim, gamma=gamma, seed=3 * world + phase) for phase in range(3)]
     return GraphBanditEnv(Drifting(graph, theta, arms, sigma=sigma, pool=pool, period=period), horizon=horizon)
@@ -229,7 +231,7 @@ def hits_env(
     world: int = 0,
     horizon: int = 1000,
 ) -> GraphBanditEnv:
-    """`graphbandit/Hits-v0`: one of the items on offer is among the user's `liked` favourites and earns 1, the others 0."""
+    """Return `graphbandit/Hits-v0`: one item on offer is among the user's `liked` favourites and earns 1, the others 0."""
     graph, items = _graph(n_users, world), signals.unit_arms(n_items, dim, seed=world)
     taste: Floats = signals.smooth(graph, dim, gamma=gamma, seed=world) @ items.T
     favourites = taste >= np.sort(taste, axis=1)[:, [-liked]]
@@ -237,7 +239,7 @@ def hits_env(
 
 
 def _graph(n_users: int, world: int) -> UserGraph:
-    """A random graph in which a user has about 8 neighbours."""
+    """Return a random graph in which a user has about 8 neighbours."""
     return graphs.erdos_renyi(n_users, min(1.0, 8 / max(1, n_users - 1)), seed=world)
 
 

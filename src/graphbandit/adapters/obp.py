@@ -26,7 +26,7 @@ RoundFeatures = Literal["arms", "cross"] | Callable[[Floats], npt.ArrayLike]
 def to_bandit_feedback(
     log: DecisionLog, *, user_context: npt.ArrayLike | None = None, expected_reward: npt.ArrayLike | None = None
 ) -> BanditFeedback:
-    """The `bandit_feedback` of a log, in which all arms were on offer in every round.
+    """Return the `bandit_feedback` of a log, in which all arms were on offer in every round.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def from_bandit_feedback(
     arms: npt.ArrayLike | None = None,
     ids: Sequence[Hashable] | None = None,
 ) -> DecisionLog:
-    """The log of a `bandit_feedback`. What is left out is said in its `notes`.
+    """Return the log of a `bandit_feedback`; its `notes` list what is left out.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def from_bandit_feedback(
 
 
 def _users(users: Any, user_column: int | None, context: Any, n_rounds: int) -> Ints:
-    """(n_rounds,) the users as integers, or a ValueError."""
+    """Return the (n_rounds,) users as integers, or raise a ValueError."""
     if users is None and user_column is None:
         return np.zeros(n_rounds, np.int64)
     if users is None:
@@ -198,7 +198,7 @@ class BanditPolicy:
 
     @property
     def policy_type(self) -> Any:
-        """`PolicyType.CONTEXTUAL` of `obp` if it is installed, otherwise the text "contextual", as in its first versions."""
+        """`PolicyType.CONTEXTUAL` of `obp` if it is installed, otherwise the text "contextual"."""
         try:
             from obp.policy.policy_type import PolicyType
         except ImportError:
@@ -213,7 +213,7 @@ class BanditPolicy:
         self._batch: list[tuple[int, Floats, float, int]] = []
 
     def select_action(self, context: npt.ArrayLike) -> Ints:
-        """(len_list,) the actions to show, best first, in a context of shape (1, dim_context)."""
+        """Return the (len_list,) actions to show, best first, in a context of shape (1, dim_context)."""
         user, features = self._round(context)
         items = np.arange(self.n_actions)
         if self.len_list == 1:
@@ -221,7 +221,7 @@ class BanditPolicy:
         return self.policy.rank(user, features, self.len_list, items=items)
 
     def update_params(self, action: int, reward: Any, context: npt.ArrayLike) -> None:
-        """Learn what an action earned in a context of shape (1, dim_context)."""
+        """Learn the reward of an action in a context of shape (1, dim_context)."""
         if not is_integer(action) or not 0 <= action < self.n_actions:
             raise ValueError(f"action must be an integer from 0 to {self.n_actions - 1}, but it is {action!r}.")
         user, features = self._round(context)
@@ -235,13 +235,16 @@ class BanditPolicy:
             self._batch.clear()
 
     def action_dist(self, context: npt.ArrayLike) -> Floats:
-        """(n_rounds, n_actions, 1) the probability of each action in each context, which `OffPolicyEvaluation` asks for."""
+        """Return the (n_rounds, n_actions, 1) probability of each action in each context.
+
+        `OffPolicyEvaluation` of `obp` calls it.
+        """
         rows = [self._round(row) for row in as_floats(context, "context")[:, None, :]]
         items = np.arange(self.n_actions)
         return np.array([self.policy.propensities(user, features, items=items) for user, features in rows])[:, :, None]
 
     def _round(self, context: npt.ArrayLike) -> tuple[int, Floats]:
-        """The user of a context, and the (n_actions, dim) features of the actions in it."""
+        """Return the user of a context, and the (n_actions, dim) features of the actions in it."""
         row = as_floats(context, "context")
         if row.ndim != 2 or len(row) != 1:
             raise ValueError(f"context must have the shape (1, dim_context), but its shape is {row.shape}.")

@@ -24,7 +24,7 @@ UNKNOWN = -1
 
 
 class GraphBanditRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Estimates the mean reward of a row: one column names the user, the others are the features of what it was shown.
+    """A regressor of mean rewards: one column names the user, the others are features of the item shown.
 
     Rows are learned in their order, which is that of time. `partial_fit` continues: the same rows in several calls give the
     same model as one `fit`, if the users of later calls are in the graph or the policy can take in users.
@@ -87,7 +87,7 @@ class GraphBanditRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.intercept = intercept
 
     def fit(self, X: Any, y: npt.ArrayLike) -> Self:
-        """Learn from nothing; forgets what was learned before."""
+        """Learn from an untrained state; forget what was learned before."""
         names, features, rewards = self._split(X, y, reset=True)
         self._start(names, features)
         return self._learn(names, features, rewards)
@@ -101,7 +101,7 @@ class GraphBanditRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self._learn(names, features, rewards)
 
     def predict(self, X: Any) -> Floats:
-        """(n,) the estimated mean reward of each row."""
+        """Return the (n,) estimated mean reward of each row."""
         check_is_fitted(self)
         names, features, _ = self._split(X, reset=False)
         users = self._rows(names)
@@ -145,11 +145,11 @@ class GraphBanditRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return np.fromiter((self.rows_.get(name, UNKNOWN) for name in names), np.int64, len(names))
 
     def _average_user(self) -> Floats:
-        """(dim,) the mean parameters of the users, weighted by how many rows of each were learned."""
+        """Return the (dim,) mean parameters of the users, weighted by how many rows of each were learned."""
         return np.asarray(np.average(self.policy_.theta, axis=0, weights=self.n_seen_))
 
     def _split(self, X: Any, y: Any = NO_TARGET, *, reset: bool) -> tuple[Sequence[Hashable], Floats, Floats]:
-        """Users, features and rewards, or scikit-learn's own errors."""
+        """Return users, features and rewards, or raise scikit-learn's own errors."""
         names: Sequence[Hashable]
         if self.user_column is None:
             checked = validate_data(self, X, y, reset=reset, dtype=np.float64)
@@ -174,7 +174,7 @@ class GraphBanditRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _with_users(graph: UserGraph | None, n: int) -> UserGraph:
-    """The graph without its ids, and with further users, who have no edges, up to `n`."""
+    """Return the graph without its ids, extended to `n` users, of whom the new ones have no edges."""
     if graph is None:
         return graphs.empty(n)
     adjacency = graph.adjacency.copy()
@@ -183,7 +183,7 @@ def _with_users(graph: UserGraph | None, n: int) -> UserGraph:
 
 
 def _as_table(X: Any) -> Any:
-    """A DataFrame as it is, anything else as an array of two dimensions that may hold names."""
+    """Return a DataFrame as it is, anything else as an array of two dimensions that may hold names."""
     if hasattr(X, "columns"):
         return X
     array = X if hasattr(X, "dtype") else np.asarray(X, dtype=object)  # a list of names and numbers would become text
@@ -191,7 +191,7 @@ def _as_table(X: Any) -> Any:
 
 
 def _user_and_features(table: Any, user_column: int | str) -> tuple[Any, Any]:
-    """The column of the users and a table of the other columns."""
+    """Return the column of the users and a table of the other columns."""
     heads = list(table.columns) if hasattr(table, "columns") else list(range(table.shape[1]))
     at: Any = heads.index(user_column) if user_column in heads else user_column
     if not is_integer(at) or not -len(heads) <= at < len(heads):
@@ -203,7 +203,7 @@ def _user_and_features(table: Any, user_column: int | str) -> tuple[Any, Any]:
 
 
 def _names(column: Any) -> list[Hashable]:
-    """The users of a column, or an error that names the first row without a user."""
+    """Return the users of a column, or raise an error that names the first row without a user."""
     names: list[Any] = np.asarray(column).tolist()
     for row, name in enumerate(names):
         if name is None or (isinstance(name, float) and not isfinite(name)):

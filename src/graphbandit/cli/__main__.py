@@ -1,4 +1,4 @@
-"""Makes `python -m graphbandit.cli` work."""
+"""Entry point of `python -m graphbandit.cli`."""
 
 from . import app
 

@@ -1,6 +1,4 @@
-"""What all commands share: common options, errors without a traceback, Ctrl-C, and the progress
-bar.
-"""
+"""Shared parts of all commands: common options, errors without a traceback, Ctrl-C, and the progress bar."""
 
 from __future__ import annotations
 
@@ -48,7 +46,10 @@ ShowProgress = Callable[[int, int, str], None]
 
 
 def accept_any_text() -> None:
-    """Print a question mark where the terminal has no such letter: on Windows, output into a file or pipe is not UTF-8."""
+    """Print a question mark for letters that the output cannot encode.
+
+    On Windows, output into a file or pipe is not UTF-8.
+    """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
 
@@ -74,7 +75,7 @@ def guarded(kept: Callable[[], str] = lambda: "nothing was written") -> Iterator
 
 @contextmanager
 def progress_bar(title: str, quiet: bool) -> Iterator[ShowProgress]:
-    """A progress bar on standard error with an estimate of the time left; none if `quiet`."""
+    """Show a progress bar on standard error with an estimate of the time left; none if `quiet`."""
     if quiet:
         yield lambda done, total, note: None
         return
@@ -101,8 +102,9 @@ def download_bar(name: str, quiet: bool) -> Iterator[Callable[[int, int | None],
 
 
 class TableReader:
-    """Reads the tables of a command: a bar while it reads, then sentences on standard error about
-    what was guessed and what was skipped.
+    """Reads the tables of a command.
+
+    It shows a bar while it reads, then prints on standard error what was guessed and what was skipped.
 
     Parameters
     ----------
@@ -122,14 +124,14 @@ class TableReader:
 
     @contextmanager
     def bar(self, quiet: bool) -> Iterator[None]:
-        """Show a bar for what is read inside; say what was guessed after it."""
+        """Show a bar for what is read inside; print what was guessed after it."""
         with progress_bar("reading", quiet) as self.show:
             yield
         for sentence in dict.fromkeys(self.said):
             typer.echo(sentence, err=True)
 
     def options(self, path: Path) -> Reading:
-        """The options of the library for one of the files."""
+        """Return the options of the library for one of the files."""
         return {
             "columns": self.columns[path],
             "skip_bad": self.skip_bad,
@@ -139,7 +141,7 @@ class TableReader:
 
 
 def split_names(words: list[str] | None) -> list[str]:
-    """The names given to an option that may be repeated, and whose values may be lists.
+    """Return the names given to an option that may be repeated, and whose values may be lists.
 
     >>> split_names(["er,ba", "ws"])
     ['er', 'ba', 'ws']

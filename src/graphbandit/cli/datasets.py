@@ -30,9 +30,7 @@ def list_datasets(data: Data = None) -> None:
 
 @app.command()
 def info(name: Name, data: Data = None) -> None:
-    """Print the address, size, licence and citation of a data set and, if it is on this machine,
-    its counts.
-    """
+    """Print the address, size, licence, citation and, if it is on this machine, the counts of a data set."""
     from .. import datasets
 
     with guarded():

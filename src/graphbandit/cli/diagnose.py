@@ -41,9 +41,7 @@ def diagnose(
     columns: Columns = None,
     skip_bad: SkipBad = False,
 ) -> None:
-    """Does my graph help? Learn a log of rewards with the graph, without it, and with its users
-    shuffled.
-    """
+    """Find out whether a graph helps: learn a log of rewards with the graph, without it, and with users shuffled."""
     from .. import diagnose as library
     from ..diagnose.diagnosis_output import write_diagnosis
     from ..diagnose.reward_log import LOG

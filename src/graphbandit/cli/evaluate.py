@@ -77,9 +77,7 @@ def evaluate(
     columns: Columns = None,
     skip_bad: SkipBad = False,
 ) -> None:
-    """What would another policy earn? Doubly robust, SNIPS, IPS and replay estimates from a log
-    with propensities.
-    """
+    """Estimate from a log with propensities what another policy would earn: doubly robust, SNIPS, IPS and replay."""
     from .. import evaluation
     from ..evaluation.open_bandit import is_open_bandit
 
@@ -127,7 +125,10 @@ def _read(
 
 
 def candidates(names: list[str], settings: list[str]) -> dict[str, ConfiguredPolicy]:
-    """The policies with their settings; `alpha=1` is for all that have one, `graphucb.alpha=1` for one."""
+    """Return the policies with their settings.
+
+    `alpha=1` is for all policies that have an alpha, `graphucb.alpha=1` for one.
+    """
     from ..experiments.experiment_worlds import ConfiguredPolicy
     from ..experiments.table_checks import settings_of
     from ..policies import policy_class
@@ -150,7 +151,7 @@ def candidates(names: list[str], settings: list[str]) -> dict[str, ConfiguredPol
 
 
 def setting_value(text: str) -> Any:
-    """The value of a setting: as JSON if it is JSON, else as a string."""
+    """Return the value of a setting: as JSON if it is JSON, else as a string."""
     try:
         return json.loads(text)
     except json.JSONDecodeError:

@@ -31,8 +31,9 @@ def run(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run an experiment that is described in a TOML file. After an interruption, the same command
-    continues.
+    """Run an experiment that is described in a TOML file.
+
+    After an interruption, the same command continues.
     """
     from .. import experiments
     from ..experiments.run_experiment import table
@@ -52,9 +53,7 @@ def tune(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Choose among the settings that the file lists in its table `tune`, on other seeds than those
-    of `run`.
-    """
+    """Choose among the settings that the file lists in its table `tune`, on other seeds than those of `run`."""
     from .. import experiments
     from ..experiments.run_experiment import tuned_page, tuned_table
 
@@ -66,7 +65,7 @@ def tune(
 
 @contextmanager
 def _open_experiment(spec: Path, out: Path, quiet: bool) -> Iterator[tuple[Experiment, Callable[[int, int], None] | None]]:
-    """The experiment and its progress callback; on Ctrl-C, say how many finished runs are kept."""
+    """Yield the experiment and its progress callback; on Ctrl-C, print how many finished runs are kept."""
     from ..experiments import load
     from ..experiments.run_experiment import count_kept
 

@@ -93,7 +93,7 @@ def reproduce(
 
 
 def fetch(names: list[str], quiet: bool) -> None:
-    """Download these data sets to the cache. Without a network, say so in one line and go on."""
+    """Download these data sets to the cache; without a network, print one line and continue."""
     from .. import datasets
 
     for position, name in enumerate(names):

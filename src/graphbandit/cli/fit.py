@@ -32,8 +32,10 @@ def fit(
     checkpoint_every: Annotated[float, typer.Option(min=0.0, help="Seconds between two checkpoints, at least.")] = 60.0,
     quiet: Quiet = False,
 ) -> None:
-    """A model from a log that does not fit into memory, which is streamed in order of time. Run again after an
-    interruption, it goes on. The folder is what serve --model begins with and a policy's load opens.
+    """Fit a model to a log that is larger than memory, which is streamed in order of time.
+
+    After an interruption, the same command continues. The folder is what `serve --model` begins with and a
+    policy's `load` opens.
     """
     from ..fitting import fit as fit_here
     from ..storage.columns import parse_columns
@@ -66,13 +68,13 @@ def fit(
 
 
 class _Rate:
-    """Rows a second since a part of the work has begun."""
+    """Rows per second since a part of the work began."""
 
     def __init__(self) -> None:
         self.what, self.first, self.begun = "", 0, 0.0
 
     def note(self, what: str, done: int) -> str:
-        """What is being done, and how fast."""
+        """Describe the current work and its speed."""
         now = time.perf_counter()
         if what != self.what:
             self.what, self.first, self.begun = what, done, now

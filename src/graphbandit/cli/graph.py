@@ -85,7 +85,7 @@ def build(
 
 
 def _written(found: BuiltGraph, out: Path) -> str:
-    """Write the picture; return a sentence that says what was written."""
+    """Write the picture; return a sentence that lists what was written."""
     picture = out.with_name(out.name.split(".")[0] + ".png")
     edges = f"{found.graph.n_edges:,} edges are in {out}" if found.helps else f"no graph helps, so {out} is not written"
     try:

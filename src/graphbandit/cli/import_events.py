@@ -30,8 +30,9 @@ def import_events(
     skip_bad: SkipBad = False,
     quiet: Quiet = False,
 ) -> None:
-    """Rewards from before, into the log of the service, which must not be running. Run again after
-    an interruption, it goes on; nothing counts twice.
+    """Import past rewards into the log of a service, which must be stopped.
+
+    After an interruption, the same command continues, and no reward counts twice.
     """
     flags = dict(graph=graph, items=items, store=store, policy=policy, epsilon=epsilon, snapshots=snapshots, columns=columns)
     flags |= dict(skip_bad=skip_bad or None, history=events)

@@ -33,8 +33,9 @@ def rank_all(
     workers: Annotated[int | None, typer.Option(min=1, help="Threads; by default one for each processor.")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """The best items of every user, for the mail of the night, from a saved recommender or from the
-    log of a service.
+    """Rank the best items of every user, for example for a newsletter.
+
+    The recommender is one that was saved, or the one in the log of a service.
     """
     from ..recommending.rank_everybody import rank_all as write_all
 

@@ -55,7 +55,7 @@ def serve(
     skip_bad: SkipBad = False,
     demo: Annotated[bool, typer.Option("--demo", help="Let a simulated population use the service; keep nothing.")] = False,
 ) -> None:
-    """Recommendations over HTTP, from a policy whose every decision and reward is in a durable log.
+    """Serve recommendations over HTTP, with every decision and reward in a durable log.
 
     Settings may also come from the environment, as GRAPHBANDIT_STORE and so on.
     """

@@ -29,8 +29,9 @@ def start(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Is a graph bandit worth it for me? One page from a log of events: the graph, the lift over
-    LinUCB, for whom, and how to go on.
+    """Find out on one page whether a graph bandit pays on your events.
+
+    The page shows the graph, the lift over LinUCB, which users gain, and the next steps.
     """
     import json
 

@@ -25,7 +25,7 @@ SnapshotFolder = Annotated[
 
 @app.callback()
 def main() -> None:
-    """Check the store of a service, make it smaller, forget a person."""
+    """Check the store of a service, compact it, or forget a person."""
 
 
 @contextmanager
@@ -74,8 +74,9 @@ def compact(
     store: StoreUrl = "sqlite:///state.db",
     quiet: Quiet = False,
 ) -> None:
-    """Move old events into Parquet files, which the log then begins with. Their keys expire, and rewards of their
-    decisions are refused. The service must be stopped.
+    """Move old events into Parquet files, which the log then begins with.
+
+    Their keys expire, and rewards for their decisions are refused. The service must be stopped.
     """
     with store_errors():
         from ..serving.operations import compaction
@@ -89,7 +90,7 @@ def compact(
 
 
 def _moment(before: str | None, keep_days: float | None) -> int:
-    """Return the microseconds since 1970 that one of two options says."""
+    """Return the moment given by one of two options, in microseconds since 1970."""
     if (before is None) == (keep_days is None):
         raise ValueError("say either --before or --keep-days.")
     if keep_days is not None:
@@ -108,8 +109,9 @@ def forget_user(
     snapshots: SnapshotFolder = None,
     quiet: Quiet = False,
 ) -> None:
-    """Erase a person from log, archive and snapshots: the state is that of a log in which they never were. The
-    service must be stopped. Backups are not reached. If it is interrupted, run it again.
+    """Erase a person from log, archive and snapshots, as if they had never used the service.
+
+    The service must be stopped. Backups are not changed. After an interruption, run the command again.
     """
     with store_errors():
         from ..serving.operations import forgetting
@@ -139,8 +141,9 @@ def replay(
     snapshots: SnapshotFolder = None,
     quiet: Quiet = False,
 ) -> None:
-    """Make a new store with the same events under another policy, which learns them. Decisions stay as they were
-    made, and their ids are valid. A service may be using the old store.
+    """Make a new store with the same events under another policy, which learns them.
+
+    Decisions stay as they were made, and their ids are valid. A service may be using the old store.
     """
     from .evaluate import setting_value
 

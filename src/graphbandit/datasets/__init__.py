@@ -1,5 +1,4 @@
-"""Public data sets, all in the same in-memory form: `load("lastfm")` finds the files and reads
-them.
+"""Public data sets, all in the same in-memory form: `load("lastfm")` finds the files and reads them.
 
 Data sets are not part of the package: their licences forbid it. `DATASETS` says where each comes
 from.

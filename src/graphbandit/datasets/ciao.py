@@ -1,4 +1,4 @@
-"""Ciao: ratings of products, and who trusts whose reviews."""
+"""Ciao: ratings of products, and trust between reviewers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ FILE = "trusts.txt"
 
 
 def load(files: Files) -> Ratings:
-    """7,375 users, 105,114 items, 282,650 ratings from 0 to 5, 85,205 pairs of which one trusts the
-    other.
+    """Return 7,375 users, 105,114 items, 282,650 ratings from 0 to 5, and 85,205 pairs of users with trust between them.
 
-    The file lists 284,086 ratings; of a pair that is listed more than once the last counts. Users
-    without ratings are left out of the graph.
+    The file lists 284,086 ratings; if a pair is listed more than once, the last one counts. Users without
+    ratings are left out of the graph.
     """
     listed = files.integers("ratings.txt", ("user", "item", "rating"), separator=" ")
     trusts = files.integers(FILE, ("truster", "trusted", "trust"))[:, :2]

@@ -14,9 +14,7 @@ from ..compute.arrays import Ints
 
 
 class DatasetError(ValueError):
-    """A data set is missing, damaged or not the one that its name says; the message names the file
-    and the line.
-    """
+    """A data set is missing, damaged or not the named one; the message has the file and the line."""
 
 
 class Files:
@@ -31,29 +29,29 @@ class Files:
         if path.is_dir():
             self._members = {file.name: file.name for file in path.iterdir() if file.is_file()}
         else:
-            with _reading(path), zipfile.ZipFile(path) as archive:
+            with _ZipErrors(path), zipfile.ZipFile(path) as archive:
                 for member in sorted(archive.namelist(), key=len, reverse=True):  # the outermost of two files wins
                     self._members[member.rpartition("/")[2]] = member
 
     def names(self) -> list[str]:
-        """The names of all files, sorted."""
+        """Return the names of all files, sorted."""
         return sorted(self._members)
 
     def where(self, name: str) -> str:
-        """The place of a file, for error messages."""
+        """Return the path of a file, for error messages."""
         return str(self.path / self._members.get(name, name))
 
     def read(self, name: str) -> bytes:
-        """The content of one file."""
+        """Return the content of one file."""
         if name not in self._members:
             raise DatasetError(f"{self.path} has no file {name}: it is another data set, or a part is missing.")
         if self.path.is_dir():
             return (self.path / name).read_bytes()
-        with _reading(self.path), zipfile.ZipFile(self.path) as archive:
+        with _ZipErrors(self.path), zipfile.ZipFile(self.path) as archive:
             return archive.read(self._members[name])
 
     def sources(self) -> list[Path]:
-        """The files on disk that the content comes from."""
+        """Return the files on disk that the content comes from."""
         return [self.path / name for name in self.names()] if self.path.is_dir() else [self.path]
 
     def integers(self, name: str, columns: tuple[str, ...], *, separator: str = "\t", header: bool = False) -> Ints:
@@ -102,7 +100,7 @@ class Files:
         return [column.to_numpy() for column in table.columns]
 
 
-class _reading:
+class _ZipErrors:
     """Re-raise errors of the zip reader as DatasetError."""
 
     def __init__(self, path: Path) -> None:

@@ -13,9 +13,7 @@ TIME = ("day", "month", "year", "hour", "minute", "second")
 
 
 def load(files: Files) -> Ratings:
-    """1,867 users, 104,799 pairs of a user and a bookmark, each with the value 1; 7,664 pairs of
-    contacts.
-    """
+    """Return 1,867 users, 104,799 pairs of a user and a bookmark with value 1, and 7,664 pairs of contacts."""
     tagged = files.integers(FILE, ("userID", "bookmarkID", "tagID", *TIME), header=True)
     contacts = files.integers("user_contacts.dat", ("userID", "contactID", *(f"date_{part}" for part in TIME)), header=True)
     pairs = np.unique(tagged[:, :2], axis=0)  # the file has one row for each tag of a bookmark

@@ -23,7 +23,7 @@ class UnreachableServer(DatasetError):
 
 
 class ByteCount:
-    """A progress bar as pooch wants it, which calls `show`."""
+    """A progress bar with the interface that pooch expects; it calls `show`."""
 
     total = 0
 
@@ -40,7 +40,7 @@ class ByteCount:
         self.done = 0
 
     def close(self) -> None:
-        """Do nothing: whoever shows the bytes ends the bar."""
+        """Do nothing: the caller ends the bar."""
 
 
 def download(source: Source, folder: Path, *, progress: ByteProgress | None = None) -> Path:

@@ -16,7 +16,7 @@ START = 0.1  # standard deviation of the initial factors: small, so that the dat
 
 
 class Factors(NamedTuple):
-    """rating / scale ≈ offset + users[u] · items[i]."""
+    """Latent features: rating / scale ≈ offset + users[u] · items[i]."""
 
     users: Floats  # (n_users, dim)
     items: Floats  # (n_items, dim)
@@ -27,14 +27,16 @@ class Factors(NamedTuple):
         return f"Factors({len(self.users):,} users, {len(self.items):,} items, dim={self.users.shape[1]})"
 
     def predict(self, user: Indices, item: Indices) -> Floats:
-        """Ratings of these pairs, on the scale of the data."""
+        """Return ratings of these pairs, on the scale of the data."""
         return np.asarray(self.scale * (self.offset + np.einsum("ij,ij->i", self.users[user], self.items[item])))
 
 
 def factorise(
     ratings: Ratings, dim: int = 10, *, penalty: float = 0.02, sweeps: int = 15, offset: bool = False, seed: int = 0
 ) -> Factors:
-    """Minimise Σ (r_ui - offset - p_u·q_i)² + penalty (Σ_u n_u ‖p_u‖² + Σ_i m_i ‖q_i‖²) over the
+    """Factorise the ratings by alternating least squares.
+
+    The minimum is that of Σ (r_ui - offset - p_u·q_i)² + penalty (Σ_u n_u ‖p_u‖² + Σ_i m_i ‖q_i‖²) over the
     given ratings.
 
     Here r is the rating divided by the largest one, n_u the number of ratings of user u, and m_i
@@ -82,8 +84,9 @@ def factorise(
 
 @compiled
 def solve_rows(start: Indices, column: Indices, value: Floats, fixed: Floats, penalty: float, out: Floats) -> None:
-    """out[r] = (Σ q qᵀ + penalty n_r I)⁻¹ Σ value q, over the n_r entries of row r; q is the row of
-    `fixed` of their column.
+    """Solve for the latent features of every row: out[r] = (Σ q qᵀ + penalty n_r I)⁻¹ Σ value q.
+
+    The sums are over the n_r entries of row r; q is the row of `fixed` of their column.
     """
     dim = fixed.shape[1]
     gram, factor = np.empty((dim, dim)), np.empty((dim, dim))

@@ -15,7 +15,7 @@ FILE = "user_artists.dat"
 
 
 def load(files: Files) -> Ratings:
-    """1,892 users, 17,632 artists, 92,834 counts of plays, 12,717 friendships."""
+    """Return 1,892 users, 17,632 artists, 92,834 counts of plays, and 12,717 friendships."""
     plays = files.integers(FILE, ("userID", "artistID", "weight"), header=True)
     friends = files.integers("user_friends.dat", ("userID", "friendID"), header=True)
     tagged = files.integers("user_taggedartists.dat", ("userID", "artistID", "tagID", "day", "month", "year"), header=True)
@@ -33,18 +33,14 @@ def load(files: Files) -> Ratings:
 
 
 def social_graph(pairs: Ints, user_ids: Ints) -> UserGraph:
-    """One edge for each pair of different ids, in whatever direction and however often it is
-    listed.
-    """
+    """Return a graph with one edge for each pair of different ids, however often it is listed."""
     apart = pairs[pairs[:, 0] != pairs[:, 1]]
     adjacency = graphs.from_edges(row_numbers(apart.ravel(), user_ids)[0].reshape(-1, 2), n_users=len(user_ids)).adjacency
     return UserGraph(adjacency, user_ids.tolist())
 
 
 def tag_counts(items: Ints, tags: Ints, item_ids: Ints) -> sparse.csr_array:
-    """(n_items, n_tags) counts of each tag on each item; items that are not in `item_ids` are left
-    out.
-    """
+    """Return (n_items, n_tags) counts of each tag on each item; items not in `item_ids` are left out."""
     row, _ = row_numbers(items, item_ids)
     column, tag_ids = row_numbers(tags)
     known = row >= 0

@@ -22,7 +22,7 @@ PARSER_VERSION = 1
 
 
 def load(name: str, data: str | os.PathLike[str] | None = None) -> Ratings:
-    """The data set with this name.
+    """Return the data set with this name.
 
     Parameters
     ----------
@@ -48,14 +48,13 @@ def load(name: str, data: str | os.PathLike[str] | None = None) -> Ratings:
 
 
 def find(name: str, data: str | os.PathLike[str] | None = None) -> Path | None:
-    """The archive or folder that `load` would read, or None."""
+    """Return the archive or folder that `load` would read, or None."""
     source = describe(name)
     return next((path for path in map(source.find, places(data)) if path is not None), None)
 
 
 def fetch(name: str, to: str | os.PathLike[str] | None = None, *, progress: ByteProgress | None = None) -> Path:
-    """Download the official archive into the folder `to`, by default the cache, and return its
-    path.
+    """Download the official archive into the folder `to`, by default the cache, and return its path.
 
     `progress(done, total)` gets numbers of bytes; total is None
     if the server does not say it. Raises `UnreachableServer` if there is no network, and another
@@ -65,7 +64,7 @@ def fetch(name: str, to: str | os.PathLike[str] | None = None, *, progress: Byte
 
 
 def read_cached(source: Source, path: Path) -> Ratings:
-    """The data set at `path`, from the parsed copy in the cache if the files are still the same."""
+    """Return the data set at `path`, from the parsed copy in the cache if the files are unchanged."""
     files = Files(path)
     stats = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files.sources()]
     origin = hashlib.sha256(repr((PARSER_VERSION, source.name, stats)).encode()).hexdigest()
@@ -95,7 +94,7 @@ def pack(path: Path, origin: str, ratings: Ratings) -> None:
 
 
 def unpack(path: Path, origin: str) -> Ratings:
-    """The ratings that `pack` wrote, or a ValueError if they were parsed from other files."""
+    """Return the ratings that `pack` wrote, or raise a ValueError if they were parsed from other files."""
     header, arrays = archive.read(path, "ratings")
     if header["origin"] != origin:
         raise ValueError(f"{path} was made from other files.")

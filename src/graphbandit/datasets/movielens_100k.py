@@ -11,12 +11,12 @@ FILE = "u.data"
 
 
 def load(files: Files) -> Ratings:
-    """943 users, 1,682 films, 100,000 ratings from 1 to 5."""
+    """Return 943 users, 1,682 films and 100,000 ratings from 1 to 5."""
     return from_table(files, FILE, "\t")
 
 
 def from_table(files: Files, name: str, separator: str) -> Ratings:
-    """Ratings from a table of user, film, rating and time."""
+    """Return ratings from a table of user, film, rating and time."""
     table = files.integers(name, ("user", "film", "rating", "time"), separator=separator)
     user, user_ids = row_numbers(table[:, 0])
     item, item_ids = row_numbers(table[:, 1])

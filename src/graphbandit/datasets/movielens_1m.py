@@ -10,5 +10,5 @@ FILE = "ratings.dat"
 
 
 def load(files: Files) -> Ratings:
-    """6,040 users, 3,706 rated films, 1,000,209 ratings from 1 to 5."""
+    """Return 6,040 users, 3,706 rated films and 1,000,209 ratings from 1 to 5."""
     return from_table(files, FILE, "::")

@@ -1,6 +1,4 @@
-"""The Netflix prize: `combined_data_1.txt` … `combined_data_4.txt`, each a list of films with their
-ratings below.
-"""
+"""The Netflix prize: `combined_data_1.txt` to `combined_data_4.txt`, lists of films with their ratings."""
 
 from __future__ import annotations
 
@@ -17,8 +15,9 @@ EXPECTED = "a line `film:` or a line `user,rating,year-month-day` below one"
 
 
 def load(files: Files) -> Ratings:
-    """480,189 users, 17,770 films, 100,480,507 ratings from 1 to 5; fewer if only some of the four
-    files are there.
+    """Return 480,189 users, 17,770 films and 100,480,507 ratings from 1 to 5.
+
+    There are fewer if only some of the four files exist.
     """
     parts = [name for name in files.names() if re.fullmatch(r"combined_data_\d+\.txt", name)]
     tables = [read(files, name) for name in parts or [FILE]]
@@ -29,7 +28,7 @@ def load(files: Files) -> Ratings:
 
 
 def read(files: Files, name: str) -> Ints:
-    """(n, 3) film, user and rating of each rating in one file."""
+    """Return the (n, 3) film, user and rating of each rating in one file."""
     content = files.read(name)
     user, rating, _ = files.parse(
         name,

@@ -1,6 +1,4 @@
-"""`DATASETS`: the address, checksum, licence, citation and loader of every data set that is known
-here.
-"""
+"""`DATASETS`: the address, checksum, licence, citation and loader of every known data set."""
 
 from __future__ import annotations
 
@@ -103,7 +101,7 @@ DATASETS: dict[str, Source] = {
 
 
 def describe(name: str) -> Source:
-    """Address, licence, citation and loader of the data set with this name.
+    """Return address, licence, citation and loader of the data set with this name.
 
     >>> describe("lastfm").archives
     ('hetrec2011-lastfm-2k.zip',)

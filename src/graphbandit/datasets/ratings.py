@@ -1,4 +1,4 @@
-"""`Ratings`: every data set in memory has this form."""
+"""`Ratings`: the in-memory form of every data set."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from ..validate import check, count_up_to
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """Who rated (or played, or bookmarked) what, and how much; with a social graph and tags, if the
-    data set has them.
+    """Ratings, counts of plays or bookmarks, with a social graph and tags if the data set has them.
 
     Parameters
     ----------
@@ -93,7 +92,7 @@ class Ratings:
         return len(self.item_ids)
 
     def matrix(self) -> sparse.csr_array:
-        """The ratings as a sparse (n_users, n_items) matrix, without entries for missing ratings."""
+        """Return the ratings as a sparse (n_users, n_items) matrix, without entries for missing ratings."""
         matrix = sparse.csr_array((self.value, (self.user, self.item)), shape=(self.n_users, self.n_items))
         if matrix.nnz != len(self.value):
             raise ValueError(f"ratings must be of distinct pairs, but {len(self.value) - matrix.nnz} repeat an earlier one.")
@@ -101,8 +100,9 @@ class Ratings:
         return matrix
 
     def densest(self, n_users: int, n_items: int) -> Ratings:
-        """The `n_users` most active users, and the `n_items` items that they rated most; ties go to
-        the lower row.
+        """Return the `n_users` most active users, and the `n_items` items that they rated most.
+
+        Of equals, the one in the lower row is taken.
 
         >>> Ratings([0, 1, 1, 2], [0, 0, 1, 1], [1, 2, 3, 4], user_ids=[7, 8, 9], item_ids=[3, 5]).densest(2, 1).value
         array([1., 2.])
@@ -127,7 +127,7 @@ class Ratings:
 
 
 def row_numbers(ids: npt.NDArray[np.int64], known: npt.NDArray[np.int64] | None = None) -> tuple[Indices, Ints]:
-    """The row of each id, and the distinct ids in ascending order.
+    """Return the row of each id, and the distinct ids in ascending order.
 
     With `known`, rows are positions in that array, and other ids have row -1.
 

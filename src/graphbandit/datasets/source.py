@@ -1,4 +1,4 @@
-"""`Source`: where a data set comes from, and where it may be on this machine."""
+"""`Source`: the origin of a data set, and its possible places on this machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENVIRONMENT = "GRAPHBANDIT_DATA"
 
 
 class MissingDataset(DatasetError):
-    """A data set was not found; the message says how to get it."""
+    """A data set was not found; the message explains how to get it."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Source:
         return f"Source({self.name!r}, {shorten(self.title, 60)!r})"
 
     def find(self, folder: Path) -> Path | None:
-        """The archive or the unpacked archive, at `folder` or in it; None if it is not there."""
+        """Return the archive or the unpacked archive, at `folder` or in it; None if it is not there."""
         if folder.is_file():
             return folder
         unpacked = [folder, *(folder / Path(name).stem for name in self.archives)]
@@ -52,7 +52,7 @@ class Source:
         return found[0] if found else None
 
     def how_to_get(self) -> str:
-        """A sentence that says how to get the data set."""
+        """Explain how to get the data set, in one sentence."""
         place = f"put {self.archives[0]} into a folder and name the folder with --data, data= or {ENVIRONMENT}"
         if self.url is not None:
             return f"Run `graphbandit datasets fetch {self.name}`, or {place}."
@@ -62,12 +62,12 @@ class Source:
 
 
 def cache_folder() -> Path:
-    """The folder of downloads and parsed copies: `graphbandit` in XDG_CACHE_HOME or ~/.cache."""
+    """Return the folder of downloads and parsed copies: `graphbandit` in XDG_CACHE_HOME or ~/.cache."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "graphbandit"
 
 
 def places(data: str | os.PathLike[str] | None) -> list[Path]:
-    """Where to look for data sets, in this order: `data`, the environment variable, the cache."""
+    """List the folders in which data sets are searched: `data`, the environment variable, the cache."""
     named = [Path(place).expanduser() for place in (data, os.environ.get(ENVIRONMENT)) if place]
     for place in named:
         if not place.exists():

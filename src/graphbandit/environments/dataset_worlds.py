@@ -1,4 +1,4 @@
-"""Environments made from data sets: latent tastes behind ratings, hits on a graph."""
+"""Environments made from data sets: latent tastes from ratings, and hits on a graph."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def latent_world(
     threshold: float = 0.5,
     seed: int = 0,
 ) -> Linear:
-    """The paper's environment on MovieLens and Netflix (appendix K).
+    """Return the paper's environment on MovieLens and Netflix (appendix K).
 
     Users and items are factors of the densest part of the rating matrix. `n_users` of its users are
     drawn without replacement and scaled to norm 1. The items are scaled by one number, such that
@@ -65,7 +65,7 @@ def latent_world(
 
 
 def tag_features(ratings: Ratings, dim: int = 25) -> Floats:
-    """(n_items, dim) features of norm 1: the leading singular directions of TF-IDF weighted tags.
+    """Return (n_items, dim) features of norm 1: the leading singular directions of TF-IDF weighted tags.
 
     A tag given c times to an item counts c log(N / N_tag), where N items have tags and N_tag of
     them have this one. An item without tags gets zeros. Rows are scaled to norm 1, because their
@@ -84,7 +84,7 @@ def tag_features(ratings: Ratings, dim: int = 25) -> Floats:
 
 
 def singular_features(matrix: sparse.csr_array, dim: int) -> Floats:
-    """(rows, dim) the leading left singular directions, times their strengths, in rows of norm 1.
+    """Return the (rows, dim) leading left singular directions, times their strengths, in rows of norm 1.
 
     A row without entries gets zeros. The result is the same every time.
     """
@@ -101,10 +101,10 @@ def singular_features(matrix: sparse.csr_array, dim: int) -> Floats:
 def lastfm_world(
     ratings: Ratings, *, dim: int = 25, candidates: int = 25, least_users: int = 1, negatives: Negatives = "uniform"
 ) -> Hits:
-    """`Hits` on the social graph of Last.fm, or of Delicious, with tag features.
+    """Return `Hits` on the social graph of Last.fm, or of Delicious, with tag features.
 
-    Only items of at least `least_users` users are on offer: what nobody else consumed teaches
-    nothing about others. `candidates` and `negatives` as in `Hits`.
+    Only items of at least `least_users` users are on offer: an item that only one user consumed carries no
+    information about others. `candidates` and `negatives` are as in `Hits`.
     """
     if ratings.graph is None:
         raise ValueError("ratings has no graph; Last.fm and Delicious have.")
@@ -128,8 +128,9 @@ def split_hits(
     negatives: Negatives = "uniform",
     seed: int = 0,
 ) -> Hits:
-    """`Hits` from ratings without tags: one half of each user's items makes the features, the other
-    half the hits.
+    """Return `Hits` from ratings without tags.
+
+    One half of each user's items makes the features, the other half the hits.
 
     The features of items are the leading singular directions of the first half, in rows of norm 1.
     What a user rated in the first half is never offered to it.
@@ -183,7 +184,7 @@ def split_hits(
 
 
 def halves(ratings: Ratings, least_raters: int, least_rating: float, seed: int) -> tuple[sparse.csr_array, sparse.csr_array]:
-    """Two matrices of users and items with ones: each user's items, split at random in two halves.
+    """Split each user's items at random in two halves, as matrices of users and items with ones.
 
     The first half has one more if their number is odd. Where an item falls depends on the order of
     the ratings, not on what is in them.
@@ -206,9 +207,9 @@ def halves(ratings: Ratings, least_raters: int, least_rating: float, seed: int) 
 def with_enough_others(
     users: Ints, first: sparse.csr_array, second: sparse.csr_array, candidates: int, negatives: Negatives
 ) -> Ints:
-    """Those of `users` who did not consume enough items for a round's misses.
+    """Return the `users` who did not consume enough other items to fill a round with misses.
 
-    Repeated, since with popular negatives an item is lost with its last consumer.
+    The test is repeated, because with popular negatives an item is lost with its last consumer.
     """
     while True:
         _, others = other_items(second[users], first[users], negatives)

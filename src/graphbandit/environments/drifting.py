@@ -79,12 +79,12 @@ class Drifting:
         return int(self.arms.shape[1])
 
     def truth_at(self, t: int) -> Floats:
-        """(n_users, dim) the true parameters in round t, counted from 0."""
+        """Return the (n_users, dim) true parameters in round t, counted from 0."""
         now, then, share = position(t, len(self.truth), self.period, self.change == "drift")
         return np.asarray(self.truth[now] + share * (self.truth[then] - self.truth[now]))
 
     def rounds(self, horizon: int, seed: int | np.random.Generator) -> Iterator[Rounds]:
-        """The first `horizon` rounds of the stream with this seed, in blocks.
+        """Yield the first `horizon` rounds of the stream with this seed, in blocks.
 
         A longer horizon starts with the same rounds.
         """
@@ -97,7 +97,7 @@ class Drifting:
 
 @compiled
 def position(t: int, phases: int, period: int, drift: bool) -> tuple[int, int, float]:
-    """The last phase before round t, the next one, and the share of the way between them."""
+    """Return the last phase before round t, the next phase, and the share of the way between them."""
     phase = t // period
     return phase % phases, (phase + 1) % phases, (t % period) / period if drift else 0.0
 

@@ -102,7 +102,7 @@ class Hits:
         return int(self.arms.shape[1])
 
     def rounds(self, horizon: int, seed: int | np.random.Generator) -> Iterator[Rounds]:
-        """The first `horizon` rounds of the stream with this seed, in blocks.
+        """Yield the first `horizon` rounds of the stream with this seed, in blocks.
 
         A longer horizon starts with the same rounds.
         """
@@ -113,7 +113,7 @@ class Hits:
             yield self.rounds_of(self.users[users.integers(len(self.users), size=length)], pools)
 
     def rounds_of(self, users: Indices, rng: np.random.Generator) -> Rounds:
-        """A round for each of these users, all of whom consumed something; `rng` draws the pools."""
+        """Return a round for each of these users, all of whom consumed something; `rng` draws the pools."""
         pool = np.empty((len(users), self.candidates), dtype=np.int32)
         mean = np.zeros(pool.shape)
         draw_candidates(rng, users, self._hits, self._seen, len(self.arms), self._cumulative, pool, mean)
@@ -124,7 +124,7 @@ CONSUMED = {"uniform": "", "popular": " that anybody consumed"}
 
 
 def stored_entries(matrix: npt.ArrayLike | sparse.sparray, shape: tuple[int, int], name: str) -> sparse.csr_array:
-    """A matrix of users and items without stored zeros, or a ValueError that names the argument."""
+    """Return a matrix of users and items without stored zeros, or raise a ValueError that names the argument."""
     entries = sparse.csr_array(matrix)
     entries.eliminate_zeros()
     entries.sort_indices()
@@ -134,12 +134,12 @@ def stored_entries(matrix: npt.ArrayLike | sparse.sparray, shape: tuple[int, int
 
 
 def item_lists(matrix: sparse.csr_array) -> ItemLists:
-    """The stored entries of each row, in the form that compiled code reads."""
+    """Return the stored entries of each row, in the form that compiled code reads."""
     return ItemLists(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32))
 
 
 def consumed_by(positives: sparse.csr_array, known: sparse.csr_array | None) -> sparse.csr_array:
-    """(n_users, n_items) what each user consumed, on offer or not."""
+    """Return the (n_users, n_items) items that each user consumed, on offer or not."""
     if known is None:
         return positives
     both = sparse.csr_array((positives != 0) + (known != 0))
@@ -148,21 +148,19 @@ def consumed_by(positives: sparse.csr_array, known: sparse.csr_array | None) -> 
 
 
 def consumers(positives: sparse.csr_array) -> Ints:
-    """(n_items,) the number of users who consumed each item."""
+    """Return the (n_items,) number of users who consumed each item."""
     return np.bincount(positives.indices, minlength=positives.shape[1])
 
 
 def other_items(positives: sparse.csr_array, known: sparse.csr_array | None, negatives: Negatives) -> tuple[int, Ints]:
-    """The number of items that can be drawn as misses, and (n_users,) how many of them each user
-    did not consume.
-    """
+    """Return how many items can be drawn as misses, and how many of them each user did not consume."""
     drawn = consumers(positives) > 0 if negatives == "popular" else np.ones(positives.shape[1], dtype=bool)
     return int(drawn.sum()), drawn.sum() - (consumed_by(positives, known) != 0).astype(np.int64) @ drawn.astype(np.int64)
 
 
 @compiled
 def draw_item(rng: np.random.Generator, n_items: int, cumulative: Floats) -> int:
-    """A random item: uniform if `cumulative` is empty, otherwise by the weights that it adds up."""
+    """Draw an item: uniformly if `cumulative` is empty, otherwise by the weights whose cumulative sums it has."""
     if cumulative.shape[0] == 0:
         return int(rng.random() * n_items)
     return int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
@@ -179,8 +177,7 @@ def draw_candidates(
     pool: Indices,
     mean: Floats,
 ) -> None:
-    """Fill each row of `pool`: one of the user's hits at a random place, distinct other items
-    elsewhere.
+    """Fill each row of `pool`: a hit of the user at a random place, distinct other items elsewhere.
 
     The others are drawn by rejection of what the user has `seen`, hits included. `mean` is set to 1
     where the hit is.

@@ -67,7 +67,7 @@ class Linear:
         return int(self.arms.shape[1])
 
     def rounds(self, horizon: int, seed: int | np.random.Generator) -> Iterator[Rounds]:
-        """The first `horizon` rounds of the stream with this seed, in blocks.
+        """Yield the first `horizon` rounds of the stream with this seed, in blocks.
 
         A longer horizon starts with the same rounds.
         """

@@ -79,7 +79,7 @@ class Recorded:
         return int(self.arms.shape[1])
 
     def rounds(self, horizon: int, seed: int | np.random.Generator) -> Iterator[Rounds]:
-        """The first `horizon` rounds in blocks, fewer if fewer were recorded.
+        """Yield the first `horizon` rounds in blocks, fewer if fewer were recorded.
 
         A longer horizon starts with the same rounds.
         """
@@ -100,7 +100,7 @@ class Recorded:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, shuffle: bool = False) -> Recorded:
-        """The rounds that `save` wrote; users have their rows as ids."""
+        """Return the rounds that `save` wrote; the ids of users are their rows."""
         header, arrays = archive.read(path, "recorded")
         n, rewards = header["n_users"], arrays["rewards"]
         graph = UserGraph(sparse.csr_array((arrays["weight"], (arrays["from"], arrays["to"])), shape=(n, n)))

@@ -39,12 +39,12 @@ class Environment(Protocol):
     arms: Floats  # (m, d)
 
     def rounds(self, horizon: int, seed: int | np.random.Generator) -> Iterator[Rounds]:
-        """The first `horizon` rounds of the stream with this seed, in blocks."""
+        """Yield the first `horizon` rounds of the stream with this seed, in blocks."""
         ...
 
 
 def streams(seed: int | np.random.Generator, *names: str) -> list[np.random.Generator]:
-    """One independent generator for each name: drawing more from one leaves the others alone.
+    """Return one independent generator for each name, so that drawing more from one does not affect the others.
 
     If the seed is a generator, one integer is drawn from it and serves as the seed.
     """
@@ -106,14 +106,14 @@ def _checked_block(block: Rounds, n_users: int, n_arms: int, begin: int) -> Roun
 
 
 def checked_graph(graph: UserGraph) -> UserGraph:
-    """`graph`, or a ValueError if it is not a UserGraph."""
+    """Return `graph`, or raise a ValueError if it is not a UserGraph."""
     if not isinstance(graph, UserGraph):
         raise ValueError(f"graph must be a UserGraph, but it is a {type(graph).__name__}.")
     return graph
 
 
 def finite_matrix(values: npt.ArrayLike, name: str) -> Floats:
-    """A copy of `values` as a matrix of finite numbers, or a ValueError that names the argument."""
+    """Return a copy of `values` as a matrix of finite numbers, or raise a ValueError that names the argument."""
     matrix = as_floats(values, name).copy()
     if matrix.ndim != 2 or matrix.size == 0 or not np.isfinite(matrix).all():
         raise ValueError(f"{name} must be a finite, non-empty array of two dimensions, but its shape is {matrix.shape}.")

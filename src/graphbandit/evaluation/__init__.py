@@ -1,4 +1,6 @@
-"""Off-policy evaluation: what would another policy have earned? Estimated from a log of decisions.
+"""Estimate from a log of decisions what another policy would have earned (off-policy evaluation).
+
+A log says which user was shown which arm, how probable that choice was (its propensity), and its reward.
 
 A log says who was shown what, how probable that choice was (its propensity) and what it earned.
 

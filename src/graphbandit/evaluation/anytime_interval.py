@@ -1,5 +1,6 @@
-"""The difference of two means with an interval that holds at all times at once, where the unit is a
-cluster of users.
+"""The difference of two means, with an interval that holds at all times at once.
+
+The unit is a cluster of users.
 
 Cluster c has made N_c decisions and earned S_c. An arm's mean is m = ΣS/ΣN over its clusters, its
 cluster-robust variance K/(K-1) Σ(S_c - m N_c)² / (ΣN)²; V is the sum of both arms' variances, and
@@ -47,7 +48,7 @@ AHEAD = 4.0
 
 
 class ClusterSums(NamedTuple):
-    """What the clusters of one arm have done so far; the last axis is the cluster."""
+    """Decisions and rewards of the clusters of one arm so far; the last axis is the cluster."""
 
     decisions: Floats
     rewards: Floats  # sum
@@ -55,7 +56,7 @@ class ClusterSums(NamedTuple):
 
 
 class ArmMean(NamedTuple):
-    """The mean reward per decision of an arm, and how well it is known."""
+    """The mean reward per decision of an arm, and its uncertainty."""
 
     mean: Floats
     variance: Floats  # cluster-robust, of the mean
@@ -64,7 +65,7 @@ class ArmMean(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """Treatment less control: an estimate, and an interval once there is one."""
+    """The treatment's mean minus the control's: an estimate, and an interval if there is enough data."""
 
     estimate: float | None
     variance: float | None
@@ -73,7 +74,7 @@ class Difference(NamedTuple):
 
 
 def arm_mean(sums: ClusterSums) -> ArmMean:
-    """The mean reward per decision with its cluster-robust variance; NaN without decisions.
+    """Return the mean reward per decision with its cluster-robust variance; NaN without decisions.
 
     >>> sums = ClusterSums(np.full(10, 30.0), np.arange(10.0), np.arange(10.0))
     >>> arm = arm_mean(sums)
@@ -93,20 +94,21 @@ def arm_mean(sums: ClusterSums) -> ArmMean:
 
 
 def degrees_of_freedom(one: ArmMean, other: ArmMean) -> Floats:
-    """Satterthwaite's, with the effective numbers of clusters."""
+    """Return Satterthwaite's degrees of freedom, from the effective numbers of clusters."""
     spread = one.variance**2 / (one.effective - 1.0) + other.variance**2 / (other.effective - 1.0)
     return np.asarray((one.variance + other.variance) ** 2 / spread)
 
 
 def scale_for(variance: float, alpha: float) -> float:
-    """ρ of an experiment whose first interval has this variance: tightest at AHEAD times its
-    information.
+    """Return ρ for an experiment whose first interval has this variance.
+
+    The interval is tightest at AHEAD times the information of that moment.
     """
     return AHEAD / variance / (2.0 * log(1.0 / alpha) + log(1.0 + 2.0 * log(1.0 / alpha)))
 
 
 def boundary(variance: Floats, freedom: Floats, scale: Floats | float, alpha: float) -> Floats:
-    """How many standard errors the interval is wide, on each side.
+    """Return the half-width of the interval in standard errors.
 
     >>> float(boundary(np.array(1.0), np.array(1e9), scale_for(1.0, 0.05), 0.05).round(2))
     3.26
@@ -119,8 +121,9 @@ def boundary(variance: Floats, freedom: Floats, scale: Floats | float, alpha: fl
 
 
 def difference(treatment: ClusterSums, control: ClusterSums, scale: float | None, alpha: float) -> Difference:
-    """The difference of mean rewards per decision, with its interval if there is enough for one and
-    `scale` was set.
+    """Return the difference of mean rewards per decision.
+
+    It has an interval if both arms have enough data and `scale` is set.
     """
     one, other = arm_mean(treatment), arm_mean(control)
     estimate, variance = float(one.mean - other.mean), float(one.variance + other.variance)

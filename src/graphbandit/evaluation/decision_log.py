@@ -1,4 +1,4 @@
-"""`DecisionLog`: who was shown what, out of which arms, how probable that was, and the reward."""
+"""`DecisionLog`: decisions with the user, the arms on offer, the arm shown, its propensity and its reward."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class DecisionLog:
         return int(self.arms.shape[1])
 
     def offer(self, t: int) -> Ints:
-        """The arms on offer in round t, as rows of `arms`."""
+        """Return the arms on offer in round t, as rows of `arms`."""
         if self.offered is None or self.start is None:
             return np.arange(len(self.arms))
         return self.offered[self.start[t] : self.start[t + 1]]
@@ -116,7 +116,7 @@ class DecisionLog:
         return np.full(len(self), len(self.arms)) if self.start is None else np.diff(self.start)
 
     def rounds(self, keep: npt.NDArray[np.bool_]) -> DecisionLog:
-        """The log of the rounds in which `keep` is true."""
+        """Return the log of the rounds in which `keep` is true."""
         parts = {name: getattr(self, name)[keep] for name in ("user", "arm", "propensity", "reward")}
         if self.offered is not None and self.start is not None:
             sizes = np.diff(self.start)
@@ -125,8 +125,9 @@ class DecisionLog:
         return replace(self, **parts)
 
     def with_rewards(self, missing: float | None) -> DecisionLog:
-        """The log without the rounds that got no reward, or with `missing` as their reward. A note
-        says how many.
+        """Return the log without the rounds that have no reward, or with `missing` as their reward.
+
+        A note says how many rounds that concerns.
         """
         silent = np.isnan(self.reward)
         if not silent.any():
@@ -139,11 +140,11 @@ class DecisionLog:
         return replace(self.rounds(~silent), notes=(*self.notes, note))
 
     def with_uniform_propensities(self) -> DecisionLog:
-        """The log with unknown propensities replaced by 1 / (number of arms on offer)."""
+        """Replace unknown propensities by 1 / (number of arms on offer)."""
         return replace(self, propensity=np.where(np.isnan(self.propensity), 1.0 / self.sizes, self.propensity))
 
     def rows_of(self, graph: UserGraph) -> Ints:
-        """(rounds,) the user of every round as a row of the graph."""
+        """Return the (rounds,) user of every round as a row of the graph."""
         if self.ids is not None:
             return np.array([graph.index(name) for name in self.ids], dtype=np.int64)[self.user]
         bad = (self.user < 0) | (self.user >= graph.n_users)

@@ -29,7 +29,7 @@ NORMAL = 1.959963984540054  # half the width of a 95 % interval, in standard err
 
 
 class Estimate(NamedTuple):
-    """A mean and its standard error, with an interval of 95 %."""
+    """A mean with its standard error and 95 % interval."""
 
     value: float
     error: float
@@ -51,14 +51,15 @@ class Estimate(NamedTuple):
         return self.value + self.width * self.error
 
     def as_table(self) -> dict[str, float | None]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         parts = dict(value=self.value, error=self.error, low=self.low, high=self.high)
         return {name: value if np.isfinite(value) else None for name, value in parts.items()}
 
 
 def mean(psi: Floats, groups: Ints | None = None) -> Estimate:
-    """The mean and its standard error; with `groups`, clustered: rounds of one group may depend on
-    each other.
+    """Return the mean and its standard error.
+
+    With `groups`, the error is clustered: rounds of one group may depend on each other.
 
     >>> mean(np.array([1.0, 2.0, 3.0]))  # doctest: +ELLIPSIS
     Estimate(value=2.0, error=0.57735..., width=4.302...)
@@ -71,7 +72,7 @@ def mean(psi: Floats, groups: Ints | None = None) -> Estimate:
 
 
 def student_width(left: Floats) -> float:
-    """Half the width of a 95 % interval in standard errors: Student's t, as if few rounds were fewer.
+    """Return half the width of a 95 % interval in standard errors, by Student's t.
 
     The standard error is estimated from the same rounds. Where some of them weigh much, it is
     uncertain: the variance of a variance grows with the kurtosis κ. The degrees of freedom are those
@@ -87,12 +88,12 @@ def student_width(left: Floats) -> float:
 
 
 def ips(weight: Floats, reward: Floats) -> Floats:
-    """(rounds,) ψ of inverse propensity scoring."""
+    """Return the (rounds,) ψ of inverse propensity scoring."""
     return weight * reward
 
 
 def snips(weight: Floats, reward: Floats) -> Floats:
-    """(rounds,) ψ of self-normalised IPS; NaN if all weights are 0."""
+    """Return the (rounds,) ψ of self-normalised IPS; NaN if all weights are 0."""
     if not weight.any():
         return np.full(len(weight), np.nan)
     value = (weight * reward).sum() / weight.sum()
@@ -100,12 +101,12 @@ def snips(weight: Floats, reward: Floats) -> Floats:
 
 
 def doubly_robust(weight: Floats, reward: Floats, predicted: Floats, expected: Floats) -> Floats:
-    """(rounds,) ψ of the doubly robust estimate."""
+    """Return the (rounds,) ψ of the doubly robust estimate."""
     return expected + weight * (reward - predicted)
 
 
 class Overlap(NamedTuple):
-    """How much of a log is evidence about a policy."""
+    """Measures of how much evidence a log has about a policy."""
 
     rounds: int
     effective: float  # effective sample size
@@ -116,25 +117,26 @@ class Overlap(NamedTuple):
 
 
 def overlap(weight: Floats, target: Floats, reward: Floats) -> Overlap:
-    """Diagnostics of the importance weights."""
+    """Return diagnostics of the importance weights."""
     sizes = effective_size(weight), outcomes(weight, reward)
     return Overlap(len(weight), *sizes, float(target.mean()), float(weight.max()), mean(weight))
 
 
 def effective_size(weight: Floats) -> float:
-    """Effective sample size, (Σ w)² / Σ w² (Kish 1965): so many rounds of equal weight would tell
-    as much.
+    """Return the effective sample size, (Σ w)² / Σ w² (Kish 1965).
+
+    That many rounds of equal weight would have the same precision.
     """
     squares = float((weight**2).sum())
     return float(weight.sum()) ** 2 / squares if squares else 0.0
 
 
 def outcomes(weight: Floats, reward: Floats) -> float:
-    """Effective number of rounds with the rarer of two rewards: the mean of a few clicks is not
-    normal.
+    """Return the effective number of rounds that had the rarer of two rewards.
 
-    With more than two different rewards all rounds count. 0 if all rounds with a weight have the
-    same reward: then nothing is known about the spread.
+    The mean of a few clicks is not normally distributed. With more than two different rewards all rounds
+    count. The result is 0 if all rounds with a weight have the same reward, because their spread is then
+    unknown.
 
     >>> outcomes(np.array([1.0, 1.0, 2.0, 0.0]), np.array([1.0, 0.0, 0.0, 1.0]))
     1.0

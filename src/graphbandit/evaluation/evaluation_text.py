@@ -6,7 +6,7 @@ from .standings import Evaluation, Standing
 
 
 def as_text(found: Evaluation) -> str:
-    """Two tables, one sentence for each policy, and notes."""
+    """Return two tables, one sentence for each policy, and notes."""
     size = f"{found.rounds:,} rounds, {found.users:,} users, {found.arms:,} arms"
     lines = [f"{size}. What each policy would earn a round, with 95 % intervals:", ""]
     lines.append(f"From now on, as trained on the first {found.trained:,} rounds; judged on {found.evaluated:,} later ones")

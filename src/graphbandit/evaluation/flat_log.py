@@ -1,5 +1,6 @@
-"""`read_decisions`: a log from one table, as any system can write it. Errors name the file, the
-line and the column.
+"""`read_decisions`: a log from one table, as any system can write it.
+
+Errors name the file, the line and the column.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ DECISIONS = EVENTS.without("time").allow_empty("reward")
 
 
 def read_decisions(source: Source, arms: Source | None = None, **reading: Unpack[Reading]) -> DecisionLog:
-    """The log in a table with the columns `user`, `item` (or `arm`), `reward` and, optionally,
-    `propensity`.
+    """Read a log from a table with the columns `user`, `item` (or `arm`), `reward` and, optionally, `propensity`.
 
     Rows are in order of time. An empty propensity is unknown; an empty reward never came. The
     features `x0`, `x1`, … of the arms are columns of the log, or of the table `arms`, which has a
@@ -86,7 +86,7 @@ def _without(table: Table, bad: Any, why: str, reading: Reading) -> Table:
 
 
 def _catalogue(table: Table, arm: Ints, names: list[str]) -> Floats:
-    """(n_arms, dim) the features of each arm, from the rows in which it was shown."""
+    """Return the (n_arms, dim) features of each arm, from the rows in which it was shown."""
     rows = table.features()
     first = np.full(len(names), -1)
     first[arm[::-1]] = np.arange(len(arm))[::-1]
@@ -102,7 +102,7 @@ def _catalogue(table: Table, arm: Ints, names: list[str]) -> Floats:
 
 
 def _candidates(table: Table, names: list[str], arm: Ints) -> tuple[Ints, Ints]:
-    """The arms on offer in each row, one after the other, and where those of each row start."""
+    """Return the arms on offer in all rows, concatenated, and where those of each row start."""
     listed, lengths = cells.lists_of(table.data.column("candidates"), SEPARATOR)
     codes, found = cells.ids_of(listed)
     position = {name: place for place, name in enumerate(names)}

@@ -28,8 +28,9 @@ FILES = ("decisions.parquet", "rewards.parquet", "experiment.parquet")
 
 
 def holdout_report(folder: str | Path, alpha: float = ALPHA) -> dict[str, Any]:
-    """Return `holdout_table` of an experiment from a folder of exported files: decisions.parquet, rewards.parquet and
-    experiment.parquet.
+    """Return the `holdout_table` of an experiment from a folder of exported files.
+
+    The files are decisions.parquet, rewards.parquet and experiment.parquet.
     """
     decisions, rewards, users = (pq.read_table(Path(folder) / name).to_pydict() for name in FILES)
     assigned = dict(zip(users["user"], zip(users["cluster"], users["since"], strict=True), strict=True))
@@ -69,14 +70,14 @@ def holdout_table(treatment: ClusterSums, control: ClusterSums, scale: float | N
 
 
 def verdict(found: Difference) -> str:
-    """Return `better`, `worse`, `undecided`, or `too early` without an interval; of the treatment."""
+    """Return whether the treatment is `better`, `worse` or `undecided`; `too early` without an interval."""
     if found.low is None or found.high is None:
         return "too early"
     return "better" if found.low > 0 else "worse" if found.high < 0 else "undecided"
 
 
 def sentence(found: Difference) -> str:
-    """Return in words what the interval says."""
+    """Describe the interval in a sentence."""
     if found.low is None or found.high is None:
         return (
             f"There is no interval yet: each arm needs decisions in {FEWEST_CLUSTERS} clusters, {FEWEST_DECISIONS} decisions, "

@@ -1,5 +1,7 @@
-"""`evaluate`: estimates of what policies would earn, each trained on the first part of a log and
-judged on the rest.
+"""`evaluate`: estimates of what policies would earn.
+
+Each policy is trained on the first part of a log and judged on the rest. It is also replayed, as a learner,
+from the start of the log.
 
 The same policies are also replayed from the start of the log, as learners.
 """
@@ -111,14 +113,14 @@ def evaluate(
 
 
 def train(policy: Policy, log: DecisionLog, user: Ints, rounds: int) -> Policy:
-    """Let a policy learn the first rounds of a log, and return it; `user` are rows of its graph."""
+    """Train a policy on the first rounds of a log and return it; `user` are rows of its graph."""
     arm = log.arm[:rounds]
     policy.update_many(user[:rounds], log.arms[arm], log.reward[:rounds], items=arm)
     return policy
 
 
 class _Judged(NamedTuple):
-    """(rounds,) each; the names are those of the table in `estimators`."""
+    """(rounds,) arrays, named as in the table in `estimators`."""
 
     weight: Floats
     target: Floats
@@ -127,9 +129,7 @@ class _Judged(NamedTuple):
 
 
 def _judge(policy: Policy, log: DecisionLog, user: Ints, known: npt.NDArray[np.bool_], model: Floats) -> _Judged:
-    """What the estimators need, for every round whose propensity is known; the policy stays as it
-    is.
-    """
+    """Return what the estimators need for every round with a known propensity; the policy is unchanged."""
     rows, first = np.flatnonzero(known), len(log) - len(model)
     target, predicted, expected = np.empty(len(rows)), np.empty(len(rows)), np.empty(len(rows))
     features, chances = with_constant(log.arms), dict[int, Floats]()

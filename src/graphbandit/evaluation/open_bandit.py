@@ -1,5 +1,6 @@
-"""The Open Bandit Dataset (Saito, Aihara, Matsutani & Narita 2021): a shop's clicks under two
-logging policies.
+"""The Open Bandit Dataset: a shop's clicks under two logging policies.
+
+Source: Saito, Aihara, Matsutani & Narita 2021.
 
 The data set has no user ids: a user is a combination of its four anonymous features, and is joined
 to the combinations that differ in one of them. An arm is an item; its features are a constant and
@@ -29,8 +30,9 @@ USER = tuple(f"user_feature_{k}" for k in range(4))
 
 
 def is_open_bandit(path: Path) -> bool:
-    """Whether `path` looks like this data set: a zip file, or a folder with random/ or bts/
-    somewhere inside.
+    """Return whether `path` looks like this data set.
+
+    It is a zip file, or a folder with random/ or bts/ somewhere inside.
     """
     return path.suffix == ".zip" or (path.is_dir() and any(_found(path, kind) for kind in ("random", "bts")))
 
@@ -38,7 +40,7 @@ def is_open_bandit(path: Path) -> bool:
 def read_open_bandit(
     path: str | Path, behaviour: str = "random", *, campaign: str = "all", dim: int = 10
 ) -> tuple[DecisionLog, UserGraph]:
-    """The log of one logging policy, in order of time, and the graph of users.
+    """Return the log of one logging policy, in order of time, and the graph of users.
 
     Parameters
     ----------
@@ -69,8 +71,9 @@ def read_open_bandit(
 
 
 def _users(rows: Table, order: Ints) -> tuple[Ints, list[tuple[str, ...]]]:
-    """The combination of features of each row as a number, in order of time and of appearance, and
-    the combinations.
+    """Give each combination of user features a number, by first appearance.
+
+    Return the number for each row, in order of time, and the combinations.
     """
     parts = [rows.codes(name) for name in USER]
     key = np.zeros(len(rows), dtype=np.int64)
@@ -84,7 +87,7 @@ def _users(rows: Table, order: Ints) -> tuple[Ints, list[tuple[str, ...]]]:
 
 
 def shared_features(combos: list[tuple[str, ...]]) -> UserGraph:
-    """The graph that joins combinations of features which differ in exactly one.
+    """Join combinations of features that differ in exactly one feature.
 
     >>> shared_features([("a", "x"), ("a", "y"), ("b", "y"), ("c", "z")]).n_edges
     2
@@ -100,8 +103,9 @@ def shared_features(combos: list[tuple[str, ...]]) -> UserGraph:
 
 
 def _features(items: Table, dim: int) -> Floats:
-    """(items, dim) a constant 1, and principal components of the item table, scaled to mean square
-    norm 1.
+    """Return (items, dim) features: a constant 1, and principal components of the item table.
+
+    They are scaled to mean square norm 1.
     """
     check("dim", dim, count_up_to(len(items), "the number of items"))
     names = [name for name in items.head if name.startswith("item_feature_")]

@@ -1,4 +1,4 @@
-"""Replay: a policy learns online from those rounds of a log in which it chooses what was shown."""
+"""Replay: a policy learns online from the rounds of a log in which it chooses the arm that was shown."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Replay(NamedTuple):
         return f"Replay({self.estimate}, {self.rounds:,} rounds, {self.share:.1%} of those tried)"
 
     def as_table(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         counts = {name: value for name, value in self._asdict().items() if name not in ("estimate", "average")}
         return {**self.estimate.as_table(), **counts, "average": self.average.as_table()}
 
@@ -37,8 +37,7 @@ class Replay(NamedTuple):
 def replay(
     policy: Policy, log: DecisionLog, *, floor: float | None = None, horizon: int | None = None, seed: int = 0
 ) -> Replay:
-    """Let `policy` decide in every round of the log; where it agrees with the log, it learns from
-    the round.
+    """Let `policy` decide in every round of the log, and learn where it agrees with the log.
 
     If the log was made by uniform choices, the accepted rounds are distributed as if the policy had
     acted (Li, Chu, Langford & Wang 2011). Otherwise arms that the log favours would be accepted too
@@ -89,7 +88,7 @@ def replay(
 
 
 def _weighted_mean(weight: Floats, reward: Floats) -> Estimate:
-    """Weighted mean of the rewards; its error is NaN if all rewards are equal.
+    """Return the weighted mean of the rewards; its error is NaN if all rewards are equal.
 
     The growth of rewards while the policy learns counts as noise, so the error is rather too large.
     """

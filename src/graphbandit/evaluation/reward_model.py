@@ -1,6 +1,4 @@
-"""The reward model of the doubly robust estimate: AdaptiveGraphUCB, which learns to trust the
-graph.
-"""
+"""The reward model of the doubly robust estimate: AdaptiveGraphUCB, which learns how far to trust the graph."""
 
 from __future__ import annotations
 
@@ -18,16 +16,18 @@ RENEWALS = 10
 
 
 def with_constant(arms: Floats) -> Floats:
-    """(m, 1 + dim) a column of ones, and the features scaled to mean square norm 1, which the
-    model's priors assume.
+    """Return (m, 1 + dim): a column of ones, and the features scaled to mean square norm 1.
+
+    The model's priors assume that scale.
     """
     scale = float(np.sqrt((arms**2).sum(axis=1).mean())) or 1.0
     return np.column_stack([np.ones(len(arms)), arms / scale])
 
 
 def predictors(log: DecisionLog, graph: UserGraph, user: Ints, first: int) -> Floats:
-    """(rounds from `first` on, 1 + dim) vectors whose product with a row of `with_constant(arms)`
-    predicts its reward.
+    """Return vectors whose product with a row of `with_constant(arms)` predicts its reward.
+
+    The shape is (rounds from `first` on, 1 + dim).
 
     The model learns in order of time, and the vectors are renewed ten times on the way. Every
     prediction relies on earlier rounds only. It is therefore independent of the reward that it is

@@ -1,5 +1,6 @@
-"""`read_export`: the log that `graphbandit serve` exports as decisions.parquet, rewards.parquet and
-arms.parquet.
+"""`read_export`: the log that `graphbandit serve` exports.
+
+Its files are decisions.parquet, rewards.parquet and arms.parquet.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ FILES = ("decisions.parquet", "rewards.parquet", "arms.parquet")
 
 
 def is_export(path: Path) -> bool:
-    """Whether a path is a folder of exported files; other folders are tables in parts."""
+    """Return whether a path is a folder of exported files; other folders are tables in parts."""
     return path.is_dir() and (any((path / name).exists() for name in FILES) or not any(path.rglob("*.parquet")))
 
 
 def read_export(folder: str | Path) -> DecisionLog:
-    """The log in a folder of exported files. Of a decision that showed several arms, only the first
-    and its reward count.
+    """Read the log in a folder of exported files.
+
+    If a decision showed several arms, only the first arm and its reward count.
     """
     decisions, rewards, arms = (read_table(Path(folder) / name) for name in FILES)
     decisions.check_columns("decision", "time", "user", "propensity", "version", "candidates")
@@ -65,7 +67,7 @@ def _features(arms: Table) -> Floats:
 
 
 def _arm_rows(decisions: Table, column: object, rows: Ints, versions: list[str]) -> Ints:
-    """The versions in a column as rows of the arms; `rows` are those of the decisions, for errors."""
+    """Return the versions in a column as rows of the arms; `rows` are those of the decisions, for errors."""
     codes, names = cells.ids_of(column)
     position = {version: row for row, version in enumerate(versions)}
     found = np.array([position.get(name, -1) for name in names] + [-1], dtype=np.int64)[codes]
@@ -78,7 +80,7 @@ def _arm_rows(decisions: Table, column: object, rows: Ints, versions: list[str])
 
 
 def _rewards(decisions: Table, rewards: Table) -> Floats:
-    """(decisions,) the reward of the arm in the first place; NaN where none came."""
+    """Return the (decisions,) reward of the arm in first place; NaN where no reward came."""
     found, values = np.full(len(decisions), np.nan), rewards.numbers("reward")
     codes, names = rewards.codes("decision")
     position = {name: row for row, name in enumerate(decisions.codes("decision")[1])}
@@ -95,7 +97,7 @@ def _rewards(decisions: Table, rewards: Table) -> Floats:
 
 
 def _offers(decisions: Table, arms: Table, versions: list[str], shown: Ints) -> tuple[list[Ints | None], tuple[str, ...]]:
-    """The arms on offer in each decision, None where they are not known, and notes about that."""
+    """Return the arms on offer in each decision, None where unknown, and notes about that."""
     column = decisions.data.column("candidates")
     flat, lengths = cells.lists_of(column, ";")
     rows = _arm_rows(decisions, flat, np.repeat(np.arange(len(decisions)), lengths), versions)
@@ -112,8 +114,9 @@ def _offers(decisions: Table, arms: Table, versions: list[str], shown: Ints) -> 
 
 
 class _Catalogue:
-    """Which arms existed at the time of a decision, by the columns `since` and `until` (null: until
-    now).
+    """The arms that existed at the time of a decision.
+
+    The columns `since` and `until` say when each arm existed; a null `until` means still.
     """
 
     def __init__(self, arms: Table, decisions: Table) -> None:

@@ -10,8 +10,9 @@ from .decision_log import DecisionLog
 
 
 def record(policy: Policy, environment: Environment, horizon: int, seed: int = 0, *, learn: bool = True) -> DecisionLog:
-    """The log of `policy` acting for `horizon` rounds, with propensities; with `learn=False` the
-    policy stays as it is.
+    """Return the log of `policy` acting for `horizon` rounds, with propensities.
+
+    With `learn=False` the policy stays unchanged.
 
     >>> from graphbandit import Random, environments, graphs, signals
     >>> graph = graphs.erdos_renyi(5, 0.5, seed=0)

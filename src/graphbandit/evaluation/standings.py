@@ -1,6 +1,4 @@
-"""What an evaluation finds: a `Standing` for each policy, together an `Evaluation`, and reasons not
-to trust them.
-"""
+"""The results of an evaluation: a `Standing` for each policy, together an `Evaluation`, and warnings."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ FEWEST_OUTCOMES = 10  # of the rarer of two rewards, by weight
 
 @dataclass(frozen=True)
 class Standing:
-    """What the log says about one policy; None where it says nothing."""
+    """The estimates for one policy; None where the log has no information."""
 
     policy: str
     dr: Estimate | None
@@ -37,13 +35,13 @@ class Standing:
 
     @property
     def replay_warnings(self) -> tuple[str, ...]:
-        """Why the result of the replay cannot be trusted."""
+        """Reasons not to trust the result of the replay."""
         if self.replay is None:
             return ()
         return trust_warnings(f"{self.policy}, replay", self.replay.average, self.replay.rounds, self.replay.outcomes)
 
     def finding(self) -> str:
-        """One sentence about the trained policy."""
+        """Summarise the trained policy in one sentence."""
         if self.dr is None or self.gain is None or self.warnings:
             return f"The log cannot tell what {self.policy} would earn."
         what = f"{self.policy} would earn {self.dr.value:.4g} a round ({self.dr.low:.4g} to {self.dr.high:.4g})"
@@ -55,7 +53,7 @@ class Standing:
         return f"{what}; whether that is more than what was logged cannot be told {more}."
 
     def as_table(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         seen = self.overlap
         return {
             "policy": self.policy,
@@ -69,7 +67,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a log says about several policies."""
+    """The estimates for several policies, from one log."""
 
     rounds: int  # of the log, with a reward
     trained: int  # the first so many rounds, from which policies learned
@@ -88,7 +86,7 @@ class Evaluation:
         return as_html(repr(self), *self.estimate_table(), [*(one.finding() for one in self.standings), *self.warnings])
 
     def estimate_table(self) -> tuple[list[str], list[tuple[object, ...]]]:
-        """Return headings and rows of a table: what each policy would earn a round, by each estimator."""
+        """Return headings and rows of a table: the estimated reward per round of each policy, by each estimator."""
         rows: list[tuple[object, ...]] = [("what was logged", self.logged, "", "", "")]
         for one in self.standings:
             worth = "" if one.overlap is None else f"{one.overlap.effective:,.1f}"
@@ -104,14 +102,14 @@ class Evaluation:
         return {standing.policy: standing for standing in self.standings}[policy]
 
     def as_table(self) -> dict[str, Any]:
-        """Everything as plain JSON values."""
+        """Return everything as plain JSON values."""
         counts = {name: getattr(self, name) for name in ("rounds", "trained", "evaluated", "users", "arms")}
         standings = [standing.as_table() for standing in self.standings]
         return {**counts, "logged": self.logged.as_table(), "policies": standings, "notes": list(self.notes)}
 
 
 def trust_warnings(name: str, average: Estimate, effective: float, outcomes: float) -> tuple[str, ...]:
-    """Sentences that say why the numbers of this policy cannot be trusted; none if they can.
+    """Return sentences that say why the numbers of this policy cannot be trusted; empty if they can.
 
     `average` is the mean of the importance weights, `effective` the effective sample size and
     `outcomes` that of the rounds with the rarer reward.
@@ -133,8 +131,9 @@ def trust_warnings(name: str, average: Estimate, effective: float, outcomes: flo
 
 
 def log_notes(log: DecisionLog, first: int, known: npt.NDArray[np.bool_]) -> list[str]:
-    """What limits an evaluation on the rounds from `first` on, of which the `known` ones have a
-    propensity.
+    """Return notes on what limits an evaluation on the rounds from `first` on.
+
+    `known` marks the rounds that have a propensity.
     """
     notes, rest = [], len(log) - first
     lost = rest - int(known.sum())

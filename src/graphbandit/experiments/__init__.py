@@ -1,4 +1,4 @@
-"""Running policies: simulations, comparisons over seeds, experiments from files, grid searches.
+"""Run policies: simulations, comparisons over seeds, experiments from files, grid searches.
 
 | module | what is in it |
 |---|---|

@@ -128,12 +128,12 @@ def compare(
 
 
 def policy_for(environment: Environment, make: MakePolicy, *, seed: Any = None, **settings: Any) -> Learner:
-    """A fresh policy for the users and arms of this environment; see `fresh_policy`."""
+    """Return a fresh policy for the users and arms of this environment; see `fresh_policy`."""
     return fresh_policy(make, environment.graph, environment.arms, seed=seed, **settings)
 
 
 def fresh_policy(make: MakePolicy, graph: UserGraph, arms: Floats, *, seed: Any = None, **settings: Any) -> Learner:
-    """`make(graph, dim)`, also given `items=arms` and `seed` if it has parameters of these names.
+    """Call `make(graph, dim)`, with `items=arms` and `seed` if it has parameters of these names.
 
     A seed that `functools.partial` has already set is not replaced.
     """

@@ -20,7 +20,7 @@ NEVER = np.iinfo(np.int64).max
 
 
 class LateTrace(NamedTuple):
-    """What happened, round by round, and when each reward arrived."""
+    """The rounds of a simulation, and when each reward arrived."""
 
     user: Indices  # (t,), who appeared
     arm: Indices  # (t,), the arm shown, as a row of the catalogue
@@ -33,7 +33,7 @@ class LateTrace(NamedTuple):
         return f"LateTrace({len(self.user):,} rounds, regret {self.regret[-1:].sum():.4g}, {lost:,} rewards lost)"
 
     def crowding(self, least: int = 5) -> float:
-        """How much the pending decisions of a user concentrate on one arm; 1 means all of them.
+        """Return how much the pending decisions of a user concentrate on one arm; 1 means all of them.
 
         The mean, over rounds, of the share of the most shown arm among the pending decisions of the
         served user. Rounds count if `least` or more decisions of that user are pending; without
@@ -50,7 +50,7 @@ class LateTrace(NamedTuple):
 
 
 def geometric(mean: float) -> Callable[[np.random.Generator, int], Ints]:
-    """Draws geometrically distributed delays of 0, 1, 2, … rounds with this mean."""
+    """Return a function that draws geometrically distributed delays of 0, 1, 2, … rounds with this mean."""
     check("mean", mean, NOT_NEGATIVE)
     return lambda rng, size: rng.geometric(1.0 / (1.0 + mean), size).astype(np.int64) - 1
 
@@ -66,7 +66,7 @@ def simulate_delayed(
     max_age: int | None = None,
     seed: int | np.random.Generator = 0,
 ) -> LateTrace:
-    """`simulate` with rewards that arrive `delay` rounds after the decision, through `Pending`.
+    """Run `simulate` with rewards that arrive `delay` rounds after the decision, through `Pending`.
 
     Users, arms and noise are those of `simulate` with the same seed; with a delay of 0 so is every
     number. The loop is not compiled.
@@ -116,7 +116,7 @@ def simulate_delayed(
 
 
 def _arrivals(delay: Delays, missing: float, horizon: int, seed: int) -> Ints:
-    """(t,) the round in which each reward arrives.
+    """Return the (t,) round in which each reward arrives.
 
     Delays and losses have streams of their own, the same for all policies.
     """

@@ -93,15 +93,15 @@ class Experiment:
         return f"Experiment({self.name!r}, {sizes})"
 
     def worlds(self) -> list[GridPoint]:
-        """One world for each combination of the grid, the last key varying fastest."""
+        """Return one world for each combination of the grid, the last key varying fastest."""
         return list(self._points)
 
     def base(self) -> GridPoint:
-        """The world as written, before the grid changes anything."""
+        """Return the world as written, before the grid changes anything."""
         return self._grid_point({})
 
     def as_table(self) -> dict[str, Any]:
-        """Plain values, to be written as JSON."""
+        """Return plain values, to be written as JSON."""
         plain = {part.name: copy.deepcopy(getattr(self, part.name)) for part in fields(self) if part.init}
         return {**plain, "seeds": list(self.seeds)}
 
@@ -131,7 +131,7 @@ class Experiment:
 
 
 def load(path: str | os.PathLike[str]) -> Experiment:
-    """The experiment of a TOML file; docs/howto/own_experiments.md shows one."""
+    """Read an experiment from a TOML file; docs/howto/own_experiments.md shows one."""
     try:
         return parse(Path(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -141,7 +141,7 @@ def load(path: str | os.PathLike[str]) -> Experiment:
 
 
 def parse(text: str) -> Experiment:
-    """The experiment of a TOML text."""
+    """Read an experiment from a TOML text."""
     content = tomllib.loads(text)
     check_keys("the file", content, ("experiment", "environment", "policy", "grid", "tune"), ("experiment", "environment"))
     head = content["experiment"]
@@ -168,7 +168,7 @@ def _check_values(where: str, values: Any) -> None:
 
 
 def _labelled(entries: Any) -> dict[str, dict[str, Any]]:
-    """The [[policy]] tables by their names."""
+    """Return the [[policy]] tables by their names."""
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise SpecError("policies must be tables written [[policy]], once for each policy.")
     policies: dict[str, dict[str, Any]] = {}
@@ -181,7 +181,7 @@ def _labelled(entries: Any) -> dict[str, dict[str, Any]]:
 
 
 def _flat(grid: Any, prefix: str = "") -> dict[str, Any]:
-    """The grid by dotted paths, which a file may write in quotes or as nested tables."""
+    """Return the grid by dotted paths, which a file may write in quotes or as nested tables."""
     if not isinstance(grid, Mapping):
         raise SpecError(f"[grid] must be a table, but it is {grid!r}.")
     flat: dict[str, Any] = {}
@@ -191,7 +191,7 @@ def _flat(grid: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def _replace(tables: dict[str, Any], path: str, value: Any) -> None:
-    """Set one value of the tables. The label of a policy may contain dots, a setting may not."""
+    """Set one value of the tables; the label of a policy may contain dots, a setting may not."""
     head, _, rest = path.partition(".")
     if head == "environment" and rest:
         *inner, key = ["environment", *rest.split(".")]

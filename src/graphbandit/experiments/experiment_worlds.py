@@ -1,4 +1,4 @@
-"""What the tables of an experiment file stand for: worlds and configured policies."""
+"""The environments and configured policies that the tables of an experiment file describe."""
 
 from __future__ import annotations
 
@@ -73,6 +73,7 @@ class LinearWorld:
                 check_type(where, key, self.graph[key], kind)
 
     def __call__(self, seed: int) -> environments.Linear | environments.Drifting:
+        """Make the environment of this seed."""
         graph, theta, arms = environments.streams(seed, "graph", "theta", "arms")
         parameters = {key: value for key, value in self.graph.items() if key != "kind"}
         kind = self.graph["kind"]
@@ -90,16 +91,16 @@ class LinearWorld:
     def build_environment(
         self, users: UserGraph, theta: np.random.Generator, arms: Floats
     ) -> environments.Linear | environments.Drifting:
-        """The environment on this graph; `theta` draws the users' parameters."""
+        """Return the environment on this graph; `theta` draws the users' parameters."""
         return environments.Linear(users, self.draw_parameters(users, theta), arms, sigma=self.sigma, pool=self.pool_size)
 
     def draw_parameters(self, users: UserGraph, theta: np.random.Generator) -> Floats:
-        """(n_users, dim) parameters that are smooth on the graph."""
+        """Draw (n_users, dim) parameters that are smooth on the graph."""
         return signals.smooth(users, self.dim, gamma=self.gamma, seed=theta)
 
     @property
     def pool_size(self) -> int | None:
-        """`pool` as environments take it: None means all arms."""
+        """Return `pool` as environments take it: None means all arms."""
         return None if self.pool == "all" else self.pool
 
 
@@ -122,7 +123,7 @@ class DriftingWorld(LinearWorld):
     def build_environment(
         self, users: UserGraph, theta: np.random.Generator, arms: Floats
     ) -> environments.Linear | environments.Drifting:
-        """The environment on this graph; `theta` draws the users' parameters, phase by phase."""
+        """Return the environment on this graph; `theta` draws the users' parameters, phase by phase."""
         phases = np.stack([self.draw_parameters(users, theta) for _ in range(self.phases)])
         return environments.Drifting(
             users, phases, arms, sigma=self.sigma, pool=self.pool_size, period=self.period, change=self.change
@@ -141,6 +142,7 @@ class RecordedWorld:
         check_type("[environment]", "shuffle", self.shuffle, bool)
 
     def __call__(self, seed: int) -> environments.Recorded:
+        """Make the environment of this seed."""
         try:
             return environments.Recorded.load(self.file, shuffle=self.shuffle)
         except (OSError, ValueError) as error:
@@ -175,6 +177,7 @@ class ConfiguredPolicy:
             check_type(where, key, value, allowed[key])
 
     def __call__(self, graph: UserGraph, dim: int, *, items: Any = None, seed: Any = 0, **changed: Any) -> Policy:
+        """Make a fresh policy; `changed` overrides settings of the table."""
         make: Any = policy_class(self.policy)
         if "items" in inspect.signature(make).parameters:
             changed["items"] = items
@@ -186,7 +189,7 @@ class ConfiguredPolicy:
 
 
 class GridPoint(NamedTuple):
-    """One combination of the grid: the values, and the world and policies that have them."""
+    """One combination of the grid: its values, environment and policies."""
 
     point: dict[str, Any]  # key of [grid] → value
     environment: Any  # made by one of `ENVIRONMENTS`: called with a seed, it makes the environment
@@ -194,7 +197,7 @@ class GridPoint(NamedTuple):
 
 
 def configured_policy(label: str, table: Any) -> ConfiguredPolicy:
-    """The policy of one `[[policy]]` table."""
+    """Return the policy of one `[[policy]]` table."""
     where = f"[[policy]] {label!r}"
     if not isinstance(table, Mapping) or "policy" not in table:
         raise SpecError(f"{where} needs the key 'policy', one of {', '.join(POLICIES)}.")
@@ -203,7 +206,7 @@ def configured_policy(label: str, table: Any) -> ConfiguredPolicy:
 
 
 def world_of(table: Any) -> Any:
-    """The world of the `[environment]` table."""
+    """Return the environment of the `[environment]` table."""
     if not isinstance(table, Mapping) or "kind" not in table:
         raise SpecError(f"[environment] needs the key 'kind', one of {', '.join(ENVIRONMENTS)}.")
     check_type("[environment]", "kind", table["kind"], Literal[tuple(ENVIRONMENTS)])

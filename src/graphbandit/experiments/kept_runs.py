@@ -1,4 +1,4 @@
-"""Finished runs on disk: one small file each, named by a digest of all that defines the run.
+"""Finished runs on disk: one small file each, named by a digest of everything that defines the run.
 
 A run is out of date when its policy, its environment or the code in `RUN_ROOMS` has changed: its digest is then another
 one, its file is not found, and the run is made again.
@@ -64,12 +64,15 @@ class Run(NamedTuple):
 
 @cache
 def versions() -> dict[str, str]:
-    """The versions of this package and of the libraries that it computes with."""
+    """Return the versions of this package and of the libraries that it computes with."""
     return {name: version(name) for name in ("graphbandit", *LIBRARIES)}
 
 
 def described(policy: Learner) -> str:
-    """Return the repr of a policy and all settings, also those of policies inside it: a repr shows only what was changed."""
+    """Return the repr of a policy and all its settings, nested policies included.
+
+    A repr alone shows only the settings that were changed.
+    """
     settings = policy.params if isinstance(policy, Policy) else {}
     parts = [f"{name}={value!r}" for name, value in settings.items() if np.ndim(value) == 0]
     parts += [described(value) for value in getattr(policy, "__dict__", {}).values() if isinstance(value, Policy)]
@@ -77,7 +80,9 @@ def described(policy: Learner) -> str:
 
 
 def file_name(name: str, policy: Learner, environment: Environment, *, horizon: int, seed: int) -> str | None:
-    """The name of the file of this run.
+    """Return the name of the file of this run.
+
+    It is None for a policy without a `__repr__` of its own, which could not be told from other policies.
 
     None for a policy without a `__repr__` of its own: it could not be told from other policies.
     """
@@ -99,7 +104,10 @@ def file_name(name: str, policy: Learner, environment: Environment, *, horizon: 
 
 
 class RunFolder:
-    """The folder of finished runs, or none: workers, which may be elsewhere, name files, and the caller reads and writes."""
+    """The caller's folder of finished runs, or none.
+
+    Workers may be on other machines: they name files, and the caller reads and writes them.
+    """
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
@@ -113,12 +121,12 @@ class RunFolder:
         return None if self.folder is None else tuple(file for file in files if self.is_whole(file))
 
     def is_whole(self, file: str) -> bool:
-        """Return True if a file can be read. The files of all worlds of a board begin alike, so each is read once only."""
+        """Return whether a file can be read; the answer is cached, because many comparisons ask for the same file."""
         path = f"{self.folder}/{file}"
         return _is_whole(path, os.stat(path).st_mtime_ns)
 
     def receive(self, run: Run) -> Run:
-        """Return the run of a worker, stored now or loaded."""
+        """Return the run of a worker, after storing or loading it here if the worker could not."""
         if self.folder is None or run.file is None:
             return run
         if not run.reused:
@@ -130,7 +138,7 @@ class RunFolder:
 
 
 def load(path: Path) -> Run | None:
-    """The run kept at `path`, or None if there is none or its file is damaged."""
+    """Return the run kept at `path`, or None if there is none or its file is damaged."""
     try:
         header, arrays = archive.read(path, "run")
         return Run(**header["run"], regret=arrays["regret"], reused=True)
@@ -139,14 +147,14 @@ def load(path: Path) -> Run | None:
 
 
 def store(path: Path, run: Run) -> None:
-    """Keep a finished run."""
+    """Store a finished run."""
     path.parent.mkdir(parents=True, exist_ok=True)
     plain = {"name": run.name, "seed": run.seed, "seconds": run.seconds, "policy": run.policy, "environment": run.environment}
     archive.write(path, "run", {"run": plain}, {"regret": run.regret})
 
 
 def _first_part(name: str, seed: int) -> str:
-    """What the names of the files of a run begin with, whatever its settings."""
+    """Return the first part of the names of the files of a run, which does not depend on its settings."""
     label = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40]
     return f"{label}-{seed}"
 
@@ -158,7 +166,7 @@ def _is_whole(path: str, changed: int) -> bool:
 
 
 def _class_name(thing: object) -> str:
-    """The repr; the name of the class if it has only the default repr, which shows an address."""
+    """Return the repr, or the name of the class if the repr is the default, which shows an address."""
     kind = type(thing)
     return f"{kind.__module__}.{kind.__qualname__}" if kind.__repr__ is object.__repr__ else repr(thing)
 

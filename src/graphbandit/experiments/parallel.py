@@ -1,4 +1,4 @@
-"""Calls spread over processes, of this machine or of a Ray cluster; their results do not depend on where they are made."""
+"""Calls spread over processes, of this machine or of a Ray cluster; the results are the same wherever they run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENGINES = ("local", "ray")
 
 
 class Engine(NamedTuple):
-    """Where calls are made: in `workers` processes of this machine, or on the Ray at `address`."""
+    """The place where calls run: `workers` processes of this machine, or the Ray cluster at `address`."""
 
     name: str = "local"
     address: str | None = None

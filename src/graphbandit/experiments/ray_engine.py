@@ -1,4 +1,6 @@
-"""Calls spread over the workers of a Ray cluster. Only this module of the experiments imports Ray, and only when asked.
+"""Calls spread over the workers of a Ray cluster.
+
+Ray is imported only in this module, and only when it is used.
 
 A run is a Ray task of one processor. A task whose worker or machine is lost is repeated by Ray.
 """
@@ -91,7 +93,10 @@ def spread_on_ray(calls: Iterable[Any], ordered: bool, receive: Callable[[Any], 
 
 
 def _abandon(ray: Any, references: list[Any], receive: Callable[[Any], Any]) -> None:
-    """Receive what has finished meanwhile, and cancel the rest; compiled code does not stop if asked, so it is killed."""
+    """Receive what has finished meanwhile, and cancel the rest.
+
+    Compiled code does not react to a cancellation, so it is killed.
+    """
     finished, running = ray.wait(references, num_returns=len(references), timeout=0)
     for reference in running:
         ray.cancel(reference, force=True)

@@ -28,7 +28,7 @@ class Interval(NamedTuple):
 
 
 def interval(values: Floats, axis: int = 0, level: float = 0.95) -> tuple[Floats, Floats]:
-    """The mean over `axis` and the half-width of its confidence interval, NaN for a single run."""
+    """Return the mean over `axis` and the half-width of its confidence interval, NaN for a single run."""
     from scipy.special import stdtrit  # slow to import
 
     n = values.shape[axis]
@@ -64,17 +64,17 @@ class Result:
         return list(self.regret)
 
     def final(self, name: str) -> Interval:
-        """Regret at the horizon: mean over seeds with its interval."""
+        """Return the regret at the horizon: mean over seeds with its interval."""
         mean, half = interval(self.regret[name][:, -1])
         return Interval(float(mean), float(mean - half), float(mean + half))
 
     def difference(self, first: str, second: str) -> Interval:
-        """Final regret of `first` minus that of `second`, paired over seeds."""
+        """Return the final regret of `first` minus that of `second`, paired over seeds."""
         mean, half = interval(self.regret[first][:, -1] - self.regret[second][:, -1])
         return Interval(float(mean), float(mean - half), float(mean + half))
 
     def table(self) -> str:
-        """Final regret of every policy as Markdown."""
+        """Return the final regret of every policy as Markdown."""
         return as_markdown(*self._regret_table())
 
     def _regret_table(self) -> tuple[Sequence[str], list[Sequence[str]]]:
@@ -89,7 +89,7 @@ class Result:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Result:
-        """The result that `save` wrote."""
+        """Return the result that `save` wrote."""
         header, arrays = archive.read(path, "result")
         names: Sequence[str] = header["names"]
         return cls(

@@ -1,4 +1,4 @@
-"""Running or tuning an experiment into a folder, and the summaries that are written there.
+"""Run or tune an experiment into a folder, with summaries.
 
 An interrupted call continues from the finished runs when it is made again.
 """
@@ -141,7 +141,7 @@ def tune_experiment(
 
 
 def tuned_table(experiment: Experiment, tuned: Mapping[str, Tuned]) -> dict[str, Any]:
-    """The outcome of tuning as plain values: the content of `tuned.json`."""
+    """Return the outcome of tuning as plain values: the content of `tuned.json`."""
     policies = {
         label: {
             "best": found.best,
@@ -154,7 +154,7 @@ def tuned_table(experiment: Experiment, tuned: Mapping[str, Tuned]) -> dict[str,
 
 
 def tuned_page(experiment: Experiment, tuned: Mapping[str, Tuned]) -> str:
-    """The outcome of tuning as text: what was tried, remarks, and the TOML lines to use."""
+    """Return the outcome of tuning as text: what was tried, remarks, and the TOML lines to use."""
     parts = [f"{label}\n\n{found.table()}" for label, found in tuned.items()]
     efforts = {label: len(found.trials) for label, found in tuned.items()}
     if len(set(efforts.values())) > 1:
@@ -171,14 +171,14 @@ def tuned_page(experiment: Experiment, tuned: Mapping[str, Tuned]) -> str:
 
 
 def toml_value(value: Any) -> str:
-    """A plain value as TOML writes it."""
+    """Return a plain value as TOML."""
     if isinstance(value, list):
         return f"[{', '.join(map(toml_value, value))}]"
     return json.dumps(value, ensure_ascii=False)  # numbers, truth values and strings are the same in both
 
 
 def table(summary: dict[str, Any]) -> str:
-    """Final regret with 95 % intervals as Markdown: grid points as rows, policies as columns."""
+    """Return final regret with 95 % intervals as Markdown: grid points as rows, policies as columns."""
     paths = list(summary["worlds"][0]["point"])
     labels = list(summary["worlds"][0]["regret"])
     lines = [_row([*map(_short, paths), *labels]), "|" + "---|" * len(paths) + "---:|" * len(labels)]
@@ -189,7 +189,7 @@ def table(summary: dict[str, Any]) -> str:
 
 
 def count_kept(experiment: Experiment, out: str | os.PathLike[str]) -> tuple[int, Path]:
-    """How many finished runs are kept, and in which folder."""
+    """Return how many finished runs are kept, and in which folder."""
     folder = Path(out) / experiment.name / KEPT
     return len(list(folder.glob("*.npz"))), folder
 
@@ -214,7 +214,7 @@ def _finals(result: Result) -> dict[str, dict[str, float | None]]:
 
 
 def _plain(regret: Interval) -> dict[str, float | None]:
-    """An interval as JSON, which has no NaN: the interval of a single run becomes null."""
+    """Return an interval as JSON, which has no NaN: the interval of a single run becomes null."""
     return {key: None if math.isnan(value) else value for key, value in regret._asdict().items()}
 
 
@@ -234,7 +234,7 @@ def _row(cells: list[str]) -> str:
 
 
 def _short(path: str) -> str:
-    """`gamma` for `environment.gamma`; a policy's setting keeps its label."""
+    """Return `gamma` for `environment.gamma`; a policy's setting keeps its label."""
     return path.removeprefix("environment.").removeprefix("policy.")
 
 
@@ -248,7 +248,7 @@ def _slug(point: dict[str, Any]) -> str:
 
 
 def _remove_former_results(folder: Path, current: set[str]) -> None:
-    """Remove results of a former grid, which would be taken for this one's.
+    """Remove the results of a former grid, which would look like results of this one.
 
     Only files that the former summary lists are removed.
     """

@@ -16,10 +16,10 @@ from ..validate import check, count
 
 
 class Learner(Protocol):
-    """All that the loop needs of a policy; without kernels it runs at the speed of Python."""
+    """The part of a policy that the loop needs; without kernels it runs at the speed of Python."""
 
     def recommend(self, user: int, arms: Floats) -> int:
-        """The row of `arms` to show."""
+        """Return the row of `arms` to show."""
         ...
 
     def update(self, user: int, x: Floats, reward: float) -> None:
@@ -28,7 +28,7 @@ class Learner(Protocol):
 
 
 class Trace(NamedTuple):
-    """What happened, round by round."""
+    """The user, arm, reward and regret of each round."""
 
     user: Indices  # (t,), who appeared
     arm: Indices  # (t,), the arm shown, as a row of the catalogue
@@ -70,7 +70,10 @@ def simulate(policy: Learner, environment: Environment, horizon: int, seed: int 
 
 @compiled
 def play_compiled(state: Any, rng: np.random.Generator, n_normals: int, arms: Floats, rounds: Rounds, trace: Trace) -> None:
-    """Play all `rounds`: draw, decide, reward, learn. `trace.regret` gets that of each round."""
+    """Play all `rounds`: draw, decide, reward, learn.
+
+    `trace.regret` receives the regret of each round, not yet summed.
+    """
     offered = np.empty((rounds.pool.shape[1], arms.shape[1]))
     items = np.empty(rounds.pool.shape[1], np.int64)
     values = np.empty(rounds.pool.shape[1])
@@ -95,7 +98,7 @@ def play_compiled(state: Any, rng: np.random.Generator, n_normals: int, arms: Fl
 
 
 def check_match(policy: Learner, environment: Environment) -> None:
-    """Raise a ValueError if the environment has no usable arms, or other users or features than the policy.
+    """Raise a ValueError unless the environment has usable arms, and the users and features of the policy.
 
     Compiled code does not check bounds, so a mismatch must not get that far.
     """
@@ -118,7 +121,7 @@ def check_match(policy: Learner, environment: Environment) -> None:
 
 
 def _runs_by_kernels(policy: Learner) -> bool:
-    """Whether the compiled loop does what the policy's methods do: a subclass may override them."""
+    """Return whether the compiled loop does what the policy's methods do: a subclass may override them."""
     return isinstance(policy, Policy) and policy.decides_by_kernels and policy.learns_by_kernels
 
 

@@ -39,7 +39,7 @@ def check_type(where: str, key: str, value: Any, kind: Any) -> None:
 
 
 def settings_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """The keyword settings of a policy, or of a function that builds a graph, with annotations."""
+    """Return the keyword settings of a policy, or of a function that builds a graph, with annotations."""
     target = function.__init__ if inspect.isclass(function) else function
     hints = typing.get_type_hints(target)
     positional = ("self", "graph", "dim", "n", "features", "items")  # the environment gives these
@@ -47,7 +47,7 @@ def settings_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def required_of(function: Callable[..., Any]) -> list[str]:
-    """The settings of `function` that have no default."""
+    """Return the settings of `function` that have no default."""
     parameters = inspect.signature(function).parameters
     return [name for name in settings_of(function) if parameters[name].default is inspect.Parameter.empty]
 
@@ -78,5 +78,5 @@ def _words(kind: Any) -> str:
 
 
 def _takes_lists(kind: Any) -> bool:
-    """Whether a TOML list may stand for this: for a part of ArrayLike, not for a plain class."""
+    """Return whether a TOML list may be given for this annotation: for a part of ArrayLike, not for a plain class."""
     return typing.get_origin(kind) is not None

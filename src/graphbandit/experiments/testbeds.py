@@ -33,7 +33,7 @@ def draw_graph(
     p: float | None = None,
     m: int | None = None,
 ) -> UserGraph:
-    """A graph of one of the paper's four families.
+    """Draw a graph of one of the paper's four families.
 
     The paper's Watts-Strogatz graph with m = 7 has 8 neighbours here: a ring needs an even number.
     """
@@ -50,14 +50,14 @@ def draw_graph(
 def make_world(
     family: str, seed: int, *, gamma: float = GAMMA, sigma: float = SIGMA, fixed: bool = False, **graph: Any
 ) -> environments.Linear:
-    """The environment of one seed. Graph, smooth users and unit arms have streams of their own."""
+    """Return the environment of one seed; graph, smooth users and unit arms have streams of their own."""
     shape, theta = environments.streams(seed, "graph", "theta")
     users = draw_graph(family, shape, **graph)
     return with_arms(users, signals.smooth(users, DIM, gamma=gamma, seed=theta), seed, sigma=sigma, fixed=fixed)
 
 
 def communities(seed: int, *, fixed: bool = False, misleading: bool = False) -> environments.Linear:
-    """Three groups of alike users: many edges inside a group, few between groups.
+    """Return an environment of three groups of similar users: many edges inside a group, few between groups.
 
     A user's parameters are the unit vector of its group plus an individual part of norm 0.2. With
     `misleading` the users of the graph are shuffled, so that its groups are not those of the users.
@@ -74,12 +74,12 @@ def communities(seed: int, *, fixed: bool = False, misleading: bool = False) -> 
 
 
 def with_arms(users: UserGraph, truth: Floats, seed: int, *, sigma: float = SIGMA, fixed: bool = False) -> environments.Linear:
-    """The environment of these users: 50 of 500 unit arms on offer, or always the same 100."""
+    """Return the environment of these users: 50 of 500 unit arms on offer, or always the same 100."""
     (arms,) = environments.streams(seed, "arms")
     items = signals.unit_arms(FIXED_ARMS if fixed else N_ARMS, DIM, seed=arms)
     return environments.Linear(users, truth, items, sigma=sigma, pool=None if fixed else POOL)
 
 
 def world(family: str, **settings: Any) -> Callable[[int], environments.Linear]:
-    """`make_world` of a family, as a function of the seed alone."""
+    """Return `make_world` of a family, as a function of the seed alone."""
     return partial(make_world, family, **settings)

@@ -1,4 +1,4 @@
-"""Choosing the settings of a policy by grid search, on seeds that results are not reported on."""
+"""Choose the settings of a policy by grid search, on seeds that are not used for the reported results."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Tuned:
         return as_html(repr(self), *self._trial_table())
 
     def table(self) -> str:
-        """Every combination as Markdown, best first."""
+        """Return every combination as Markdown, best first."""
         return as_markdown(*self._trial_table())
 
     def _trial_table(self) -> tuple[Sequence[str], list[Sequence[str]]]:
@@ -48,7 +48,7 @@ class Tuned:
         return ("settings", "regret", "95 % interval"), [(describe(one.settings), *one.regret.cells) for one in best_first]
 
     def at_edge(self) -> list[str]:
-        """The numeric settings whose best value is the smallest or largest of those tried.
+        """List the numeric settings whose best value is the smallest or largest of those tried.
 
         A wider grid may do better. Of two values each is at an edge.
         """
@@ -120,5 +120,5 @@ def tune(
 
 
 def describe(settings: Mapping[str, Any]) -> str:
-    """Settings as text: `alpha=1.0, ridge=0.1`."""
+    """Return settings as text: `alpha=1.0, ridge=0.1`."""
     return ", ".join(f"{name}={value!r}" for name, value in settings.items()) or "defaults"

@@ -1,5 +1,4 @@
-"""Functions that build a `UserGraph`: from data that you have, from features or
-behaviour of users, or at random.
+"""Build a `UserGraph`: from data that you have, from features or behaviour of users, or at random.
 
 | module | what is in it |
 |---|---|

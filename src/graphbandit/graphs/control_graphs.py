@@ -11,20 +11,18 @@ from .random_graphs import Seed
 
 
 def complete(n: int) -> UserGraph:
-    """The graph that joins all pairs of users: a control."""
+    """Return the graph that joins all pairs of users, as a control."""
     check("n", n, count())
     return UserGraph(np.ones((n, n)) - np.eye(n))
 
 
 def empty(n: int) -> UserGraph:
-    """The graph without edges: a control."""
+    """Return the graph without edges, as a control."""
     check("n", n, count())
     return UserGraph(sparse.csr_array((n, n)))
 
 
 def shuffled(graph: UserGraph, *, seed: Seed = None) -> UserGraph:
-    """The same graph with its nodes assigned to other users: a control that keeps the topology
-    only.
-    """
+    """Return the graph with its nodes assigned to other users: a control that keeps the topology only."""
     order = np.random.default_rng(seed).permutation(graph.n_users)
     return UserGraph(graph.adjacency[order][:, order], graph.ids)

@@ -1,5 +1,8 @@
 """Graphs from and to other libraries: NetworkX, igraph, PyTorch Geometric, scikit-network, GraphML, SciPy.
 
+Weights and ids survive a round trip; GraphML turns ids into text. A library is imported when its function is
+called.
+
 Weights and ids survive the way there and back; GraphML turns ids into text. A library is imported when its function is called.
 """
 
@@ -19,7 +22,7 @@ from .from_data import from_adjacency, from_edges, from_networkx
 
 
 def to_networkx(graph: UserGraph) -> Any:
-    """A NetworkX graph with the ids as nodes, or row numbers, in row order, and the edge attribute `weight`.
+    """Return a NetworkX graph with the ids (or row numbers) as nodes and the edge attribute `weight`.
 
     >>> to_networkx(from_edges([("ann", "bob")], weights=[0.5])).edges(data="weight")
     EdgeDataView([('ann', 'bob', 0.5)])
@@ -37,7 +40,7 @@ def to_networkx(graph: UserGraph) -> Any:
 
 
 def from_igraph(graph: Any, *, weight: str = "weight", ids: str = "name") -> UserGraph:
-    """The graph of an undirected igraph graph without loops.
+    """Return the graph of an undirected igraph graph without loops.
 
     Parameters
     ----------
@@ -66,7 +69,7 @@ def from_igraph(graph: Any, *, weight: str = "weight", ids: str = "name") -> Use
 
 
 def to_igraph(graph: UserGraph) -> Any:
-    """An igraph graph with the edge attribute `weight` and, if users have ids, the vertex attribute `name`.
+    """Return an igraph graph with the edge attribute `weight` and, if users have ids, the vertex attribute `name`.
 
     >>> to_igraph(from_edges([("ann", "bob")], weights=[0.5])).es["weight"]
     [0.5]
@@ -84,7 +87,7 @@ def to_igraph(graph: UserGraph) -> Any:
 def from_edge_index(
     edge_index: Any, edge_weight: Any = None, n_users: int | None = None, *, ids: Sequence[Hashable] | None = None
 ) -> UserGraph:
-    """The graph of an `edge_index` of PyTorch Geometric: an array or tensor of shape (2, n_edges), on any device.
+    """Return the graph of an `edge_index` of PyTorch Geometric.
 
     Parameters
     ----------
@@ -112,7 +115,7 @@ def from_edge_index(
 
 
 def to_edge_index(graph: UserGraph) -> tuple[Ints, Floats]:
-    """`edge_index` and `edge_weight` for PyTorch Geometric, as arrays: `torch.from_numpy` turns them into tensors.
+    """Return `edge_index` and `edge_weight` for PyTorch Geometric, as arrays for `torch.from_numpy`.
 
     Every edge is listed in both directions, sorted by row.
 
@@ -125,7 +128,7 @@ def to_edge_index(graph: UserGraph) -> tuple[Ints, Floats]:
 
 
 def from_scikit_network(graph: Any, names: Sequence[Hashable] | None = None) -> UserGraph:
-    """The graph of a symmetric adjacency matrix of scikit-network, or of a data set of it with `adjacency` and `names`.
+    """Return the graph of a scikit-network adjacency matrix, or of its data sets with `adjacency` and `names`.
 
     >>> from sknetwork.data import karate_club
     >>> from_scikit_network(karate_club(metadata=True))
@@ -139,7 +142,9 @@ def from_scikit_network(graph: Any, names: Sequence[Hashable] | None = None) -> 
 
 
 def to_scikit_network(graph: UserGraph) -> sparse.csr_matrix:
-    """The adjacency as the `scipy.sparse.csr_matrix` that scikit-network's algorithms take; `graph.ids` are its names.
+    """Return the adjacency as the `scipy.sparse.csr_matrix` that scikit-network's algorithms take.
+
+    `graph.ids` are its names.
 
     >>> to_scikit_network(from_edges([(0, 1)])).toarray().tolist()
     [[0.0, 1.0], [1.0, 0.0]]
@@ -148,7 +153,7 @@ def to_scikit_network(graph: UserGraph) -> sparse.csr_matrix:
 
 
 def to_scipy(graph: UserGraph) -> sparse.csr_array:
-    """The adjacency as a SciPy sparse array of your own, which may be changed. `from_adjacency` is the way back.
+    """Return a copy of the adjacency as a SciPy sparse array; `from_adjacency` is the inverse.
 
     >>> to_scipy(from_edges([(0, 1)])).nnz
     2
@@ -159,7 +164,7 @@ def to_scipy(graph: UserGraph) -> sparse.csr_array:
 def read_graphml(
     path: str | os.PathLike[str], *, weight: str = "weight", id_type: Callable[[str], Hashable] = str
 ) -> UserGraph:
-    """The graph of a GraphML file. Ids are text, unless `id_type` is, for instance, `int`.
+    """Read the graph of a GraphML file; ids are text, unless `id_type` is, for instance, `int`.
 
     Parameters
     ----------
@@ -207,11 +212,11 @@ def _names(graph: UserGraph) -> Sequence[Hashable]:
 
 
 def _edges(graph: UserGraph) -> tuple[Ints, Ints, Floats]:
-    """The two ends and the weight of every edge, once."""
+    """Return the two ends and the weight of every edge, once."""
     upper = sparse.triu(graph.adjacency, k=1).tocoo()
     return upper.row.astype(np.int64), upper.col.astype(np.int64), upper.data
 
 
 def _as_array(tensor: Any) -> npt.NDArray[Any]:
-    """A tensor of any device, or anything that NumPy understands, as an array."""
+    """Return a tensor of any device, or anything that NumPy understands, as an array."""
     return np.asarray(tensor.detach().cpu().numpy() if hasattr(tensor, "detach") else tensor)

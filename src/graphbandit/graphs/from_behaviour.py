@@ -1,4 +1,4 @@
-"""`build`: a graph from what users did, judged before it is given out."""
+"""`build`: a graph from what users did, which is used only if it predicts what they did later."""
 
 from __future__ import annotations
 

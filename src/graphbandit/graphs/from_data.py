@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def from_adjacency(adjacency: npt.ArrayLike | sparse.sparray, ids: Sequence[Hashable] | None = None) -> UserGraph:
-    """The graph of a dense or sparse symmetric weight matrix.
+    """Return the graph of a dense or sparse symmetric weight matrix.
 
     >>> from_adjacency([[0, 0.5], [0.5, 0]]).degrees
     array([0.5, 0.5])
@@ -34,7 +34,7 @@ def from_edges(
     *,
     ids: Sequence[Hashable] | None = None,
 ) -> UserGraph:
-    """The graph of a list of pairs.
+    """Return the graph of a list of pairs.
 
     Parameters
     ----------
@@ -80,8 +80,9 @@ def from_edges(
 
 
 def from_networkx(graph: Any, *, weight: str = "weight", ids: Sequence[Hashable] | None = None) -> UserGraph:
-    """The graph of an undirected NetworkX graph; an edge without the attribute `weight` has weight
-    1.
+    """Return the graph of an undirected NetworkX graph.
+
+    An edge without the attribute `weight` has weight 1.
     """
     if not hasattr(graph, "is_directed"):
         raise ValueError(f"graph must be a NetworkX graph, but it is a {type(graph).__name__}.")
@@ -93,7 +94,7 @@ def from_networkx(graph: Any, *, weight: str = "weight", ids: Sequence[Hashable]
 
 
 def read_edges(source: Source, users: Sequence[Hashable] = (), **reading: Unpack[Reading]) -> UserGraph:
-    """The graph of a table with the columns `user`, `friend` and, optionally, `weight`.
+    """Read the graph of a table with the columns `user`, `friend` and, optionally, `weight`.
 
     Ids are strings. An edge may be listed in both directions, but with one weight only.
 
@@ -120,7 +121,7 @@ def read_edges(source: Source, users: Sequence[Hashable] = (), **reading: Unpack
 
 
 def _row_numbers(edges: Any, ids: Sequence[Hashable] | None) -> tuple[Ints, Sequence[Hashable] | None]:
-    """The pairs as row numbers, and the ids of the rows (None: the row numbers themselves)."""
+    """Return the pairs as row numbers, and the ids of the rows (None if ids are row numbers)."""
     listed = edges if isinstance(edges, np.ndarray) else list(edges)
     ids = None if ids is None else tuple(ids)
     if len(listed) == 0:
@@ -145,7 +146,7 @@ def _row_numbers(edges: Any, ids: Sequence[Hashable] | None) -> tuple[Ints, Sequ
 
 
 def _size(pairs: Ints, n_users: int | None, ids: Sequence[Hashable] | None) -> int:
-    """The number of users, or a ValueError if the arguments disagree."""
+    """Return the number of users, or raise a ValueError if the arguments disagree."""
     if ids is not None and n_users not in (None, len(ids)):
         raise ValueError(f"n_users is {n_users}, but ids has {len(ids)} names.")
     n = len(ids) if ids is not None else int(pairs.max(initial=-1)) + 1 if n_users is None else n_users
@@ -155,7 +156,7 @@ def _size(pairs: Ints, n_users: int | None, ids: Sequence[Hashable] | None) -> i
 
 
 def _symmetric(keys: Ints, values: Floats, n: int) -> sparse.csr_array:
-    """The adjacency of the edges low * n + high."""
+    """Return the adjacency of edges that are encoded as low * n + high."""
     low, high = keys // n, keys % n
     both = np.concatenate([low, high]), np.concatenate([high, low])
     return sparse.csr_array((np.concatenate([values, values]), both), shape=(n, n))

@@ -1,4 +1,4 @@
-"""Graphs from features of the users: users who are alike are joined."""
+"""Graphs that join users with similar features."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from .neighbour_search import nearest_users
 
 
 def rbf(features: npt.ArrayLike, *, rho: float = 0.05, threshold: float = 0.0) -> UserGraph:
-    """The graph of an RBF kernel, W_ij = exp(-rho ‖u_i - u_j‖²), without the weights below
-    `threshold`.
+    """Return the graph of an RBF kernel, W_ij = exp(-rho ‖u_i - u_j‖²), without weights below `threshold`.
 
     The paper's published scripts use `rho=0.05` and a threshold of 0.5.
 
@@ -32,7 +31,7 @@ def rbf(features: npt.ArrayLike, *, rho: float = 0.05, threshold: float = 0.0) -
 
 
 def knn(features: npt.ArrayLike, k: int, *, seed: int = 0) -> UserGraph:
-    """The graph that joins every user with its `k` nearest others in Euclidean distance.
+    """Join every user with its `k` nearest others in Euclidean distance.
 
     Two users are joined if either is among the `k` nearest of the other. Above 50,000 users the
     neighbours are approximate, which needs the extra `graphs`; docs/howto/graph_building.md says

@@ -12,7 +12,7 @@ EXACT_USERS = 50_000
 
 
 def nearest_users(features: Floats, k: int, *, seed: int = 0, exact_users: int = EXACT_USERS) -> Ints:
-    """(n, k) the k nearest other users of every user in Euclidean distance, the nearest first.
+    """Return the (n, k) nearest other users of every user in Euclidean distance, the nearest first.
 
     Up to `exact_users` users it is exact. Beyond, it is approximate (nearest neighbour descent, by
     pynndescent), and -1 stands where fewer than k were found.
@@ -53,7 +53,7 @@ def _approximate(features: Floats, k: int, seed: int) -> Ints:
 
 
 def _without_self(found: Ints) -> Ints:
-    """Leave out the user itself; among identical users it may not be its own nearest, or may be missing."""
+    """Leave out the user itself; among identical users it may be missing, or not be its own nearest."""
     own = found == np.arange(len(found))[:, None]
     own[~own.any(axis=1), -1] = True
     first = np.zeros_like(own)

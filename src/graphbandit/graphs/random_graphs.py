@@ -14,7 +14,7 @@ Seed = int | np.random.Generator | None
 
 
 def erdos_renyi(n: int, p: float, *, seed: Seed = None) -> UserGraph:
-    """A random graph: every pair of users is an edge with probability `p`, independently."""
+    """Draw a random graph: every pair of users is an edge with probability `p`, independently."""
     n, rng = int(check("n", n, count())), np.random.default_rng(seed)
     check("p", p, number_between(0, 1))
     n_pairs = n * (n - 1) // 2
@@ -29,8 +29,9 @@ def erdos_renyi(n: int, p: float, *, seed: Seed = None) -> UserGraph:
 
 
 def barabasi_albert(n: int, m: int, *, seed: Seed = None) -> UserGraph:
-    """A random graph with hubs: users arrive one by one and join `m` earlier ones, drawn in
-    proportion to their degree.
+    """Draw a random graph with hubs, by preferential attachment.
+
+    Users are added one at a time and joined to `m` earlier ones, drawn in proportion to their degree.
 
     The first m + 1 users form a star.
     """
@@ -61,8 +62,9 @@ def _preferential_attachment(n: int, m: int, rng: np.random.Generator) -> Ints:
 
 
 def watts_strogatz(n: int, k: int, p: float, *, seed: Seed = None) -> UserGraph:
-    """A small world: a ring where every user is joined to its `k` nearest, each edge rewired at
-    random with probability `p`.
+    """Draw a small world: a ring whose edges are rewired at random with probability `p`.
+
+    On the ring, every user is joined to its `k` nearest.
     """
     n, k = int(check("n", n, count(3))), int(check("k", k, count(2)))
     if k % 2 or k >= n:
@@ -75,8 +77,9 @@ def watts_strogatz(n: int, k: int, p: float, *, seed: Seed = None) -> UserGraph:
 
 @compiled
 def _rewire(target: Ints, p: float, rng: np.random.Generator) -> None:
-    """Rewire edges in place. Row u of `target` lists the other ends of the edges that u owns; every
-    edge has one owner.
+    """Rewire edges in place.
+
+    Row u of `target` lists the other ends of the edges that u owns; every edge has one owner.
     """
     n, owned = target.shape
     degree = np.full(n, 2 * owned)

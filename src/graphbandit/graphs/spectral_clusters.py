@@ -12,7 +12,7 @@ from .random_graphs import Seed
 
 
 def partition(graph: UserGraph, n_clusters: int, *, seed: Seed = 0) -> Ints:
-    """(n_users,) a cluster for each user, with few edges between clusters: spectral clustering.
+    """Return a cluster for each user, with few edges between clusters: spectral clustering.
 
     The method is k-means on the first eigenvectors of the normalised Laplacian.
 
@@ -41,8 +41,9 @@ def partition(graph: UserGraph, n_clusters: int, *, seed: Seed = 0) -> Ints:
 
 
 def _far_apart(rows: Floats, k: int, rng: np.random.Generator) -> Floats:
-    """The initial centres of k-means++: each is drawn in proportion to its squared distance from
-    the nearest so far.
+    """Return the initial centres of k-means++.
+
+    Each is drawn in proportion to its squared distance from the nearest centre so far.
 
     SciPy's own version measures all distances again for every centre: minutes for hundreds of them.
     """

@@ -38,7 +38,7 @@ POPULAR = 4
 
 @dataclass(frozen=True)
 class LeaderboardSettings(StudySettings):
-    """How much is run, and where."""
+    """The numbers of runs and rounds, and where they are computed."""
 
     seeds: int = 10
     quick: bool = False
@@ -112,7 +112,7 @@ def leaderboard(
 def measure(
     name: str, grid: Grid, world: World, settings: LeaderboardSettings, keep: Path, progress: Callable[[int, int], None]
 ) -> Cell:
-    """Tune a policy in a world, then run it; a policy that does not fit gets the reason."""
+    """Tune a policy in a world, then run it; if the policy does not fit the world, the cell has the reason."""
     make = grid.policy(name)
     try:
         environment = world.make(TUNING_SEEDS[0])
@@ -147,7 +147,7 @@ def measure(
 
 
 def chosen(kind: str, names: Iterable[str], known: dict[str, Any]) -> list[str]:
-    """These names in the order of the table, or all of them if none are given."""
+    """Return these names in the order of the table, or all of them if none are given."""
     wanted = list(names)
     for name in wanted:
         if name not in known:
@@ -156,7 +156,7 @@ def chosen(kind: str, names: Iterable[str], known: dict[str, Any]) -> list[str]:
 
 
 def available(names: Sequence[str], settings: LeaderboardSettings) -> tuple[list[World], dict[str, str]]:
-    """The worlds whose data sets are there, and for the others how to get them."""
+    """Return the worlds whose data sets are available, and for the others how to get them."""
     present: list[World] = []
     missing: dict[str, str] = {}
     for name in names:
@@ -181,7 +181,7 @@ def available(names: Sequence[str], settings: LeaderboardSettings) -> tuple[list
 
 
 def shorter(world: World) -> World:
-    """The world for a quick look: 200 rounds, and on social graphs popular items only.
+    """Return the world for a quick look: 200 rounds, and on social graphs popular items only.
 
     Fewer items make the item graph of the spectral policies fast to build.
     """
@@ -192,24 +192,24 @@ def shorter(world: World) -> World:
 
 
 def smaller(grid: Grid) -> Grid:
-    """The grid for a quick look: two values of the last setting, one of each other setting."""
+    """Return the grid for a quick look: two values of the last setting, one of each other setting."""
     last = list(grid.tuned)[-1:]
     few = {name: values[-2:] if name in last else [values[(len(values) - 1) // 2]] for name, values in grid.tuned.items()}
     return replace(grid, tuned=few)
 
 
 def combinations(grid: Grid) -> list[dict[str, Any]]:
-    """All combinations of the tuned settings."""
+    """Return all combinations of the tuned settings."""
     return [dict(zip(grid.tuned, values, strict=True)) for values in itertools.product(*grid.tuned.values())]
 
 
 def runs(grid: Grid, world: World, settings: LeaderboardSettings) -> int:
-    """The number of runs of a policy in a world, tuning included."""
+    """Return the number of runs of a policy in a world, tuning included."""
     return math.prod(map(len, grid.tuned.values())) * world.tuning_seeds + settings.seeds
 
 
 def state_bytes(policy: Any) -> int:
-    """Bytes of all arrays of a policy's state, nested ones included."""
+    """Return the bytes of all arrays of a policy's state, nested ones included."""
 
     def size(state: Any) -> int:
         return sum(size(part) if isinstance(part, tuple) else getattr(part, "nbytes", 0) for part in state)

@@ -47,7 +47,7 @@ def longest_bar(world: dict[str, Any]) -> float:
 
 
 def picture(content: dict[str, Any]) -> str:
-    """Return a plot of the mean ranks with their intervals; nothing without Matplotlib, or if nothing ran."""
+    """Return a plot of the mean ranks with their intervals; empty without Matplotlib, or if nothing ran."""
     ran = {row["policy"]: row for row in content["policies"] if row["mean_rank"] is not None}
     if not ran or not has_matplotlib():
         return ""

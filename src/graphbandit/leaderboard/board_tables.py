@@ -19,7 +19,7 @@ from .worlds import World
 
 
 def summary(board: Board) -> dict[str, Any]:
-    """The content of `leaderboard.json`."""
+    """Return the content of `leaderboard.json`."""
     entries = {world.name: world_entries(board, world) for world in board.worlds}
     names = list(dict.fromkeys(policy for policy, _ in board.cells))
     ends = rank_intervals(board, names)
@@ -42,7 +42,7 @@ def summary(board: Board) -> dict[str, Any]:
 
 
 def world_facts(world: World) -> dict[str, Any]:
-    """Description, scale and measure of a world."""
+    """Return description, scale and measure of a world."""
     return {
         "world": world.name,
         "about": world.about,
@@ -54,7 +54,7 @@ def world_facts(world: World) -> dict[str, Any]:
 
 
 def world_entries(board: Board, world: World) -> list[dict[str, Any]]:
-    """The policies of one world, best first; those that could not run share the last places."""
+    """Return the policies of one world, best first; those that could not run share the last places."""
     cells = [cell for (_, name), cell in board.cells.items() if name == world.name]
     ran = [cell for cell in cells if not cell.reason]
     placed = ranks([float(cell.regret.mean()) for cell in ran]).tolist()
@@ -66,7 +66,7 @@ def world_entries(board: Board, world: World) -> list[dict[str, Any]]:
 
 
 def entry(cell: Cell, world: World) -> dict[str, Any]:
-    """One policy that ran, as plain values."""
+    """Return one policy that ran, as plain values."""
     shown = {"regret": estimate(cell.regret)}
     if world.hits:  # a round without a hit costs 1
         shown["hits"] = estimate(1 - cell.regret / world.horizon)
@@ -75,12 +75,12 @@ def entry(cell: Cell, world: World) -> dict[str, Any]:
 
 
 def last_place(ran: int, policies: int) -> float:
-    """The place that policies that could not run share."""
+    """Return the place that policies that could not run share."""
     return (ran + 1 + policies) / 2
 
 
 def rank_intervals(board: Board, names: list[str]) -> dict[str, list[float]]:
-    """Low and high end of the interval of every policy's mean rank."""
+    """Return the low and high end of the interval of every policy's mean rank."""
     worlds, nothing = [], np.full(board.settings.seeds, np.nan)
     for world in board.worlds:
         cells = [board.cells[name, world.name] for name in names]
@@ -91,7 +91,7 @@ def rank_intervals(board: Board, names: list[str]) -> dict[str, list[float]]:
 
 
 def overall(name: str, entries: list[dict[str, Any]], ends: list[float]) -> dict[str, Any]:
-    """One policy over all worlds."""
+    """Summarise one policy over all worlds."""
     ran = [entry for entry in entries if "rank" in entry]
     places = [float(entry["rank"] if "rank" in entry else entry["counts_as"]) for entry in entries]
     return {
@@ -107,14 +107,14 @@ def overall(name: str, entries: list[dict[str, Any]], ends: list[float]) -> dict
 
 
 def estimate(values: Floats) -> dict[str, float | None]:
-    """Mean and 95 % interval as JSON, which has no NaN."""
+    """Return the mean and 95 % interval as JSON, which has no NaN."""
     mean, half = interval(values)
     parts = {"mean": float(mean), "low": float(mean - half), "high": float(mean + half)}
     return {name: None if math.isnan(value) else round(value, 6) for name, value in parts.items()}
 
 
 def markdown(content: dict[str, Any]) -> str:
-    """The content of `leaderboard.md`: mean ranks, ranks by world, then each world in full."""
+    """Return the content of `leaderboard.md`: mean ranks, ranks by world, then each world in full."""
     names = [world["world"] for world in content["worlds"]]
     parts = [lead(content), overview(content)]
     if names:
@@ -127,7 +127,7 @@ def markdown(content: dict[str, Any]) -> str:
 
 
 def lead(content: dict[str, Any]) -> str:
-    """The first paragraph: what was run, and how to read the ranks."""
+    """Return the first paragraph: what was run, and how to read the ranks."""
     quick = " **A quick look: short runs, few seeds, little tuning; no ground for conclusions.**" if content["quick"] else ""
     size = f"{len(content['policies'])} policies in {len(content['worlds'])} worlds, {len(content['seeds'])} seeds each"
     return (
@@ -139,7 +139,7 @@ def lead(content: dict[str, Any]) -> str:
 
 
 def overview(content: dict[str, Any]) -> str:
-    """A table of all policies: mean rank, time and memory."""
+    """Return a table of all policies: mean rank, time and memory."""
     rows = ["| policy | mean rank | 95 % | worlds | level with the best | µs a round | memory |", "|---|" + "---:|" * 6]
     for row in content["policies"]:
         if row["mean_rank"] is None:
@@ -153,7 +153,7 @@ def overview(content: dict[str, Any]) -> str:
 
 
 def rank_table(content: dict[str, Any]) -> str:
-    """A table of ranks, policies by worlds; bold means level with the best."""
+    """Return a table of ranks, policies by worlds; bold means level with the best."""
     worlds = content["worlds"]
     rows = [f"| policy | {' | '.join(world['world'] for world in worlds)} |", "|---|" + "---:|" * len(worlds)]
     for row in content["policies"]:
@@ -167,23 +167,23 @@ def rank_table(content: dict[str, Any]) -> str:
 
 
 def reasons(content: dict[str, Any]) -> list[str]:
-    """The reasons why policies did not fit, each once."""
+    """List the reasons why policies did not fit, each once."""
     entries = [entry for world in content["worlds"] for entry in world["policies"]]
     return list(dict.fromkeys(entry["does_not_fit"] for entry in entries if "does_not_fit" in entry))
 
 
 def footnotes(content: dict[str, Any]) -> str:
-    """The reasons, numbered."""
+    """Return the reasons, numbered."""
     return "\n".join(f"{k}. Does not fit: {reason}" for k, reason in enumerate(reasons(content), start=1))
 
 
 def edge(entry: dict[str, Any]) -> str:
-    """A remark on settings whose best value is the first or last that was tried."""
+    """Return a remark on settings whose best value is the first or last that was tried."""
     return f" (at the edge: {', '.join(entry['at_edge'])})" if entry["at_edge"] else ""
 
 
 def world_table(world: dict[str, Any]) -> str:
-    """A table of all policies in one world."""
+    """Return a table of all policies in one world."""
     rows = [
         f"| rank | policy | {world['measure']} | 95 % interval | µs a round | memory | settings |",
         "|---:|---|---:|---:|---:|---:|---|",
@@ -199,7 +199,7 @@ def world_table(world: dict[str, Any]) -> str:
 
 
 def scale(world: dict[str, Any]) -> str:
-    """Rounds, and seeds and rounds of tuning, in words."""
+    """Describe the rounds, and the seeds and rounds of tuning."""
     tuning = f"tuned on {len(world['tuning_seeds'])} other seeds"
     if world["tuning_rounds"] != world["rounds"]:
         tuning += f" of {world['tuning_rounds']:,} rounds"
@@ -207,7 +207,7 @@ def scale(world: dict[str, Any]) -> str:
 
 
 def numbers(entry: dict[str, Any]) -> tuple[str, str, str]:
-    """Mean, low and high as text: hits in per cent where there are hits."""
+    """Return mean, low and high as text; a share of hits is in per cent."""
     found = entry.get("hits") or entry["regret"]
     texts = [
         ("–" if v is None else f"{v:.2%}" if "hits" in entry else f"{v:.1f}")
@@ -217,7 +217,7 @@ def numbers(entry: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def memory(size: float) -> str:
-    """A number of bytes as text.
+    """Return a number of bytes as text.
 
     >>> memory(20_480), memory(3_500_000)
     ('20 kB', '3.5 MB')
@@ -229,7 +229,7 @@ def memory(size: float) -> str:
 
 
 def memory_range(sizes: list[int]) -> str:
-    """The least and the largest memory over worlds, as text."""
+    """Return the least and the largest memory over worlds, as text."""
     low, high = map(memory, sizes)
     return low if low == high else f"{low} – {high}"
 

@@ -1,4 +1,4 @@
-"""What is tuned: for every policy at most twelve combinations, so that all get the same effort.
+"""The settings that are tuned: for every policy at most twelve combinations, so that all get the same effort.
 
 The values suit noise of 0.01 and of 0.3, and rewards of 0 and 1: a good regulariser is about the
 variance of the noise, a good bonus about its standard deviation. Most grids combine exploration
@@ -25,41 +25,41 @@ LARGEST_GRID = 12
 
 @dataclass(frozen=True)
 class Grid:
-    """Settings that are tuned, and settings that stay."""
+    """Settings that are tuned, and settings that are fixed."""
 
     tuned: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     fixed: Mapping[str, Any] = field(default_factory=dict)
     make: Callable[..., Any] | None = None  # called instead of the policy's class
 
     def policy(self, name: str) -> Callable[..., Any]:
-        """The function `make(graph, dim, **tuned)`, with the fixed settings filled in."""
+        """Return the function `make(graph, dim, **tuned)`, with the fixed settings filled in."""
         return partial(self.make or POLICIES[name], **self.fixed)
 
 
 @lru_cache(maxsize=64)
 def clusters_of(graph: UserGraph, n_clusters: int) -> Ints:
-    """`graphs.partition`, cached: on a data set it takes seconds, and every run begins with it."""
+    """Return `graphs.partition`, cached: on a data set it takes seconds, and every run begins with it."""
     return graphs.partition(graph, n_clusters)
 
 
 def goblin_block(graph: UserGraph, dim: int, *, group: int, seed: Any = 0, **settings: Any) -> GobLinBlock:
-    """GobLinBlock with clusters of about `group` users: they stay small on a large graph."""
+    """Return GobLinBlock with clusters of about `group` users: they stay small on a large graph."""
     clusters = clusters_of(graph, max(1, graph.n_users // group))
     return GobLinBlock(graph, dim, clusters=clusters, seed=seed, **settings)
 
 
 def goblin_macro(graph: UserGraph, dim: int, *, clusters: int, seed: Any = 0, **settings: Any) -> GobLinMacro:
-    """GobLinMacro with this many clusters."""
+    """Return GobLinMacro with this many clusters."""
     return GobLinMacro(graph, dim, clusters=clusters_of(graph, min(clusters, graph.n_users)), seed=seed, **settings)
 
 
 def graph_learner(graph: UserGraph, dim: int, *, exploration: float, seed: Any = 0, **settings: Any) -> GraphLearner:
-    """GraphLearner with the exploration of the policy inside it."""
+    """Return GraphLearner with the exploration of the policy inside it."""
     return GraphLearner(graph, dim, settings={"exploration": exploration}, seed=seed, **settings)
 
 
 def usual_grid(policy: type[Policy]) -> Grid:
-    """The grid of a policy that has no line in `CHOSEN`: the settings of `USUAL` that it has."""
+    """Return the grid of a policy that has no line in `CHOSEN`: the settings of `USUAL` that it has."""
     return Grid({name: values for name, values in USUAL.items() if name in inspect.signature(policy).parameters})
 
 

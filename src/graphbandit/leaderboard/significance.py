@@ -1,4 +1,4 @@
-"""Which policies may be the best, and how certain mean ranks are."""
+"""Tests of which policies may be the best, and intervals of mean ranks."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ RESAMPLES = 1000
 
 
 def level_with_best(regret: Floats) -> list[bool]:
-    """Whether each policy is level with the best: (policies, seeds) regret at the horizon.
+    """Return whether each policy is level with the best, from (policies, seeds) regret at the horizon.
 
-    Every pair of policies is compared by a t test paired over seeds, with Holm's adjustment for the
-    number of all pairs. The best is chosen by its mean on the same seeds: that choice looks at all
-    pairs, so that to adjust for the comparisons with the best alone would not be enough.
+    Every pair of policies is compared by a t test paired over seeds, with Holm's adjustment for the number of
+    all pairs. The best is chosen by its mean on the same seeds. This choice looks at all pairs, so an
+    adjustment for the comparisons with the best alone would not suffice.
     """
     mean = regret.mean(axis=1)
     best = int(mean.argmin())
@@ -38,7 +38,7 @@ def paired_p(difference: Floats) -> Floats:
 
 
 def holm(p: Floats) -> Flags:
-    """Which hypotheses Holm's procedure rejects.
+    """Return which hypotheses Holm's procedure rejects.
 
     It rejects in order of p while the k-th smallest of m is at most LEVEL / (m − k + 1).
 
@@ -64,7 +64,7 @@ def ranks(values: Floats | Sequence[float]) -> Floats:
 
 
 def mean_rank_intervals(worlds: Sequence[tuple[Floats, Floats]]) -> Floats:
-    """(policies, 2) low and high end of the 95 % bootstrap interval of every mean rank.
+    """Return the (policies, 2) ends of the 95 % bootstrap interval of every mean rank.
 
     A world has the (policies, seeds) regret, with NaN where a policy did not run, and the (policies,)
     place that such a policy counts as. Seeds are resampled, the same in all worlds; worlds are not,

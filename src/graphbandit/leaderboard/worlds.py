@@ -32,7 +32,7 @@ class World:
 
 
 def unrelated(seed: int, *, fixed: bool = False) -> environments.Linear:
-    """An Erdős-Rényi graph that says nothing: users are independent of it and of each other.
+    """Return an Erdős-Rényi graph without information: users are independent of it and of each other.
 
     Users that are smooth on some other graph would still resemble each other, and even a wrong
     graph would help by sharing among all of them. Only independent users show what trusting a graph
@@ -45,34 +45,34 @@ def unrelated(seed: int, *, fixed: bool = False) -> environments.Linear:
 
 @cache
 def factors(source: str, path: Path) -> datasets.Factors:
-    """Latent users and items of the densest part of the ratings, computed once per process."""
+    """Return latent users and items of the densest part of the ratings, computed once per process."""
     ratings = datasets.load(source, path)
     return datasets.factorise(ratings.densest(min(ACTIVE, ratings.n_users), min(RATING_ITEMS, ratings.n_items)), RATING_DIM)
 
 
 def films(source: str, path: Path, seed: int) -> environments.Linear:
-    """50 users drawn from a rating data set."""
+    """Return an environment of 50 users drawn from a rating data set."""
     return environments.latent_world(factors(source, path), n_users=RATING_USERS, seed=seed)
 
 
 def carry_films(source: str, path: Path) -> Callable[[int], Environment]:
-    """The same with the data in it, for workers that do not have the file."""
+    """Return `films` with the data in it, for workers that do not have the file."""
     return partial(films_of, factors(source, path))
 
 
 def films_of(latent: datasets.Factors, seed: int) -> Environment:
-    """50 users of those with these latent features."""
+    """Return an environment of 50 users drawn from these latent features."""
     return environments.latent_world(latent, n_users=RATING_USERS, seed=seed)
 
 
 @cache
 def social(source: str, path: Path, least_users: int) -> environments.Hits:
-    """Hits on a social graph, made once per process: its features take a singular decomposition."""
+    """Return hits on a social graph, made once per process: its features take a singular decomposition."""
     return environments.lastfm_world(datasets.load(source, path), least_users=least_users)
 
 
 def hits(source: str, path: Path, seed: int, *, least_users: int | None = None) -> environments.Hits:
-    """Hits on a social graph. Only the stream of rounds depends on the seed, so `seed` is not used.
+    """Return hits on a social graph; `seed` is not used, because only the rounds depend on it.
 
     Bookmarks of Delicious that only one user has, three quarters of them, are left out.
     """
@@ -81,12 +81,12 @@ def hits(source: str, path: Path, seed: int, *, least_users: int | None = None) 
 
 
 def carry_hits(source: str, path: Path, *, least_users: int | None = None) -> Callable[[int], Environment]:
-    """The same with the data in it, for workers that do not have the file."""
+    """Return `hits` with the data in it, for workers that do not have the file."""
     return partial(same, hits(source, path, 0, least_users=least_users))
 
 
 def same(environment: Environment, seed: int) -> Environment:
-    """The environment of every seed."""
+    """Return the same environment for every seed."""
     del seed
     return environment
 

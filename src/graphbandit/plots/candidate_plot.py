@@ -1,4 +1,4 @@
-"""Candidate graphs: the evidence of each, against its shuffles and against no graph."""
+"""A plot of candidate graphs: the evidence for each, against its shuffles and against no graph."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class JudgedGraph:
-    """A graph and what later events say about it. Log evidence is in nats more than without a graph."""
+    """A graph and the evidence of later events for it, in nats more than without a graph."""
 
     name: str
     n_edges: int
@@ -27,7 +27,7 @@ class JudgedGraph:
 
 @styled
 def candidates(found: Sequence[JudgedGraph], *, title: str = "Which graph helps?", note: str = "") -> Figure:
-    r"""Log evidence of every graph as a dot, beside the range of its shuffles; the chosen graph in bold.
+    r"""Plot the log evidence of every graph beside the range of its shuffles; the chosen graph is in bold.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Coverage: how many rewards were inside their intervals, against the nominal share."""
+"""A plot of coverage: the share of rewards inside their intervals, against the nominal share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEVIATIONS = 1.96  # of an interval of 95 %
 def coverage(
     found: Report | Shares | Mapping[str, Shares], *, rounds: int | None = None, title: str = "Do the intervals hold?"
 ) -> Figure:
-    """How far the share of rewards inside their intervals is from the nominal level, in percentage points.
+    """Plot the share of rewards inside their intervals minus the nominal level, in percentage points.
 
     Left of zero, intervals are too narrow: the policy is surer than it should be. Right of zero
     they are wider than needed.
@@ -64,7 +64,7 @@ def coverage(
 
 
 def draw_coverage(axes: Any, shares: Mapping[str, Shares], rounds: int | None) -> None:
-    """A row for each level; a dot for each name at observed minus nominal, with the numbers beside it."""
+    """Draw a row for each level: a dot for each name at observed minus nominal, with the numbers beside it."""
     levels = sorted({level for part in shares.values() for level in part})
     axes.axvline(0, color=INK, lw=1.2)
     ends = [0.0]
@@ -108,7 +108,7 @@ def draw_coverage(axes: Any, shares: Mapping[str, Shares], rounds: int | None) -
 
 
 def wilson(share: float, rounds: int | None) -> tuple[float, float]:
-    """The ends of the 95 % interval of a share; the share itself if the number of rounds is not known.
+    """Return the ends of the 95 % interval of a share; the share itself if the number of rounds is unknown.
 
     Examples
     --------

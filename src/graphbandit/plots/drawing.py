@@ -1,4 +1,4 @@
-"""What all plots are drawn with: figures, files, curves with bands, labels at the ends of curves."""
+"""Shared parts of all plots: figures, files, curves with bands, labels at the ends of curves."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MANY_POINTS = 20
 
 
 def has_matplotlib() -> bool:
-    """Whether plots can be drawn."""
+    """Return whether plots can be drawn."""
     return find_spec("matplotlib") is not None
 
 
@@ -58,7 +58,7 @@ def require_matplotlib() -> None:
 
 @cache
 def figure_class() -> type[Figure]:
-    """Matplotlib's Figure, which also shows itself in a notebook.
+    """Return Matplotlib's Figure, extended to show itself in a notebook.
 
     It is made without pyplot, which would keep it in memory and show it a second time.
     """
@@ -74,7 +74,7 @@ def figure_class() -> type[Figure]:
 
 
 def styled(draw: Callable[Given, Figure]) -> Callable[Given, Figure]:
-    """The function that draws a plot, in our style; it says what to install if Matplotlib is missing."""
+    """Return the plotting function with our style, and an error that says what to install without Matplotlib."""
 
     @wraps(draw)
     def in_style(*args: Given.args, **kwargs: Given.kwargs) -> Figure:
@@ -88,13 +88,15 @@ def styled(draw: Callable[Given, Figure]) -> Callable[Given, Figure]:
 
 
 def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **grid: Any) -> tuple[Figure, Any]:
-    """A figure of this size in inches, and its axes: one, or an array of them."""
+    """Return a figure of this size in inches, and its axes: one, or an array of them."""
     figure = figure_class()(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(rows, columns, **grid)
 
 
 def picture(figure: Figure, suffix: Suffix = "png") -> bytes:
-    r"""The figure as the content of a file, with no date in it: the same results give the same bytes.
+    r"""Return the figure as the content of a file.
+
+    The file has no date, so equal results give equal bytes.
 
     Examples
     --------
@@ -128,7 +130,7 @@ def save(figure: Figure, path: AnyPath) -> None:
 
 
 def image_tag(figure: Figure, alt: str) -> str:
-    """The figure as an HTML element that needs no other file; `alt` says in words what it shows.
+    """Return the figure as an HTML element that needs no other file; `alt` describes it in words.
 
     Examples
     --------
@@ -185,7 +187,7 @@ def label_ends(axes: Any, ends: Iterable[tuple[float, str, str]], *, size: float
 
 
 def spaced(heights: list[float], gap: float) -> list[float]:
-    """Ascending heights from 0 to 1, moved as little as needed to be a gap apart; those that touch move as one.
+    """Move ascending heights in [0, 1] as little as possible so that they are `gap` apart; touching ones move as one.
 
     Examples
     --------
@@ -223,7 +225,7 @@ def set_title(axes: Any, title: str, note: str = "", *, width: int = 60) -> None
 
 
 def signed(value: float, _: object = None) -> str:
-    """A number with its sign, for an axis of differences."""
+    """Format a number with its sign, for an axis of differences."""
     return f"{value:+,.6g}" if value else "0"
 
 
@@ -248,13 +250,13 @@ def log_scale(axes: Any, axis: Literal["x", "y"] = "y") -> None:
 
 
 def grid_lines(axes: Any, axis: Literal["x", "y"]) -> None:
-    """Faint lines behind the data."""
+    """Draw faint lines behind the data."""
     axes.grid(axis=axis, color=FAINT, lw=0.8)
     axes.set_axisbelow(True)
 
 
 def no_difference(axes: Any, size: float, axis: Literal["x", "y"]) -> None:
-    """A grey band around zero, in which there is no difference, and a line at zero."""
+    """Draw a grey band around zero, where a difference is negligible, and a line at zero."""
     span, line = (axes.axvspan, axes.axvline) if axis == "x" else (axes.axhspan, axes.axhline)
     span(-size, size, color=BAND, lw=0)
     line(0, color=INK, lw=1.2)

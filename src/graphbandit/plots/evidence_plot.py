@@ -1,4 +1,4 @@
-"""Evidence over time: which models AdaptiveGraphUCB believes in, and a graph against its shuffles."""
+"""Plots of evidence over time: the weights of AdaptiveGraphUCB's models, and a graph against its shuffles."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TITLES = {
 
 @styled
 def evidence(found: AdaptiveGraphUCB | Report, *, title: str | None = None) -> Figure:
-    """Which models AdaptiveGraphUCB believed in as rounds went by, and how strongly it tied users.
+    """Plot the weights of AdaptiveGraphUCB's models over rounds, and how strongly it regularised on the graph.
 
     Above, the weight of each kind of model in decisions; below, the effective strength τ, which is
     larger the more a user is like its neighbours (or like everyone).
@@ -69,7 +69,7 @@ def evidence(found: AdaptiveGraphUCB | Report, *, title: str | None = None) -> F
 
 
 def draw_beliefs(axes: Any, report: Report) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Stacked weights of the kinds of models over rounds; the rounds and the strengths are returned."""
+    """Draw the stacked weights of the kinds of models over rounds; return the rounds and the strengths."""
     now = (report.rounds, report.strength, *(report.weights[kind] for kind in ("alone", "everyone", "graph")))
     steps = np.array([tuple(step) for step in report.trail if step.round < report.rounds] + [now], dtype=np.float64)
     rounds, strength = steps[:, 0], steps[:, 1]
@@ -108,7 +108,7 @@ def evidence_against_shuffled(
     title: str = "The graph against its shuffles",
     note: str = "",
 ) -> Figure:
-    """Log evidence for a graph over time, beside that of the same graph with its users shuffled.
+    """Plot log evidence for a graph over time, beside that of the same graph with its users shuffled.
 
     A graph that matters is above zero (no graph) and above its shuffles. Inside the grey band of 3
     nats there is no difference.

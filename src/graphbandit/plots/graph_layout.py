@@ -1,4 +1,4 @@
-"""Where the users of a graph are drawn: neighbours close together, the others apart."""
+"""Positions at which to draw the users of a graph: neighbours close together, others apart."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GRAVITY, PULL = 0.8, 2.0
 
 
 def layout(graph: UserGraph, *, seed: int = 0) -> Floats:
-    """(n, 2) the place of every user, from -1 to 1 in both directions.
+    """Return the (n, 2) position of every user, from -1 to 1 in both directions.
 
     Users start at the second and third eigenvector of the Laplacian; then edges pull and all pairs
     push (Fruchterman & Reingold 1991), until the picture is still. A weak pull to the centre keeps
@@ -74,6 +74,6 @@ def _spectral_start(graph: UserGraph, rng: np.random.Generator) -> Floats:
 
 
 def _fitted(place: Floats) -> Floats:
-    """Centred, with the longest way from the centre being 1."""
+    """Centre the positions and scale the largest distance from the centre to 1."""
     centred = place - (place.max(axis=0) + place.min(axis=0)) / 2
     return np.asarray(centred / (np.abs(centred).max() or 1.0))

@@ -23,7 +23,7 @@ def intervals(
     title: str = "",
     note: str = "",
 ) -> Figure:
-    """Means as dots and their intervals as lines, the best at the top.
+    """Plot means as dots and their intervals as lines, the best at the top.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Who learns from whom: how far a reward of one user moves the estimates of the others."""
+"""A plot of influence: how far a reward of one user moves the estimates of the others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OWN_SHARE = 0.05
 def influence(
     policy: Policy, arms: npt.ArrayLike | None = None, *, users: Sequence[int] | None = None, step: float = 0.1
 ) -> Floats:
-    """(users, users) how far one reward of user j moves the estimate of user i, in row i and column j.
+    """Return a (users, users) matrix of how far one reward of user j (column) moves the estimate of user i (row).
 
     A reward that is 1 higher raises the estimate for the same item by this much, on average over
     the items. It is measured on copies of the policy: one learns the expected reward plus `step`,
@@ -77,7 +77,7 @@ def who_learns_from_whom(
     users: Sequence[int] | None = None,
     title: str = "Who learns from whom",
 ) -> Figure:
-    """A matrix: the darker a cell, the more the user of the row learns from a reward of the user of the column.
+    """Plot the influence matrix: the darker, the more the row's user learns from a reward of the column's.
 
     Users are in the order of the graph's main eigenvector, so that those who learn from each other
     stand together; an orange dot marks a pair that is joined by an edge. `influence` has the numbers.
@@ -136,7 +136,7 @@ def _shown_users(policy: Policy, users: Sequence[int] | None) -> Ints:
 
 
 def _side_by_side(joined: npt.NDArray[Any]) -> Ints:
-    """An order in which neighbours stand together: by component, then by the Fiedler vector of each."""
+    """Return an order in which neighbours are adjacent: by component, then by the Fiedler vector of each."""
     from scipy.sparse.csgraph import connected_components
 
     labels = connected_components(joined, directed=False)[1]

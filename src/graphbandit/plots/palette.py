@@ -1,4 +1,4 @@
-"""Colours that colour-blind people can tell apart. A policy has the same one in every picture and page."""
+"""Colours that colour-blind people can tell apart; a policy has the same colour everywhere."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TASTE_COLOURS, UNCERTAINTY_COLOURS, INFLUENCE_COLOURS = "PuOr", "cividis_r", "Bl
 
 
 def colour(name: str, position: int = 0) -> str:
-    """The colour of a policy; for other names, the one at this position of a list.
+    """Return the colour of a policy; for other names, the one at this position of a list.
 
     Examples
     --------
@@ -52,6 +52,6 @@ def colour(name: str, position: int = 0) -> str:
 
 
 def darker(shade: str, share: float = 0.25) -> str:
-    """The colour mixed with this share of black: light ones cannot be read as text on white."""
+    """Mix the colour with this share of black: light colours cannot be read as text on white."""
     parts = (round(int(shade[k : k + 2], 16) * (1 - share)) for k in (1, 3, 5))
     return "#" + "".join(f"{part:02x}" for part in parts)

@@ -1,4 +1,4 @@
-"""Regret over time with bands."""
+"""A plot of regret over time with bands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def regret(
     result: Result, *, policies: Sequence[str] | None = None, title: str = "Regret over time", per_round: bool = False
 ) -> Figure:
-    """Mean cumulative regret of every policy of a comparison, with the 95 % interval of the mean as a band.
+    """Plot the mean cumulative regret of every policy, with the 95 % interval of the mean as a band.
 
     Names stand at the ends of the curves; the lowest curve is the best. Bands of two policies may
     overlap although one is clearly better: rounds are the same for all, so judge by

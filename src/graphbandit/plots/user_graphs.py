@@ -1,4 +1,4 @@
-"""The graph with its users coloured, by taste or by uncertainty."""
+"""Plots of the graph with its users coloured by taste or by uncertainty."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def tastes(
     place: Floats | None = None,
     title: str = "Users coloured by taste",
 ) -> Figure:
-    """The graph, with users of similar tastes in similar colours.
+    """Plot the graph, with users of similar tastes in similar colours.
 
     The colour is a user's place along the direction in which the vectors differ most, their first
     principal direction. Where the graph helps, neighbours have similar colours.
@@ -70,7 +70,7 @@ def tastes(
 def uncertainty(
     policy: Policy, arms: npt.ArrayLike | None = None, *, place: Floats | None = None, title: str = "Users by uncertainty"
 ) -> Figure:
-    """The graph of a policy, with users about whom little is known darker and larger.
+    """Plot the graph of a policy; users with an uncertain estimate are darker and larger.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def uncertainty(
 
 
 def user_uncertainty(policy: Policy, arms: npt.ArrayLike | None = None) -> Floats:
-    """(n,) the exploration bonus of every user, on average over items: how far its rewards may be from the estimate.
+    """Return the (n,) exploration bonus of every user, averaged over items.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def _vectors(theta: npt.ArrayLike, n_users: int) -> Floats:
 
 
 def main_taste(theta: npt.ArrayLike) -> tuple[Floats, float]:
-    """(n,) the place of every user along the direction in which vectors differ most, and its share of the variance.
+    """Return every user's coordinate along the first principal direction, and its share of the variance.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def main_taste(theta: npt.ArrayLike) -> tuple[Floats, float]:
 
 
 def taste_shades(values: npt.ArrayLike) -> list[str]:
-    """The colours of these places, as `tastes` draws them, for pages that draw themselves."""
+    """Return the colours of these coordinates as `tastes` draws them, for pages that draw themselves."""
     require_matplotlib()
     import matplotlib
     from matplotlib.colors import to_hex
@@ -145,7 +145,7 @@ def taste_shades(values: npt.ArrayLike) -> list[str]:
 
 
 def _main_direction(vectors: Floats) -> tuple[Floats, Floats, float]:
-    """The mean, the first principal direction, and its share of the variance."""
+    """Return the mean, the first principal direction, and its share of the variance."""
     centre = vectors.mean(axis=0)
     _, sizes, directions = np.linalg.svd(vectors - centre, full_matrices=False)
     direction = directions[0] * np.sign(directions[0][np.abs(directions[0]).argmax()] or 1.0)
@@ -196,7 +196,7 @@ def draw_users(
     ends: tuple[float, float],
     sized: bool = False,
 ) -> Any:
-    """Draw edges and coloured users; the users are returned, so that a colour bar can be made of them."""
+    """Draw edges and coloured users; return the users, for a colour bar."""
     n = graph.n_users
     draw_edges(axes, place, np.argwhere(np.triu(graph.adjacency.toarray()) > 0))
     size = float(np.clip(5000 / n, 14, 170))
@@ -214,7 +214,7 @@ def draw_users(
 
 
 def draw_edges(axes: Any, place: Floats, edges: npt.NDArray[Any]) -> None:
-    """Lines between users: the more there are, the fainter."""
+    """Draw lines between users, fainter the more there are."""
     from matplotlib.collections import LineCollection
 
     strength = float(np.clip(12 / np.sqrt(max(len(edges), 1)), 0.12, 0.8))
@@ -222,6 +222,6 @@ def draw_edges(axes: Any, place: Floats, edges: npt.NDArray[Any]) -> None:
 
 
 def frame(axes: Any) -> None:
-    """Axes without ticks, as wide as high, with a margin for names."""
+    """Set the axes without ticks, as wide as high, with a margin for names."""
     axes.set(xlim=(-1.12, 1.12), ylim=(-1.12, 1.12), xticks=[], yticks=[], aspect="equal")
     axes.spines[:].set_visible(False)

@@ -35,7 +35,7 @@ class CG(NamedTuple):
 
 
 def cg(prior: sparse.csr_array, dim: int) -> CG:
-    """The solver before the first observation."""
+    """Return the solver before the first observation."""
     diagonal = growable_zeros(prior.shape[0])
     diagonal[:] = prior.diagonal()
     inverse = growable_zeros(len(diagonal), dim, dim)
@@ -120,7 +120,10 @@ def precondition(solver: CG, seen: Observations, z: Floats, out: Floats) -> None
 
 @compiled
 def add_product(matrix: Floats, x: Floats, out: Floats) -> None:
-    """Out += matrix @ x for a symmetric matrix, as a sum of its rows, which is vectorised."""
+    """Add matrix @ x to `out`.
+
+    The matrix is symmetric, so this is a sum of its rows, which the compiler vectorises.
+    """
     for j in range(x.shape[0]):
         for k in range(x.shape[0]):
             out[k] += matrix[j, k] * x[j]
@@ -128,7 +131,7 @@ def add_product(matrix: Floats, x: Floats, out: Floats) -> None:
 
 @compiled
 def inner(a: Floats, b: Floats) -> float:
-    """Σ_ik a_ik b_ik."""
+    """Return Σ_ik a_ik b_ik."""
     total = 0.0
     for i in range(a.shape[0]):
         for k in range(a.shape[1]):

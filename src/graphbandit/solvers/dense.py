@@ -47,14 +47,14 @@ class Dense(NamedTuple):
 
 
 def dense(prior: sparse.csr_array, scale: Floats, dim: int) -> Dense:
-    """The solver before the first observation: its inverse is K⁻¹ ⊗ I."""
+    """Return the solver before the first observation: its inverse is K⁻¹ ⊗ I."""
     solver = dense_layout(prior, scale, dim)
     fill_inverse(solver, 1 / prior.diagonal(), lambda users: np.linalg.inv(prior[users][:, users].toarray()))
     return solver
 
 
 def dense_after_change(old: Dense, prior: sparse.csr_array, scale: Floats, seen: Observations, users: Ints) -> Dense:
-    """The solver after a change of K, or of the statistics, at these users.
+    """Return the solver after a change of K, or of the statistics, at these users.
 
     Their components are solved afresh, all others are copied. New users, which come at the end,
     must be among them.
@@ -89,7 +89,7 @@ def copy_or_rebuild(old: Dense, new: Dense, seen: Observations, changed: Flags) 
 
 
 def dense_layout(prior: sparse.csr_array, scale: Floats, dim: int) -> Dense:
-    """A solver whose inverse is still zero: one block for each connected component of K."""
+    """Return a solver whose inverse is still zero: one block for each connected component of K."""
     n = prior.shape[0]
     n_components, component = sparse.csgraph.connected_components(prior, directed=False)
     members = np.argsort(component, kind="stable").astype(np.int64)
@@ -137,14 +137,14 @@ def fill_inverse(solver: Dense, diagonal: Floats, block: Callable[[Ints], Floats
 
 @compiled
 def component_inverse(solver: Dense, c: int) -> Floats:
-    """The (k, k) inverse of component c, as a view."""
+    """Return the (k, k) inverse of component c, as a view."""
     k = (solver.first[c + 1] - solver.first[c]) * solver.theta.shape[1]
     return solver.joint_inverse[solver.offset[c] : solver.offset[c] + k * k].reshape((k, k))
 
 
 @compiled
 def marginal(solver: Dense, user: int) -> Floats:
-    """The (d, d) diagonal block of the joint inverse that belongs to `user`, as a view."""
+    """Return the (d, d) diagonal block of the joint inverse that belongs to `user`, as a view."""
     dim = solver.theta.shape[1]
     row = solver.position[user] * dim
     return component_inverse(solver, solver.component[user])[row : row + dim, row : row + dim]
@@ -165,7 +165,10 @@ def observe_dense(solver: Dense, seen: Observations, user: int, x: Floats, rewar
 
 @compiled
 def is_stale(solver: Dense, c: int, q: float) -> bool:
-    """Whether to rebuild component c.
+    """Return whether to rebuild component c.
+
+    It is due when the k³ operations of a rebuild average no more than k² per update, or when rounding has
+    destroyed too many digits: q is large, or below 1.
 
     After so many updates that its k³ operations are no more than k² a round; or if too many digits
     have just been lost: q is large, or below 1, which is rounding.

@@ -1,4 +1,4 @@
-"""Prior precisions K over users, as sparse matrices: who is believed to be alike, how strongly."""
+"""Prior precisions K over users, as sparse matrices: which users are assumed to be similar, and how strongly."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from ..graph import UserGraph
 
 
 def graphucb_prior(graph: UserGraph, *, alpha: float, ridge: float) -> tuple[sparse.csr_array, Floats]:
-    """GraphUCB's K = ridge I + alpha L_sym, and the scales D^½ of its users (see `dense`)."""
+    """Return GraphUCB's K = ridge I + alpha L_sym, and the scales D^½ of its users (see `dense`)."""
     prior = ridge * sparse.eye_array(graph.n_users) + alpha * graph.laplacian("normalized")
     return sparse.csr_array(prior), np.sqrt(graph.positive_degrees)
 
 
 def laplacian_prior(graph: UserGraph) -> sparse.csr_array:
-    """I + L with the combinatorial Laplacian: of Gob.Lin and, times a constant, of the Horde."""
+    """Return I + L with the combinatorial Laplacian, for Gob.Lin and, times a constant, the Horde."""
     return sparse.csr_array(sparse.eye_array(graph.n_users) + graph.laplacian("combinatorial"))
 
 
 def released_goblin_prior(graph: UserGraph) -> sparse.csr_array:
-    """B Bᵀ with B = (I + R)^½: the penalty that the features of the released Gob.Lin amount to."""
+    """Return B Bᵀ with B = (I + R)^½: the penalty implied by the features of the released Gob.Lin."""
     from scipy.linalg import sqrtm
 
     root = np.real(sqrtm(np.eye(graph.n_users) + graph.laplacian("random-walk").toarray()))

@@ -69,7 +69,7 @@ class Push(NamedTuple):
 
 
 def push(n: int, dim: int, *, alpha: float, ridge: float, tolerance: float) -> Push:
-    """The solver of n users before the first observation: θ = 0 solves M θ = 0."""
+    """Return the solver of n users before the first observation: θ = 0 solves M θ = 0."""
     shift = ridge + alpha
     return Push(
         theta=growable_zeros(n, dim),
@@ -86,7 +86,7 @@ def push(n: int, dim: int, *, alpha: float, ridge: float, tolerance: float) -> P
 
 
 def push_rows(name: str, solver: Push) -> dict[str, Any]:
-    """The rows of a user without data or edges, for the solver under this name in the state."""
+    """Return the initial rows of a user without data or edges, under the names that they have in the state."""
     own = np.eye(solver.theta.shape[1]) / solver.shift
     rows = {"theta": 0.0, "residual": 0.0, "inverse": own, "queue": 0, "waiting": False}
     return {f"{name}.{part}": row for part, row in rows.items()}
@@ -125,7 +125,7 @@ def largest_square(solver: Push) -> float:
 
 @compiled
 def relaxation(solver: Push) -> float:
-    """ω = 2 / (1 + sqrt(1 - ρ²)), the best one where an iteration of Jacobi's shrinks the error by ρ."""
+    """Return ω = 2 / (1 + sqrt(1 - ρ²)), the best one where a Jacobi iteration shrinks the error by ρ."""
     walk = solver.alpha / solver.shift
     return 2.0 / (1.0 + sqrt(1.0 - REACH * walk * walk))
 
@@ -151,7 +151,7 @@ def recompute_residuals(solver: Push, links: Links, seen: Observations, users: I
 
 @compiled
 def drain(solver: Push, links: Links, seen: Observations, user: int) -> None:
-    """Push `user`, if its residual is too large, and then everybody whose residual becomes so."""
+    """Push `user` if its residual is too large, and then every user whose residual becomes too large."""
     if is_large(solver, user):
         solver.queue[0] = user
         solver.waiting[user] = True
@@ -169,7 +169,7 @@ def is_large(solver: Push, user: int) -> bool:
 
 @compiled
 def enqueue_large(solver: Push, head: int, length: int) -> int:
-    """Append everybody to the queue whose residual is too large and who is not in it. Returns its new length."""
+    """Queue every user whose residual is too large and who is not queued; return the queue's new length."""
     n = solver.theta.shape[0]
     for v in range(n):
         if not solver.waiting[v] and is_large(solver, v):
@@ -182,7 +182,7 @@ def enqueue_large(solver: Push, head: int, length: int) -> int:
 
 @compiled
 def push_waiting(solver: Push, links: Links, seen: Observations, head: int, length: int) -> None:
-    """Push everybody in the queue, and then everybody whose residual becomes too large."""
+    """Push every user in the queue, and then every user whose residual becomes too large."""
     n, dim = solver.theta.shape
     step, omega = np.empty(dim), relaxation(solver)
     squared = largest_square(solver)
@@ -233,7 +233,7 @@ def push_waiting(solver: Push, links: Links, seen: Observations, head: int, leng
 
 @compiled
 def next_balance(solver: Push) -> float:
-    """The number of pushes at which `balance` is due, such that it takes no more time than they do.
+    """Return the number of pushes at which `balance` is due, so that it takes no more time than the pushes.
 
     It reads n residuals in order, ten times as fast as a push reads its neighbours', and the Gram matrices of those who have
     data twice, which takes as long as pushing them.
@@ -244,7 +244,7 @@ def next_balance(solver: Push) -> float:
 
 @compiled
 def balance(solver: Push, links: Links, seen: Observations) -> bool:
-    """Move all users by the vector c after which Σ D_v r_v = 0, if that is worth it. Returns whether it was.
+    """Move all users by the vector c after which Σ D_v r_v = 0, if it is large enough; return whether they moved.
 
     The sums are over users who have neighbours, to whom adding c to all adds (A_v + ridge) c in M θ: no change of θ by a
     constant lowers the energy more than the solution of Σ D_v (A_v + ridge) c = Σ D_v r_v.

@@ -1,4 +1,4 @@
-"""Which solver a policy gets, and `observe`: one name for the step by which all solvers learn."""
+"""The choice of a policy's solver, and `observe`, the common name of the step by which every solver learns."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ DENSE_ROWS = 256
 
 
 def fits_dense(graph: UserGraph, dim: int) -> bool:
-    """Whether `auto` takes the dense solver."""
+    """Return whether `auto` takes the dense solver."""
     return int(np.bincount(graph.components).max()) * dim <= DENSE_ROWS
 
 
 def laplacian_solver(graph: UserGraph, dim: int, *, alpha: float, ridge: float, solver: str, tolerance: float) -> Solver:
-    """GraphUCB's solver, one of `LAPLACIAN_SOLVERS`, before the first observation."""
+    """Return GraphUCB's solver, one of `LAPLACIAN_SOLVERS`, before the first observation."""
     if _is_dense(solver, graph, dim):
         return dense(*graphucb_prior(graph, alpha=alpha, ridge=ridge), dim)
     return push(graph.n_users, dim, alpha=alpha, ridge=ridge, tolerance=tolerance)
 
 
 def joint_solver(graph: UserGraph, dim: int, *, prior: sparse.csr_array, solver: str) -> Dense | CG:
-    """The solver of (A + prior ⊗ I) vec(θ) = b, one of `JOINT_SOLVERS`, before any observation."""
+    """Return the solver of (A + prior ⊗ I) vec(θ) = b, one of `JOINT_SOLVERS`, before any observation."""
     return dense(prior, np.ones(graph.n_users), dim) if _is_dense(solver, graph, dim) else cg(prior, dim)
 
 
@@ -55,7 +55,7 @@ observe.register(CG, observe_cg)
 
 @generic
 def observe_linked(solver: Solver, links: Links, seen: Observations, user: int, x: Floats, reward: float) -> None:
-    """`observe` for solvers of which one needs the edges."""
+    """Call `observe`, for solvers of which one needs the edges."""
 
 
 @compiled
