@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,14 +14,11 @@ from ...graph import UserGraph
 from ...solvers.cg import CG
 from ...solvers.dense import Dense
 from ...solvers.selection import observe
-from ...storage import archive
 from ...validate import NO_ITEMS, NOT_NEGATIVE
 from ..core.item_effects import ItemEffects, add_item_means
 from ..core.kernels import register
-from ..core.live_users import Changes
-from ..core.policy import Policy, Seed
-from . import random_field
-from .random_field import RANGES, FieldSolver
+from ..core.policy import Seed
+from .random_field import RANGES, FieldPolicy, FieldSolver
 
 
 class HordeEGState(NamedTuple):
@@ -65,7 +62,7 @@ def update(state: HordeEGState, user: int, x: Floats, item: int, reward: float) 
     state.rounds[0] += 1
 
 
-class HordeEpochGreedy(Policy):
+class HordeEpochGreedy(FieldPolicy):
     """Epoch-greedy on a Gaussian Markov random field.
 
     Chooses the arm with the best posterior mean or, with probability min(1, rate t^-⅓), any arm.
@@ -101,7 +98,6 @@ class HordeEpochGreedy(Policy):
 
     State = HordeEGState
     ranges = RANGES | {"rate": NOT_NEGATIVE}
-    edges_changed = False  # since K of the `cg` solver was computed
 
     def __init__(
         self,
@@ -118,10 +114,9 @@ class HordeEpochGreedy(Policy):
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())
-        self.params["period"] = random_field.default_period(graph.n_users) if period is None else int(period)
         self.state = self.build_state(
             seen=no_observations(graph.n_users, self.dim),
-            solver=random_field.field_solver(self),
+            solver=self.field_solver(),
             rounds=np.zeros(1, dtype=np.int64),
         )
 
@@ -139,23 +134,6 @@ class HordeEpochGreedy(Policy):
         rate = exploration_rate(self.state)
         greedy = super().choice_probabilities(user, arms, np.full((1, 1), np.inf), items)
         return (1.0 - rate) * greedy + rate / len(arms)
-
-    @property
-    def period(self) -> int:
-        return random_field.refresh_period(self)
-
-    def refresh(self) -> None:
-        random_field.solve_mean(self)
-
-    def user_rows(self) -> dict[str, Any]:
-        return random_field.field_rows(self)
-
-    def follow_graph(self, users: Ints, changes: Changes) -> None:
-        random_field.follow_graph(self, users, changes)
-
-    def pack(self) -> tuple[dict[str, Any], archive.Arrays]:
-        random_field.update_prior(self)
-        return super().pack()
 
 
 register(HordeEGState, belief=belief, update=update, draw=draw)

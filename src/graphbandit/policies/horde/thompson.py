@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,14 +17,11 @@ from ...graph import UserGraph
 from ...solvers.cg import CG, solve
 from ...solvers.dense import Dense, marginal
 from ...solvers.selection import observe
-from ...storage import archive
 from ...validate import NOT_NEGATIVE, POSITIVE
 from ..core.item_effects import ItemEffects, add_item_means
 from ..core.kernels import draw_with_items, register
-from ..core.live_users import Changes
-from ..core.policy import Policy, Seed
-from . import random_field
-from .random_field import RANGES, FieldSolver
+from ..core.policy import Seed
+from .random_field import RANGES, FieldPolicy, FieldSolver
 
 
 class HordeTSState(NamedTuple):
@@ -113,7 +110,7 @@ def perturbation(state: HordeTSState, own: Floats, edges: Floats, out: Floats) -
                 edge += 1
 
 
-class HordeTS(Policy):
+class HordeTS(FieldPolicy):
     """Thompson sampling from a Gaussian Markov random field over the users.
 
     The prior is vec(θ) ~ N(0, (strength (I + L) ⊗ I)⁻¹), the noise of rewards has deviation sigma.
@@ -163,7 +160,6 @@ class HordeTS(Policy):
 
     State = HordeTSState
     ranges = RANGES | {"scale": NOT_NEGATIVE, "tolerance": POSITIVE}
-    edges_changed = False  # since K of the `cg` solver was computed
 
     def __init__(
         self,
@@ -181,13 +177,12 @@ class HordeTS(Policy):
         seed: Seed = 0,
     ) -> None:
         super().__init__(graph, dim, locals())
-        self.params["period"] = random_field.default_period(graph.n_users) if period is None else int(period)
-        joint = random_field.field_solver(self)
+        joint = self.field_solver()
         self.state = self.build_state(
             seen=no_observations(graph.n_users, self.dim),
             solver=joint,
             drawn=growable_zeros(graph.n_users if isinstance(joint, CG) else 0, self.dim),
-            prior=random_field.own_precision(self),
+            prior=self.own_precision,
         )
         self.refresh()
 
@@ -206,7 +201,7 @@ class HordeTS(Policy):
         e ~ N(0, sigma² Σ⁻¹). Its solution starts at 0: the last draw, made of other normals, would
         be no better.
         """
-        random_field.solve_mean(self)
+        super().refresh()
         state = self.state
         if not isinstance(state.solver, CG):
             return
@@ -217,20 +212,6 @@ class HordeTS(Policy):
             perturbation(state, own, edges, perturbed)
             solve(state.solver, state.seen, perturbed, deviation, float(self.params["tolerance"]))
         np.add(state.solver.theta, state.scale * deviation, out=state.drawn)
-
-    @property
-    def period(self) -> int:
-        return random_field.refresh_period(self)
-
-    def user_rows(self) -> dict[str, Any]:
-        return random_field.field_rows(self)
-
-    def follow_graph(self, users: Ints, changes: Changes) -> None:
-        random_field.follow_graph(self, users, changes)
-
-    def pack(self) -> tuple[dict[str, Any], archive.Arrays]:
-        random_field.update_prior(self)
-        return super().pack()
 
 
 register(HordeTSState, belief=belief, update=update, draw=draw)
