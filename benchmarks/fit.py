@@ -23,8 +23,8 @@ import numpy as np
 from scipy import sparse
 
 from graphbandit import graphs
-from graphbandit.fitting import fit
-from graphbandit.storage.tables import write_table
+from graphbandit.recommending import fit
+from graphbandit.tables import write_table
 
 USERS, ARMS, DIM, FRIENDS = 10_000, 1_000, 10, 10
 SETTINGS: dict[str, dict[str, Any]] = {"graphucb": {"solver": "push", "alpha": 0.1}, "adaptive": {"solver": "local"}}

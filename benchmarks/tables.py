@@ -55,8 +55,7 @@ def write(path: Path, rows: int, n_users: int, n_items: int) -> None:
 
 def read(path: Path) -> None:
     """Read in this process, and print the time and memory that it took."""
-    from graphbandit.storage.columns import EVENTS
-    from graphbandit.storage.tables import read_table
+    from graphbandit.tables import EVENTS, read_table
 
     begin = time.perf_counter()
     table = read_table(path, EVENTS)

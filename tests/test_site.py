@@ -36,7 +36,6 @@ ROOMS = (
     "graphbandit.evaluation",
     "graphbandit.experiments",
     "graphbandit.first_look",
-    "graphbandit.fitting",
     "graphbandit.graph_building",
     "graphbandit.graphs",
     "graphbandit.plots",

@@ -13,12 +13,12 @@
 | `first_look` | is it worth it on my data? one page answers |
 | `diagnose`, `evaluation` | does my graph help? what would another policy earn? |
 | `graph_building` | a graph from behaviour, judged on later events |
-| `fitting` | a model from a log that does not fit into memory |
 | `serving` | recommendations and rewards over HTTP, with a durable log |
 | `adapters` | `sklearn`, `gymnasium`, `obp`: in the form that these libraries expect, imported when first used |
 | `checks` | generic checks for any policy, ours or yours |
 | `cli`, `demo` | the command `graphbandit` |
 | `solvers` | the Laplacian-regularised estimate, dense, by pushing residuals, by conjugate gradients |
+| `tables` | tables of any kind, read through DuckDB |
 | `storage`, `validate`, `display`, `compute` | files; checks of arguments; reprs and HTML tables; compiled arithmetic |
 """
 

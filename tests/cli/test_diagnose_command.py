@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from graphbandit import AdaptiveGraphUCB
 from graphbandit.cli import app
-from graphbandit.storage.tables import write_table
+from graphbandit.tables import write_table
 from made_up_logs import RING, N, edge_columns, log_columns, made
 
 
@@ -29,25 +29,29 @@ LOG, EDGES = "user,reward,x0,x1\nann,1,0.5,0.5\n", "user,friend\nann,bob\n"
     ("log", "edges", "message"),
     [
         ("user,x0\nann,1\n", EDGES, "log.csv, line 1: the column reward is missing; there are user, x0."),
-        ("user,reward\nann,1\n", EDGES, "line 1: the column x0 is missing"),
-        ("user,reward,x0,x2\nann,1,1,1\n", EDGES, "line 1: the column x1 is missing"),
+        ("user,reward\nann,1\n", EDGES, "log.csv: the column x0 is missing; there are user, reward."),
+        ("user,reward,x0,x2\nann,1,1,1\n", EDGES, "log.csv: the column x1 is missing"),
         ("user,reward,x0,x0\nann,1,1,1\n", EDGES, "line 1: there are two columns x0"),
-        ("", EDGES, "line 1: the column user is missing; there are none."),
+        ("", EDGES, "log.csv is empty: there are no columns."),
         ("user,reward,x0\n", EDGES, "log.csv has no rows"),
-        (LOG + "bob,1,oops,2\n", EDGES, "log.csv, line 3, column x0: a number is needed, but it is 'oops'."),
-        (LOG + "\n\nbob,,1,2\n", EDGES, "line 5, column reward: a number is needed, but it is empty."),
-        (LOG + "bob,1,0,nan\n", EDGES, "line 3, column x1: it must be finite, but it is nan."),
-        (LOG + "bob,1,0,2e6\n", EDGES, "line 3, column x1: it must be finite and at most 1e+06 in size, but it is 2e+06."),
-        (LOG + "bob,inf,0,0\n", EDGES, "line 3, column reward: it must be finite"),
-        (LOG + "bob,1,0\n", EDGES, "log.csv, line 3: it has 3 columns, but the header has 4."),
-        (LOG + ",1,0,0\n", EDGES, "log.csv, line 3: user is empty."),
+        (LOG + "bob,1,oops,2\n", EDGES, "log.csv: 1 bad row: 1 × x0 is not a number (first: record 2, 'oops')."),
+        (LOG + "\n\nbob,,1,2\n", EDGES, "1 × reward is empty (first: record 2)"),
+        (LOG + "bob,1,0,nan\n", EDGES, "1 × x1 is not finite (first: record 2, 'nan')"),
+        (LOG + "bob,1,0,2e6\n", EDGES, "1 × x1 is larger than 1e+06 in size (first: record 2, '2e6')"),
+        (LOG + "bob,inf,0,0\n", EDGES, "1 × reward is not finite"),
+        (LOG + "bob,1,0\n", EDGES, "1 × a row has a wrong number of cells (first: line 3"),
+        (LOG + ",1,0,0\n", EDGES, "1 × user is empty (first: record 2)"),
         (LOG + '"bob,1,0,0\n', EDGES, "it is not valid CSV"),
         (LOG, "user,pal\nann,bob\n", "edges.csv, line 1: the column friend is missing; there are user, pal."),
-        (LOG, EDGES + "eve,eve\n", "edges.csv, line 3: 'eve' is its own friend."),
-        (LOG, EDGES + "eve,\n", "edges.csv, line 3: friend is empty."),
-        (LOG, "user,friend,weight\nann,bob,-1\n", "edges.csv, line 2, column weight: it must be zero or a positive number"),
-        (LOG, "user,friend,weight\nann,bob,x\n", "edges.csv, line 2, column weight: a number is needed, but it is 'x'."),
-        (LOG, "user,friend,weight\nann,bob,1\nbob,ann,2\n", "line 3: 'bob' and 'ann' have weight 2 here, but 1 in line 2."),
+        (LOG, EDGES + "eve,eve\n", "1 × a user is its own friend (first: record 2, 'eve')"),
+        (LOG, EDGES + "eve,\n", "edges.csv: 1 bad row: 1 × friend is empty (first: record 2)"),
+        (LOG, "user,friend,weight\nann,bob,-1\n", "1 × weight is negative (first: record 1, '-1.0')"),
+        (LOG, "user,friend,weight\nann,bob,x\n", "1 × weight is not a number (first: record 1, 'x')"),
+        (
+            LOG,
+            "user,friend,weight\nann,bob,1\nbob,ann,2\n",
+            "'bob' and 'ann', 2 after 1 in record 1)",
+        ),
         (LOG, "user,friend\neve,bob\n", "none of its users is in the log, whose first is 'ann'"),
     ],
 )
@@ -104,9 +108,9 @@ def test_columns_are_said_or_guessed_and_bad_rows_are_counted(tmp_path: Path) ->
     words = ["diagnose", str(tmp_path / "log.csv"), "--graph", str(tmp_path / "edges.csv"), "--shuffles", "1", "--quiet"]
     for options, message in (
         ((), "the column user is missing; there are who, Rating"),
-        (("--columns", "user=whom"), "columns user=whom: no file that has a role user has a column whom;"),
+        (("--columns", "user=whom"), "columns user=whom: no table that has a role user has a column whom;"),
         (("--columns", "who"), "must be ROLE=COLUMN"),
-        (("--columns", "user=who"), "line 102, column Rating: a number is needed, but it is 'oops'."),
+        (("--columns", "user=who"), "1 × Rating is not a number (first: record 101, 'oops')"),
     ):
         done = CliRunner().invoke(app, [*words, *options])
         assert done.exit_code == 2 and message in done.stderr, done.output
@@ -114,7 +118,7 @@ def test_columns_are_said_or_guessed_and_bad_rows_are_counted(tmp_path: Path) ->
     assert done.exit_code == 0, done.output
     for sentence in (
         "log.csv: by the names of the columns, Rating is reward.",
-        "log.csv: 1 bad row was skipped (the first is line 102, column Rating: a number is needed, but it is 'oops').",
+        "log.csv: 1 bad row skipped: 1 × Rating is not a number (first: record 101, 'oops').",
         "edges.csv: by the names of the columns, source is user, target is friend.",
     ):
         assert sentence in done.stderr and sentence not in done.stdout

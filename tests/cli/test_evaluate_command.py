@@ -27,12 +27,12 @@ def run(*words: object) -> Any:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (HEAD + ROWS + "d1,bob,a,0.5,1,1,0\n", "log.csv, line 5: decision 'd1' is there already, in line 2"),
-        (HEAD + "d1,ann,a,1.5,1,1,0\n", "log.csv, line 2, column propensity: it must lie between 0 and 1, but it is 1.5"),
-        (HEAD + "d1,ann,a,0.5,oops,1,0\n", "log.csv, line 2, column reward: a number is needed, but it is 'oops'"),
-        (HEAD + "d1,,a,0.5,1,1,0\n", "log.csv, line 2: user is empty"),
-        (HEAD + ROWS + "d4,bob,a,0.5,1,1,5\n", "line 5: arm 'a' has other features than in line 2"),
-        ("user,arm,reward\nann,a,1\n", "log.csv, line 1: the column x0 is missing"),
+        (HEAD + ROWS + "d1,bob,a,0.5,1,1,0\n", "log.csv, record 4: decision 'd1' is there already, in record 1"),
+        (HEAD + "d1,ann,a,1.5,1,1,0\n", "1 × propensity is not between 0 and 1 (first: record 1, '1.5')"),
+        (HEAD + "d1,ann,a,0.5,oops,1,0\n", "1 × reward is not a number (first: record 1, 'oops')"),
+        (HEAD + "d1,,a,0.5,1,1,0\n", "1 × user is empty (first: record 1)"),
+        (HEAD + ROWS + "d4,bob,a,0.5,1,1,5\n", "record 4: arm 'a' has other features than in record 1"),
+        ("user,arm,reward\nann,a,1\n", "log.csv: the column x0 is missing"),
         ("user,reward\nann,1\n", "log.csv, line 1: the column item (or arm) is missing; there are user, reward."),
         ("user,user,reward\nann,a,1\n", "log.csv, line 1: there are two columns user"),
         (HEAD, "log.csv has no rows"),
@@ -48,7 +48,7 @@ def test_odd_files_give_sentences(tmp_path: Path, text: str, sentence: str) -> N
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        (dict(decisions=dict(decision=["0-0"] * 200)), "decision '0-0' is there already, in row 1"),
+        (dict(decisions=dict(decision=["0-0"] * 200)), "decision '0-0' is there already, in record 1"),
         (dict(rewards=dict(decision=["0-0"] * 200)), "decision '0-0' has a reward already"),
         (dict(decisions=dict(version=[9] * 200)), "version 9 is not in arms.parquet"),
         (dict(arms=dict(features=[[1.0], [1.0, 2.0], [1.0], [1.0], [1.0], [1.0]])), "lists of numbers of one length"),
@@ -134,6 +134,6 @@ def test_tables_of_other_systems_are_read(tmp_path: Path) -> None:
         "customer is user, click is reward, prob is propensity",
         "sku is item",
         "from is user",
-        "1 bad row was skipped",
+        "1 bad row skipped",
     ):
         assert part in done.stderr, part

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from graphbandit import graphs
 from graphbandit.cli import app
-from graphbandit.storage.tables import write_table
+from graphbandit.tables import write_table
 from made_up_events import grouped_events, people, ring, unrelated_events
 
 runner = CliRunner()

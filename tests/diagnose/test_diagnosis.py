@@ -18,7 +18,7 @@ from graphbandit.diagnose.diagnosis_output import picture, write_diagnosis
 from graphbandit.diagnose.shuffle_test import shuffle_test
 from graphbandit.policies.adaptive.evidence import KINDS
 from graphbandit.policies.adaptive.graph_report import times
-from graphbandit.storage.tables import write_table
+from graphbandit.tables import write_table
 from made_up_logs import DIM, RING, N, edge_columns, log_columns, made
 
 COUNTS = (3, 10, 20, 30, 40)  # of shuffles

@@ -11,7 +11,7 @@ import pytest
 
 from graphbandit import AdaptiveGraphUCB
 from graphbandit.diagnose import learn_log, read_log
-from graphbandit.storage.tables import write_table
+from graphbandit.tables import write_table
 from made_up_logs import DIM, RING, log_columns, made
 
 
@@ -70,9 +70,9 @@ def test_parquet(tmp_path: Path) -> None:
     assert log.ids == ("7", "3") and log.user.tolist() == [0, 1, 0]
     assert log.features.tolist() == [[1], [2], [3]] and log.reward.tolist() == [0.5, 1.5, 2.5]
     for name, message in (
-        ("words", "row 1, column x0: a number is needed, but it is 'a'"),
-        ("nan", r"nan\.parquet, row 2, column x0: it must be finite"),
-        ("empty", "row 2: user is empty"),
+        ("words", r"1 × x0 is not a number \(first: record 1, 'a'\)"),
+        ("nan", r"nan\.parquet: 1 bad row: 1 × x0 is not finite \(first: record 2"),
+        ("empty", r"1 × user is empty \(first: record 2\)"),
     ):
         with pytest.raises(ValueError, match=message):
             read_log(tmp_path / f"{name}.parquet")
@@ -92,4 +92,8 @@ def test_bad_rows_are_skipped_and_counted(tmp_path: Path) -> None:
     heard: list[str] = []
     log = read_log(tmp_path / "log.csv", skip_bad=True, say=heard.append)
     assert log.ids == ("ann", "eve") and log.reward.tolist() == [1.0, 2.0]
-    assert "2 bad rows were skipped" in heard[0] and "1 bad row was skipped (their numbers are too large)" in heard[1]
+    assert (
+        len(heard) == 1
+        and "3 bad rows skipped: " in heard[0]
+        and "x0 is larger than 1e+06 in size (first: record 4" in heard[0]
+    )

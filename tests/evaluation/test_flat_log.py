@@ -58,7 +58,7 @@ def test_frames_with_other_names_and_lists_of_candidates() -> None:
 def test_odd_candidates_are_named(candidates: str, message: str) -> None:
     columns = {"user": ["u", "u"], "arm": ["a", "b"], "reward": [1, 1], "x0": [1, 2], "candidates": [None, candidates]}
     columns["arm"] = ["b", "a"]
-    with pytest.raises(ValueError, match=f"log, row 2.*{message}"):
+    with pytest.raises(ValueError, match=f"log, record 2.*{message}"):
         read_decisions(columns)
 
 
@@ -66,5 +66,5 @@ def test_bad_rows_are_skipped_and_counted(tmp_path: Path) -> None:
     rows = "d4,bob,a,1.5,1,1,0\nd5,,a,0.5,1,1,0\nd6,bob,a,0.5,oops,1,0\n"
     heard: list[str] = []
     log = read_decisions(written(tmp_path / "log.csv", HEAD + ROWS + rows), skip_bad=True, say=heard.append)
-    assert len(log) == 3 and len(heard) == 2 and "2 bad rows were skipped" in heard[0]
-    assert "line 5, column propensity: it must lie between 0 and 1, but it is 1.5" in heard[1]
+    assert len(log) == 3 and len(heard) == 1 and "3 bad rows skipped" in heard[0]
+    assert "1 × propensity is not between 0 and 1 (first: record 4, '1.5')" in heard[0]

@@ -20,8 +20,7 @@ from graphbandit.first_look.look_text import as_text, cannot_tell, headline, pro
 from graphbandit.graph_building.event_split import split_events
 from graphbandit.graph_building.event_tables import read_events
 from graphbandit.serving.operations.input_files import read_arms, read_graph
-from graphbandit.storage.columns import EVENTS
-from graphbandit.storage.tables import read_table
+from graphbandit.tables import EVENTS, read_table
 
 N_USERS, N_ITEMS = 60, 40
 

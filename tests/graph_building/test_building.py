@@ -12,7 +12,7 @@ import pytest
 from graphbandit import graphs
 from graphbandit.graph_building import BuiltGraph, user_sample
 from graphbandit.graph_building.judging import Candidate, holm
-from graphbandit.storage.edges import read_edge_list
+from graphbandit.tables.edges import read_edge_list
 from made_up_events import grouped_events, named, people, ring, unrelated_events
 
 pytestmark = pytest.mark.compiled

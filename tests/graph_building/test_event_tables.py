@@ -7,8 +7,7 @@ import pytest
 
 from graphbandit import graphs
 from graphbandit.graph_building.event_tables import column_vectors, read_inputs
-from graphbandit.storage.columns import USERS
-from graphbandit.storage.tables import read_table
+from graphbandit.tables import USERS, read_table
 from made_up_events import grouped_events, people, ring
 
 

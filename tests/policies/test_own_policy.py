@@ -22,7 +22,7 @@ from graphbandit.serving.operations.settings import load as load_settings
 from graphbandit.serving.operations.shadow_stats import follow_shadow
 from graphbandit.serving.operations.warmup import warm_up
 from graphbandit.serving.start import read_initial_state
-from graphbandit.storage.tables import write_table
+from graphbandit.tables import write_table
 from made_up_streams import arm_table, edge_table, stream, write_files
 from serving_zoo import fingerprint, small_initial_state
 

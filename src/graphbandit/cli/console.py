@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from ..storage.columns import Roles
-    from ..storage.tables import Reading
+    from ..tables import Reading, Roles
 
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress bar.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -115,10 +114,12 @@ class TableReader:
     """
 
     def __init__(self, columns: str | None, skip_bad: bool, files: Mapping[Path, Roles]) -> None:
-        from ..storage.columns import parse_columns
-        from ..storage.tables import columns_by_file
+        from ..tables import parse_columns, split_columns
 
-        self.columns, self.skip_bad = columns_by_file(parse_columns(columns), files), skip_bad
+        self.columns, self.skip_bad = (
+            split_columns(parse_columns(columns), {path: (path, roles) for path, roles in files.items()}),
+            skip_bad,
+        )
         self.said: list[str] = []
         self.show: ShowProgress = lambda done, total, note: None
 

@@ -43,9 +43,9 @@ def diagnose(
 ) -> None:
     """Find out whether a graph helps: learn a log of rewards with the graph, without it, and with users shuffled."""
     from .. import diagnose as library
+    from .. import tables as roles
     from ..diagnose.diagnosis_output import write_diagnosis
     from ..diagnose.reward_log import LOG
-    from ..storage import columns as roles
 
     with guarded():
         if out is not None:

@@ -106,11 +106,11 @@ def _read(
     log: Path, graph: Path | None, arms: Path | None, reading: tuple[str | None, bool, bool]
 ) -> tuple[DecisionLog, UserGraph]:
     from .. import graphs
+    from .. import tables as columns
     from ..evaluation import read_decisions, read_export
     from ..evaluation.flat_log import DECISIONS
     from ..evaluation.service_log import is_export
-    from ..storage import columns
-    from ..storage.tables import read_table
+    from ..tables import read_table
 
     files = {} if is_export(log) else {log: DECISIONS}
     files |= {} if graph is None else {graph: columns.EDGES}

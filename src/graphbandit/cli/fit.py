@@ -37,8 +37,8 @@ def fit(
     After an interruption, the same command continues. The folder is what `serve --model` begins with and a
     policy's `load` opens.
     """
-    from ..fitting import fit as fit_here
-    from ..storage.columns import parse_columns
+    from ..recommending import fit as fit_here
+    from ..tables import parse_columns
     from .evaluate import setting_value
 
     with guarded(lambda: f"what was learned is in {out}; run it again to go on"):

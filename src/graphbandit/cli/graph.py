@@ -54,9 +54,8 @@ def build(
     """Build graphs from earlier events, judge them on later ones, and keep the best, or none."""
     from .. import graphs
     from ..graph_building.event_tables import EVENT_ROLES
-    from ..storage.columns import EDGES as EDGE_ROLES
-    from ..storage.columns import ITEMS, USERS
-    from ..storage.tables import read_table
+    from ..tables import EDGES as EDGE_ROLES
+    from ..tables import ITEMS, USERS, read_table
 
     with guarded():
         if not out.name.endswith(WRITTEN):

@@ -39,9 +39,8 @@ def start(
     from ..first_look.look_files import as_table
     from ..first_look.look_text import as_text
     from ..graphs import read_edges
-    from ..storage.columns import EDGES as EDGE_ROLES
-    from ..storage.columns import EVENTS, ITEMS, USERS
-    from ..storage.tables import read_table
+    from ..tables import EDGES as EDGE_ROLES
+    from ..tables import EVENTS, ITEMS, USERS, read_table
 
     with guarded():
         out.mkdir(parents=True, exist_ok=True)  # fail before the work if the folder cannot be made

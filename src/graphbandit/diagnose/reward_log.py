@@ -13,8 +13,7 @@ import numpy as np
 from ..compute.arrays import Floats, Ints
 from ..graph import UserGraph
 from ..policies import Policy
-from ..storage.columns import EVENTS, feature_columns, is_feature
-from ..storage.tables import Reading, Source, read_table, skipped_rows
+from ..tables import EVENTS, Reading, Source, feature_columns, is_feature, read_table
 from ..validate import LARGEST_FEATURE, LARGEST_REWARD
 
 LOG = EVENTS.without("item", "time", "propensity", "candidates")
@@ -83,7 +82,7 @@ def read_log(source: Source, **reading: Unpack[Reading]) -> RewardLog:
     source : path, frame, or mapping of names to columns
         CSV and its relatives, Parquet, pandas, Polars, PyArrow; see docs/reference/tables.md. The user may
         also be called user_id or customer, the reward rating or click, and so on.
-    reading : options of `storage.tables.read_table`
+    reading : options of `tables.read_table`
         `columns` says which column is which, `skip_bad` leaves out rows that cannot be read.
 
     Examples
@@ -96,13 +95,6 @@ def read_log(source: Source, **reading: Unpack[Reading]) -> RewardLog:
     table.check_columns(*feature_columns(table.head))
     user, ids = table.codes("user")
     reward, features = table.numbers("reward"), table.features()
-    large = (np.abs(reward) > LARGEST_REWARD) | (np.abs(features) > LARGEST_FEATURE).any(axis=1)
-    if large.any() and reading.get("skip_bad"):
-        say = reading.get("say")
-        if say is not None:
-            say(skipped_rows(table.name, int(large.sum()), "their numbers are too large"))
-        return read_log(table.without(large))
-    _check_sizes(features, reward, table.where, lambda column: f"x{column}", table.title("reward"))
     return RewardLog(user, features, reward, tuple(ids))
 
 

@@ -5,14 +5,12 @@ Errors name the file, the line and the column.
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 
 from ..compute.arrays import Floats, Ints
-from ..storage import cells
-from ..storage.columns import EVENTS, ITEMS, is_feature
-from ..storage.tables import Reading, Source, Table, head_of, read_table, skipped_rows
+from ..tables import EVENTS, ITEMS, Reading, Source, Table, encode, head_of, is_feature, read_table
 from .decision_log import DecisionLog
 
 SEPARATOR = ";"  # between the candidates in one cell
@@ -32,7 +30,7 @@ def read_decisions(source: Source, arms: Source | None = None, **reading: Unpack
     ----------
     source, arms : paths, frames, or mappings of names to columns
         CSV and its relatives, Parquet, pandas, Polars, PyArrow; see docs/reference/tables.md.
-    reading : options of `storage.tables.read_table`
+    reading : options of `tables.read_table`
         `columns` says which column is which, `skip_bad` leaves out rows that cannot be read.
 
     Examples
@@ -48,13 +46,6 @@ def read_decisions(source: Source, arms: Source | None = None, **reading: Unpack
         none = np.asarray(table.data.column("decision").is_null().to_numpy(), dtype=bool)  # rewards that a service imported
         table.without(none).check_distinct("decision")
     propensity = table.numbers("propensity", empty=True) if table.has("propensity") else np.full(len(table), np.nan)
-    bad = (propensity < 0) | (propensity > 1)
-    if bad.any():
-        row = int(bad.argmax())
-        rule = f"{table.title('propensity')}: it must lie between 0 and 1, but it is {propensity[row]:g}"
-        if not reading.get("skip_bad"):
-            raise ValueError(f"{table.where(row)}, column {rule}.")
-        table, propensity = _without(table, bad, f"the first is {table.place(row)}, column {rule}", reading), propensity[~bad]
     if arms is None:
         shown, names = table.codes("item")
         features = _catalogue(table, shown, names)
@@ -78,13 +69,6 @@ def _read_arms(arms: Source, reading: Reading) -> Table:
     return listed
 
 
-def _without(table: Table, bad: Any, why: str, reading: Reading) -> Table:
-    say = reading.get("say")
-    if say is not None:
-        say(skipped_rows(table.name, int(bad.sum()), why))
-    return table.without(bad)
-
-
 def _catalogue(table: Table, arm: Ints, names: list[str]) -> Floats:
     """Return the (n_arms, dim) features of each arm, from the rows in which it was shown."""
     rows = table.features()
@@ -103,8 +87,8 @@ def _catalogue(table: Table, arm: Ints, names: list[str]) -> Floats:
 
 def _candidates(table: Table, names: list[str], arm: Ints) -> tuple[Ints, Ints]:
     """Return the arms on offer in all rows, concatenated, and where those of each row start."""
-    listed, lengths = cells.lists_of(table.data.column("candidates"), SEPARATOR)
-    codes, found = cells.ids_of(listed)
+    listed, lengths = table.lists("candidates", SEPARATOR)
+    codes, found = encode(listed)
     position = {name: place for place, name in enumerate(names)}
     places = np.array([position.get(name, -1) for name in found] + [-1], dtype=np.int64)[codes]
     row_of = np.repeat(np.arange(len(table)), lengths)

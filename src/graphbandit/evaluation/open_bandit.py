@@ -22,7 +22,7 @@ import numpy as np
 from .. import graphs
 from ..compute.arrays import Floats, Ints
 from ..graph import UserGraph
-from ..storage.tables import Table, head_of, read_table
+from ..tables import Table, head_of, read_table
 from ..validate import check, count_up_to
 from .decision_log import DecisionLog
 

@@ -6,12 +6,12 @@ Its files are decisions.parquet, rewards.parquet and arms.parquet.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..compute.arrays import Floats, Ints
-from ..storage import cells
-from ..storage.tables import Table, read_table
+from ..tables import Table, encode, read_table
 from .decision_log import DecisionLog
 
 FILES = ("decisions.parquet", "rewards.parquet", "arms.parquet")
@@ -41,7 +41,7 @@ def read_export(folder: str | Path) -> DecisionLog:
     features = _features(arms)
     versions = arms.codes("version")[1]
     user, ids = decisions.codes("user")
-    shown = _arm_rows(decisions, decisions.data.column("version"), np.arange(len(decisions)), versions)
+    shown = _arm_rows(decisions, decisions.lists("version")[0], np.arange(len(decisions)), versions)
     offers, notes = _offers(decisions, arms, versions, shown)
     kept = np.array([offer is not None for offer in offers])
     parts = (user, shown, decisions.numbers("propensity", empty=True), _rewards(decisions, rewards))
@@ -56,19 +56,16 @@ def read_export(folder: str | Path) -> DecisionLog:
 
 
 def _features(arms: Table) -> Floats:
-    try:
-        flat, lengths = cells.lists_of(arms.data.column("features"), ";")
-        found = cells.numbers_of(flat)
-        if found.empty is None and found.bad is None and (lengths == lengths[0]).all():
-            return found.values.reshape(len(arms), -1)
-    except TypeError:
-        pass
+    flat, lengths = arms.lists("features")
+    values = np.asarray(flat.cast("float64").to_numpy() if "list" in str(arms.data.schema.field("features").type) else [np.nan])
+    if np.isfinite(values).all() and (lengths == lengths[0]).all():
+        return values.reshape(len(arms), -1)
     raise ValueError(f"{arms.name}: features must be lists of numbers of one length.")
 
 
-def _arm_rows(decisions: Table, column: object, rows: Ints, versions: list[str]) -> Ints:
+def _arm_rows(decisions: Table, column: Any, rows: Ints, versions: list[str]) -> Ints:
     """Return the versions in a column as rows of the arms; `rows` are those of the decisions, for errors."""
-    codes, names = cells.ids_of(column)
+    codes, names = encode(column.cast("string"))
     position = {version: row for row, version in enumerate(versions)}
     found = np.array([position.get(name, -1) for name in names] + [-1], dtype=np.int64)[codes]
     if (found < 0).any():
@@ -99,7 +96,7 @@ def _rewards(decisions: Table, rewards: Table) -> Floats:
 def _offers(decisions: Table, arms: Table, versions: list[str], shown: Ints) -> tuple[list[Ints | None], tuple[str, ...]]:
     """Return the arms on offer in each decision, None where unknown, and notes about that."""
     column = decisions.data.column("candidates")
-    flat, lengths = cells.lists_of(column, ";")
+    flat, lengths = decisions.lists("candidates")
     rows = _arm_rows(decisions, flat, np.repeat(np.arange(len(decisions)), lengths), versions)
     found: list[Ints | None] = list(np.split(rows, np.cumsum(lengths)[:-1]))
     everything = _Catalogue(arms, decisions)
@@ -113,6 +110,10 @@ def _offers(decisions: Table, arms: Table, versions: list[str], shown: Ints) -> 
     return found, ()
 
 
+def _micros(table: Table, column: str) -> Ints:
+    return np.asarray(table.compute(f"COALESCE(epoch_us({column}), 0)", column).to_numpy(), dtype=np.int64)
+
+
 class _Catalogue:
     """The arms that existed at the time of a decision.
 
@@ -120,10 +121,9 @@ class _Catalogue:
     """
 
     def __init__(self, arms: Table, decisions: Table) -> None:
-        self.time = cells.instants(decisions.data.column("time"))
-        self.since, until = cells.instants(arms.data.column("since")), arms.data.column("until")
-        gone = np.asarray(until.is_valid().to_numpy(), dtype=bool)
-        self.until = np.where(gone, cells.instants(until), np.iinfo(np.int64).max)
+        self.time, self.since, until = _micros(decisions, "time"), _micros(arms, "since"), _micros(arms, "until")
+        gone = np.asarray(arms.data.column("until").is_valid().to_numpy(), dtype=bool)
+        self.until = np.where(gone, until, np.iinfo(np.int64).max)
         self.changes = np.unique(np.concatenate([self.since, self.until[gone]]))
         self.known: dict[int, Ints] = {}  # number of changes so far → rows
 

@@ -19,8 +19,7 @@ from ..graphs import empty
 from ..policies import AdaptiveGraphUCB, LinUCB
 from ..recommending.behaviour import behaviour_vectors
 from ..recommending.catalogue_table import CatalogueTable
-from ..storage.columns import EVENTS
-from ..storage.tables import Source, Table, read_table
+from ..tables import EVENTS, Source, Table, read_table
 from .contenders import ADAPTIVE, ALONE, NO_GRAPH, SHARED, Played, compete, play
 from .lifts import LiftInterval, UserGroup, clustered_interval, groups
 from .log_rounds import LogRounds, log_rounds, reordered, user_by_user

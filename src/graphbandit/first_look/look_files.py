@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..storage.atomic import AnyPath, write_text
-from ..storage.tables import write_table
+from ..tables import write_table
 from . import look_page, look_text
 from .assessment import FirstLook
 

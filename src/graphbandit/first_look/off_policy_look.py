@@ -12,7 +12,7 @@ from ..graph import UserGraph
 from ..graph_building.event_split import EARLIER
 from ..graphs import empty
 from ..policies import AdaptiveGraphUCB, GraphUCBLocal, LinUCB, Policy
-from ..storage.tables import Table
+from ..tables import Table
 from .contenders import ADAPTIVE, ALONE, NO_GRAPH, SHARED
 
 Make = Callable[..., Policy]

@@ -12,7 +12,7 @@ from ..compute.arrays import Floats, Ints
 from ..diagnose import RewardLog
 from ..graph import UserGraph
 from ..policies.adaptive.graph_report import CLEAR, ENOUGH_ROUNDS
-from ..storage.tables import Source
+from ..tables import Source
 from ..validate import check, count
 from .built_graph import BuiltGraph
 from .candidate_graphs import alike_attributes, alike_behaviour, alike_tastes, blend, co_consumption

@@ -13,7 +13,7 @@ from ..display import as_html
 from ..graph import UserGraph
 from ..policies.adaptive.graph_report import ENOUGH_ROUNDS, times
 from ..storage.atomic import AnyPath, write_bytes
-from ..storage.tables import write_table
+from ..tables import write_table
 from .judging import Candidate
 
 WHAT = {

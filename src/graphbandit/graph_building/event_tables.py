@@ -12,9 +12,7 @@ from scipy import sparse
 from ..compute.arrays import Floats, Ints
 from ..graph import UserGraph
 from ..graphs.from_data import read_edges
-from ..storage.cells import ids_of, numbers_of
-from ..storage.columns import EVENTS, ITEMS, USERS
-from ..storage.tables import Source, Table, read_table
+from ..tables import EVENTS, ITEMS, USERS, Source, Table, read_table
 
 MOST_LEVELS = 50
 """Of a category; rarer ones are left out."""
@@ -92,10 +90,10 @@ def read_events(source: Source) -> tuple[Events, tuple[str, ...]]:
                 *said,
                 f"{table.name}: {len(user):,} rows are {len(first):,} pairs of a user and an item; each counts once.",
             )
-            table = replace(table, data=table.data.take(first))
+            table = replace(table, data=table.data.take(first), rows=first)
             user, item = user[first], item[first]
             reward = None if reward is None else reward[first]
-    timed = table.has("time") and len(table.codes("time")[1]) > 1  # one time for all is no time
+    timed = table.has("time") and bool(np.ptp(table.numbers("time")) > 0)  # one time for all is no time
     order = table.order() if timed else np.arange(len(table), dtype=np.int64)
     return Events(user, item, reward, order, timed, user_ids, item_ids), said
 
@@ -118,14 +116,14 @@ def column_vectors(table: Table) -> Floats:
     """
     parts = []
     for name in table.others():
-        numbers = numbers_of(table.data.column(name))
-        if numbers.bad is None:
-            known = np.isfinite(numbers.values)
-            spread = float(numbers.values[known].std()) if known.any() else 0.0
+        if table.is_numeric(name):
+            values = table.numbers(name, empty=True)
+            known = np.isfinite(values)
+            spread = float(values[known].std()) if known.any() else 0.0
             if spread > 0:
-                parts.append(np.where(known, (numbers.values - numbers.values[known].mean()) / spread, 0.0))
+                parts.append(np.where(known, (values - values[known].mean()) / spread, 0.0))
             continue
-        codes, levels = ids_of(table.data.column(name))
+        codes, levels = table.codes(name, empty=True)
         count = np.bincount(codes[codes >= 0], minlength=len(levels))
         frequent = np.argsort(-count, kind="stable")[:MOST_LEVELS]
         parts += [(codes == level).astype(np.float64) for level in frequent if count[level] > max(1.0, RARE * len(codes))]

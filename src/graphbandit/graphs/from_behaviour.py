@@ -9,7 +9,7 @@ from ..graph import UserGraph
 
 if TYPE_CHECKING:
     from ..graph_building import BuiltGraph
-    from ..storage.tables import Source
+    from ..tables import Source
 
 
 def build(

@@ -11,11 +11,11 @@ from scipy import sparse
 
 from ..compute.arrays import Floats, Ints
 from ..graph import UserGraph
-from ..storage.frames import is_frame
+from ..tables import is_frame
 from ..validate import check, count
 
 if TYPE_CHECKING:
-    from ..storage.tables import Reading, Source
+    from ..tables import Reading, Source
 
 
 def from_adjacency(adjacency: npt.ArrayLike | sparse.sparray, ids: Sequence[Hashable] | None = None) -> UserGraph:
@@ -106,7 +106,7 @@ def read_edges(source: Source, users: Sequence[Hashable] = (), **reading: Unpack
     users : sequence of hashables
         The users of a log: they come first, in this order, and those of them who have no edge are
         isolated.
-    reading : options of `storage.tables.read_table`
+    reading : options of `tables.read_table`
         `columns` says which column is which, `skip_bad` leaves out rows that cannot be read.
 
     Examples
@@ -114,7 +114,7 @@ def read_edges(source: Source, users: Sequence[Hashable] = (), **reading: Unpack
     >>> read_edges({"source": ["ann", "bob"], "target": ["bob", "eve"], "weight": [1, 0.5]}).ids
     ('ann', 'bob', 'eve')
     """
-    from ..storage.edges import read_edge_list
+    from ..tables.edges import read_edge_list
 
     edges = read_edge_list(source, users, **reading)
     return UserGraph(from_edges(edges.pairs, len(edges.ids), edges.weights).adjacency, edges.ids)

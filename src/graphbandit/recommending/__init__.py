@@ -3,6 +3,7 @@
 | module | what is in it |
 |---|---|
 | `recommender` | `Recommender`: fit, recommend, reward, observe, save |
+| `fit_log` | `fit`: a policy learns a log that does not fit into memory |
 | `recommender_file` | a recommender in one file |
 | `features` | `Features`: from columns of items and of the context to vectors |
 | `encoders` | what a column becomes: numbers, categories, text and tags, given vectors |
@@ -24,7 +25,8 @@
 from __future__ import annotations
 
 from .features import Features
+from .fit_log import Fitted, fit
 from .open_recommendations import Recommendation
 from .recommender import Recommender
 
-__all__ = ["Features", "Recommendation", "Recommender"]
+__all__ = ["Features", "Fitted", "Recommendation", "Recommender", "fit"]

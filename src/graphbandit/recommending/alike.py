@@ -6,14 +6,13 @@ The numbers are chosen by measurement, as is this way before a linear map (docs/
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from ..compute.arrays import Floats
 from ..storage.archive import Arrays
-from ..storage.columns import USERS
-from ..storage.tables import Source, read_table
+from ..tables import USERS, Reading, Source, read_table
 from .features import Features
 
 NEIGHBOURS = 100
@@ -37,9 +36,9 @@ class Alike:
         self._place = {name: row for row, name in enumerate(names)}
 
     @classmethod
-    def read(cls, users: Source, columns: Mapping[str, str] | None = None) -> Alike:
+    def read(cls, users: Source, **reading: Unpack[Reading]) -> Alike:
         """From a table with a column of users; every other column is an attribute."""
-        table = read_table(users, USERS, columns=columns, name="users")
+        table = read_table(users, USERS, name="users", **reading)
         table.check_columns("user")
         table.check_distinct("user")
         names = table.codes("user")[1]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from scipy import sparse
 
 from ..compute.arrays import Floats
-from ..storage.columns import ITEMS, is_feature, plain_name
-from ..storage.tables import Source, Table, read_table
+from ..tables import ITEMS, Reading, Source, Table, is_feature, plain_name, read_table
 from .encoders import guess_kind, words
 from .features import Features
 from .ids import value_text
@@ -32,7 +31,7 @@ class CatalogueTable:
         self.filters: list[str] = []  # columns that one can filter by
 
     @classmethod
-    def read(cls, items: Source | None, features: Any, columns: Mapping[str, str] | None = None) -> CatalogueTable:
+    def read(cls, items: Source | None, features: Any, **reading: Unpack[Reading]) -> CatalogueTable:
         """From the arguments of a Recommender."""
         own = features is None or isinstance(features, Features)
         if not own and not (hasattr(features, "fit") and hasattr(features, "transform")):
@@ -40,7 +39,7 @@ class CatalogueTable:
         catalogue = cls(Features() if features is None else features if own else Features(), None if own else features)
         if items is None:
             return catalogue
-        table = read_table(items, ITEMS, columns=columns, name="items")
+        table = read_table(items, ITEMS, name="items", **reading)
         table.check_columns("item")
         table.check_distinct("item")
         catalogue.table, catalogue.names = table, table.codes("item")[1]

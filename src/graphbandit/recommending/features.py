@@ -15,8 +15,7 @@ from ..compute.arrays import Floats
 from ..compute.svd import truncated_svd
 from ..display import shorten
 from ..storage.archive import Arrays
-from ..storage.columns import ITEMS, is_feature
-from ..storage.tables import Source, Table, read_table
+from ..tables import ITEMS, Source, Table, is_feature, read_table
 from ..validate import check, count, one_of
 from .encoders import KINDS, Encoder, fit_encoder, guess_kind
 

@@ -11,9 +11,8 @@ import numpy as np
 from ..compute.arrays import Floats, Ints
 from ..display import as_html
 from ..policies import Policy
-from ..storage.columns import EDGES as EDGE_ROLES
-from ..storage.columns import EVENTS, ITEMS, USERS, SaidColumns
-from ..storage.tables import Source, Table, columns_by_table, read_table
+from ..tables import EDGES as EDGE_ROLES
+from ..tables import EVENTS, ITEMS, USERS, Reading, SaidColumns, Source, Table, read_table, split_columns
 from ..validate import check, count
 from . import recommender_file
 from .alike import EDGES, NEIGHBOURS, Alike
@@ -55,6 +54,8 @@ class Recommender:
         Share of decisions that are uniform, for off-policy evaluation.
     columns : mapping of roles to columns, optional
         Which column is which, where its name does not say it: {"item": "url"}.
+    skip_bad : bool
+        Leave out rows of these tables that cannot be used, and count them in `notes`.
     seed : int
 
     Notes
@@ -88,21 +89,21 @@ class Recommender:
         params: Mapping[str, Any] | None = None,
         epsilon: float = 0.0,
         columns: SaidColumns | None = None,
+        skip_bad: bool = False,
         seed: int = 0,
     ) -> None:
         self._choice = PolicyChoice.of(policy, params, epsilon, seed)
-        given = columns_by_table(
-            columns or {}, {"graph": (graph, EDGE_ROLES), "items": (items, ITEMS), "users": (users, USERS)}
-        )
-        self.user_names: UserNames = read_users(graph, given["graph"])
-        self.catalogue = CatalogueTable.read(items, features, given["items"])
-        self.alike = None if users is None else Alike.read(users, given["users"])
+        given = split_columns(columns or {}, {"graph": (graph, EDGE_ROLES), "items": (items, ITEMS), "users": (users, USERS)})
+        self.notes: list[str] = []  # what was guessed or left out, as sentences
+        reading: Reading = dict(skip_bad=skip_bad, say=self.notes.append)
+        self.user_names: UserNames = read_users(graph, **reading | {"columns": given["graph"]})
+        self.catalogue = CatalogueTable.read(items, features, **reading | {"columns": given["items"]})
+        self.alike = None if users is None else Alike.read(users, **reading | {"columns": given["users"]})
         self._named: NamedPolicy | None = None
         self._shown = OpenRecommendations()
         self._draws = np.random.default_rng(seed)
         self._only_taken = False  # whether events have no rewards that differ
         self.n_events = 0  # learned so far
-        self.notes: list[str] = []  # what was guessed or left out, as sentences
 
     def __repr__(self) -> str:
         if (named := self._named) is None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
-from typing import Any
+from collections.abc import Hashable, Iterable
+from typing import Any, Unpack
 
 from scipy import sparse
 
 from .. import graphs
 from ..graph import UserGraph
+from ..tables import Reading
 
 
 class UserNames:
@@ -52,10 +53,10 @@ class UserNames:
         return int(name) if self.are_integers and name.lstrip("-").isdecimal() else name
 
 
-def read_users(graph: Any, columns: Mapping[str, str] | None = None) -> UserNames:
+def read_users(graph: Any, **reading: Unpack[Reading]) -> UserNames:
     """The users of a graph in any form: a UserGraph, a NetworkX graph, a table of edges, or None."""
     if graph is None:
         return UserNames()
     if not isinstance(graph, UserGraph):
-        graph = graphs.from_networkx(graph) if hasattr(graph, "is_directed") else graphs.read_edges(graph, columns=columns)
+        graph = graphs.from_networkx(graph) if hasattr(graph, "is_directed") else graphs.read_edges(graph, **reading)
     return UserNames(graph)

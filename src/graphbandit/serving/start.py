@@ -21,8 +21,7 @@ from fastapi import FastAPI
 
 from ..policies import policy_class
 from ..recommending.recommender_file import file_bytes
-from ..storage.columns import EDGES, EVENTS, ITEMS, parse_columns
-from ..storage.tables import Reading, columns_by_file
+from ..tables import EDGES, EVENTS, ITEMS, Reading, parse_columns, split_columns
 from .domain.initial_state import InitialState
 from .domain.shadow import PolicySpec, parse_policy
 from .http.app import create_app
@@ -66,7 +65,7 @@ def read_initial_state(settings: ServiceSettings) -> InitialState | None:
 def reading_options(settings: ServiceSettings) -> dict[Path, Reading]:
     """How to read each of the input files."""
     roles = ((settings.graph, EDGES), (settings.items, ITEMS), (settings.history, EVENTS))
-    said = columns_by_file(parse_columns(settings.columns), {path: role for path, role in roles if path is not None})
+    said = split_columns(parse_columns(settings.columns), {path: (path, role) for path, role in roles if path is not None})
     return {path: {"columns": columns, "skip_bad": settings.skip_bad, "say": logger.info} for path, columns in said.items()}
 
 

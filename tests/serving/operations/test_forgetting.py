@@ -26,7 +26,7 @@ from graphbandit.serving.operations.forgetting import forget_user, initial_witho
 from graphbandit.serving.operations.importing import import_history
 from graphbandit.serving.operations.store_tools import verify
 from graphbandit.serving.store.snapshots import Snapshots
-from graphbandit.storage.tables import write_table
+from graphbandit.tables import write_table
 from serving_zoo import ARMS, USERS, fingerprint, new_database, small_initial_state
 
 PERSON = "Wilhelmina-31415"

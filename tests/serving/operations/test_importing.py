@@ -17,7 +17,7 @@ from graphbandit.serving import EventStore, RecommendationService, Request, Rewa
 from graphbandit.serving.domain.events import EventKind
 from graphbandit.serving.operations import importing
 from graphbandit.serving.operations.importing import Imported, import_history
-from graphbandit.storage.tables import write_table
+from graphbandit.tables import write_table
 from serving_zoo import ARMS, USERS, fingerprint, recommend, reward, running, small_initial_state, write_input_files
 
 
@@ -92,14 +92,14 @@ def test_unknown_arms_and_rewards_out_of_range_are_errors_with_their_row(tmp_pat
     path = tmp_path / "events.csv"
     path.write_text("user,arm,reward\nann,tea,1\nann,gin,1\nbob,tea,7\n")
     service = opened(tmp_path, "linucb")
-    with pytest.raises(ValueError, match=r"events.csv, line 3: there is no arm 'gin'"):
+    with pytest.raises(ValueError, match=r"events.csv: 1 bad row: 1 × there is no such arm \(first: record 2, 'gin'\)"):
         import_history(service, path)
     service.reward_range = (0.0, 1.0)
     said: list[str] = []
     assert import_history(service, path, skip_bad=True, say=said.append) == Imported(1, 0, 2, False)
-    assert "2 bad rows were skipped (the first is line 3: there is no arm 'gin')" in said[-1]
+    assert "2 bad rows skipped: 1 × there is no such arm (first: record 2, 'gin'); 1 × reward must lie" in said[-1]
     path.write_text("user,arm,reward\nann,tea,1\nbob,tea,7\n")
-    with pytest.raises(ValueError, match="line 3: reward must lie between 0 and 1, but it is 7"):
+    with pytest.raises(ValueError, match=r"1 × reward must lie between 0 and 1 \(first: record 2, 7.0\)"):
         import_history(service, path)
     service.close()
 
@@ -130,7 +130,7 @@ def test_the_command_begins_a_store_and_says_what_it_did(tmp_path: Path) -> None
     words = ["import", str(tmp_path / "events.csv"), "--store", f"sqlite:///{tmp_path}/state.db", "--quiet"]
     words += ["--graph", str(graph), "--items", str(arms), "--policy", "linucb", "--columns", "item=sku"]
     wrong = CliRunner().invoke(app, words)
-    assert wrong.exit_code == 2 and "line 4: there is no arm 'gin'" in wrong.output
+    assert wrong.exit_code == 2 and "1 × there is no such arm (first: record 3, 'gin')" in wrong.output
     done = CliRunner().invoke(app, [*words, "--skip-bad"])
     assert done.exit_code == 0, done.output
     assert "2 rewards were imported; 1 users joined; 1 rows were skipped." in done.output

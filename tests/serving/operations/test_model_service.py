@@ -15,7 +15,7 @@ from graphbandit.serving.domain.events import EventKind, decisions_in, reward_in
 from graphbandit.serving.operations.export import LoggedOffers
 from graphbandit.serving.operations.importing import import_history
 from graphbandit.serving.operations.warmup import warm_up
-from graphbandit.storage.tables import write_table
+from graphbandit.tables import write_table
 from serving_zoo import fingerprint, running, small_initial_state
 
 ITEMS: dict[str, list[Any]] = {

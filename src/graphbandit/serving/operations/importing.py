@@ -15,9 +15,7 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 
 from ...compute.arrays import Flags, Floats, Ints
-from ...storage import cells
-from ...storage.columns import EVENTS
-from ...storage.tables import Reading, Table, read_table, skipped_rows
+from ...tables import EVENTS, BadRows, Reading, Table, read_table
 from ..domain.events import Draft, EventKind, ImportedRewards, import_key
 from ..domain.policy_changes import ProposedChange
 from .input_files import check_ids
@@ -111,27 +109,25 @@ def _checked(
     item, arms = table.codes("item")
     reward = table.numbers("reward")
     low, high = service.reward_range
-    unknown = np.array([arm not in service.recommender.arms for arm in arms], dtype=bool)[item]
-    outside = ~((reward >= low) & (reward <= high))
     propensity = table.numbers("propensity", empty=True) if table.has("propensity") else None
-    odd = np.zeros(len(table), dtype=bool)
+    checks = {
+        "there is no such arm": (np.array([arm not in service.recommender.arms for arm in arms], dtype=bool)[item], "item"),
+        f"{table.title('reward')} must lie between {low:g} and {high:g}": (~((reward >= low) & (reward <= high)), "reward"),
+    }
     if propensity is not None:
-        odd = ~np.isnan(propensity) & ~((propensity > 0) & (propensity <= 1))
-    bad = unknown | outside | odd
-    if bad.any():
-        row = int(bad.argmax())
-        why = f"there is no arm {arms[item[row]]!r}"
-        if not unknown[row]:
-            why = f"reward must lie between {low:g} and {high:g}, but it is {reward[row]:g}"
-        if not unknown[row] and not outside[row] and propensity is not None:
-            why = f"propensity must be above 0 and at most 1, but it is {propensity[row]:g}"
-        if not skip_bad:
-            raise ValueError(f"{table.where(row)}: {why}; --skip-bad leaves such rows out.")
-        if say is not None:
-            say(skipped_rows(table.name, int(bad.sum()), f"the first is {table.place(row)}: {why}"))
+        checks["propensity must be above 0 and at most 1"] = (propensity <= 0, "propensity")
+    bad, why = np.zeros(len(table), dtype=bool), BadRows()
+    for reason, (flags, column) in checks.items():
+        new = flags & ~bad
+        if new.any():
+            row = int(new.argmax())
+            why.add(reason, int(new.sum()), table.place(row), table.data.column(column)[row].as_py())
+        bad |= new
+    for sentence in why.raise_or_say(table.name, skip_bad):
+        (say or (lambda _: None))(sentence)
     if (~bad).any() and len(set(names) - service.recommender.rows.keys()):
         service.recommender.policy.user_rows()  # raises, if this policy takes no new users
-    moments = cells.micros_of(table.data.column("time")) if table.has("time") else None
+    moments = table.micros()
     history = _History(
         user[order],
         names,

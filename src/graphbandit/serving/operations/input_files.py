@@ -12,8 +12,7 @@ from ...compute.arrays import Floats
 from ...graph import UserGraph
 from ...graphs import read_edges
 from ...recommending.named_policy import Attributes
-from ...storage.columns import ITEMS, feature_columns
-from ...storage.tables import Reading, Source, read_table
+from ...tables import ITEMS, Reading, Source, feature_columns, read_table
 from ..domain.limits import ENCODED_SLASH, LARGEST_WEIGHT, LONGEST_ID, SMALLEST_WEIGHT
 
 

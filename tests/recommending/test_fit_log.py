@@ -16,9 +16,9 @@ import pytest
 from pyarrow import parquet
 
 from graphbandit import POLICIES, LinUCB, Policy, Recommender, Stochastic
-from graphbandit.fitting import fit, fit_log, time_order
+from graphbandit.recommending import fit, fit_log
 from graphbandit.storage.archive import ArchiveError
-from graphbandit.storage.tables import write_table
+from graphbandit.tables import sorted_log, write_table
 from made_up_streams import arm_table, arm_vectors, edge_table, friends, learned, read_back, stream, write_files
 
 
@@ -34,18 +34,15 @@ def summary(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("order", ["sorted", "reversed", "late", "shuffled"])
-@pytest.mark.parametrize("window", [time_order.WINDOW, 400], ids=["memory", "disk"])
-def test_rows_are_learned_in_order_of_time(order: str, window: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time_order, "WINDOW", window)
-    monkeypatch.setattr(time_order, "SMALLEST_READ", 50)
+@pytest.mark.parametrize("batch", [100_000, 70])
+def test_rows_are_learned_in_order_of_time(order: str, batch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sorted_log, "BATCH", batch)
     log = write_files(tmp_path / "log", stream(), order)
-    said: list[str] = []
-    done = fit(log, tmp_path / "model", arms=arm_table(), graph=edge_table(), policy="graphucb", say=said.append)
+    done = fit(log, tmp_path / "model", arms=arm_table(), graph=edge_table(), policy="graphucb")
     assert done.rows == 3000 and done.users == 40 and done.skipped == 0 and not done.was_there
     found = POLICIES["graphucb"].load(tmp_path / "model")
     names = Recommender.load(tmp_path / "model").named.names
     assert same_state(found, learned("graphucb", read_back(log), found.graph, names))
-    assert any("sorted on disk" in text for text in said) == (order in ("late", "shuffled") and window == 400)
     assert sorted(path.name for path in (tmp_path / "model").iterdir()) == ["fit.json", "policy.gb", "recommender.gb"]
 
 
@@ -123,7 +120,7 @@ def test_folders_between_are_columns(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         parquet.write_table(table.slice(150 * (day - 1), 150), folder / "part.parquet")
     fit(tmp_path / "log", tmp_path / "model", arms=arm_table(), policy="linucb")
-    assert summary(tmp_path / "model")["time_kind"] == "dates"
+    assert summary(tmp_path / "model")["has_dates"]
 
 
 class Stopped(Exception):
@@ -142,7 +139,6 @@ def stop_at(rows: int) -> Any:
 def test_a_fit_that_was_killed_goes_on_to_the_bit(order: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit_log, "CHUNK", 100)
     monkeypatch.setattr(fit_log, "SHARE_OF_CHECKPOINTS", 1e9)
-    monkeypatch.setattr(time_order, "WINDOW", 700)
     log = write_files(tmp_path / "log", stream(), order)
     options: dict[str, Any] = dict(arms=arm_table(), graph=friends(), policy="adaptive", checkpoint_every=0.0)
     fit(log, tmp_path / "whole", **options)
@@ -168,7 +164,7 @@ def test_ctrl_c_keeps_a_checkpoint(tmp_path: Path) -> None:
     words += ["--policy", "linucb", "--out", str(tmp_path / "model")]
     program = (
         "import sys, time\n"
-        "from graphbandit.fitting import fit_log\n"
+        "from graphbandit.recommending import fit_log\n"
         "from graphbandit.cli import app\n"
         "fit_log.CHUNK = 100\n"
         "from graphbandit import LinUCB\n"
@@ -202,7 +198,7 @@ def test_another_job_is_not_continued(tmp_path: Path, monkeypatch: pytest.Monkey
     options: dict[str, Any] = dict(arms=arm_table(), graph=friends())
     with pytest.raises(Stopped):
         fit(log, tmp_path / "model", policy="linucb", progress=stop_at(300), checkpoint_every=0.0, **options)
-    with pytest.raises(ValueError, match="interrupted, of another log or with other settings"):
+    with pytest.raises(ValueError, match="interrupted, of another log, or with other settings"):
         fit(log, tmp_path / "model", policy="lints", **options)
     fit(log, tmp_path / "model", policy="lints", restart=True, **options)
     with pytest.raises(ValueError, match="fitted to another log, or with other settings"):
@@ -243,22 +239,24 @@ def spoiled(column: str, cell: Any, row: int = 250) -> pa.Table:
 @pytest.mark.parametrize(
     ("column", "cell", "said"),
     [
-        ("reward", float("nan"), r"part-1.parquet, row 101, column reward: it must be finite, but it is nan"),
-        ("reward", None, r"part-1.parquet, row 101, column reward: a number is needed, but it is empty"),
-        ("reward", 1e300, r"part-1.parquet, row 101, column reward: it must be at most 1e\+15"),
-        ("user_id", "", r"part-1.parquet, row 101: user_id is empty"),
-        ("arm", None, r"part-1.parquet, row 101: arm is empty"),
-        ("arm", "arm 99", r"part-1.parquet, row 101: there is no arm 'arm 99'; --skip-bad"),
+        ("reward", float("nan"), "1 × reward is not finite (first: record 101 of {}, 'nan')"),
+        ("reward", None, "1 × reward is empty (first: record 101 of {})"),
+        ("reward", 1e300, "1 × reward is larger than 1e+15 in size (first: record 101 of {}, '1e+300')"),
+        ("user_id", "", "1 × user_id is empty (first: record 101 of {})"),
+        ("arm", None, "1 × arm is empty (first: record 101 of {})"),
+        ("arm", "arm 99", "1 × arm is not in the table of items (first: record 101 of {}, 'arm 99')"),
+        ("timestamp", None, "1 × timestamp is empty (first: record 101 of {})"),
     ],
 )
 def test_bad_rows_are_named_or_skipped(column: str, cell: Any, said: str, tmp_path: Path) -> None:
     log = write_files(tmp_path / "log", spoiled(column, cell), "sorted", files=2)
     options: dict[str, Any] = dict(arms=arm_table(), graph=friends(), policy="linucb")
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError) as error:
         fit(log, tmp_path / "model", **options)
+    assert said.format(log / "part-1.parquet") in str(error.value)
     heard: list[str] = []
     done = fit(log, tmp_path / "model", skip_bad=True, say=heard.append, **options)
-    assert (done.rows, done.skipped) == (299, 1) and any("1 bad row was skipped" in text for text in heard)
+    assert (done.rows, done.skipped) == (299, 1) and any("1 bad row skipped" in text for text in heard)
     found = LinUCB.load(tmp_path / "model")
     table = pa.concat_tables([stream(300).slice(0, 250), stream(300).slice(251)])
     assert same_state(found, learned("linucb", table, found.graph, Recommender.load(tmp_path / "model").named.names))
@@ -276,22 +274,22 @@ def test_mistakes_are_sentences(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         fit(tmp_path / "none.parquet", tmp_path / "model", **options)
     parquet.write_table(stream(10).drop_columns(["reward"]), log / "part-2.parquet")
-    with pytest.raises(ValueError, match=r"part-2.parquet: the column reward is missing; there are user_id"):
-        fit(log, tmp_path / "model", **options)
-    parquet.write_table(stream(10).drop_columns(["timestamp"]), log / "part-2.parquet")
-    with pytest.raises(ValueError, match=r"part-2.parquet: the column timestamp is missing, which .*part-0.parquet has"):
-        fit(log, tmp_path / "model", **options)
-    numbers = stream(10).drop_columns(["timestamp"]).append_column("timestamp", pa.array(np.arange(10)))
-    parquet.write_table(numbers, log / "part-2.parquet")
-    with pytest.raises(ValueError, match=r"part-2.parquet, column timestamp: times are integers here, but dates in"):
-        fit(log, tmp_path / "model", **options)
-    holes = spoiled("timestamp", None, 5).slice(0, 20)
-    parquet.write_table(holes, log / "part-2.parquet")
-    with pytest.raises(ValueError, match=r"part-2.parquet, row 6, column timestamp: a number or an ISO date"):
+    with pytest.raises(ValueError, match=r"log cannot be read: .*reward"):
         fit(log, tmp_path / "model", **options)
     (log / "part-2.parquet").write_bytes(b"not Parquet")
-    with pytest.raises(ValueError, match=r"part-2.parquet cannot be read as Parquet"):
+    with pytest.raises(ValueError, match=r"part-2.parquet cannot be read"):
         fit(log, tmp_path / "model", **options)
+
+
+def test_rows_that_are_identical_count_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = stream(300)
+    log = write_files(tmp_path / "log", pa.concat_tables([table, table.slice(20, 40)]), "shuffled")
+    options: dict[str, Any] = dict(arms=arm_table(), graph=friends(), policy="linucb")
+    with pytest.raises(ValueError, match="40 bad rows: 40 × a row is identical to an earlier one"):
+        fit(log, tmp_path / "model", **options)
+    for batch in (7, 100_000):
+        monkeypatch.setattr(sorted_log, "BATCH", batch)
+        assert fit(log, tmp_path / "model", skip_bad=True, restart=True, **options).rows == 300
 
 
 def test_equal_rewards_are_pointed_out(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from graphbandit.graphs import from_edges, read_edges
-from graphbandit.storage.edges import read_edge_list
-from graphbandit.storage.tables import write_table
+from graphbandit.tables import write_table
+from graphbandit.tables.edges import read_edge_list
 
 
 @pytest.mark.parametrize("name", ["edges.csv", "edges.csv.gz", "edges.parquet"])
@@ -36,11 +36,14 @@ def test_a_file_without_edges(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("user,pal\nann,bob\n", "edges.csv, line 1: the column friend is missing; there are user, pal."),
-        ("user,friend\neve,eve\n", "edges.csv, line 2: 'eve' is its own friend."),
-        ("user,friend\neve,\n", "edges.csv, line 2: friend is empty."),
-        ("user,friend,weight\nann,bob,-1\n", "line 2, column weight: it must be zero or a positive number, but it is -1."),
-        ("user,friend,weight\nann,bob,x\n", "line 2, column weight: a number is needed, but it is 'x'."),
-        ("user,friend,weight\nann,bob,1\nbob,ann,2\n", "line 3: 'bob' and 'ann' have weight 2 here, but 1 in line 2."),
+        ("user,friend\neve,eve\n", "1 × a user is its own friend (first: record 1, 'eve')"),
+        ("user,friend\neve,\n", "1 × friend is empty (first: record 1)"),
+        ("user,friend,weight\nann,bob,-1\n", "1 × weight is negative (first: record 1, '-1.0')"),
+        ("user,friend,weight\nann,bob,x\n", "1 × weight is not a number (first: record 1, 'x')"),
+        (
+            "user,friend,weight\nann,bob,1\nbob,ann,2\n",
+            "1 × a pair of users is listed again with another weight (first: record 2, 'bob' and 'ann', 2 after 1 in record 1)",
+        ),
         ("user,friend\neve,bob\n", "none of its users is in the log, whose first is 'ann'"),
     ],
 )
@@ -59,7 +62,7 @@ def test_a_frame_of_edges_is_a_graph(frame: Any) -> None:
     assert from_edges(edges, ids=["2", "zoe"]).ids == ("2", "zoe", "3", "1")
     with pytest.raises(ValueError, match="n_users and weights are not for a frame of edges"):
         from_edges(edges, 3)
-    with pytest.raises(ValueError, match="edges, row 2: '2' is its own friend"):
+    with pytest.raises(ValueError, match=r"edges: 1 bad row: 1 × a user is its own friend \(first: record 2"):
         from_edges(frame({"from": [1, 2], "to": [2, 2]}))
 
 
@@ -78,9 +81,8 @@ def test_bad_edges_are_skipped_and_counted(tmp_path: Path) -> None:
     heard: list[str] = []
     edges = read_edge_list(tmp_path / "edges.csv", skip_bad=True, say=heard.append)
     assert edges.ids == ["ann", "bob", "eve"] and edges.weights.tolist() == [1.0, 3.0]
-    assert len(heard) == 3 and "3 bad rows were skipped (1 with a wrong number of cells" in heard[0]
-    assert "2 bad rows were skipped (the first is line 4: 'eve' is its own friend)" in heard[1]
-    assert "1 bad row was skipped (the first is line 3: 'bob' and 'ann' have weight 2 here, but 1 in line 2)" in heard[2]
+    assert len(heard) == 2 and "5 bad rows skipped" in heard[0] and "1 × a user is its own friend (first: record 3" in heard[0]
+    assert "1 × a pair of users is listed again with another weight (first: record 2" in heard[1]
 
 
 def test_many_edges_give_the_graph_of_their_pairs() -> None:

@@ -72,6 +72,8 @@ PAIRS = (
 )
 """The names that people give to the two ends of an edge."""
 
+NONE = "none"
+"""What `columns` says of a role that no column plays."""
 ID_ROLES = ("user", "friend", "item")
 NUMBER_ROLES = ("reward", "propensity", "weight")
 
@@ -101,8 +103,13 @@ class Roles:
     may_be_empty: tuple[str, ...] = ()
     by_position: tuple[str, ...] = ()
 
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Needed and optional roles."""
+        return (*self.needed, *self.optional)
+
     def without(self, *roles: str) -> Roles:
-        """The same roles without some.
+        """Return the same roles without some.
 
         >>> EVENTS.without("item").needed
         ('user', 'reward')
@@ -112,7 +119,7 @@ class Roles:
         return replace(self, needed=needed, optional=optional, by_position=by_position)
 
     def allow_missing(self, *roles: str) -> Roles:
-        """The same roles, of which some columns may be missing.
+        """Return the same roles, of which some columns may be missing.
 
         >>> EVENTS.allow_missing("reward").needed
         ('user', 'item')
@@ -121,7 +128,7 @@ class Roles:
         return replace(self, needed=needed, optional=(*roles, *self.optional))
 
     def allow_empty(self, *roles: str) -> Roles:
-        """The same roles, of which some cells may be empty."""
+        """Return the same roles, of which some cells may be empty."""
         return replace(self, may_be_empty=(*self.may_be_empty, *roles))
 
 
@@ -195,7 +202,7 @@ def parse_columns(text: str | None) -> dict[str, str | tuple[str, ...]]:
 def find_roles(
     header: str, head: Sequence[str], roles: Roles | None, columns: Mapping[str, str] | None, has_header: bool = True
 ) -> Found:
-    """Where each role is, or a ValueError that lists the choices.
+    """Return the place of each role, or raise a ValueError that lists the choices.
 
     Parameters
     ----------
@@ -206,7 +213,7 @@ def find_roles(
     roles : Roles, optional
         Without them, only what `columns` says counts.
     columns : mapping of roles to names, optional
-        What the caller says; the rest is found by the names that people use.
+        What the caller says; the rest is found by the names that people use. NONE stands for no column.
     has_header : bool
         Without a header, roles go by position.
 
@@ -216,46 +223,42 @@ def find_roles(
     {'time': 0, 'user': 1, 'item': 2, 'reward': 3}
     """
     positions: dict[str, int] = {}
+    there = f"there are {', '.join(head[:20]) or 'none'}"
     if len(set(head)) < len(head):
         twice = next(name for name in head if list(head).count(name) > 1)
         raise ValueError(f"{header}: there are two columns {twice}.")
     columns = {"item" if role == "arm" else role: column for role, column in (columns or {}).items()}
     for role, column in columns.items():
-        if roles is not None and role not in (*roles.needed, *roles.optional):
-            there = ", ".join((*roles.needed, *roles.optional))
-            raise ValueError(f"columns names the role {role!r}, which {roles.what} do not have; there are {there}.")
-        if column not in head:
-            raise ValueError(f"{header}: the column {column}, which columns names, is missing; {_there(head)}.")
-        positions[role] = list(head).index(column)
+        if roles is not None and role not in roles.all:
+            raise ValueError(
+                f"columns names the role {role!r}, which {roles.what} do not have; there are {', '.join(roles.all)}."
+            )
+        if column in head:
+            positions[role] = list(head).index(column)
+        elif column != NONE or roles is None or role in roles.needed:
+            raise ValueError(f"{header}: the column {column}, which columns names, is missing; {there}.")
     if roles is None:
         return Found(positions, ())
     if not has_header:
-        _by_position(head, roles, positions)
+        free = [place for place in range(len(head)) if place not in positions.values()]
+        positions |= zip([role for role in roles.by_position if role not in columns], free, strict=False)
     elif "friend" in roles.needed:
         _find_pair(header, head, positions)
-    plain = [plain_name(name) for name in head]
-    for role in (*roles.needed, *roles.optional):
-        if role not in positions and has_header and role in NAMES:
-            _find(header, head, plain, role, positions)
+    for role in roles.all:
+        if role not in positions and role not in columns and has_header and role in NAMES:
+            _find(header, head, role, positions)
         if role not in positions and role in roles.needed:
             shown = "item (or arm)" if role == "item" else role
-            how = f'say which one it is: --columns {role}=NAME, or columns={{"{role}": NAME}}'
-            raise ValueError(
-                f"{header}: the column {shown} is missing; {_there(head)}." + (f" If it is there, {how}." * bool(head))
-            )
+            hint = f" If it is there, {_option(role)}." * bool(head)
+            raise ValueError(f"{header}: the column {shown} is missing; {there}.{hint}")
     return Found(positions, _said(head, positions, columns, has_header))
 
 
-def _by_position(head: Sequence[str], roles: Roles, positions: dict[str, int]) -> None:
-    free = [place for place in range(len(head)) if place not in positions.values()]
-    for role, place in zip([role for role in roles.by_position if role not in positions], free, strict=False):
-        positions[role] = place
-
-
-def _find(header: str, head: Sequence[str], plain: Sequence[str], role: str, positions: dict[str, int]) -> None:
+def _find(header: str, head: Sequence[str], role: str, positions: dict[str, int]) -> None:
     last = (("id",),) if role in ("user", "item") and len(positions) == 0 else ()  # the id of a table of users or items
     for group in (*NAMES[role], *last):
-        matches = [place for place, name in enumerate(plain) if name in group and place not in positions.values()]
+        free = [place for place in range(len(head)) if place not in positions.values()]
+        matches = [place for place in free if plain_name(head[place]) in group]
         exact = [place for place in matches if head[place] in group]
         if len(matches) > 1 and len(exact) != 1:
             raise _ambiguous(header, role, [head[place] for place in matches])
@@ -268,13 +271,10 @@ def _find_pair(header: str, head: Sequence[str], positions: dict[str, int]) -> N
     if {"user", "friend"} <= positions.keys():
         return
     plain = [plain_name(name) for name in head]
-    taken = dict(positions)
-    found = []
+    found: list[list[int]] = []
     for names in PAIRS:
-        pair = [
-            taken.get(role, plain.index(name) if name in plain else -1)
-            for role, name in zip(("user", "friend"), names, strict=True)
-        ]
+        ends = zip(("user", "friend"), names, strict=True)
+        pair = [positions.get(role, plain.index(name) if name in plain else -1) for role, name in ends]
         if min(pair) >= 0 and pair[0] != pair[1] and pair not in found:
             found.append(pair)
             if names == PAIRS[0]:
@@ -285,22 +285,32 @@ def _find_pair(header: str, head: Sequence[str], positions: dict[str, int]) -> N
         positions["user"], positions["friend"] = found[0]
 
 
+def _option(role: str) -> str:
+    return f'say which one it is: --columns {role}=NAME, or columns={{"{role}": NAME}}'
+
+
 def _ambiguous(header: str, role: str, choices: Sequence[str]) -> ValueError:
-    first = role.split()[0]
-    return ValueError(
-        f"{header}: several columns could be {role}: {', '.join(choices)}; "
-        f'say which one it is: --columns {first}=NAME, or columns={{"{first}": NAME}}.'
-    )
+    return ValueError(f"{header}: several columns could be {role}: {', '.join(choices)}; {_option(role.split()[0])}.")
+
+
+def unrecognised_reward(header: str, choices: Sequence[str]) -> ValueError:
+    """Return the error for columns that look like rewards, but whose names say nothing.
+
+    >>> print(unrecognised_reward("log.csv", ["liked"]))
+    log.csv: no column is known to be the reward, but one could be: liked; say which one it is: --columns reward=NAME, \
+or columns={"reward": NAME}. If none is, say reward=none.
+    """
+    could = "one could be" if len(choices) == 1 else "some could be"
+    listed = f"no column is known to be the reward, but {could}: {', '.join(choices)}"
+    return ValueError(f"{header}: {listed}; {_option('reward')}. If none is, say reward={NONE}.")
 
 
 def _said(head: Sequence[str], positions: Mapping[str, int], columns: Mapping[str, str], has_header: bool) -> tuple[str, ...]:
     guessed = [(role, head[place]) for role, place in positions.items() if role not in columns]
-    if not has_header:
-        named = ", ".join(f"{column} is {role}" for role, column in guessed)
-        return (f"the first row is all numbers, so there is no header; by position, column {named}",) if guessed else ()
-    named = ", ".join(f"{column} is {role}" for role, column in guessed if column not in (role, "arm"))
-    return (f"by the names of the columns, {named}",) if named else ()
-
-
-def _there(head: Sequence[str]) -> str:
-    return f"there are {', '.join(head[:20]) or 'none'}"
+    named = ", ".join(f"{column} is {role}" for role, column in guessed if not has_header or column not in (role, "arm"))
+    how = (
+        "by the names of the columns,"
+        if has_header
+        else "the first row is all numbers, so there is no header; by position, column"
+    )
+    return (f"{how} {named}",) if named else ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphbandit.storage.columns import EDGES, EVENTS, ITEMS, PAIRS, USERS, find_roles, parse_columns
+from graphbandit.tables.columns import EDGES, EVENTS, ITEMS, PAIRS, USERS, find_roles, parse_columns
 
 
 @pytest.mark.parametrize(

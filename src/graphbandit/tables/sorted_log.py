@@ -1,0 +1,151 @@
+"""`SortedLog`: a log of any size in order of time, in a Parquet file that DuckDB writes with bounded memory."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..compute.arrays import Flags, Floats, Ints
+from ..storage.atomic import write_text
+from .columns import EVENTS
+from .read import BATCH, TWICE, WIDTH, BadRows, Reason, plan_of, rejects
+from .scan import literal, open_scan, quoted, readable
+from .table import encode, record_of
+
+MEMORY = "160MB"
+"""What DuckDB may use; the rest of a sort is on disk."""
+ROLES = EVENTS.without("propensity", "candidates")
+SORTED, FACTS = "sorted.parquet", "sorted.json"
+Progress = Callable[[str, int, int], None]
+
+
+class LoggedRows(NamedTuple):
+    """Some rows of a log, in order of time."""
+
+    user: Ints  # positions in `users`
+    users: list[str]
+    item: Ints  # positions in `items`
+    items: list[str]
+    reward: Floats
+    time: Floats
+    twice: Flags  # rows that are identical to an earlier one; they are not in the arrays
+
+    def last(self, count: int) -> LoggedRows:
+        """Return the last rows, at most `count`."""
+        return self._replace(user=self.user[-count:], item=self.item[-count:], reward=self.reward[-count:])
+
+
+class SortedLog:
+    """The rows of a log with a user, an item and a reward, in order of time.
+
+    Parameters
+    ----------
+    source : path
+        A file or a folder of files, as `read_table` reads them.
+    folder : path
+        Where the sorted file is kept; one that is there is used again.
+    items : names
+        LoggedRows of other items are bad.
+    columns : mapping of roles to names, optional
+    progress : function of what is done, rows and their total
+
+    Attributes
+    ----------
+    facts : dict
+        rows, users in order of appearance, reward and time (the lowest and the highest), has_dates, integer_users.
+    bad : BadRows
+    """
+
+    def __init__(
+        self, source: Path, folder: Path, items: Sequence[str], columns: Mapping[str, str] | None, progress: Progress
+    ) -> None:
+        self.scan = open_scan(source, str(source), {"memory_limit": MEMORY, "temp_directory": str(folder / "spill")})
+        self.plan = plan_of(self.scan, ROLES, columns, only=lambda _: False)
+        self.folder, self.bad = folder, BadRows()
+        if not (folder / FACTS).exists():
+            progress("sorting", 0, sum(part.rows for part in self.scan.parts))
+            self._sort(items)
+            self._survey(progress)
+        self.bad = BadRows()
+        self.facts: dict[str, Any] = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+        for reason, (count, place, cell) in self.facts["bad"].items():
+            self.bad.add(reason, count, place, cell)
+
+    @property
+    def has_time(self) -> bool:
+        """Whether rows have a time."""
+        return "time" in self.plan.titles
+
+    def _sort(self, items: Sequence[str]) -> None:
+        import pyarrow as pa
+
+        connection, reasons = self.scan.connection, self.plan.reasons
+        connection.register("known", pa.table({"name": pa.array(list(items), pa.string())}))
+        unknown = f"{self.plan.titles['item']} is not in the table of items"
+        reasons.append(Reason(unknown, "item NOT IN (SELECT name FROM known)", "item"))
+        numbered = "SELECT *, {} AS file, row_number() OVER () AS record FROM ({})"
+        parts = [numbered.format(k, self.plan.select(part.sql)) for k, part in enumerate(self.scan.parts)]
+        rows = f"{' UNION ALL '.join(parts)} {'ORDER BY time, file, record' if self.has_time else ''}"
+        path = literal(self.folder / SORTED)
+        with readable(self.scan.name):
+            connection.execute(f"COPY ({rows}) TO {path} (FORMAT parquet)")
+        first = "arg_min({'file': file, 'record': record, 'cell': cell}, (file, record))"
+        bad = f"SELECT reason, count(*), {first} FROM {path} WHERE reason > 0 GROUP BY reason ORDER BY reason"
+        lines = [list(rejects(self.scan, part)) for part in self.scan.parts]
+        for reason, count, row in connection.sql(bad).fetchall():
+            rejected = [line - self.scan.parts[row["file"]].header_lines for line, _ in lines[row["file"]]]
+            record = record_of(row["record"], rejected)
+            self.bad.add(reasons[reason - 1].text, count, self._place(row["file"], f"record {record}"), row["cell"])
+        for file, found in enumerate(lines):
+            for line, message in found:
+                self.bad.add(WIDTH, 1, self._place(file, f"line {line}"), message)
+        shutil.rmtree(self.folder / "spill", ignore_errors=True)
+
+    def _place(self, file: int, place: str) -> str:
+        return place + f" of {self.scan.parts[file].name}" * (len(self.scan.parts) > 1)
+
+    def _survey(self, progress: Progress) -> None:
+        users: dict[str, None] = {}
+        ends: dict[str, tuple[float, float]] = {}
+        done = 0
+        total = self.scan.connection.sql(f"SELECT count(*) FROM {literal(self.folder / SORTED)}").fetchall()[0][0]
+        for rows in self.batches():
+            if rows.twice.any():
+                self.bad.add(TWICE, int(rows.twice.sum()), f"user {rows.users[rows.user[0]]!r}")
+            users |= dict.fromkeys(rows.users)
+            for name, values in (("reward", rows.reward), ("time", rows.time)):
+                low, high = ends.get(name, (np.inf, -np.inf))
+                ends[name] = min(low, float(values.min(initial=np.inf))), max(high, float(values.max(initial=-np.inf)))
+            done += len(rows.user)
+            progress("checking", done, total)
+        bad = {reason: [count, *self.bad.first[reason]] for reason, count in self.bad.counts.items()}
+        facts = dict(rows=done, users=list(users), bad=bad, **ends)
+        facts |= dict(has_dates=self.plan.has_dates, integer_users="user" in self.plan.integers)
+        write_text(self.folder / FACTS, json.dumps(facts))
+
+    def batches(self) -> Iterator[LoggedRows]:
+        """Yield the rows that are not bad, in order."""
+        names = ", ".join(quoted(name) for name in (*self.plan.names, "key"))
+        query = f"SELECT {names} FROM {literal(self.folder / SORTED)} WHERE reason = 0"
+        last: dict[int, None] = {}  # keys of rows at `moment`
+        moment = np.nan
+        for batch in self.scan.connection.sql(query).to_arrow_reader(BATCH):
+            twice = np.zeros(len(batch), dtype=bool)
+            time = np.zeros(len(batch))
+            if self.has_time:
+                time, key = batch.column("time").to_numpy(), batch.column("key").to_numpy()
+                order = np.lexsort((key, time))
+                twice[order[1:]] = (np.diff(time[order]) == 0) & (np.diff(key[order]) == 0)
+                first = time == moment
+                twice[first] |= np.isin(key[first], list(last))
+                last = (last if time[-1] == moment else {}) | dict.fromkeys(key[time == time[-1]].tolist())
+                moment = time[-1]
+            (user, users), (item, items) = (encode(batch.column(name)) for name in ("user", "item"))
+            reward = batch.column("reward").to_numpy()
+            kept = ~twice
+            yield LoggedRows(user[kept], users, item[kept], items, reward[kept], time[kept], twice)
