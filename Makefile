@@ -41,7 +41,7 @@ test: .venv/dev  ## every test but the slow studies
 	$(BIN)/python -m pytest -n 2 --no-loadscope-reorder --max-worker-restart 0 $(ARGS)
 
 test-slow: .venv/dev  ## studies of load, kills and sizes
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow -o faulthandler_timeout=3600 $(ARGS)
 
 KERNELS := tests/compute tests/solvers tests/policies
 NOJIT := NUMBA_DISABLE_JIT=1 $(BIN)/python -m
