@@ -3,8 +3,9 @@
 | module | what is in it |
 |---|---|
 | `arrays` | names for the array types: `Floats`, `Ints`, `Indices`, `Flags` |
-| `compiler` | `compiled`: machine code for a Python function; only this module and the next two touch Numba |
+| `compiler` | `compiled`: machine code for a Python function; only this module and the next three touch Numba |
 | `kernel_cache` | machine code on disk, and the stamp that makes it stale |
+| `states` | states go to compiled code as one pointer |
 | `dispatch` | `generic`: one name for several kernels, chosen by the type of the first argument |
 | `staleness` | digests of source files: when compiled code and kept runs are out of date |
 | `linalg` | small dense linear algebra as plain loops: products, Cholesky, rank-one updates |

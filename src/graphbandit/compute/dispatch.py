@@ -11,6 +11,8 @@ from typing import Any
 
 from numba.extending import overload
 
+from .states import by_pointer
+
 
 class Generic:
     """A kernel with an implementation for each registered type."""
@@ -28,6 +30,7 @@ class Generic:
     def register(self, kind: type, kernel: Callable[..., Any]) -> None:
         """Say which compiled function runs when the first argument is of this type."""
         self._implementations[kind] = kernel
+        by_pointer(kind)
 
     def _call(self, first: Any, *rest: Any) -> Any:
         """Return the source of a call for a compiled caller: of the kernel as it was compiled, once for all callers."""

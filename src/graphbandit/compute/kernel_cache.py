@@ -72,7 +72,7 @@ def is_foreign(kind: Any) -> bool:
     made_of = getattr(kind, "instance_class", None)
     if made_of is not None and not made_of.__module__.startswith(f"{PACKAGE}."):
         return True
-    return any(map(is_foreign, getattr(kind, "types", ())))
+    return any(map(is_foreign, (*getattr(kind, "fields", ()), *getattr(kind, "types", ()))))
 
 
 @once
