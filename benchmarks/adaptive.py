@@ -40,9 +40,9 @@ STUCK = 0.02  # regret a round over the second half of a run
 POLICIES: dict[str, Any] = {
     "adaptive": AdaptiveGraphUCB,
     "adaptive, local": partial(AdaptiveGraphUCB, solver="local"),
-    "adaptive, best model": partial(AdaptiveGraphUCB, choice="best"),
-    "adaptive, Thompson": partial(AdaptiveGraphUCB, thompson=True),
-    "adaptive, without everyone": partial(AdaptiveGraphUCB, models=["alone", "graph"]),
+    "adaptive, without a common vector": partial(AdaptiveGraphUCB, models=["alone", "graph"]),
+    "adaptive, without the graph": partial(AdaptiveGraphUCB, models=["alone", "everyone"]),
+    "adaptive, without items": partial(AdaptiveGraphUCB, item_effects=False),
     "adaptive, greedy": partial(AdaptiveGraphUCB, exploration=0.0),
     "GraphUCB, paper": GraphUCB,
     "LinUCB, ridge 1": partial(LinUCB, ridge=1.0),
@@ -112,9 +112,6 @@ def coverage(seeds: int, workers: int) -> None:
     table(["world", "dense", "local"], rows)
 
 
-constant_bonus = partial(AdaptiveGraphUCB, item_effects=False, trials=False, growing_bonus=False)
-
-
 def unit_arms(seed: int) -> environments.Linear:
     """Return a world of one user, 20 unit arms and noise 0.3."""
     theta, arms = environments.streams(seed, "theta", "arms")
@@ -150,9 +147,7 @@ def long(seeds: range, workers: int, override: int | None) -> None:
         horizon = override or own
         policies: dict[str, Any] = {
             "adaptive": AdaptiveGraphUCB,
-            "constant bonus": constant_bonus,
-            "constant bonus, exploration 2": partial(constant_bonus, exploration=2.0),
-            "Thompson": partial(AdaptiveGraphUCB, thompson=True),
+            "exploration 2": partial(AdaptiveGraphUCB, exploration=2.0),
             "LinUCB, log": partial(LinUCB, radius="log", exploration=make(0).sigma),
         }
         result = compare(policies, make, horizon, seeds=seeds, workers=workers)

@@ -39,6 +39,8 @@ def local_on_shuffled(graph: UserGraph, dim: int) -> GraphUCBLocal:
 POLICIES: dict[str, Any] = {
     "adaptive": AdaptiveGraphUCB,
     "adaptive, no items": partial(AdaptiveGraphUCB, item_effects=False),
+    "adaptive, no common vector": partial(AdaptiveGraphUCB, models=["alone", "graph"]),
+    "adaptive, no graph": partial(AdaptiveGraphUCB, models=["alone", "everyone"]),
     "GraphUCBLocal": local,
     "GraphUCBLocal, shuffled graph": local_on_shuffled,
     "GraphUCBLocal, items": partial(local, item_effects=True),

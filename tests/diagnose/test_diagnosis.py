@@ -16,7 +16,6 @@ from graphbandit.diagnose import Diagnosis, RewardLog, as_text, diagnose, learn_
 from graphbandit.diagnose.diagnosis import strengths
 from graphbandit.diagnose.diagnosis_output import picture, write_diagnosis
 from graphbandit.diagnose.shuffle_test import shuffle_test
-from graphbandit.policies.adaptive.evidence import KINDS
 from graphbandit.policies.adaptive.graph_report import times
 from graphbandit.tables import write_table
 from made_up_logs import DIM, RING, N, edge_columns, log_columns, made
@@ -62,11 +61,11 @@ def test_curves_end_at_the_report_and_need_no_graph_to_compare_with() -> None:
     log, found = made("smooth", 900), diagnose(made("smooth", 900), RING, shuffles=2, seed=4)
     assert found.difference[-1] == found.report.difference and found.strength[-1] == found.report.strength
     assert found.rounds[-1] == 900 and len(found.rounds) == 400 and found.shuffled.shape == (2, 400)
-    policy = AdaptiveGraphUCB(RING, DIM, alphas=strengths(log), models=KINDS)
+    policy = AdaptiveGraphUCB(RING, DIM, alphas=strengths(log))
     learn_log(policy, log)
     assert policy.report() == found.report
     # All users are in the log, so a shuffle is that of graphs.shuffled.
-    other = AdaptiveGraphUCB(graphs.shuffled(RING, seed=4), DIM, alphas=strengths(log), models=KINDS)
+    other = AdaptiveGraphUCB(graphs.shuffled(RING, seed=4), DIM, alphas=strengths(log))
     learn_log(other, log)
     assert found.shuffled[0, -1] == pytest.approx(other.report().difference, abs=1e-6)
     assert other.report().without == pytest.approx(found.report.without, abs=1e-9)

@@ -39,7 +39,6 @@ POLICIES: dict[str, tuple[Make, float]] = {
     # rounding may decide whether the push stops
     "AdaptiveGraphUCB dense": (partial(adaptive, solver="dense"), 1e-6),
     "AdaptiveGraphUCB local": (partial(adaptive, solver="local"), 1e-6),
-    "AdaptiveGraphUCB thompson": (partial(adaptive, solver="dense", thompson=True), 1e-6),
     "GraphUCB dense": (partial(graphucb, solver="dense"), 1e-9),
     "GraphUCB dense, recommended": (partial(graphucb, solver="dense", preset="recommended"), 1e-9),
     "GraphUCB push": (partial(graphucb, solver="push"), 1e-6),

@@ -14,7 +14,6 @@ from ..compute.arrays import Floats, Ints
 from ..display import as_html
 from ..graph import UserGraph
 from ..policies import AdaptiveGraphUCB
-from ..policies.adaptive.evidence import KINDS
 from ..policies.adaptive.graph_report import CLEAR, Report, effective_strength, evidence_difference, model_weights, times
 from ..policies.adaptive.policy import ALPHAS
 from ..validate import POSITIVE, check, count, optional
@@ -219,7 +218,7 @@ def diagnose(
     stops = np.unique(np.linspace(0, len(log), min(POINTS, len(log)) + 1).round().astype(np.int64))[1:]
 
     def learn(rows: Ints, before: int) -> tuple[AdaptiveGraphUCB, Floats, Floats]:
-        policy = AdaptiveGraphUCB(graph, log.dim, alphas=strengths(log), models=KINDS, half_life=half_life)
+        policy = AdaptiveGraphUCB(graph, log.dim, alphas=strengths(log), half_life=half_life)
         difference, strength, start = np.empty(len(stops)), np.empty(len(stops)), 0
         for point, stop in enumerate(stops.tolist()):
             policy.update_many(rows[start:stop], log.features[start:stop], log.reward[start:stop])

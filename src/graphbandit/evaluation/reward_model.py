@@ -9,7 +9,6 @@ import numpy as np
 from ..compute.arrays import Floats, Ints
 from ..graph import UserGraph
 from ..policies import AdaptiveGraphUCB
-from ..policies.adaptive.evidence import KINDS
 from .decision_log import DecisionLog
 
 RENEWALS = 10
@@ -33,14 +32,15 @@ def predictors(log: DecisionLog, graph: UserGraph, user: Ints, first: int) -> Fl
     prediction relies on earlier rounds only. It is therefore independent of the reward that it is
     compared with, even if the logging policy learned.
     """
-    model = AdaptiveGraphUCB(graph, 1 + log.dim, models=KINDS, item_effects=False)  # a vector for each user is all it gives
+    model = AdaptiveGraphUCB(graph, 1 + log.dim, item_effects=False)  # a vector for each user is all it gives
     shown = with_constant(log.arms)[log.arm]
     found, done = np.empty((len(log) - first, 1 + log.dim)), 0
     stops = np.linspace(first, len(log), min(RENEWALS, len(log) - first) + 1).round().astype(int).tolist()
     for begin, end in pairwise(stops):
         model.update_many(user[done:begin], shown[done:begin], log.reward[done:begin])
         done = begin
-        theta = {who: model.moments(who)[0] for who in np.unique(user[begin:end]).tolist()}
+        constant = np.concatenate([[model.level], np.zeros(log.dim)])
+        theta = {who: model.moments(who).mean + constant for who in np.unique(user[begin:end]).tolist()}
         for t in range(begin, end):
             found[t - first] = theta[int(user[t])]
     return found

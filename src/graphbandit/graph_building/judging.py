@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import exp, log, sqrt
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from ..diagnose import RewardLog
 from ..diagnose.shuffle_test import ENOUGH_SHUFFLES, LEVEL, TIE, shuffle_test
 from ..graph import UserGraph
 from ..policies import AdaptiveGraphUCB
-from ..policies.adaptive.evidence import GRAPH, KINDS, write_log_evidence
+from ..policies.adaptive.evidence import GRAPH, write_log_evidence
 
 STRENGTHS = tuple(np.geomspace(0.03, 300.0, 9).tolist())
 """Of the priors. At 1 tastes vary as they do over all users; given good neighbours they vary less."""
@@ -31,7 +30,7 @@ class Candidate:
     name: str
     graph: UserGraph  # of the judged users, from the earlier events
     n_events: int  # that judged it
-    n_models: int  # strengths and slacks that were tried with it
+    n_models: int  # models that were tried with it
     difference: float  # log evidence of the later events with the graph, less that of the best model without one
     shuffled: tuple[float, ...] = ()  # the same, of graphs with the users shuffled
     passes: bool = False  # Holm's test over all candidates, and the rank among its shuffles
@@ -85,19 +84,15 @@ class Judge:
     def evidence(self, graph: UserGraph, place: Ints | None = None) -> Floats:
         """(kinds, strengths) log evidence of the later rows, given the earlier ones, of all models.
 
-        With `place`, user i takes the row place[i] of the graph: a shuffle. The models of a common
-        vector, which do not know the graph, are left out then, and have -inf.
+        With `place`, user i takes the row place[i] of the graph: a shuffle.
         """
-        user, kinds = (self.log.user, KINDS) if place is None else (place[self.log.user], ("alone", "graph"))
-        settings: dict[str, Any] = dict(alphas=STRENGTHS, models=kinds, solver="local", item_effects=False, trials=False)
-        policy = AdaptiveGraphUCB(graph, self.log.dim, **settings)
+        user = self.log.user if place is None else place[self.log.user]
+        policy = AdaptiveGraphUCB(graph, self.log.dim, alphas=STRENGTHS, solver="local", item_effects=False)
         found = []
         for part in (slice(0, self.n_earlier), slice(self.n_earlier, None)):
             policy.update_many(user[part], self.log.features[part], self.log.reward[part])
             found.append(np.empty_like(policy.state.evidence.squares))
             write_log_evidence(policy.state.evidence, found[-1])
-        left_out = np.isneginf(found[0])
-        found[0][left_out] = 0.0
         return np.asarray(found[1] - found[0])
 
     def candidate(self, name: str, graph: UserGraph) -> Candidate:

@@ -69,7 +69,6 @@ SAMPLING: dict[str, Callable[[], Policy]] = {
     "LinTS": lambda: LinTS(GRAPH, 3, scale=0.5),
     "HordeTS": lambda: HordeTS(GRAPH, 3, sigma=0.5, solver="dense"),
     "SpectralTS": lambda: SpectralTS(GRAPH, 3, items=ARMS[:4], neighbours=2, scale=0.1),
-    "Adaptive": lambda: AdaptiveGraphUCB(GRAPH, 3, thompson=True),
 }
 EXACT: dict[str, Callable[[], Policy]] = {
     "Random": lambda: Random(GRAPH, 3),

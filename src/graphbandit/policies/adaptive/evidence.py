@@ -1,8 +1,7 @@
 """The evidence of AdaptiveGraphUCB: how well every model has predicted the rewards so far.
 
 Before each reward y, model k predicts y ~ N(p_k + c_k, σ² q_k): p_k is the mean of the reward under
-its posterior, and σ² q_k its variance, q_k = 1 + xᵀ C_k x. (In the code a model is a pair of a kind
-and a strength.) The constant c_k of the model is unknown, with a flat
+its posterior, and σ² q_k its variance. The constant c_k of the model is unknown, with a flat
 prior: a constant is common to all arms and ranks none of them, so a model must not win because it
 knows the level of the rewards. With e = y - p_k,
 
@@ -14,9 +13,11 @@ is the sum of squared errors around their own level, and the log evidence is, up
     -(a + (T - 1)/2) log(b + ½ S_k) - ½ Σ log q_k - ½ log Σ 1/q_k.
 
 T is the number of rounds, and σ² has an inverse gamma prior with shape a and rate b. Four sums per
-model are sufficient. Weights are proportional to exp(temper · log evidence), a power
-posterior: no model is true, and a temper below 1 keeps several of them in play for longer, which
-keeps the credible regions honest.
+model are sufficient. Weights are proportional to exp(temper · log evidence), a power posterior: no
+model is true, and a temper below 1 keeps several of them in play for longer.
+
+Models with a common vector show everybody the same, predict that well, and do not see what would
+refute them. So their evidence counts in decisions less a least gain, one per cent of the variance.
 """
 
 from __future__ import annotations
@@ -29,9 +30,12 @@ import numpy as np
 from ...compute.arrays import Floats
 from ...compute.compiler import compiled
 
-KINDS = ("alone", "everyone", "graph")
-ALONE, EVERYONE, GRAPH = range(3)  # rows of the arrays below; the graph models have a row for each slack, from GRAPH on
+KINDS = ("alone", "everyone", "graph", "both")
+ALONE, EVERYONE, GRAPH, BOTH = range(
+    4
+)  # rows of the arrays below; from GRAPH on with the graph, the odd ones with a common vector
 SHAPE, RATE = 1e-3, 1e-20  # of the inverse gamma prior of σ²: nearly flat
+LEAST_GAIN, LEAST_GAIN_A_ROUND = 10.0, 0.005  # nats that a common vector must gain, the second one a per cent of the variance
 NEGLIGIBLE = 1e-3  # a model whose weight relative to the best is smaller takes no part in decisions
 
 
@@ -44,24 +48,21 @@ class Evidence(NamedTuple):
     precision: Floats  # (kinds, k), Σ 1 / q
     mass: Floats  # (1,), rounds, discounted if old ones fade
     usable: Floats  # (kinds,), 1 if decisions may use models of the kind (setting `models`), else 0
-    kept: Floats  # (kinds,), 1 if models of the kind are judged at all, usable or not, else 0
     sigma: float  # NaN: integrated out
     temper: float
     fade: float  # factor by which one round discounts all earlier ones
 
 
-def no_evidence(usable: Floats, kept: Floats, n_strengths: int, *, sigma: float | None, temper: float, fade: float) -> Evidence:
-    """Before the first round: all models have the same evidence."""
+def no_evidence(usable: Floats, n_strengths: int, *, sigma: float | None, temper: float, fade: float) -> Evidence:
+    """Return the evidence before the first round: all models have the same."""
     squares, growth, errors, precision = (np.zeros((len(usable), n_strengths)) for _ in range(4))
     known_sigma = float("nan") if sigma is None else float(sigma)
-    return Evidence(squares, growth, errors, precision, np.zeros(1), usable, kept, known_sigma, temper, fade)
+    return Evidence(squares, growth, errors, precision, np.zeros(1), usable, known_sigma, temper, fade)
 
 
 @compiled
 def log_evidence(state: Evidence, kind: int, k: int) -> float:
-    """The log evidence of one model, up to a constant that is common to all models."""
-    if state.kept[kind] == 0.0:
-        return -np.inf
+    """Return the log evidence of one model, up to a constant that is common to all models."""
     precision = state.precision[kind, k]
     if precision == 0.0:
         return 0.0
@@ -74,18 +75,10 @@ def log_evidence(state: Evidence, kind: int, k: int) -> float:
 
 @compiled
 def noise_variance(state: Evidence, kind: int, k: int) -> float:
-    """σ² as given, or as the model itself estimates it."""
+    """Return σ² as given, or as the model itself estimates it."""
     if np.isnan(state.sigma):
         return float((RATE + 0.5 * state.squares[kind, k]) / (SHAPE + 0.5 * state.mass[0]))
     return state.sigma * state.sigma
-
-
-@compiled
-def weigh(state: Evidence, usable: Floats, best_only: bool, weight: Floats) -> None:
-    """Write the weight of every model; they sum to 1. Only models of `usable` kinds have some."""
-    fit = np.empty_like(weight)
-    write_log_evidence(state, fit)
-    write_weights(state, usable, fit, best_only, weight)
 
 
 @compiled
@@ -97,21 +90,20 @@ def write_log_evidence(state: Evidence, fit: Floats) -> None:
 
 
 @compiled
-def write_weights(state: Evidence, usable: Floats, fit: Floats, best_only: bool, weight: Floats) -> None:
-    """Write the weights of the models of `usable` kinds with these log evidences."""
-    best, best_kind, best_k = -np.inf, 0, 0
+def weigh(state: Evidence, weight: Floats) -> None:
+    """Write the weight of every model in decisions; they sum to 1, and only models of `usable` kinds have some."""
+    write_log_evidence(state, weight)
+    best, total = -np.inf, 0.0
     for kind in range(weight.shape[0]):
         for k in range(weight.shape[1]):
-            if usable[kind] > 0 and fit[kind, k] > best:
-                best, best_kind, best_k = fit[kind, k], kind, k
-    total, floor = 0.0, log(NEGLIGIBLE)
+            if kind in (EVERYONE, BOTH):
+                weight[kind, k] -= LEAST_GAIN + LEAST_GAIN_A_ROUND * state.mass[0]
+            if state.usable[kind] > 0.0:
+                best = max(best, weight[kind, k])
     for kind in range(weight.shape[0]):
         for k in range(weight.shape[1]):
-            weight[kind, k] = 0.0
-            if best_only:
-                weight[kind, k] = 1.0 if kind == best_kind and k == best_k else 0.0
-            elif usable[kind] > 0 and state.temper * (fit[kind, k] - best) >= floor:
-                weight[kind, k] = exp(state.temper * (fit[kind, k] - best))
+            behind = state.temper * (weight[kind, k] - best)
+            weight[kind, k] = exp(behind) if state.usable[kind] > 0.0 and behind >= log(NEGLIGIBLE) else 0.0
             total += weight[kind, k]
     for kind in range(weight.shape[0]):
         for k in range(weight.shape[1]):
@@ -120,7 +112,7 @@ def write_weights(state: Evidence, usable: Floats, fit: Floats, best_only: bool,
 
 @compiled
 def mean_noise(state: Evidence, weight: Floats) -> float:
-    """The variance of the noise, over all models by these weights."""
+    """Return the variance of the noise, over all models by these weights."""
     total = 0.0
     for kind in range(weight.shape[0]):
         for k in range(weight.shape[1]):
@@ -132,12 +124,10 @@ def mean_noise(state: Evidence, weight: Floats) -> float:
 def fade_evidence(state: Evidence) -> None:
     """Discount all earlier rounds, before a new one is counted."""
     if state.fade < 1.0:
-        for kind in range(state.squares.shape[0]):
-            for k in range(state.squares.shape[1]):
-                state.squares[kind, k] *= state.fade
-                state.growth[kind, k] *= state.fade
-                state.errors[kind, k] *= state.fade
-                state.precision[kind, k] *= state.fade
+        for sums in (state.squares, state.growth, state.errors, state.precision):
+            for kind in range(sums.shape[0]):
+                for k in range(sums.shape[1]):
+                    sums[kind, k] *= state.fade
         state.mass[0] *= state.fade
 
 

@@ -11,9 +11,8 @@ import numpy as np
 from ...compute.arrays import Floats
 from ...display import as_html
 from ...graph import UserGraph
-from .evidence import ALONE, EVERYONE, GRAPH, KINDS, log_evidence, noise_variance, weigh
-from .learning import LEVELS
-from .mixture import AdaptiveState
+from .evidence import ALONE, EVERYONE, GRAPH, mean_noise, weigh, write_log_evidence
+from .model import LEVELS, AdaptiveState
 
 CLEAR = 3.0  # nats; a smaller difference of log evidence is no difference
 ENOUGH_ROUNDS = 30  # for a verdict
@@ -44,7 +43,7 @@ class Report:
     rounds: int
     counted: float  # rounds, with old ones discounted if the policy has a half-life
     with_graph: float  # log evidence of the best model of each kind
-    everyone: float  # -inf if the policy has no such models
+    everyone: float  # a common vector, and no graph
     alone: float
     weights: dict[str, float]  # of the kinds, in decisions
     strength: float  # effective: the weighted geometric mean of the strengths
@@ -136,25 +135,18 @@ def times(nats: float) -> str:
 
 
 def graph_report(state: AdaptiveState, graph: UserGraph) -> Report:
-    """The report of a policy with this state on this graph."""
-    rounds = int(state.rounds[0])
-    best = best_evidence(state)
-    weight = model_weights(state)
-    shares = kind_weights(weight)
-    variance = sum(
-        weight[kind, k] * noise_variance(state.evidence, kind, k)
-        for kind, k in np.ndindex(*weight.shape)
-        if weight[kind, k] > 0
-    )
+    """Return the report of a policy with this state on this graph."""
+    rounds, best, weight = int(state.rewards[0]), best_evidence(state), model_weights(state)
+    shares = weight[ALONE].sum(), weight[EVERYONE].sum(), weight[GRAPH:].sum()
     return Report(
         rounds=rounds,
         counted=float(state.evidence.mass[0]),
-        with_graph=float(best[GRAPH]),
+        with_graph=float(best[2]),
         everyone=float(best[EVERYONE]),
         alone=float(best[ALONE]),
-        weights={kind: float(share) for kind, share in zip(KINDS, shares, strict=True)},
+        weights={kind: float(share) for kind, share in zip(("alone", "everyone", "graph"), shares, strict=True)},
         strength=effective_strength(state, weight),
-        sigma=sqrt(variance) if rounds else float("nan"),
+        sigma=sqrt(mean_noise(state.evidence, weight)) if rounds else float("nan"),
         coverage={level: int(n) / rounds if rounds else float("nan") for level, n in zip(LEVELS, state.inside, strict=True)},
         trail=tuple(Step(int(row[0]), *row[1:].tolist()) for row in state.trail if row[0] > 0),
         misled=misled_users(state, graph),
@@ -162,32 +154,27 @@ def graph_report(state: AdaptiveState, graph: UserGraph) -> Report:
 
 
 def best_evidence(state: AdaptiveState) -> Floats:
-    """(3,) the largest log evidence among the models of each kind."""
-    kinds, strengths = state.evidence.squares.shape
-    fit = np.array([max(log_evidence(state.evidence, kind, k) for k in range(strengths)) for kind in range(kinds)])
-    return np.array([fit[ALONE], fit[EVERYONE], fit[GRAPH:].max()])
+    """Return the largest log evidence among the models alone, around a common vector, and with the graph."""
+    fit = np.empty_like(state.evidence.squares)
+    write_log_evidence(state.evidence, fit)
+    return np.array([fit[ALONE].max(), fit[EVERYONE].max(), fit[GRAPH:].max()])
 
 
 def evidence_difference(state: AdaptiveState) -> float:
-    """Log evidence of the best model with the graph, less that of the best without it."""
-    best = best_evidence(state)
-    return float(best[GRAPH] - max(best[EVERYONE], best[ALONE]))
+    """Return the log evidence of the best model with the graph, less that of the best without it."""
+    alone, everyone, graph = best_evidence(state)
+    return float(graph - max(everyone, alone))
 
 
 def model_weights(state: AdaptiveState) -> Floats:
-    """(kinds, k) the weights of the models in the next decision."""
+    """Return the weights of the models in the next decision, (kinds, k)."""
     weight = np.empty_like(state.evidence.squares)
-    weigh(state.evidence, state.evidence.usable, state.best_only, weight)
+    weigh(state.evidence, weight)
     return weight
 
 
-def kind_weights(weight: Floats) -> Floats:
-    """(3,) the weight of each kind; the graph models of all slacks are one kind."""
-    return np.array([weight[ALONE].sum(), weight[EVERYONE].sum(), weight[GRAPH:].sum()])
-
-
 def effective_strength(state: AdaptiveState, weight: Floats) -> float:
-    """exp Σ weight · log τ."""
+    """Return exp Σ weight · log τ."""
     return float(np.exp((weight * np.log(state.strength)).sum()))
 
 

@@ -198,9 +198,13 @@ def register(
     belief: Kernel | None = None,
     scores: Kernel | None = None,
     draw: Kernel | None = None,
+    learn_item: Kernel | None = None,
     thompson: bool = False,
 ) -> None:
-    """Say which compiled functions belong to this type of state; `thompson` if it draws from its belief."""
+    """Say which compiled functions belong to this type of state; `thompson` if it draws from its belief.
+
+    `learn_item` is that of a policy that divides a reward between user and item by itself.
+    """
     if belief is None and scores is None:
         raise ValueError(f"{state.__name__} must have a belief or scores of its own, but it has neither.")
     tells_items = scores is None and "items" in state._fields  # type: ignore[attr-defined]
@@ -214,7 +218,7 @@ def register(
     if draw is None and thompson:
         draw = draw_with_items if tells_items else draw_from_belief
     GENERIC["update"].register(state, update)
-    GENERIC["learn_item"].register(state, learn_with_items if tells_items else update)
+    GENERIC["learn_item"].register(state, learn_item or (learn_with_items if tells_items else update))
     GENERIC["scores"].register(state, scores or (scores_with_items if tells_items else scores_from_belief))
     GENERIC["draw"].register(state, draw or optimistic_values)
 

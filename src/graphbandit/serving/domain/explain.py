@@ -11,7 +11,7 @@ import numpy as np
 
 from ...compute.arrays import Floats
 from ...policies import AdaptiveGraphUCB, Policy, Stochastic
-from ...policies.adaptive.evidence import EVERYONE
+from ...policies.adaptive.evidence import BOTH, EVERYONE
 from ...policies.adaptive.graph_report import model_weights
 from .events import Event, EventKind, decision_id, decisions_in, retracted_by, reward_in
 from .logged_recommender import LoggedRecommender
@@ -80,8 +80,8 @@ def shares(policy: AdaptiveGraphUCB, row: int, theta: Floats) -> dict[str, float
     for k, tau in enumerate(state.strength):
         inverse = vectors / (np.maximum(values, 0.0) + tau) @ vectors.T
         own += weight[:, k].sum() * inverse @ state.seen.bias[row]
-        if len(state.common.mean):  # not every policy keeps models of this kind
-            everyone += weight[EVERYONE, k] * tau * inverse @ state.common.mean[k]
+        for kind, model in ((EVERYONE, k), (BOTH, k + len(state.strength))):
+            everyone += weight[kind, k] * tau * inverse @ state.common.mean[model]
     lengths = [float(np.linalg.norm(part)) for part in (own, theta - own - everyone, everyone)]
     total = sum(lengths) or 1.0
     return {name: length / total for name, length in zip(("own", "neighbours", "everyone"), lengths, strict=True)}
