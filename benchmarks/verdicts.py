@@ -24,7 +24,7 @@ import numpy as np
 from graphbandit import GraphUCB, LinTS, LinUCB, Stochastic, environments, graphs, signals
 from graphbandit.compute.arrays import Floats
 from graphbandit.diagnose import Diagnosis, RewardLog, diagnose
-from graphbandit.evaluation import Evaluation, Standing, evaluate, record
+from graphbandit.evaluation import Evaluation, PolicyEstimates, evaluate, record
 from graphbandit.evaluation.estimators import Estimate
 from graphbandit.experiments.result import interval
 from graphbandit.leaderboard.significance import level_with_best
@@ -225,9 +225,9 @@ def print_evaluation(logs: int) -> None:
             print(f"| {kind} | any of the four | {rule} | {logs} | {share(list(wrong))}, either way | | | | |", flush=True)
 
 
-def widths_of(standing: Standing, rule: str) -> dict[str, Estimate]:
-    """Return the estimates of a standing, with their intervals, or with normal ones."""
-    found = {form: getattr(standing, form) for form in (*FORMS, "gain")}
+def widths_of(one: PolicyEstimates, rule: str) -> dict[str, Estimate]:
+    """Return the estimates of a policy, with their intervals, or with normal ones."""
+    found = {form: getattr(one, form) for form in (*FORMS, "gain")}
     return found if rule == "Student" else {form: Estimate(one.value, one.error) for form, one in found.items()}
 
 

@@ -20,7 +20,7 @@ from graphbandit import display
 from graphbandit.datasets import DATASETS, Factors
 from graphbandit.diagnose import Diagnosis, RewardLog, as_text
 from graphbandit.environments import Drifting, Hits, Linear, Rounds
-from graphbandit.evaluation import DecisionLog, Evaluation, Replay, Standing
+from graphbandit.evaluation import DecisionLog, Evaluation, PolicyEstimates, Replay
 from graphbandit.evaluation.estimators import Estimate
 from graphbandit.experiments import Experiment, Interval, Tuned
 from graphbandit.experiments.tune import Trial
@@ -47,7 +47,7 @@ TASTES = gb.signals.unit_arms(12, 5, seed=1)
 def test_dir_is_the_public_names_and_nothing_else() -> None:
     own = [
         "Features",
-        "LateTrace",
+        "DelayedTrace",
         "Recommendation",
         "Recommender",
         "Result",
@@ -90,7 +90,7 @@ assert not loaded, loaded
 
 def evaluation(policy: str = "LinUCB") -> Evaluation:
     estimate = Estimate(0.25, 0.01)
-    found = Standing(policy, estimate, estimate, None, estimate, None, None, ("a warning",))
+    found = PolicyEstimates(policy, estimate, estimate, None, estimate, None, None, ("a warning",))
     return Evaluation(1234, 600, 634, 12, 40, estimate, (found,), ("a note",))
 
 
@@ -146,7 +146,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "Hits": (lambda: Hits(SMALL, ARMS, np.eye(12, 40), candidates=4), "12 11 40 5 4"),
     "Rounds": (lambda: Rounds(T, np.zeros((1000, 20), int), np.zeros((1000, 20)), T), "1,000 20"),
     "Trace": (lambda: gb.Trace(T, T, T, 0.5 * T), "1,000 499.5"),
-    "LateTrace": (lambda: gb.LateTrace(T, T, T, 0.5 * T, T), "1,000 499.5 0"),
+    "DelayedTrace": (lambda: gb.DelayedTrace(T, T, T, 0.5 * T, T), "1,000 499.5 0"),
     "Result": (result, "2 1,000"),
     "Tuned": (lambda: Tuned({"alpha": 1.0}, [trial(5.0, alpha=1.0), trial(7.0, alpha=2.0)]), "alpha=1.0 2"),
     "Experiment": (
@@ -174,7 +174,7 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "RewardLog": (lambda: RewardLog(T % 12, np.ones((1000, 5)), T), "1,000 12 5"),
     "DecisionLog": (lambda: DecisionLog(T % 12, T % 40, np.ones(1000), T % 2, ARMS), "1,000 12 40 5"),
     "Evaluation": (evaluation, "1 1,234 12 40"),
-    "Standing": (lambda: evaluation().standings[0], "'LinUCB' 0.2500"),
+    "PolicyEstimates": (lambda: evaluation().policies[0], "'LinUCB' 0.2500"),
     "Replay": (lambda: Replay(Estimate(0.25, 0.01), 500, 30.0, 0.1, 0.05, Estimate(1.0, 0.1)), "0.2500 500 10.0%"),
     "BuiltGraph": (built, "'co-consumption' 1 1000 999"),
     "Candidate": (lambda: built().candidates[0], "'co-consumption' 11 +40.0"),

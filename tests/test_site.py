@@ -28,7 +28,7 @@ pytest.importorskip("furo", reason="the site needs the extra docs")
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 EXTENSIONS = DOCS / "_extensions"
-ROOMS = (
+PACKAGES = (
     "graphbandit",
     "graphbandit.datasets",
     "graphbandit.diagnose",
@@ -97,12 +97,12 @@ def test_every_public_name_is_in_the_reference(site: Path) -> None:
     pages = [path.read_text() for path in (site / "reference" / "api").glob("*.html")]
     found = {name for page in pages for name in re.findall(r'<dt class="[^"]*" id="([\w.]+)"', page)}
     missing = []
-    for room in ROOMS:
-        for name in import_module(room).__all__:
+    for package in PACKAGES:
+        for name in import_module(package).__all__:
             # A name is documented where most people import it from.
-            places = {f"{room}.{name}", f"graphbandit.{name}"} | {f"{other}.{name}" for other in ROOMS}
+            places = {f"{package}.{name}", f"graphbandit.{name}"} | {f"{other}.{name}" for other in PACKAGES}
             if name not in NOT_DOCUMENTED and not places & found:
-                missing.append(f"{room}.{name}")
+                missing.append(f"{package}.{name}")
     assert missing == []
     assert {policy.__name__ for policy in POLICIES.values()} <= {name.removeprefix("graphbandit.") for name in found}
 

@@ -1,6 +1,6 @@
 """graphbandit: recommendations for many users who are joined by a graph.
 
-| room | what is in it |
+| package | what is in it |
 |---|---|
 | `graph`, `live_graph`, `graphs`, `signals` | the user graph, one that changes, ways to build one, smooth vectors on it |
 | `policies` | the algorithms, by family, and `POLICIES`, their names |
@@ -27,15 +27,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import datasets, environments, graphs, policies, signals
-from .experiments import LateTrace, Result, Trace, compare, simulate, simulate_delayed
+from .experiments import DelayedTrace, Result, Trace, compare, simulate, simulate_delayed
 from .graph import UserGraph
 from .policies import *  # noqa: F403  # the policies are listed once, in `policies/__init__.py`
 
 __version__ = "0.2.0"
 
 __all__ = [
+    "DelayedTrace",
     "Features",
-    "LateTrace",
     "Recommendation",
     "Recommender",
     "Result",

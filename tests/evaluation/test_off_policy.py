@@ -24,11 +24,11 @@ def test_evaluate_equals_a_hand_calculation() -> None:
     log = DecisionLog(np.zeros(5, dtype=np.int64), shown, propensity, np.array([-1.0, 0.2, 0.6, 1.0, 0.5]), arms)
     found = evaluate(log, graph, {"greedy": lambda graph, dim: LinUCB(graph, dim, exploration=0.0)}, share=0.2)
     weight, reward = np.array([2.0, 0.0, 5.0, 2.5]), np.array([0.2, 0.6, 1.0, 0.5])
-    standing = found["greedy"]
-    assert standing.ips is not None and standing.snips is not None and standing.overlap is not None
-    assert standing.ips.value == pytest.approx((0.4 + 5.0 + 1.25) / 4)
-    assert standing.snips.value == pytest.approx((0.4 + 5.0 + 1.25) / 9.5)
-    assert standing.overlap.effective == pytest.approx(9.5**2 / (weight**2).sum())
+    greedy = found["greedy"]
+    assert greedy.ips is not None and greedy.snips is not None and greedy.overlap is not None
+    assert greedy.ips.value == pytest.approx((0.4 + 5.0 + 1.25) / 4)
+    assert greedy.snips.value == pytest.approx((0.4 + 5.0 + 1.25) / 9.5)
+    assert greedy.overlap.effective == pytest.approx(9.5**2 / (weight**2).sum())
     assert found.logged == mean(reward) and (found.trained, found.evaluated) == (1, 4)
     baseline = found["random"]
     assert baseline.ips is not None

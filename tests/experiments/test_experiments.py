@@ -311,7 +311,7 @@ def test_worlds_that_look_alike_are_told_apart(tmp_path: Path) -> None:
 def test_another_version_of_the_package_runs_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seeds = executed(monkeypatch)
     for stamp in ("one", "one", "two"):
-        monkeypatch.setattr("graphbandit.experiments.kept_runs.code_digest", lambda *rooms, stamp=stamp: stamp)
+        monkeypatch.setattr("graphbandit.experiments.kept_runs.code_digest", lambda *packages, stamp=stamp: stamp)
         compare({"a": Random}, world, 20, seeds=[0], keep=tmp_path)
     assert len(seeds) == 2
 

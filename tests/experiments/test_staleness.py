@@ -16,9 +16,9 @@ import pytest
 import graphbandit
 from graphbandit.compute import staleness
 from graphbandit.compute.staleness import KERNEL_ROOMS, code_digest, file_digest
-from graphbandit.experiments.kept_runs import RUN_ROOMS
+from graphbandit.experiments.kept_runs import RUN_PACKAGES
 from graphbandit.paper import FIGURES, ReproduceSettings
-from graphbandit.paper.reproduce import FIGURE_ROOMS, MEASUREMENT, PRESENTATION, run_key
+from graphbandit.paper.reproduce import FIGURE_PACKAGES, MEASUREMENT, PRESENTATION, run_key
 
 PACKAGE = Path(graphbandit.__file__).parent
 ELSEWHERE = ("cli/console.py", "serving/http/app.py", "paper/report.py")
@@ -50,7 +50,7 @@ def digests() -> tuple[str, str, str]:
     """Of compiled code, of a run, of a figure."""
     forget()
     figure = run_key(FIGURES["psi-time"], ReproduceSettings())
-    return code_digest(*KERNEL_ROOMS), code_digest(*RUN_ROOMS), figure
+    return code_digest(*KERNEL_ROOMS), code_digest(*RUN_PACKAGES), figure
 
 
 def reword(path: Path) -> None:
@@ -112,7 +112,7 @@ def test_all_that_a_simulation_imports_is_covered() -> None:
     missing = [
         module
         for module in imported(Path("experiments/simulate.py"))
-        if not is_covered(module, RUN_ROOMS) and module.parts[0] not in IGNORED
+        if not is_covered(module, RUN_PACKAGES) and module.parts[0] not in IGNORED
     ]
     assert missing == []
 
@@ -120,8 +120,8 @@ def test_all_that_a_simulation_imports_is_covered() -> None:
 def test_every_module_of_the_paper_measures_or_presents() -> None:
     assert set(MEASUREMENT) & set(PRESENTATION) == set() and {"theory", "synthetic", "figure"} <= set(MEASUREMENT)
     assert sorted((*MEASUREMENT, *PRESENTATION)) == sorted(path.stem for path in (PACKAGE / "paper").glob("*.py"))
-    for room in FIGURE_ROOMS:
-        assert (PACKAGE / room).exists()
+    for package in FIGURE_PACKAGES:
+        assert (PACKAGE / package).exists()
 
 
 def test_all_that_figures_import_is_covered() -> None:
@@ -131,15 +131,15 @@ def test_all_that_figures_import_is_covered() -> None:
         module
         for name in MEASUREMENT
         for module in imported(Path(f"paper/{name}.py"))
-        if not is_covered(module, FIGURE_ROOMS)
+        if not is_covered(module, FIGURE_PACKAGES)
         and module not in allowed
         and module.parts[0] not in ("storage", "plots", "display.py")
     ]
     assert missing == []
 
 
-def is_covered(module: Path, rooms: tuple[str, ...]) -> bool:
-    return any(module.is_relative_to(room) for room in rooms)
+def is_covered(module: Path, packages: tuple[str, ...]) -> bool:
+    return any(module.is_relative_to(package) for package in packages)
 
 
 @cache
@@ -151,7 +151,7 @@ def import_lines(module: Path) -> list[ast.ImportFrom]:
 def imported(start: Path) -> list[Path]:
     """Return the modules of the package that this one imports, directly or not.
 
-    `graphs.build` imports a room above it when it is called, which no run does.
+    `graphs.build` imports a package above it when it is called, which no run does.
     """
     found, waiting = {start}, [start]
     while waiting:

@@ -24,7 +24,7 @@ from graphbandit.experiments import TUNING_SEEDS, testbeds
 from graphbandit.experiments.compare import policy_for
 from graphbandit.experiments.kept_runs import file_name
 from graphbandit.leaderboard import GRIDS, WORLDS, LeaderboardSettings, board, leaderboard, worlds
-from graphbandit.leaderboard.board import Board, Cell, available, measure, smaller, state_bytes
+from graphbandit.leaderboard.board import Board, Cell, available, quick_grid, state_bytes, tune_and_run
 from graphbandit.leaderboard.board_page import render, write
 from graphbandit.leaderboard.board_tables import markdown, summary
 from graphbandit.leaderboard.grids import CHOSEN, LARGEST_GRID, Grid, usual_grid
@@ -127,7 +127,7 @@ def test_every_policy_has_a_grid_that_it_accepts(name: str) -> None:
             assert type(made) is POLICIES[name]
             shown = made.params.get(setting)
             assert shown is None or np.ndim(shown) or shown == value
-    assert math.prod(map(len, smaller(grid).tuned.values())) <= 2
+    assert math.prod(map(len, quick_grid(grid).tuned.values())) <= 2
 
 
 def test_block_clusters_grow_with_the_users() -> None:
@@ -282,10 +282,10 @@ def test_refusals_become_reasons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         del done, total
 
     world = replace(WORLDS["er"], horizon=5, tuning_horizon=5, tuning_seeds=1)
-    refused = measure("linucb", Grid({"ridge": [-1.0]}), world, SMALL, tmp_path, report)
+    refused = tune_and_run("linucb", Grid({"ridge": [-1.0]}), world, SMALL, tmp_path, report)
     assert "ridge must be a positive number" in refused.reason and not len(refused.regret)
     monkeypatch.setattr(board, "LARGEST_STATE", 100)
-    large = measure("linucb", GRIDS["linucb"], world, SMALL, tmp_path, report)
+    large = tune_and_run("linucb", GRIDS["linucb"], world, SMALL, tmp_path, report)
     assert "its state takes" in large.reason
 
 

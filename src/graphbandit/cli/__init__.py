@@ -30,7 +30,7 @@ import typer
 from .. import __version__
 from . import datasets, experiments, figures, graph, store
 from .compile import compile_policies
-from .console import accept_any_text
+from .console import replace_unencodable_letters
 from .diagnose import diagnose
 from .evaluate import evaluate
 from .fit import fit
@@ -62,7 +62,7 @@ app.command("import")(import_events)
 @app.callback(invoke_without_command=True)
 def main(version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
     """Bandits for many users who are joined by a graph."""
-    accept_any_text()
+    replace_unencodable_letters()
     if version:
         typer.echo(__version__)
         raise typer.Exit

@@ -44,7 +44,7 @@ ShowProgress = Callable[[int, int, str], None]
 """`show(done, total, note)`: the note says what is being done."""
 
 
-def accept_any_text() -> None:
+def replace_unencodable_letters() -> None:
     """Print a question mark for letters that the output cannot encode.
 
     On Windows, output into a file or pipe is not UTF-8.

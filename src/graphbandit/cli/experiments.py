@@ -15,7 +15,7 @@ from .console import Address, AsJson, EngineName, Quiet, guarded, progress_bar
 if TYPE_CHECKING:
     from ..experiments import Experiment
 
-Spec = Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="The experiment; see docs/howto/own_experiments.md.")]
+Spec = Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="The experiment; see docs/howto/experiments.md.")]
 Out = Annotated[Path, typer.Option(help="Results go into a folder in this one, named after the experiment.")]
 Workers = Annotated[
     int | None, typer.Option(min=1, help="Number of processes. Default: the one in the file.", show_default=False)

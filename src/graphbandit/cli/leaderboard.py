@@ -41,7 +41,7 @@ def leaderboard(
     from ..leaderboard import leaderboard as run
     from ..leaderboard.board import KEPT
     from ..leaderboard.board_page import write
-    from ..leaderboard.board_tables import overview, summary
+    from ..leaderboard.board_tables import overview_table, summary
 
     def kept() -> str:
         count, folder = len(list((out / KEPT).glob("*.npz"))), out / KEPT
@@ -57,5 +57,5 @@ def leaderboard(
         write(out, content)
     for name, sentence in board.missing.items():
         typer.echo(f"{name} is left out: {sentence}", err=True)
-    typer.echo(json.dumps(content, indent=2, ensure_ascii=False) if as_json else overview(content))
+    typer.echo(json.dumps(content, indent=2, ensure_ascii=False) if as_json else overview_table(content))
     typer.echo(f"written to {out / 'index.html'}", err=True)

@@ -37,7 +37,7 @@ class Files:
         """Return the names of all files, sorted."""
         return sorted(self._members)
 
-    def where(self, name: str) -> str:
+    def location(self, name: str) -> str:
         """Return the path of a file, for error messages."""
         return str(self.path / self._members.get(name, name))
 
@@ -93,10 +93,10 @@ class Files:
                 if number > skip and line.strip("\r") and not re.fullmatch(pattern, line.rstrip("\r")):
                     found = repr(line.rstrip("\r") if len(line) <= 60 else line[:57] + "...")
                     wanted = expected or " ".join(types)
-                    raise DatasetError(f"{self.where(name)}, line {number}: expected {wanted}, found {found}.") from None
-            raise DatasetError(f"{self.where(name)} cannot be read: {error}.") from None
+                    raise DatasetError(f"{self.location(name)}, line {number}: expected {wanted}, found {found}.") from None
+            raise DatasetError(f"{self.location(name)} cannot be read: {error}.") from None
         if not table.num_rows:
-            raise DatasetError(f"{self.where(name)} has no rows.")
+            raise DatasetError(f"{self.location(name)} has no rows.")
         return [column.to_numpy() for column in table.columns]
 
 

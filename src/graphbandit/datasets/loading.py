@@ -15,7 +15,7 @@ from .dataset_files import Files
 from .download import ByteProgress, download
 from .official_sources import describe
 from .ratings import Ratings
-from .source import MissingDataset, Source, cache_folder, places
+from .source import MissingDataset, Source, cache_folder, search_folders
 
 PARSER_VERSION = 1
 """Raise it when a loader changes what it returns: parsed copies of other versions are not used."""
@@ -42,7 +42,7 @@ def load(name: str, data: str | os.PathLike[str] | None = None) -> Ratings:
     source = describe(name)
     path = find(name, data)
     if path is None:
-        looked = ", ".join(str(place) for place in places(data))
+        looked = ", ".join(str(place) for place in search_folders(data))
         raise MissingDataset(f"{name} is not in {looked}. {source.how_to_get()}")
     return read_cached(source, path)
 
@@ -50,7 +50,7 @@ def load(name: str, data: str | os.PathLike[str] | None = None) -> Ratings:
 def find(name: str, data: str | os.PathLike[str] | None = None) -> Path | None:
     """Return the archive or folder that `load` would read, or None."""
     source = describe(name)
-    return next((path for path in map(source.find, places(data)) if path is not None), None)
+    return next((path for path in map(source.find, search_folders(data)) if path is not None), None)
 
 
 def fetch(name: str, to: str | os.PathLike[str] | None = None, *, progress: ByteProgress | None = None) -> Path:
@@ -71,18 +71,18 @@ def read_cached(source: Source, path: Path) -> Ratings:
     where = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
     copy = cache_folder() / "parsed" / f"{source.name}-{where}.npz"
     try:
-        return unpack(copy, origin)
+        return read_parsed(copy, origin)
     except (OSError, ValueError):  # missing, damaged, or made from other files
         ratings = source.load(files)
     try:
         copy.parent.mkdir(parents=True, exist_ok=True)
-        pack(copy, origin, ratings)
+        write_parsed(copy, origin, ratings)
     except OSError:
         pass  # without a writable cache the files are parsed every time
     return ratings
 
 
-def pack(path: Path, origin: str, ratings: Ratings) -> None:
+def write_parsed(path: Path, origin: str, ratings: Ratings) -> None:
     """Write ratings to one file; `origin` is a digest of the files that they were parsed from."""
     arrays = {name: getattr(ratings, name) for name in ("user", "item", "value", "user_ids", "item_ids")}
     friends = None if ratings.graph is None else ratings.graph.adjacency
@@ -93,8 +93,8 @@ def pack(path: Path, origin: str, ratings: Ratings) -> None:
     archive.write(path, "ratings", {"origin": origin}, arrays)
 
 
-def unpack(path: Path, origin: str) -> Ratings:
-    """Return the ratings that `pack` wrote, or raise a ValueError if they were parsed from other files."""
+def read_parsed(path: Path, origin: str) -> Ratings:
+    """Return the ratings that `write_parsed` wrote, or raise a ValueError if they were parsed from other files."""
     header, arrays = archive.read(path, "ratings")
     if header["origin"] != origin:
         raise ValueError(f"{path} was made from other files.")

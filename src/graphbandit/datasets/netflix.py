@@ -40,8 +40,8 @@ def read(files: Files, name: str) -> Ints:
     )
     is_film = np.isnan(rating)
     if not is_film[0]:
-        raise DatasetError(f"{files.where(name)}, line 1: expected {EXPECTED}, found a rating above the first film.")
+        raise DatasetError(f"{files.location(name)}, line 1: expected {EXPECTED}, found a rating above the first film.")
     if is_film.all():
-        raise DatasetError(f"{files.where(name)} has no ratings.")
+        raise DatasetError(f"{files.location(name)} has no ratings.")
     film = user[is_film][np.cumsum(is_film) - 1]
     return np.asarray(np.column_stack([film, user, rating])[~is_film], dtype=np.int64)

@@ -66,7 +66,7 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "graphbandit"
 
 
-def places(data: str | os.PathLike[str] | None) -> list[Path]:
+def search_folders(data: str | os.PathLike[str] | None) -> list[Path]:
     """List the folders in which data sets are searched: `data`, the environment variable, the cache."""
     named = [Path(place).expanduser() for place in (data, os.environ.get(ENVIRONMENT)) if place]
     for place in named:

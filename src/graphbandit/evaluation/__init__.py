@@ -15,7 +15,7 @@ A log says who was shown what, how probable that choice was (its propensity) and
 | `reward_model` | the reward model of the doubly robust estimate |
 | `replay` | `replay`: how a policy does while it learns from nothing |
 | `off_policy` | `evaluate`: all of the above for several policies; `train` |
-| `standings` | `Standing` and `Evaluation`: what `evaluate` returns, with warnings |
+| `policy_estimates` | `PolicyEstimates` and `Evaluation`: what `evaluate` returns, with warnings |
 | `anytime_interval` | a difference of means with an interval that holds at all times at once |
 | `holdout` | `holdout_report`: a holdout experiment of the service, from its exports |
 | `evaluation_text` | `as_text`: an evaluation as the command prints it |
@@ -29,16 +29,16 @@ from .flat_log import read_decisions
 from .holdout import holdout_report
 from .off_policy import evaluate, train
 from .open_bandit import read_open_bandit
+from .policy_estimates import Evaluation, PolicyEstimates
 from .replay import Replay, replay
 from .service_log import read_export
 from .simulated_log import record
-from .standings import Evaluation, Standing
 
 __all__ = [
     "DecisionLog",
     "Evaluation",
+    "PolicyEstimates",
     "Replay",
-    "Standing",
     "as_text",
     "evaluate",
     "holdout_report",

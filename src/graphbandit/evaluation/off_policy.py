@@ -22,9 +22,9 @@ from ..validate import FINITE, FRACTION, check, optional
 from . import estimators
 from .decision_log import DecisionLog
 from .estimators import Estimate
+from .policy_estimates import Evaluation, PolicyEstimates, log_notes, trust_warnings
 from .replay import Replay, replay
 from .reward_model import predictors, with_constant
-from .standings import Evaluation, Standing, log_notes, trust_warnings
 
 MakePolicy = Callable[..., Policy]
 Progress = Callable[[int, int, str], None]
@@ -93,7 +93,7 @@ def evaluate(
     total = 1 + 2 * len(makers)
     progress(0, total, "the reward model")
     model = predictors(log, graph, user, first) if known.any() else np.empty((0, 0))
-    standings = []
+    estimates = []
     for done, (name, make) in enumerate(makers.items()):
         progress(1 + 2 * done, total, name)
 
@@ -103,13 +103,13 @@ def evaluate(
         judged = _judge(train(fresh(), log, user, first), log, user, known, model) if known.any() else None
         progress(2 + 2 * done, total, f"{name}, replay")
         online = None if replayed is None else replay(fresh(), replayed, floor=floor, seed=seed)
-        standings.append(_standing(name, judged, log.reward[known], user[known] if by_user else None, online))
+        estimates.append(_policy_estimates(name, judged, log.reward[known], user[known] if by_user else None, online))
     progress(total, total, "")
     judged_on = known if known.any() else np.arange(len(log)) >= first
     logged = estimators.mean(log.reward[judged_on], user[judged_on] if by_user else None)
     counts = dict(rounds=len(log), trained=first, evaluated=int(known.sum()), users=len(np.unique(user)), arms=len(log.arms))
     notes = (*log.notes, *log_notes(log, first, known))
-    return Evaluation(**counts, logged=logged, standings=tuple(standings), notes=notes)
+    return Evaluation(**counts, logged=logged, policies=tuple(estimates), notes=notes)
 
 
 def train(policy: Policy, log: DecisionLog, user: Ints, rounds: int) -> Policy:
@@ -145,9 +145,11 @@ def _judge(policy: Policy, log: DecisionLog, user: Ints, known: npt.NDArray[np.b
     return _Judged(target / log.propensity[rows], target, predicted, expected)
 
 
-def _standing(name: str, judged: _Judged | None, reward: Floats, groups: Ints | None, online: Replay | None) -> Standing:
+def _policy_estimates(
+    name: str, judged: _Judged | None, reward: Floats, groups: Ints | None, online: Replay | None
+) -> PolicyEstimates:
     if judged is None:
-        return Standing(name, None, None, None, None, None, online, ())
+        return PolicyEstimates(name, None, None, None, None, None, online, ())
     weight, target, predicted, expected = judged
     psi = estimators.doubly_robust(weight, reward, predicted, expected)
     forms = (psi, estimators.snips(weight, reward), estimators.ips(weight, reward), psi - reward)
@@ -155,4 +157,6 @@ def _standing(name: str, judged: _Judged | None, reward: Floats, groups: Ints | 
     seen = estimators.overlap(weight, target, reward)
     if seen.outcomes == 0 and np.ptp(reward) > 0:  # the rounds that count do not show the spread of the rewards
         dr, snips, ips, gain = (Estimate(estimate.value, np.nan) for estimate in (dr, snips, ips, gain))
-    return Standing(name, dr, snips, ips, gain, seen, online, trust_warnings(name, seen.average, seen.effective, seen.outcomes))
+    return PolicyEstimates(
+        name, dr, snips, ips, gain, seen, online, trust_warnings(name, seen.average, seen.effective, seen.outcomes)
+    )

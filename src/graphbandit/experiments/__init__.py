@@ -20,7 +20,7 @@
 from __future__ import annotations
 
 from .compare import compare
-from .delayed import LateTrace, geometric, simulate_delayed
+from .delayed import DelayedTrace, geometric, simulate_delayed
 from .experiment_file import Experiment, load
 from .result import Interval, Result
 from .run_experiment import run, tune_experiment
@@ -30,9 +30,9 @@ from .tune import TUNING_SEEDS, Tuned, tune
 
 __all__ = [
     "TUNING_SEEDS",
+    "DelayedTrace",
     "Experiment",
     "Interval",
-    "LateTrace",
     "Result",
     "SpecError",
     "Trace",

@@ -19,7 +19,7 @@ Delays = int | Callable[[np.random.Generator, int], Ints]
 NEVER = np.iinfo(np.int64).max
 
 
-class LateTrace(NamedTuple):
+class DelayedTrace(NamedTuple):
     """The rounds of a simulation, and when each reward arrived."""
 
     user: Indices  # (t,), who appeared
@@ -30,9 +30,9 @@ class LateTrace(NamedTuple):
 
     def __repr__(self) -> str:
         lost = (self.known == NEVER).sum()
-        return f"LateTrace({len(self.user):,} rounds, regret {self.regret[-1:].sum():.4g}, {lost:,} rewards lost)"
+        return f"DelayedTrace({len(self.user):,} rounds, regret {self.regret[-1:].sum():.4g}, {lost:,} rewards lost)"
 
-    def crowding(self, least: int = 5) -> float:
+    def concentration(self, least: int = 5) -> float:
         """Return how much the pending decisions of a user concentrate on one arm; 1 means all of them.
 
         The mean, over rounds, of the share of the most shown arm among the pending decisions of the
@@ -65,7 +65,7 @@ def simulate_delayed(
     condition: bool = True,
     max_age: int | None = None,
     seed: int | np.random.Generator = 0,
-) -> LateTrace:
+) -> DelayedTrace:
     """Run `simulate` with rewards that arrive `delay` rounds after the decision, through `Pending`.
 
     Users, arms and noise are those of `simulate` with the same seed; with a delay of 0 so is every
@@ -97,7 +97,7 @@ def simulate_delayed(
     pending = Pending(policy, condition=condition, max_age=max_age)
     known = _arrivals(delay, missing, int(horizon), seed)
     due: dict[int, list[int]] = {}
-    trace = LateTrace(np.empty(horizon, np.int32), np.empty(horizon, np.int32), np.empty(horizon), np.empty(horizon), known)
+    trace = DelayedTrace(np.empty(horizon, np.int32), np.empty(horizon, np.int32), np.empty(horizon), np.empty(horizon), known)
     t = 0
     for rounds in checked_rounds(environment, horizon, seed):
         for row, user in enumerate(rounds.user.tolist()):

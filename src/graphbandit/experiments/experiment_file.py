@@ -131,7 +131,7 @@ class Experiment:
 
 
 def load(path: str | os.PathLike[str]) -> Experiment:
-    """Read an experiment from a TOML file; docs/howto/own_experiments.md shows one."""
+    """Read an experiment from a TOML file; docs/howto/experiments.md shows one."""
     try:
         return parse(Path(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -155,9 +155,9 @@ def parse(text: str) -> Experiment:
         horizon=head["horizon"],
         seeds=head["seeds"] if "seeds" in head else range(head["runs"]),
         environment=content["environment"],
-        policies=_labelled(content.get("policy", [])),
+        policies=_policies_by_label(content.get("policy", [])),
         workers=head.get("workers", 1),
-        grid=_flat(content.get("grid", {})),
+        grid=_flatten_grid(content.get("grid", {})),
         tune=content.get("tune", {}),
     )
 
@@ -167,7 +167,7 @@ def _check_values(where: str, values: Any) -> None:
         raise SpecError(f"{where} must be a list of one or more values, but it is {values!r}.")
 
 
-def _labelled(entries: Any) -> dict[str, dict[str, Any]]:
+def _policies_by_label(entries: Any) -> dict[str, dict[str, Any]]:
     """Return the [[policy]] tables by their names."""
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise SpecError("policies must be tables written [[policy]], once for each policy.")
@@ -180,13 +180,13 @@ def _labelled(entries: Any) -> dict[str, dict[str, Any]]:
     return policies
 
 
-def _flat(grid: Any, prefix: str = "") -> dict[str, Any]:
+def _flatten_grid(grid: Any, prefix: str = "") -> dict[str, Any]:
     """Return the grid by dotted paths, which a file may write in quotes or as nested tables."""
     if not isinstance(grid, Mapping):
         raise SpecError(f"[grid] must be a table, but it is {grid!r}.")
     flat: dict[str, Any] = {}
     for key, value in grid.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+        flat |= _flatten_grid(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
     return flat
 
 

@@ -1,6 +1,6 @@
 """Finished runs on disk: one small file each, named by a digest of everything that defines the run.
 
-A run is out of date when its policy, its environment or the code in `RUN_ROOMS` has changed: its digest is then another
+A run is out of date when its policy, its environment or the code in `RUN_PACKAGES` has changed: its digest is then another
 one, its file is not found, and the run is made again.
 """
 
@@ -27,7 +27,7 @@ from ..policies import Policy
 from ..storage import archive
 from .simulate import Learner
 
-RUN_ROOMS = (
+RUN_PACKAGES = (
     *KERNEL_ROOMS,
     "environments",
     "experiments/compare.py",
@@ -89,7 +89,7 @@ def file_name(name: str, policy: Learner, environment: Environment, *, horizon: 
     if type(policy).__repr__ is object.__repr__:
         return None
     digest = hashlib.sha256()
-    code = [code_digest(*RUN_ROOMS), *map(version, LIBRARIES)]
+    code = [code_digest(*RUN_PACKAGES), *map(version, LIBRARIES)]
     digest.update(json.dumps([name, horizon, seed, code, described(policy), _class_name(environment)]).encode())
     # A repr shows sizes, not contents: with another gamma or a shuffled graph it is the same.
     if isinstance(policy, Policy):
@@ -100,7 +100,7 @@ def file_name(name: str, policy: Learner, environment: Environment, *, horizon: 
     _add_values(digest, {"arms": environment.arms})
     for rounds in checked_rounds(environment, min(horizon, PEEK), seed):
         _add_values(digest, rounds._asdict())
-    return f"{_first_part(name, seed)}-{digest.hexdigest()[:24]}.npz"
+    return f"{_file_prefix(name, seed)}-{digest.hexdigest()[:24]}.npz"
 
 
 class RunFolder:
@@ -117,7 +117,7 @@ class RunFolder:
 
     def for_worker(self, name: str, seed: int) -> tuple[str, ...] | None:
         """Return the undamaged files that may be of this run; None if nothing is kept."""
-        files = self.files.get(_first_part(name, seed), ())
+        files = self.files.get(_file_prefix(name, seed), ())
         return None if self.folder is None else tuple(file for file in files if self.is_whole(file))
 
     def is_whole(self, file: str) -> bool:
@@ -153,7 +153,7 @@ def store(path: Path, run: Run) -> None:
     archive.write(path, "run", {"run": plain}, {"regret": run.regret})
 
 
-def _first_part(name: str, seed: int) -> str:
+def _file_prefix(name: str, seed: int) -> str:
     """Return the first part of the names of the files of a run, which does not depend on its settings."""
     label = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40]
     return f"{label}-{seed}"

@@ -24,7 +24,7 @@ class Engine(NamedTuple):
     workers: int = 1
 
 
-class Spreading(TypedDict):
+class ParallelOptions(TypedDict):
     """The arguments of `compare` and `tune` that say where the runs are made."""
 
     workers: int
@@ -54,7 +54,7 @@ class StudySettings:
             raise ValueError(f"data must be a folder with the archives of data sets, but {self.data} does not exist.")
 
     @property
-    def spreading(self) -> Spreading:
+    def spreading(self) -> ParallelOptions:
         """Return where the runs are made, as arguments of `compare` and `tune`."""
         return {"workers": self.workers, "engine": self.engine, "address": self.address}
 

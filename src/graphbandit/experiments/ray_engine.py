@@ -17,7 +17,7 @@ from typing import Any
 
 from ..compute.staleness import code_digest
 from ..validate import missing_package
-from .kept_runs import RUN_ROOMS, versions
+from .kept_runs import RUN_PACKAGES, versions
 from .parallel import Engine
 
 IN_FLIGHT = 2
@@ -131,7 +131,7 @@ def call(code: str, path: list[str], content: bytes) -> Any:
 @cache
 def code_here() -> str:
     """Return the versions of the code that computes a run, and a digest of it."""
-    return ", ".join([*(f"{name} {version}" for name, version in versions().items()), code_digest(*RUN_ROOMS)[:12]])
+    return ", ".join([*(f"{name} {version}" for name, version in versions().items()), code_digest(*RUN_PACKAGES)[:12]])
 
 
 def _import_ray() -> Any:

@@ -74,7 +74,7 @@ def run(
     """
     folder, worlds, size = Path(out) / experiment.name, experiment.worlds(), len(experiment.policies) * len(experiment.seeds)
     many = workers or experiment.workers
-    _try_out(worlds, experiment.seeds[0])
+    _build_all_once(worlds, experiment.seeds[0])
     (folder / "results").mkdir(parents=True, exist_ok=True)
     entries: list[dict[str, Any]] = []
     with engine_running(Engine(engine, address, many)):
@@ -117,7 +117,7 @@ def tune_experiment(
     if not experiment.tune:
         raise SpecError("[tune] is missing: it lists the values to try, as in GraphUCB = { alpha = [0.1, 1.0] }.")
     folder, world = Path(out) / experiment.name, experiment.base()
-    _try_out([world], TUNING_SEEDS[0])
+    _build_all_once([world], TUNING_SEEDS[0])
     sizes = {label: math.prod(map(len, grid.values())) * len(TUNING_SEEDS) for label, grid in experiment.tune.items()}
     tuned: dict[str, Tuned] = {}
     many = workers or experiment.workers
@@ -146,7 +146,7 @@ def tuned_table(experiment: Experiment, tuned: Mapping[str, Tuned]) -> dict[str,
         label: {
             "best": found.best,
             "at_edge": found.at_edge(),
-            "trials": [{"settings": settings, "regret": _plain(regret)} for settings, regret in found.trials],
+            "trials": [{"settings": settings, "regret": _interval_as_json(regret)} for settings, regret in found.trials],
         }
         for label, found in tuned.items()
     }
@@ -181,7 +181,7 @@ def table(summary: dict[str, Any]) -> str:
     """Return final regret with 95 % intervals as Markdown: grid points as rows, policies as columns."""
     paths = list(summary["worlds"][0]["point"])
     labels = list(summary["worlds"][0]["regret"])
-    lines = [_row([*map(_short, paths), *labels]), "|" + "---|" * len(paths) + "---:|" * len(labels)]
+    lines = [_row([*map(_short_path, paths), *labels]), "|" + "---|" * len(paths) + "---:|" * len(labels)]
     for entry in summary["worlds"]:
         cells = [_text(entry["regret"][label]) for label in labels]
         lines.append(_row([*(_value(entry["point"][path]) for path in paths), *cells]))
@@ -194,7 +194,7 @@ def count_kept(experiment: Experiment, out: str | os.PathLike[str]) -> tuple[int
     return len(list(folder.glob("*.npz"))), folder
 
 
-def _try_out(points: Iterable[GridPoint], seed: int) -> None:
+def _build_all_once(points: Iterable[GridPoint], seed: int) -> None:
     """Make every environment and policy once, to report a bad value before the first run."""
     world: Any = None
     for point in points:
@@ -210,10 +210,10 @@ def _shifted(progress: Progress | None, before: int, total: int) -> Progress | b
 
 
 def _finals(result: Result) -> dict[str, dict[str, float | None]]:
-    return {name: _plain(result.final(name)) for name in result.names}
+    return {name: _interval_as_json(result.final(name)) for name in result.names}
 
 
-def _plain(regret: Interval) -> dict[str, float | None]:
+def _interval_as_json(regret: Interval) -> dict[str, float | None]:
     """Return an interval as JSON, which has no NaN: the interval of a single run becomes null."""
     return {key: None if math.isnan(value) else value for key, value in regret._asdict().items()}
 
@@ -233,7 +233,7 @@ def _row(cells: list[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def _short(path: str) -> str:
+def _short_path(path: str) -> str:
     """Return `gamma` for `environment.gamma`; a policy's setting keeps its label."""
     return path.removeprefix("environment.").removeprefix("policy.")
 
@@ -243,7 +243,7 @@ def _value(value: Any) -> str:
 
 
 def _slug(point: dict[str, Any]) -> str:
-    words = "-".join(f"{_short(path)}-{_value(value)}" for path, value in point.items())
+    words = "-".join(f"{_short_path(path)}-{_value(value)}" for path, value in point.items())
     return f"-{re.sub(r'[^A-Za-z0-9.]+', '-', words)[:60]}" if point else ""
 
 

@@ -88,7 +88,7 @@ def estimates(found: FirstLook) -> str:
     """Off-policy estimates of all contenders."""
     assert found.evaluation is not None
     rows = []
-    for one in found.evaluation.standings:
+    for one in found.evaluation.policies:
         shown = "—" if one.dr is None else f"{one.dr.value:.4g} ({one.dr.low:.4g} to {one.dr.high:.4g})"
         gain = "—" if one.gain is None else f"{one.gain.value:+.4g} ({one.gain.low:+.4g} to {one.gain.high:+.4g})"
         why = "".join(f"<small>{escape(warning)}</small>" for warning in one.warnings)

@@ -36,7 +36,7 @@ def span(found: LiftInterval) -> str:
 def headline(found: FirstLook) -> list[str]:
     """The answer in a few sentences, the first of which says yes or no."""
     if found.evaluation is not None:
-        return [found.built.verdict, *(standing.finding() for standing in found.evaluation.standings)]
+        return [found.built.verdict, *(standing.finding() for standing in found.evaluation.policies)]
     base = found.baseline
     lift, graph = found.lifts[base], found.graph_lift
     said = {

@@ -66,7 +66,7 @@ def build(
     >>> built.helps, built.chosen.name, built.graph.n_users
     (True, 'attributes', 60)
     """
-    # The only import from a room above: `gb.graphs.build` is where one looks for it.
+    # The only import from a package above: `gb.graphs.build` is where one looks for it.
     from ..graph_building import build_graph
 
     return build_graph(

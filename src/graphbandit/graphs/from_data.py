@@ -76,7 +76,7 @@ def from_edges(
         raise ValueError(
             f"edge ({low[k]}, {high[k]}) is listed with two weights, {values[first][group][k]:g} and {values[k]:g}."
         )
-    return UserGraph(_symmetric(keys, values[first], n), ids)
+    return UserGraph(_symmetric_adjacency(keys, values[first], n), ids)
 
 
 def from_networkx(graph: Any, *, weight: str = "weight", ids: Sequence[Hashable] | None = None) -> UserGraph:
@@ -155,7 +155,7 @@ def _size(pairs: Ints, n_users: int | None, ids: Sequence[Hashable] | None) -> i
     return int(check("n_users", n, count()))
 
 
-def _symmetric(keys: Ints, values: Floats, n: int) -> sparse.csr_array:
+def _symmetric_adjacency(keys: Ints, values: Floats, n: int) -> sparse.csr_array:
     """Return the adjacency of edges that are encoded as low * n + high."""
     low, high = keys // n, keys % n
     both = np.concatenate([low, high]), np.concatenate([high, low])

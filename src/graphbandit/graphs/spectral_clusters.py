@@ -35,12 +35,12 @@ def partition(graph: UserGraph, n_clusters: int, *, seed: Seed = 0) -> Ints:
         flipped = sparse.csr_array(2 * sparse.eye_array(n) - laplacian)
         vectors = eigsh(flipped, k=n_clusters, v0=rng.standard_normal(n))[1]
     rows = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    labels = kmeans2(rows, _far_apart(rows, n_clusters, rng), minit="matrix", missing="warn")[1]
+    labels = kmeans2(rows, _initial_centres(rows, n_clusters, rng), minit="matrix", missing="warn")[1]
     _, first, labels = np.unique(labels, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[labels].astype(np.int64)  # numbered in order of appearance
 
 
-def _far_apart(rows: Floats, k: int, rng: np.random.Generator) -> Floats:
+def _initial_centres(rows: Floats, k: int, rng: np.random.Generator) -> Floats:
     """Return the initial centres of k-means++.
 
     Each is drawn in proportion to its squared distance from the nearest centre so far.

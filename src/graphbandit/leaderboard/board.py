@@ -85,12 +85,12 @@ def leaderboard(
     progress: Progress = lambda done, total, note: None,
 ) -> Board:
     """Run these policies in these worlds, by default all; finished runs are kept in `out/runs`."""
-    names = chosen("policy", policies, POLICIES)
+    names = select_names("policy", policies, POLICIES)
     lacking = [name for name in names if name not in GRIDS]
     if lacking:
         raise ValueError(f"policy {lacking[0]!r} has no grid; leaderboard/grids.py needs a line for it.")
-    present, missing = available(chosen("world", worlds, WORLDS), settings)
-    grids = {name: smaller(GRIDS[name]) if settings.quick else GRIDS[name] for name in names}
+    present, missing = available(select_names("world", worlds, WORLDS), settings)
+    grids = {name: quick_grid(GRIDS[name]) if settings.quick else GRIDS[name] for name in names}
     sizes = {(name, world.name): runs(grids[name], world, settings) for world in present for name in names}
     total, done = sum(sizes.values()), 0
     cells = {}
@@ -103,13 +103,13 @@ def leaderboard(
         for name, world in ((name, world) for world in present for name in names):
             shifted = partial(_shifted, progress, done, total, f"{world.name}: {name}")
             shifted(0, 0)
-            cells[name, world.name] = measure(name, grids[name], world, settings, out / KEPT, shifted)
+            cells[name, world.name] = tune_and_run(name, grids[name], world, settings, out / KEPT, shifted)
             done += sizes[name, world.name]
     progress(total, total, "")
     return Board(present, cells, missing, settings, grids)
 
 
-def measure(
+def tune_and_run(
     name: str, grid: Grid, world: World, settings: LeaderboardSettings, keep: Path, progress: Callable[[int, int], None]
 ) -> Cell:
     """Tune a policy in a world, then run it; if the policy does not fit the world, the cell has the reason."""
@@ -146,7 +146,7 @@ def measure(
     return Cell(name, world.name, result.regret[name][:, -1], tuned.best, tuned.at_edge(), micros, size)
 
 
-def chosen(kind: str, names: Iterable[str], known: dict[str, Any]) -> list[str]:
+def select_names(kind: str, names: Iterable[str], known: dict[str, Any]) -> list[str]:
     """Return these names in the order of the table, or all of them if none are given."""
     wanted = list(names)
     for name in wanted:
@@ -160,7 +160,7 @@ def available(names: Sequence[str], settings: LeaderboardSettings) -> tuple[list
     present: list[World] = []
     missing: dict[str, str] = {}
     for name in names:
-        world = shorter(WORLDS[name]) if settings.quick else WORLDS[name]
+        world = quick_world(WORLDS[name]) if settings.quick else WORLDS[name]
         for source in world.sources:
             try:
                 path = datasets.find(source, settings.data)
@@ -180,7 +180,7 @@ def available(names: Sequence[str], settings: LeaderboardSettings) -> tuple[list
     return present, missing
 
 
-def shorter(world: World) -> World:
+def quick_world(world: World) -> World:
     """Return the world for a quick look: 200 rounds, and on social graphs popular items only.
 
     Fewer items make the item graph of the spectral policies fast to build.
@@ -191,7 +191,7 @@ def shorter(world: World) -> World:
     return replace(world, horizon=200, tuning_horizon=200, tuning_seeds=1)
 
 
-def smaller(grid: Grid) -> Grid:
+def quick_grid(grid: Grid) -> Grid:
     """Return the grid for a quick look: two values of the last setting, one of each other setting."""
     last = list(grid.tuned)[-1:]
     few = {name: values[-2:] if name in last else [values[(len(values) - 1) // 2]] for name, values in grid.tuned.items()}

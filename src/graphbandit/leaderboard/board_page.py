@@ -14,7 +14,7 @@ from ..experiments.tune import describe
 from ..plots.drawing import has_matplotlib, image_tag
 from ..plots.interval_plot import intervals
 from ..storage.atomic import write_text
-from .board_tables import lead, markdown, memory, memory_range, numbers, reasons, scale
+from .board_tables import introduction, markdown, memory, memory_range, numbers, reasons, scale
 
 
 def write(out: Path, content: dict[str, Any]) -> None:
@@ -30,8 +30,8 @@ def render(content: dict[str, Any]) -> str:
     page = Environment(loader=PackageLoader("graphbandit.leaderboard", "page"), autoescape=True, trim_blocks=True)
     page.filters["bold"] = lambda text: Markup(re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", str(escape(text))))
     page.globals |= {"describe": describe, "memory": memory, "memory_range": memory_range, "numbers": numbers, "scale": scale}
-    worlds = [world | {"ran": len(ran_in(world)), "top": longest_bar(world)} for world in content["worlds"]]
-    parts = {"worlds": worlds, "lead": lead(content), "picture": Markup(picture(content)), "reasons": reasons(content)}
+    worlds = [world | {"ran": len(ran_in(world)), "top": largest_value(world)} for world in content["worlds"]]
+    parts = {"worlds": worlds, "lead": introduction(content), "picture": Markup(picture(content)), "reasons": reasons(content)}
     return page.get_template("board.html").render(content | parts)
 
 
@@ -40,7 +40,7 @@ def ran_in(world: dict[str, Any]) -> list[dict[str, Any]]:
     return [entry for entry in world["policies"] if "rank" in entry]
 
 
-def longest_bar(world: dict[str, Any]) -> float:
+def largest_value(world: dict[str, Any]) -> float:
     """Return the largest value that the bars of a world show."""
     shown = [entry.get("hits") or entry["regret"] for entry in ran_in(world)]
     return max((part["high"] or part["mean"] for part in shown), default=1.0) or 1.0

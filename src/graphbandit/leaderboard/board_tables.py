@@ -24,7 +24,9 @@ def summary(board: Board) -> dict[str, Any]:
     names = list(dict.fromkeys(policy for policy, _ in board.cells))
     ends = rank_intervals(board, names)
     policies = [
-        overall(name, [entry for rows in entries.values() for entry in rows if entry["policy"] == name], ends.get(name, []))
+        policy_summary(
+            name, [entry for rows in entries.values() for entry in rows if entry["policy"] == name], ends.get(name, [])
+        )
         for name in names
     ]
     policies.sort(key=lambda row: (row["mean_rank"] is None, row["mean_rank"]))
@@ -90,7 +92,7 @@ def rank_intervals(board: Board, names: list[str]) -> dict[str, list[float]]:
     return dict(zip(names, mean_rank_intervals(worlds).round(3).tolist(), strict=bool(worlds)))
 
 
-def overall(name: str, entries: list[dict[str, Any]], ends: list[float]) -> dict[str, Any]:
+def policy_summary(name: str, entries: list[dict[str, Any]], ends: list[float]) -> dict[str, Any]:
     """Summarise one policy over all worlds."""
     ran = [entry for entry in entries if "rank" in entry]
     places = [float(entry["rank"] if "rank" in entry else entry["counts_as"]) for entry in entries]
@@ -116,7 +118,7 @@ def estimate(values: Floats) -> dict[str, float | None]:
 def markdown(content: dict[str, Any]) -> str:
     """Return the content of `leaderboard.md`: mean ranks, ranks by world, then each world in full."""
     names = [world["world"] for world in content["worlds"]]
-    parts = [lead(content), overview(content)]
+    parts = [introduction(content), overview_table(content)]
     if names:
         parts += ["### Ranks by world", rank_table(content), footnotes(content)]
     for world in content["worlds"]:
@@ -126,7 +128,7 @@ def markdown(content: dict[str, Any]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def lead(content: dict[str, Any]) -> str:
+def introduction(content: dict[str, Any]) -> str:
     """Return the first paragraph: what was run, and how to read the ranks."""
     quick = " **A quick look: short runs, few seeds, little tuning; no ground for conclusions.**" if content["quick"] else ""
     size = f"{len(content['policies'])} policies in {len(content['worlds'])} worlds, {len(content['seeds'])} seeds each"
@@ -138,7 +140,7 @@ def lead(content: dict[str, Any]) -> str:
     )
 
 
-def overview(content: dict[str, Any]) -> str:
+def overview_table(content: dict[str, Any]) -> str:
     """Return a table of all policies: mean rank, time and memory."""
     rows = ["| policy | mean rank | 95 % | worlds | level with the best | µs a round | memory |", "|---|" + "---:|" * 6]
     for row in content["policies"]:
@@ -177,7 +179,7 @@ def footnotes(content: dict[str, Any]) -> str:
     return "\n".join(f"{k}. Does not fit: {reason}" for k, reason in enumerate(reasons(content), start=1))
 
 
-def edge(entry: dict[str, Any]) -> str:
+def edge_remark(entry: dict[str, Any]) -> str:
     """Return a remark on settings whose best value is the first or last that was tried."""
     return f" (at the edge: {', '.join(entry['at_edge'])})" if entry["at_edge"] else ""
 
@@ -193,7 +195,7 @@ def world_table(world: dict[str, Any]) -> str:
             rows.append(f"| – | {entry['policy']} | does not fit | | | | |")
             continue
         mean, low, high = numbers(entry)
-        cells = [f"{entry['micros']:.1f}", memory(entry["bytes"]), f"`{describe(entry['settings'])}`{edge(entry)}"]
+        cells = [f"{entry['micros']:.1f}", memory(entry["bytes"]), f"`{describe(entry['settings'])}`{edge_remark(entry)}"]
         rows.append(f"| {_rank(entry)} | {entry['policy']} | {mean} | {low} – {high} | {' | '.join(cells)} |")
     return "\n".join(rows)
 

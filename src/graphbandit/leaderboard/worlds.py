@@ -55,18 +55,18 @@ def films(source: str, path: Path, seed: int) -> environments.Linear:
     return environments.latent_world(factors(source, path), n_users=RATING_USERS, seed=seed)
 
 
-def carry_films(source: str, path: Path) -> Callable[[int], Environment]:
+def films_with_data(source: str, path: Path) -> Callable[[int], Environment]:
     """Return `films` with the data in it, for workers that do not have the file."""
-    return partial(films_of, factors(source, path))
+    return partial(films_from_factors, factors(source, path))
 
 
-def films_of(latent: datasets.Factors, seed: int) -> Environment:
+def films_from_factors(latent: datasets.Factors, seed: int) -> Environment:
     """Return an environment of 50 users drawn from these latent features."""
     return environments.latent_world(latent, n_users=RATING_USERS, seed=seed)
 
 
 @cache
-def social(source: str, path: Path, least_users: int) -> environments.Hits:
+def hits_with_features(source: str, path: Path, least_users: int) -> environments.Hits:
     """Return hits on a social graph, made once per process: its features take a singular decomposition."""
     return environments.lastfm_world(datasets.load(source, path), least_users=least_users)
 
@@ -77,15 +77,15 @@ def hits(source: str, path: Path, seed: int, *, least_users: int | None = None) 
     Bookmarks of Delicious that only one user has, three quarters of them, are left out.
     """
     del seed
-    return social(source, path, least_users or (2 if source == "delicious" else 1))
+    return hits_with_features(source, path, least_users or (2 if source == "delicious" else 1))
 
 
-def carry_hits(source: str, path: Path, *, least_users: int | None = None) -> Callable[[int], Environment]:
+def hits_with_data(source: str, path: Path, *, least_users: int | None = None) -> Callable[[int], Environment]:
     """Return `hits` with the data in it, for workers that do not have the file."""
-    return partial(same, hits(source, path, 0, least_users=least_users))
+    return partial(same_for_every_seed, hits(source, path, 0, least_users=least_users))
 
 
-def same(environment: Environment, seed: int) -> Environment:
+def same_for_every_seed(environment: Environment, seed: int) -> Environment:
     """Return the same environment for every seed."""
     del seed
     return environment
@@ -117,10 +117,10 @@ def _all() -> list[World]:
         about = (
             f"50 users and 500 films of {label} by 10 latent features, RBF graph of the users, noise 0.01; 50 films on offer"
         )
-        made.append(World(name, about, films, sources=sources, carry=carry_films))
+        made.append(World(name, about, films, sources=sources, carry=films_with_data))
     for name, label in (("lastfm", "Last.fm"), ("delicious", "Delicious, bookmarks of two or more users,")):
         about = f"all users of {label} on their real social graph, 25 tag features, 25 candidates a round of which one is a hit"
-        made.append(World(name, about, hits, 10_000, 4_000, 2, hits=True, sources=(name,), carry=carry_hits))
+        made.append(World(name, about, hits, 10_000, 4_000, 2, hits=True, sources=(name,), carry=hits_with_data))
     return made
 
 

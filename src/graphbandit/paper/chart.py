@@ -12,7 +12,7 @@ from ..compute.arrays import Floats
 from ..experiments.result import interval
 from ..plots.drawing import MANY_POINTS, draw_curve, log_scale, new_figure, styled
 from ..plots.palette import INK, VERMILLION, colour
-from ..plots.user_graphs import draw_edges, frame
+from ..plots.user_graphs import draw_edges, hide_ticks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -92,7 +92,7 @@ def _draw(axes: Any, panel: Panel) -> None:
         place = np.column_stack([panel.series[0].x, panel.series[0].y])
         draw_edges(axes, place, np.array(panel.edges, dtype=np.int64).reshape(-1, 2))
         axes.scatter(*place.T, s=60, c=panel.node_colours or VERMILLION, edgecolors=INK, linewidths=0.6, zorder=2)
-        frame(axes)
+        hide_ticks(axes)
         return
     for position, series in enumerate(panel.series):
         shade = series.colour or colour(series.name, position)

@@ -20,7 +20,7 @@ from joblib import delayed
 from .. import datasets
 from ..compute.staleness import code_digest
 from ..experiments import simulate
-from ..experiments.kept_runs import LIBRARIES, RUN_ROOMS
+from ..experiments.kept_runs import LIBRARIES, RUN_PACKAGES
 from ..experiments.parallel import Engine, engine_running
 from ..plots.drawing import picture
 from ..storage import archive
@@ -36,8 +36,8 @@ Progress = Callable[[int, int, str], None]
 PRESENTATION = ("__init__", "chart", "claims", "report", "reproduce")
 """Modules of this package that show what was measured: changing them changes no number."""
 MEASUREMENT = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.stem not in PRESENTATION)
-FIGURE_ROOMS = (
-    *RUN_ROOMS,
+FIGURE_PACKAGES = (
+    *RUN_PACKAGES,
     *(f"experiments/{module}.py" for module in ("parallel", "ray_engine", "result", "testbeds", "tune")),
     "datasets",
     *(f"paper/{module}.py" for module in MEASUREMENT),
@@ -156,7 +156,7 @@ def run_key(figure: Figure, settings: ReproduceSettings) -> str:
     versions = [version(name) for name in LIBRARIES]
     found = [(name, datasets.find(name, settings.data)) for group in figure.sources for name in group]
     files = [(name, str(path), path.stat().st_size, path.stat().st_mtime_ns) for name, path in found if path]
-    source = json.dumps([figure.name, figure.arguments, settings.key(), code_digest(*FIGURE_ROOMS), versions, files])
+    source = json.dumps([figure.name, figure.arguments, settings.key(), code_digest(*FIGURE_PACKAGES), versions, files])
     return hashlib.sha256(source.encode()).hexdigest()
 
 

@@ -55,7 +55,7 @@ def layout(graph: UserGraph, *, seed: int = 0) -> Floats:
         length = np.linalg.norm(move, axis=1, keepdims=True) + 1e-9
         largest = 0.12 * (1.0 - step / steps) ** 1.5 + 1e-4
         place = place + move / length * np.minimum(length, largest)
-    return _fitted(place.astype(np.float64))
+    return _centred(place.astype(np.float64))
 
 
 def _spectral_start(graph: UserGraph, rng: np.random.Generator) -> Floats:
@@ -73,7 +73,7 @@ def _spectral_start(graph: UserGraph, rng: np.random.Generator) -> Floats:
     return np.asarray(0.5 * vectors / np.where(size > 0, size, 1.0) + 0.05 * rng.standard_normal(vectors.shape))
 
 
-def _fitted(place: Floats) -> Floats:
+def _centred(place: Floats) -> Floats:
     """Centre the positions and scale the largest distance from the centre to 1."""
     centred = place - (place.max(axis=0) + place.min(axis=0)) / 2
     return np.asarray(centred / (np.abs(centred).max() or 1.0))

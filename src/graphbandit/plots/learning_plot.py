@@ -100,7 +100,7 @@ def who_learns_from_whom(
     """
     shown = _shown_users(policy, users)
     joined = policy.graph.adjacency[shown][:, shown].toarray() > 0
-    order = _side_by_side(joined)
+    order = _spectral_order(joined)
     shown, joined = shown[order], joined[np.ix_(order, order)]
     found = influence(policy, arms, users=shown.tolist())
     figure, axes = new_figure(5.6, 5.6)
@@ -135,7 +135,7 @@ def _shown_users(policy: Policy, users: Sequence[int] | None) -> Ints:
     return np.asarray(rows, dtype=np.int64)
 
 
-def _side_by_side(joined: npt.NDArray[Any]) -> Ints:
+def _spectral_order(joined: npt.NDArray[Any]) -> Ints:
     """Return an order in which neighbours are adjacent: by component, then by the Fiedler vector of each."""
     from scipy.sparse.csgraph import connected_components
 

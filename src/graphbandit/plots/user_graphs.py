@@ -63,7 +63,7 @@ def tastes(
     values = {name: (one - centre) @ direction for name, one in vectors.items()}
     what = "taste" if first.shape[1] == 1 else f"taste: main direction, {share:.0%} of all differences"
     largest = float(np.abs(values[next(iter(values))]).max()) or 1.0
-    return _coloured(graph, values, place, title, what, TASTE_COLOURS, (-largest, largest))
+    return _coloured_graph(graph, values, place, title, what, TASTE_COLOURS, (-largest, largest))
 
 
 @styled
@@ -92,7 +92,7 @@ def uncertainty(
     ends = float(values.min()), float(values.max())
     ends = ends if ends[1] > ends[0] else (0.0, max(ends[1], 1e-9))
     what = "uncertainty: mean bonus of the items"
-    return _coloured(policy.graph, {"": values}, place, title, what, UNCERTAINTY_COLOURS, ends, sized=True)
+    return _coloured_graph(policy.graph, {"": values}, place, title, what, UNCERTAINTY_COLOURS, ends, sized=True)
 
 
 def user_uncertainty(policy: Policy, arms: npt.ArrayLike | None = None) -> Floats:
@@ -153,7 +153,7 @@ def _main_direction(vectors: Floats) -> tuple[Floats, Floats, float]:
     return centre, direction, float(sizes[0] ** 2 / total) if total > 0 else 1.0
 
 
-def _coloured(
+def _coloured_graph(
     graph: UserGraph,
     values: Mapping[str, Floats],
     place: Floats | None,
@@ -209,7 +209,7 @@ def draw_users(
         names = graph.ids or range(n)
         for (x, y), name in zip(place, names, strict=True):
             axes.annotate(str(name), (x, y), (6, 6), textcoords="offset points", fontsize=8, color=INK, zorder=3)
-    frame(axes)
+    hide_ticks(axes)
     return nodes
 
 
@@ -221,7 +221,7 @@ def draw_edges(axes: Any, place: Floats, edges: npt.NDArray[Any]) -> None:
     axes.add_collection(LineCollection(list(place[edges]), colors=SOFT, linewidths=0.8, alpha=strength, zorder=1))
 
 
-def frame(axes: Any) -> None:
+def hide_ticks(axes: Any) -> None:
     """Set the axes without ticks, as wide as high, with a margin for names."""
     axes.set(xlim=(-1.12, 1.12), ylim=(-1.12, 1.12), xticks=[], yticks=[], aspect="equal")
     axes.spines[:].set_visible(False)

@@ -46,10 +46,10 @@ from ..compute.observations import Observations
 SCALE, TOTAL, COUNT = range(3)  # of `Push.scale`: s, Σ |y - xᵀθ_i| ‖x‖ and the number of its terms
 PUSHES, LOOKED = range(2)  # of `Push.work`: pushes so far, and so many there had been when `balance` last looked
 
-IMBALANCE = 0.03
+LEAST_MEAN_RESIDUAL = 0.03
 """A mean residual above this part of `tolerance · s` is worth moving everybody."""
 
-REACH = 0.9
+SLOWEST_DECAY = 0.9
 """Squared decay of the slowest error that pushes are to remove, without killing by the ridge; `balance` removes slower ones."""
 
 
@@ -99,14 +99,14 @@ def observe_push(solver: Push, links: Links, seen: Observations, user: int, x: F
     follow_gram(solver.inverse[user], seen.gram[user], solver.shift, x, seen.visits[user])
     for k in range(x.shape[0]):
         solver.residual[user, k] += error * x[k]
-    if follow_scale(solver.scale, abs(error) * euclidean_norm(x)):
-        push_waiting(solver, links, seen, 0, enqueue_large(solver, 0, 0))
+    if update_scale(solver.scale, abs(error) * euclidean_norm(x)):
+        push_queue(solver, links, seen, 0, enqueue_large(solver, 0, 0))
     else:
-        drain(solver, links, seen, user)
+        push_from(solver, links, seen, user)
 
 
 @compiled
-def follow_scale(scale: Floats, size: float) -> bool:
+def update_scale(scale: Floats, size: float) -> bool:
     """Count the change by an observation and set s. Return whether s has fallen, so that any residual may be too large."""
     scale[TOTAL] += size
     scale[COUNT] += 1.0
@@ -118,7 +118,7 @@ def follow_scale(scale: Floats, size: float) -> bool:
 
 
 @compiled
-def largest_square(solver: Push) -> float:
+def squared_limit(solver: Push) -> float:
     """Return the largest ‖r_v‖² that need not be pushed."""
     return float((solver.tolerance * solver.scale[SCALE]) ** 2)
 
@@ -127,7 +127,7 @@ def largest_square(solver: Push) -> float:
 def relaxation(solver: Push) -> float:
     """Return ω = 2 / (1 + sqrt(1 - ρ²)), the best one where a Jacobi iteration shrinks the error by ρ."""
     walk = solver.alpha / solver.shift
-    return 2.0 / (1.0 + sqrt(1.0 - REACH * walk * walk))
+    return 2.0 / (1.0 + sqrt(1.0 - SLOWEST_DECAY * walk * walk))
 
 
 @compiled
@@ -146,16 +146,16 @@ def recompute_residuals(solver: Push, links: Links, seen: Observations, users: I
             for k in range(dim):
                 solver.residual[user, k] += share * solver.theta[other, k]
     for user in users:
-        drain(solver, links, seen, user)
+        push_from(solver, links, seen, user)
 
 
 @compiled
-def drain(solver: Push, links: Links, seen: Observations, user: int) -> None:
+def push_from(solver: Push, links: Links, seen: Observations, user: int) -> None:
     """Push `user` if its residual is too large, and then every user whose residual becomes too large."""
     if is_large(solver, user):
         solver.queue[0] = user
         solver.waiting[user] = True
-        push_waiting(solver, links, seen, 0, 1)
+        push_queue(solver, links, seen, 0, 1)
 
 
 @compiled
@@ -164,7 +164,7 @@ def is_large(solver: Push, user: int) -> bool:
     size = 0.0
     for k in range(solver.theta.shape[1]):
         size += solver.residual[user, k] ** 2
-    return size > largest_square(solver)
+    return size > squared_limit(solver)
 
 
 @compiled
@@ -181,11 +181,11 @@ def enqueue_large(solver: Push, head: int, length: int) -> int:
 
 
 @compiled
-def push_waiting(solver: Push, links: Links, seen: Observations, head: int, length: int) -> None:
+def push_queue(solver: Push, links: Links, seen: Observations, head: int, length: int) -> None:
     """Push every user in the queue, and then every user whose residual becomes too large."""
     n, dim = solver.theta.shape
     step, omega = np.empty(dim), relaxation(solver)
-    squared = largest_square(solver)
+    squared = squared_limit(solver)
     due = next_balance(solver)
     while length > 0:
         v = solver.queue[head]
@@ -256,7 +256,7 @@ def balance(solver: Push, links: Links, seen: Observations) -> bool:
             weight += links.degree[v]
             for k in range(dim):
                 total[k] += links.degree[v] * solver.residual[v, k]
-    if not euclidean_norm(total) > IMBALANCE * sqrt(largest_square(solver)) * weight:  # NaN too
+    if not euclidean_norm(total) > LEAST_MEAN_RESIDUAL * sqrt(squared_limit(solver)) * weight:  # NaN too
         return False
     system, factor, ridge = np.zeros((dim, dim)), np.zeros((dim, dim)), solver.shift - solver.alpha
     for v in range(n):

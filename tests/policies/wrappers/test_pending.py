@@ -44,7 +44,7 @@ from graphbandit import (
     simulate,
     simulate_delayed,
 )
-from graphbandit.experiments import LateTrace, geometric
+from graphbandit.experiments import DelayedTrace, geometric
 from graphbandit.experiments.delayed import NEVER
 from graphbandit.experiments.testbeds import make_world
 from graphbandit.policies.core.policy_file import grams
@@ -398,7 +398,7 @@ def test_no_delay_is_simulate_bit_for_bit(make: Make, seed: Any) -> None:
     first, second = (np.random.default_rng(1) if seed == "generator" else seed for _ in range(2))
     trace, late = simulate(make(), world(), 80, first), simulate_delayed(make(), world(), 80, seed=second)
     assert all(np.array_equal(getattr(trace, name), getattr(late, name)) for name in trace._fields)
-    assert np.isnan(late.crowding())
+    assert np.isnan(late.concentration())
 
 
 def test_rounds_are_the_same_at_every_delay_and_rewards_come_when_they_should() -> None:
@@ -418,21 +418,21 @@ def test_rounds_are_the_same_at_every_delay_and_rewards_come_when_they_should() 
 
 @pytest.mark.compiled
 def test_a_policy_does_not_collapse_while_it_waits() -> None:
-    crowding, regret = np.empty((2, 3)), np.empty((2, 3))
+    concentration, regret = np.empty((2, 3)), np.empty((2, 3))
     for seed in range(3):
         env = make_world("er", seed, fixed=True)
         for mode in (0, 1):
             trace = simulate_delayed(LinUCB(env.graph, 5), env, 1500, delay=300, condition=mode == 1, seed=seed)
-            crowding[mode, seed], regret[mode, seed] = trace.crowding(), trace.regret[-1]
-    assert np.all(crowding[1] < crowding[0] - 0.1) and regret[1].sum() < 0.9 * regret[0].sum()
+            concentration[mode, seed], regret[mode, seed] = trace.concentration(), trace.regret[-1]
+    assert np.all(concentration[1] < concentration[0] - 0.1) and regret[1].sum() < 0.9 * regret[0].sum()
 
 
 def test_crowding_by_hand() -> None:
     users, arms = np.zeros(6, np.int32), np.array([1, 1, 2, 1, 1, 1], np.int32)
-    trace = LateTrace(users, arms, np.zeros(6), np.zeros(6), np.arange(6) + 2)
+    trace = DelayedTrace(users, arms, np.zeros(6), np.zeros(6), np.arange(6) + 2)
     # unanswered after the decisions of rounds 2, 3, 4, 5, the current one included: 1 1 2, 1 2 1, 2 1 1, 1 1 1
-    assert np.isclose(trace.crowding(least=3), (2 / 3 * 3 + 1.0) / 4)
-    assert np.isnan(trace.crowding(least=4))
+    assert np.isclose(trace.concentration(least=3), (2 / 3 * 3 + 1.0) / 4)
+    assert np.isnan(trace.concentration(least=4))
 
 
 def test_geometric_delays() -> None:

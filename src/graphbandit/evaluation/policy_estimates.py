@@ -1,4 +1,4 @@
-"""The results of an evaluation: a `Standing` for each policy, together an `Evaluation`, and warnings."""
+"""The results of an evaluation: a `PolicyEstimates` for each policy, together an `Evaluation`, and warnings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FEWEST_OUTCOMES = 10  # of the rarer of two rewards, by weight
 
 
 @dataclass(frozen=True)
-class Standing:
+class PolicyEstimates:
     """The estimates for one policy; None where the log has no information."""
 
     policy: str
@@ -31,7 +31,7 @@ class Standing:
     warnings: tuple[str, ...]  # why the estimates of the trained policy cannot be trusted
 
     def __repr__(self) -> str:
-        return f"Standing({self.policy!r}, doubly robust {self.dr or '–'})"
+        return f"PolicyEstimates({self.policy!r}, doubly robust {self.dr or '–'})"
 
     @property
     def replay_warnings(self) -> tuple[str, ...]:
@@ -75,20 +75,20 @@ class Evaluation:
     users: int
     arms: int
     logged: Estimate  # mean reward of the evaluated rounds, as they were
-    standings: tuple[Standing, ...]
+    policies: tuple[PolicyEstimates, ...]
     notes: tuple[str, ...]  # about the log
 
     def __repr__(self) -> str:
         sizes = f"{self.rounds:,} rounds, {self.users:,} users, {self.arms:,} arms"
-        return f"Evaluation({len(self.standings)} policies, {sizes})"
+        return f"Evaluation({len(self.policies)} policies, {sizes})"
 
     def _repr_html_(self) -> str:
-        return as_html(repr(self), *self.estimate_table(), [*(one.finding() for one in self.standings), *self.warnings])
+        return as_html(repr(self), *self.estimate_table(), [*(one.finding() for one in self.policies), *self.warnings])
 
     def estimate_table(self) -> tuple[list[str], list[tuple[object, ...]]]:
         """Return headings and rows of a table: the estimated reward per round of each policy, by each estimator."""
         rows: list[tuple[object, ...]] = [("what was logged", self.logged, "", "", "")]
-        for one in self.standings:
+        for one in self.policies:
             worth = "" if one.overlap is None else f"{one.overlap.effective:,.1f}"
             rows.append((one.policy, one.dr or "–", one.snips or "–", one.ips or "–", worth))
         return ["policy", "doubly robust", "SNIPS", "IPS", "rounds’ worth"], rows
@@ -96,16 +96,16 @@ class Evaluation:
     @property
     def warnings(self) -> list[str]:
         """Return sentences on what limits the log, and why some numbers cannot be trusted."""
-        return [*self.notes, *(text for one in self.standings for text in (*one.warnings, *one.replay_warnings))]
+        return [*self.notes, *(text for one in self.policies for text in (*one.warnings, *one.replay_warnings))]
 
-    def __getitem__(self, policy: str) -> Standing:
-        return {standing.policy: standing for standing in self.standings}[policy]
+    def __getitem__(self, policy: str) -> PolicyEstimates:
+        return {one.policy: one for one in self.policies}[policy]
 
     def as_table(self) -> dict[str, Any]:
         """Return everything as plain JSON values."""
         counts = {name: getattr(self, name) for name in ("rounds", "trained", "evaluated", "users", "arms")}
-        standings = [standing.as_table() for standing in self.standings]
-        return {**counts, "logged": self.logged.as_table(), "policies": standings, "notes": list(self.notes)}
+        tables = [one.as_table() for one in self.policies]
+        return {**counts, "logged": self.logged.as_table(), "policies": tables, "notes": list(self.notes)}
 
 
 def trust_warnings(name: str, average: Estimate, effective: float, outcomes: float) -> tuple[str, ...]:
