@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -123,3 +124,18 @@ def test_columns_are_said_or_guessed_and_bad_rows_are_counted(tmp_path: Path) ->
     ):
         assert sentence in done.stderr and sentence not in done.stdout
     assert "after 100 rounds" in done.stdout
+
+
+def test_items_are_described_by_a_table_as_for_start(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    user, item = rng.integers(6, size=120), rng.integers(4, size=120)
+    log = {"member": user, "sku": [f"i{k}" for k in item], "rating": rng.standard_normal(120), "time": rng.permutation(120)}
+    write_table(tmp_path / "log.csv", log)
+    write_table(tmp_path / "items.csv", {"sku": [f"i{k}" for k in range(4)], "kind": ["hot", "hot", "cold", "cold"]})
+    write_table(tmp_path / "edges.csv", {"user": [0, 1, 2], "friend": [1, 2, 3]})
+    words = ["diagnose", tmp_path / "log.csv", "--items", tmp_path / "items.csv", "--graph", tmp_path / "edges.csv"]
+    done = CliRunner().invoke(app, [*map(str, words), "--shuffles", "1", "--quiet"])
+    assert done.exit_code == 0 and "after 120 rounds" in done.stdout, done.output
+    (tmp_path / "items.csv").write_text("sku,kind\ni1,hot\n")
+    done = CliRunner().invoke(app, [*map(str, words), "--quiet"])
+    assert done.exit_code == 2 and "is not known" in done.stderr

@@ -17,10 +17,18 @@ def diagnose(
         typer.Argument(
             metavar="LOG",
             help="Rewards in order of time: a table (.csv, .tsv, .dat, .txt, also gzipped, or .parquet) with the columns "
-            "user, reward, x0, x1, ….",
+            "user, reward, x0, x1, …, or with --items user, item, reward and perhaps time.",
         ),
     ],
     graph: Annotated[Path, typer.Option(metavar="EDGES", help=EDGES)],
+    items: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="ITEMS",
+            help="Items: an id, and x0, x1, … or whatever is known; the log then has items.",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Also write diagnosis.json and diagnosis.png into this folder.", show_default=False),
@@ -45,14 +53,20 @@ def diagnose(
     from .. import diagnose as library
     from .. import tables as roles
     from ..diagnose.diagnosis_output import write_diagnosis
-    from ..diagnose.reward_log import LOG
+    from ..diagnose.reward_log import ITEM_LOG, LOG
+    from ..recommending.catalogue_table import item_vectors
 
     with guarded():
         if out is not None:
             out.mkdir(parents=True, exist_ok=True)  # fail before the work if the folder cannot be made
-        reader = TableReader(columns, skip_bad, {log: LOG, graph: roles.EDGES})
+        files = {log: LOG if items is None else ITEM_LOG, graph: roles.EDGES}
+        reader = TableReader(columns, skip_bad, files | ({} if items is None else {items: roles.ITEMS}))
         with reader.bar(quiet):
-            rows = library.read_log(log, **reader.options(log))
+            described = None
+            if items is not None:
+                table = roles.read_table(items, roles.ITEMS, **reader.options(items))
+                described = table.codes("item")[1], item_vectors(table)
+            rows = library.read_log(log, described, **reader.options(log))
             joined = library.read_edges(graph, rows.ids or (), **reader.options(graph))
         with progress_bar("rows", quiet) as show:
 

@@ -45,7 +45,10 @@ def evaluate(
     arms: Annotated[
         Path | None,
         typer.Option(
-            help="Features of the arms, if the log has none: a table with the columns item, x0, x1, ….", show_default=False
+            "--items",
+            "--arms",
+            help="A table of items: an id, and x0, x1, … or whatever is known of them; if the log has no features.",
+            show_default=False,
         ),
     ] = None,
     train: Annotated[

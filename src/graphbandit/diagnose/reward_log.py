@@ -17,6 +17,7 @@ from ..tables import EVENTS, Reading, Source, feature_columns, is_feature, read_
 from ..validate import LARGEST_FEATURE, LARGEST_REWARD
 
 LOG = EVENTS.without("item", "time", "propensity", "candidates")
+ITEM_LOG = EVENTS.without("propensity", "candidates")
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,10 +73,11 @@ class RewardLog:
         return self.user
 
 
-def read_log(source: Source, **reading: Unpack[Reading]) -> RewardLog:
-    """The log in a table with the columns `user`, `reward` and `x0`, `x1`, ….
+def read_log(source: Source, items: tuple[Sequence[str], Floats] | None = None, **reading: Unpack[Reading]) -> RewardLog:
+    """Read the log in a table with the columns `user`, `reward` and `x0`, `x1`, …, whose rows are in order of time.
 
-    Rows are in order of time. Other columns are ignored.
+    With `items`, the names of items and their vectors, the columns are `user`, `item`, `reward` and, optionally, `time`.
+    Other columns are ignored.
 
     Parameters
     ----------
@@ -90,7 +92,17 @@ def read_log(source: Source, **reading: Unpack[Reading]) -> RewardLog:
     >>> log = read_log({"uid": [7, 3, 7], "click": [1, 0, 1], "x0": [0.5, 0.5, 1.0]})
     >>> log.ids, log.user.tolist(), log.reward.tolist()
     (('7', '3'), [0, 1, 0], [1.0, 0.0, 1.0])
+    >>> log = read_log({"uid": [7], "sku": ["tea"], "click": [1]}, items=(["cola", "tea"], np.array([[0.0, 1.0], [1.0, 0.0]])))
+    >>> log.features.tolist()
+    [[1.0, 0.0]]
     """
+    if items is not None:
+        table = read_table(source, ITEM_LOG, name="log", only=lambda _: False, **reading)
+        table.check_columns("user", "item", "reward")
+        order = table.order()
+        user, ids = table.codes("user")
+        item = table.codes("item", items[0])[0]
+        return RewardLog(user[order], items[1][item[order]], table.numbers("reward")[order], tuple(ids))
     table = read_table(source, LOG, name="log", only=is_feature, **reading)
     table.check_columns(*feature_columns(table.head))
     user, ids = table.codes("user")

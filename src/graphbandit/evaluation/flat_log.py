@@ -10,6 +10,7 @@ from typing import Unpack
 import numpy as np
 
 from ..compute.arrays import Floats, Ints
+from ..recommending.catalogue_table import item_vectors
 from ..tables import EVENTS, ITEMS, Reading, Source, Table, encode, head_of, is_feature, read_table
 from .decision_log import DecisionLog
 
@@ -22,9 +23,9 @@ def read_decisions(source: Source, arms: Source | None = None, **reading: Unpack
 
     Rows are in order of time. An empty propensity is unknown; an empty reward never came. The
     features `x0`, `x1`, … of the arms are columns of the log, or of the table `arms`, which has a
-    column `item` or `arm`. Without a column `candidates`, which lists arms separated by semicolons,
-    all arms were on offer. A column `decision`, if there is one, must not have the same entry
-    twice; it may be empty.
+    column `item` or `arm`; without such columns, features are made from what is known of the items.
+    Without a column `candidates`, which lists arms separated by semicolons, all arms were on offer. A
+    column `decision`, if there is one, must not have the same entry twice; it may be empty.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ def read_decisions(source: Source, arms: Source | None = None, **reading: Unpack
         features = _catalogue(table, shown, names)
     else:
         listed = _read_arms(arms, reading)
-        names, features = listed.codes("item")[1], listed.features()
+        names, features = listed.codes("item")[1], item_vectors(listed)
         shown = table.codes("item", names)[0]
     user, ids = table.codes("user")
     offered, start = _candidates(table, names, shown) if table.has("candidates") else (None, None)
@@ -63,7 +64,7 @@ def _read_arms(arms: Source, reading: Reading) -> Table:
     if not set(columns.values()) <= set(head_of(arms)):
         columns = {}  # they are about the log, and this table has names of its own
     options: Reading = {**reading, "columns": columns}
-    listed = read_table(arms, ITEMS, name="arms", only=is_feature, **options)
+    listed = read_table(arms, ITEMS, name="items", **options)
     listed.check_columns("item")
     listed.check_distinct("item")
     return listed

@@ -136,6 +136,17 @@ class CatalogueTable:
         return int(name) if self.are_integers and name.lstrip("-").isdecimal() else name
 
 
+def item_vectors(items: Table) -> Floats:
+    """Return the vectors of a table of items: the columns x0, x1, … as they are, or made from what is known.
+
+    >>> item_vectors(read_table({"item": ["tea", "cola"], "x0": [1, 2], "kind": ["hot", "cold"]}, ITEMS)).tolist()
+    [[1.0], [2.0]]
+    """
+    given = sum(map(is_feature, items.head))
+    catalogue = CatalogueTable.read(items, Features.as_given(given) if given else None)
+    return catalogue.whole_vectors(catalogue.rows)
+
+
 def _filters(table: Table) -> list[str]:
     return [name for name in table.others() if not is_feature(name)]
 
