@@ -129,7 +129,12 @@ def test_columns_are_said_or_guessed_and_bad_rows_are_counted(tmp_path: Path) ->
 def test_items_are_described_by_a_table_as_for_start(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     user, item = rng.integers(6, size=120), rng.integers(4, size=120)
-    log = {"member": user, "sku": [f"i{k}" for k in item], "rating": rng.standard_normal(120), "time": rng.permutation(120)}
+    log: dict[str, Any] = {
+        "member": user,
+        "sku": [f"i{k}" for k in item],
+        "rating": rng.standard_normal(120),
+        "time": rng.permutation(120),
+    }
     write_table(tmp_path / "log.csv", log)
     write_table(tmp_path / "items.csv", {"sku": [f"i{k}" for k in range(4)], "kind": ["hot", "hot", "cold", "cold"]})
     write_table(tmp_path / "edges.csv", {"user": [0, 1, 2], "friend": [1, 2, 3]})
