@@ -298,3 +298,28 @@ def test_equal_rewards_are_pointed_out(tmp_path: Path) -> None:
     said: list[str] = []
     fit(write_files(tmp_path / "log", table, "sorted"), tmp_path / "model", arms=arm_table(), policy="linucb", say=said.append)
     assert any("all rewards are 1" in text for text in said)
+
+
+@pytest.mark.parametrize(
+    ("policy", "params"), [("linucb", {}), ("graphucb", {}), ("graphucb", {"solver": "push"}), ("graphucb-local", {})]
+)
+def test_sums_of_users_give_the_model_of_the_stream(policy: str, params: dict[str, Any], tmp_path: Path) -> None:
+    log = write_files(tmp_path / "log", stream(2000), "shuffled")
+    options: dict[str, Any] = dict(arms=arm_table(), graph=friends(), policy=policy, params=params)
+    assert fit(log, tmp_path / "stream", **options)._replace(was_there=True) == fit(
+        log, tmp_path / "sums", sums=True, **options
+    )._replace(was_there=True)
+    one, other = (POLICIES[policy].load(tmp_path / name) for name in ("stream", "sums"))
+    tolerance = 0.02 if params else 1e-8  # of pushes: theta is within tolerance / ridge
+    np.testing.assert_allclose(other.theta, one.theta, atol=tolerance)
+    for user in range(one.n_users):
+        scores, others = (found.scores(user, arm_vectors()) for found in (one, other))
+        np.testing.assert_allclose(others.bonus, scores.bonus, rtol=0.05 if params else 1e-6)
+    assert one.pack()[0]["params"] == other.pack()[0]["params"]
+
+
+def test_sums_are_refused_where_they_do_not_suffice(tmp_path: Path) -> None:
+    log = write_files(tmp_path / "log", stream(20), "sorted")
+    for policy, params in (("adaptive", {}), ("linucb", {"item_effects": True}), ("linucb", {"shared": True})):
+        with pytest.raises(ValueError, match="sums are for linucb, graphucb, graphucb-local without item effects"):
+            fit(log, tmp_path / "model", arms=arm_table(), policy=policy, params=params, sums=True)

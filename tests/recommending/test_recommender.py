@@ -270,3 +270,15 @@ def test_events_without_rewards_are_learned_beside_items_that_were_not_taken(rew
     again = Recommender.load(tmp_path / "model.gb")
     again.fit({"user": [0, 1], "item": [0, 1], "reward": [1.0, 1.0]})  # what rewards mean is not forgotten
     assert any("rewards are all equal" in note for note in again.notes)
+
+
+def test_ids_that_do_not_match_are_a_warning_with_an_example() -> None:
+    items = {"item": [f"{k:04}" for k in range(1, 31)], "price": list(range(30))}
+    events = {"user": ["ann", "bob"] * 30, "item": [k % 30 + 1 for k in range(60)], "reward": [k % 2 for k in range(60)]}
+    recommender = Recommender(None, items, policy="linucb")
+    with pytest.warns(UserWarning, match=r"30 of 30 items of the events are not in the table of items, such as '1' \(there is"):
+        recommender.fit(events)
+    assert any("were zeros lost when ids were read as numbers?" in note for note in recommender.notes)
+    friends = {"user": ["01", "02"], "friend": ["02", "03"]}
+    with pytest.warns(UserWarning, match="2 of 2 users of the events are not in the graph"):
+        Recommender(friends, policy="linucb").fit(events)

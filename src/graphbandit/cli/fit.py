@@ -28,6 +28,9 @@ def fit(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the policy's random numbers.")] = 0,
     columns: Columns = None,
     skip_bad: SkipBad = False,
+    sums: Annotated[
+        bool, typer.Option("--sums", help="Learn sums of each user at once: linucb, graphucb, graphucb-local.")
+    ] = False,
     restart: Annotated[bool, typer.Option("--restart", help="Begin anew, whatever the folder holds.")] = False,
     checkpoint_every: Annotated[float, typer.Option(min=0.0, help="Seconds between two checkpoints, at least.")] = 60.0,
     quiet: Quiet = False,
@@ -49,7 +52,9 @@ def fit(
                 raise ValueError(f"--set {word}: it must be NAME=VALUE.")
             chosen[name] = setting_value(text)
         options: dict[str, Any] = dict(arms=arms, graph=graph, policy=policy, params=chosen, epsilon=epsilon, seed=seed)
-        options |= dict(columns=parse_columns(columns), skip_bad=skip_bad, restart=restart, checkpoint_every=checkpoint_every)
+        options |= dict(
+            columns=parse_columns(columns), skip_bad=skip_bad, sums=sums, restart=restart, checkpoint_every=checkpoint_every
+        )
         said: list[str] = []
         with progress_bar("fitting", quiet) as show:
             rate = _Rate()

@@ -15,11 +15,11 @@ from ..graph import UserGraph
 from ..graph_building import BuiltGraph, build_graph
 from ..graph_building.event_split import EARLIER, split_events
 from ..graph_building.event_tables import Events, read_events
-from ..graphs import empty
+from ..graphs import empty, read_edges
 from ..policies import AdaptiveGraphUCB, LinUCB
 from ..recommending.behaviour import behaviour_vectors
 from ..recommending.catalogue_table import CatalogueTable
-from ..tables import EVENTS, Source, Table, read_table
+from ..tables import EVENTS, ITEMS, Source, Table, read_table, unmatched_ids
 from .contenders import ADAPTIVE, ALONE, NO_GRAPH, SHARED, Played, compete, play
 from .lifts import LiftInterval, UserGroup, clustered_interval, groups
 from .log_rounds import LogRounds, log_rounds, reordered, user_by_user
@@ -127,12 +127,28 @@ def first_look(
         table, attributes=users, given=graph, items=items, seed=seed, progress=lambda done, note: show(0.05 + 0.45 * done, note)
     )
     log = read_events(table)[0]
+    unmatched = _unmatched(log, graph, items)
     if table.has("propensity") and table.has("reward"):
-        return _by_propensities(table, log, built, items, show)
-    return _by_rounds(table, log, built, items, seed, show)
+        return _by_propensities(table, log, built, items, unmatched, show)
+    return _by_rounds(table, log, built, items, unmatched, seed, show)
 
 
-def _by_rounds(table: Table, log: Events, built: BuiltGraph, items: Source | None, seed: int, show: Progress) -> FirstLook:
+def _unmatched(log: Events, graph: Source | UserGraph | None, items: Source | None) -> list[str]:
+    """Return warnings about ids of the events that the other tables do not have."""
+    found = []
+    if graph is not None:
+        joined = graph if isinstance(graph, UserGraph) else read_edges(graph)
+        ids = [str(name) for name in joined.ids or range(joined.n_users)]
+        found.append(unmatched_ids("users of the events", log.user_ids, ids, "the graph"))
+    if items is not None:
+        ids = read_table(items, ITEMS, name="items").codes("item")[1]
+        found.append(unmatched_ids("items of the events", log.item_ids, ids, "the table of items"))
+    return [sentence for sentence in found if sentence is not None]
+
+
+def _by_rounds(
+    table: Table, log: Events, built: BuiltGraph, items: Source | None, unmatched: Sequence[str], seed: int, show: Progress
+) -> FirstLook:
     split = split_events(log, seed)
     only_taken = not split.taken.all()
     raw = split.taken.astype(np.float64) if only_taken else _unscaled(np.asarray(log.reward), split.reward)
@@ -162,7 +178,7 @@ def _by_rounds(table: Table, log: Events, built: BuiltGraph, items: Source | Non
     ]
     show(1.0, "done")
     return FirstLook(
-        **_facts(table, log, built, features),
+        **_facts(table, log, built, features, unmatched),
         built=built,
         rounds=rounds,
         played=tuple(played),
@@ -182,7 +198,9 @@ def _history(log: Events, user: Ints, item: Ints, reward: Floats) -> dict[str, A
     return {"user": users[user].tolist(), "arm": items[item].tolist(), "reward": reward.tolist()}
 
 
-def _by_propensities(table: Table, log: Events, built: BuiltGraph, items: Source | None, show: Progress) -> FirstLook:
+def _by_propensities(
+    table: Table, log: Events, built: BuiltGraph, items: Source | None, unmatched: Sequence[str], show: Progress
+) -> FirstLook:
     early = log.order[: round(EARLIER * len(log.order))]
     reward = np.ones(len(log.user)) if log.reward is None else log.reward
     described = _descriptions(log, items, log.user[early], log.item[early], reward[early])
@@ -193,7 +211,7 @@ def _by_propensities(table: Table, log: Events, built: BuiltGraph, items: Source
     found = off_policy(table, vectors, list(log.item_ids), built.earlier if built.helps and by_time else None)
     show(1.0, "done")
     return FirstLook(
-        **_facts(table, log, built, features),
+        **_facts(table, log, built, features, unmatched),
         built=built,
         rounds=None,
         played=(),
@@ -208,8 +226,8 @@ def _by_propensities(table: Table, log: Events, built: BuiltGraph, items: Source
     )
 
 
-def _facts(table: Table, log: Events, built: BuiltGraph, features: str) -> dict[str, Any]:
-    said = tuple(dict.fromkeys((*table.said, *built.said)))
+def _facts(table: Table, log: Events, built: BuiltGraph, features: str, unmatched: Sequence[str]) -> dict[str, Any]:
+    said = tuple(dict.fromkeys((*table.said, *built.said, *unmatched)))
     sizes = dict(n_events=len(table), n_users=len(log.user_ids), n_items=len(log.item_ids))
     return dict(name=table.name, said=said, features=features, **sizes)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Self, Unpack
 
@@ -12,7 +13,7 @@ from ..compute.arrays import Floats, Ints
 from ..display import as_html
 from ..policies import Policy
 from ..tables import EDGES as EDGE_ROLES
-from ..tables import EVENTS, ITEMS, USERS, Reading, SaidColumns, Source, Table, read_table, split_columns
+from ..tables import EVENTS, ITEMS, USERS, Reading, SaidColumns, Source, Table, read_table, split_columns, unmatched_ids
 from ..validate import check, count
 from . import recommender_file
 from .alike import EDGES, NEIGHBOURS, Alike
@@ -170,6 +171,10 @@ class Recommender:
         reward = table.numbers("reward") if table.has("reward") else np.ones(len(table))
         order = table.order()
         first = self._named is None
+        strangers = unmatched_ids("users of the events", user_ids, self.user_names.names, "the graph")
+        if first and len(self.user_names) and strangers is not None:
+            missing = len(set(user_ids) - set(self.user_names.names))
+            self._warn(f"{strangers} Such users have no edges.", missing / len(user_ids))
         if self._named is None:
             self.user_names.adopt(table.is_integer("user"))
             self.catalogue.adopt(table.is_integer("item"))
@@ -388,11 +393,17 @@ class Recommender:
     def _add_unknown_items(self, names: Sequence[str]) -> None:
         named = self.named
         new = [name for name in names if name not in named.arms]
+        found = unmatched_ids("items of the events", names, named.arms, "the table of items")
         for name in new:
             named.put_arm(name, self.catalogue.unknown(), {})
         if new:
-            what = f"item {new[0]!r} is" if len(new) == 1 else f"{len(new):,} items, {new[0]!r} the first, are"
-            self.notes.append(f"events: {what} not in the table of items; nothing is known of such items but their rewards.")
+            self._warn(f"{found} Nothing is known of such items but their rewards.", len(new) / len(names))
+
+    def _warn(self, sentence: str, share: float) -> None:
+        """Note what does not match, and warn if it is most."""
+        self.notes.append(sentence)
+        if share > 0.5:
+            warnings.warn(sentence, stacklevel=4)
 
     def _version(self, item: Hashable) -> int:
         version = self.named.arms.get(id_text(item, "item"))

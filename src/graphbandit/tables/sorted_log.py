@@ -128,6 +128,16 @@ class SortedLog:
         facts |= dict(has_dates=self.plan.has_dates, integer_users="user" in self.plan.integers)
         write_text(self.folder / FACTS, json.dumps(facts))
 
+    def sums(self) -> Any:
+        """Return the number of rows and the sum of rewards of each pair of a user and an item, as a PyArrow table."""
+        rows = f"{literal(self.folder / SORTED)} WHERE reason = 0"
+        once = "any_value(user) AS user, any_value(item) AS item, any_value(reward) AS reward"
+        source = f"(SELECT {once} FROM {rows} GROUP BY time, key)" if self.has_time else rows
+        query = (
+            f"SELECT user, item, count(*) AS count, sum(reward) AS total FROM {source} GROUP BY user, item ORDER BY user, item"
+        )
+        return self.scan.connection.sql(query).to_arrow_table()
+
     def batches(self) -> Iterator[LoggedRows]:
         """Yield the rows that are not bad, in order."""
         names = ", ".join(quoted(name) for name in (*self.plan.names, "key"))
