@@ -26,7 +26,7 @@ from graphbandit.policies.core import kernels
 policy = LinUCB(graphs.empty(2), 2)
 policy.update(0, [1.0, 0.0], 1.0)
 policy.recommend(0, [[1.0, 0.0], [0.0, 1.0]])
-stats = kernels.decide.stats, kernels.learn.stats
+stats = kernels.decide.entry.stats, kernels.learn.entry.stats
 print(*(sum(sum(getattr(one, name).values()) for one in stats) for name in ("cache_hits", "cache_misses")))
 """
 

@@ -79,7 +79,7 @@ def test_fields_of_every_kind_are_read_and_arrays_written(seed: int, transpose: 
 def test_a_state_is_one_pointer_and_its_arrays_are_given_back() -> None:
     state, weights, dispatcher = outer(0), np.ones(4), cast(Any, total_of_outer)
     total(state, weights)
-    assert {type(kinds[0]).__name__ for kinds in dispatcher.signatures} == {"StatePointer"}
+    assert {type(kinds[0]).__name__ for kinds in dispatcher.entry.signatures} == {"StatePointer"}
     arrays = [state.cube, state.first.grid, state.second.places]
     before = [sys.getrefcount(array) for array in arrays]
     for _ in range(100):

@@ -9,6 +9,7 @@ import platform
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
+from inspect import signature
 from typing import Any, TypeVar
 
 import llvmlite.binding
@@ -21,7 +22,7 @@ from .kernel_cache import PACKAGE, KernelCache
 F = TypeVar("F", bound=Callable[..., Any])
 
 # No fast-math: it would let the compiler drop the NaN checks that guard every update. Division by zero follows NumPy.
-FLAGS = {"error_model": "numpy", "no_cfunc_wrapper": True}
+FLAGS: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True}
 LARGE = 8000
 """Bytes of intermediate code from which on callers call a kernel by name."""
 
@@ -32,12 +33,38 @@ def compiled(function: F, *, cache: bool = True, nogil: bool = False) -> F:
     With `cache`, keep the machine code on disk for the next process. With `nogil`, a call from Python releases the
     interpreter lock: for calls of milliseconds, whose arrays no other thread touches.
     """
-    dispatcher: Any = numba.njit(nogil=nogil, **FLAGS)(function)
-    if cache and dispatcher is not function:  # they are the same under NUMBA_DISABLE_JIT=1
+    dispatcher: Any = numba.njit(**FLAGS, no_cpython_wrapper=True)(function)
+    if dispatcher is function:  # under NUMBA_DISABLE_JIT=1
+        return function
+    if cache:
         dispatcher._cache = KernelCache(function)
         if function.__module__.startswith(f"{PACKAGE}."):
             dispatcher.compile = partial(compile_for_callers, dispatcher, dispatcher.compile)
+    dispatcher.add_overload = partial(add_for_callers, dispatcher)
+    dispatcher._compile_for_args = partial(compile_for_python, dispatcher, nogil)
     return dispatcher  # type: ignore[no-any-return]
+
+
+def add_for_callers(dispatcher: Any, result: Any) -> None:
+    """Keep machine code for compiled callers only: what converts Python objects would be most of many kernels."""
+    dispatcher.overloads[tuple(result.signature.args)] = result
+
+
+def compile_for_python(dispatcher: Any, nogil: bool, *args: Any) -> Any:
+    """Compile or load a function that calls the kernel with converted Python objects, at the first call from Python."""
+    if not hasattr(dispatcher, "entry"):
+        kernel, parameters = dispatcher.py_func, ", ".join(signature(dispatcher.py_func).parameters)
+        scope: dict[str, Any] = {"kernel": dispatcher, "__name__": kernel.__module__}
+        source = f"def entry({parameters}):\n    return kernel({parameters})\n"
+        exec(compile(source, kernel.__code__.co_filename, "exec"), scope)
+        scope["entry"].__qualname__ = f"{kernel.__qualname__}_entry"  # names its file
+        dispatcher.entry = numba.njit(**FLAGS, nogil=nogil)(scope["entry"])
+        if isinstance(dispatcher._cache, KernelCache):
+            dispatcher.entry._cache = KernelCache(scope["entry"])
+    machine_code = dispatcher.entry._compile_for_args(*args)
+    result = next(result for result in dispatcher.entry.overloads.values() if result.entry_point is machine_code)
+    dispatcher._insert([kind._code for kind in result.signature.args], machine_code, False)
+    return machine_code
 
 
 def compile_for_callers(dispatcher: Any, compile_or_load: Callable[..., Any], sig: Any) -> Any:
