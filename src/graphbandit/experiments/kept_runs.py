@@ -123,7 +123,8 @@ class RunFolder:
     def is_whole(self, file: str) -> bool:
         """Return whether a file can be read; the answer is cached, because many comparisons ask for the same file."""
         path = f"{self.folder}/{file}"
-        return _is_whole(path, os.stat(path).st_mtime_ns)
+        found = os.stat(path)
+        return is_whole_file(path, (found.st_mtime_ns, found.st_size))  # two writes may be too near for the time alone
 
     def receive(self, run: Run) -> Run:
         """Return the run of a worker, after storing or loading it here if the worker could not."""
@@ -160,7 +161,8 @@ def _file_prefix(name: str, seed: int) -> str:
 
 
 @lru_cache(maxsize=100_000)
-def _is_whole(path: str, changed: int) -> bool:
+def is_whole_file(path: str, changed: tuple[int, int]) -> bool:
+    """Return whether a file, as last changed, holds a run."""
     del changed  # a file that was written anew is read anew
     return load(Path(path)) is not None
 
