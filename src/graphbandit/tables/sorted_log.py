@@ -17,10 +17,11 @@ from .read import BATCH, TWICE, WIDTH, BadRows, Reason, plan_of, rejects
 from .scan import literal, open_scan, quoted, readable
 from .table import encode, record_of
 
-MEMORY = "160MB"
+MEMORY = "100MB"
 """What DuckDB may use; the rest of a sort is on disk."""
 ROLES = EVENTS.without("propensity", "candidates")
 SORTED, FACTS = "sorted.parquet", "sorted.json"
+OPTIONS = "(FORMAT parquet, ROW_GROUP_SIZE 50000)"
 Progress = Callable[[str, int, int], None]
 
 
@@ -64,7 +65,9 @@ class SortedLog:
     def __init__(
         self, source: Path, folder: Path, items: Sequence[str], columns: Mapping[str, str] | None, progress: Progress
     ) -> None:
-        self.scan = open_scan(source, str(source), {"memory_limit": MEMORY, "temp_directory": str(folder / "spill")})
+        self.scan = open_scan(
+            source, str(source), {"memory_limit": MEMORY, "threads": 2, "temp_directory": str(folder / "spill")}
+        )
         self.plan = plan_of(self.scan, ROLES, columns, only=lambda _: False)
         self.folder, self.bad = folder, BadRows()
         if not (folder / FACTS).exists():
@@ -86,16 +89,20 @@ class SortedLog:
 
         connection, reasons = self.scan.connection, self.plan.reasons
         connection.register("known", pa.table({"name": pa.array(list(items), pa.string())}))
-        unknown = f"{self.plan.titles['item']} is not in the table of items"
-        reasons.append(Reason(unknown, "item NOT IN (SELECT name FROM known)", "item"))
+        unknown, is_known = len(reasons) + 1, "item IN (SELECT name FROM known)"
         numbered = "SELECT *, {} AS file, row_number() OVER () AS record FROM ({})"
         parts = [numbered.format(k, self.plan.select(part.sql)) for k, part in enumerate(self.scan.parts)]
-        rows = f"{' UNION ALL '.join(parts)} {'ORDER BY time, file, record' if self.has_time else ''}"
-        path = literal(self.folder / SORTED)
-        with readable(self.scan.name):
-            connection.execute(f"COPY ({rows}) TO {path} (FORMAT parquet)")
+        reasons.append(Reason(f"{self.plan.titles['item']} is not in the table of items", "", ""))
+        rows = f"SELECT *, reason = 0 AND NOT {is_known} AS is_unknown FROM ({' UNION ALL '.join(parts)})"
+        checked = f"if(is_unknown, {unknown}, reason) AS reason, if(is_unknown, item, cell) AS cell"
+        every, path = literal(self.folder / "rows.parquet"), literal(self.folder / SORTED)
+        order = "ORDER BY time, file_row_number" if self.has_time else ""
+        good = f"{', '.join(map(quoted, (*self.plan.names, 'key')))} FROM read_parquet({every}, file_row_number=true)"
+        with readable(self.scan.name):  # in two steps, since each needs little memory
+            connection.execute(f"COPY (SELECT * EXCLUDE is_unknown REPLACE ({checked}) FROM ({rows})) TO {every} {OPTIONS}")
+            connection.execute(f"COPY (SELECT {good} WHERE reason = 0 {order}) TO {path} {OPTIONS}")
         first = "arg_min({'file': file, 'record': record, 'cell': cell}, (file, record))"
-        bad = f"SELECT reason, count(*), {first} FROM {path} WHERE reason > 0 GROUP BY reason ORDER BY reason"
+        bad = f"SELECT reason, count(*), {first} FROM {every} WHERE reason > 0 GROUP BY reason ORDER BY reason"
         lines = [list(rejects(self.scan, part)) for part in self.scan.parts]
         for reason, count, row in connection.sql(bad).fetchall():
             rejected = [line - self.scan.parts[row["file"]].header_lines for line, _ in lines[row["file"]]]
@@ -104,6 +111,7 @@ class SortedLog:
         for file, found in enumerate(lines):
             for line, message in found:
                 self.bad.add(WIDTH, 1, self._place(file, f"line {line}"), message)
+        (self.folder / "rows.parquet").unlink()
         shutil.rmtree(self.folder / "spill", ignore_errors=True)
 
     def _place(self, file: int, place: str) -> str:
@@ -130,7 +138,7 @@ class SortedLog:
 
     def sums(self) -> Any:
         """Return the number of rows and the sum of rewards of each pair of a user and an item, as a PyArrow table."""
-        rows = f"{literal(self.folder / SORTED)} WHERE reason = 0"
+        rows = literal(self.folder / SORTED)
         once = "any_value(user) AS user, any_value(item) AS item, any_value(reward) AS reward"
         source = f"(SELECT {once} FROM {rows} GROUP BY time, key)" if self.has_time else rows
         query = (
@@ -141,7 +149,7 @@ class SortedLog:
     def batches(self) -> Iterator[LoggedRows]:
         """Yield the rows that are not bad, in order."""
         names = ", ".join(quoted(name) for name in (*self.plan.names, "key"))
-        query = f"SELECT {names} FROM {literal(self.folder / SORTED)} WHERE reason = 0"
+        query = f"SELECT {names} FROM {literal(self.folder / SORTED)}"
         last: dict[int, None] = {}  # keys of rows at `moment`
         moment = np.nan
         for batch in self.scan.connection.sql(query).to_arrow_reader(BATCH):
