@@ -165,7 +165,7 @@ def check_items(make_policy: MakePolicy) -> None:
         assert np.array_equal(policy.propensities(user, arms), twin.propensities(user, arms, items=unknown))
         assert policy.recommend(user, arms) == twin.recommend(user, arms, items=unknown)
         assert np.array_equal(policy.rank(user, arms, 3), twin.rank(user, arms, 3, items=unknown))
-        assert np.all(np.isfinite(policy.scores(user, arms, items=new)))  # of which nothing is known yet
+        assert np.all(np.isfinite(policy.scores(user, arms, items=new)))  # without data
     policy, twin = make_policy(world.graph, world.dim), make_policy(world.graph, world.dim)
     users, X, rewards = (list(column) for column in zip(*_history(world), strict=True))
     for row, item in enumerate(_history_items(world)):

@@ -25,8 +25,8 @@ class UserGraph:
     Parameters
     ----------
     adjacency : (n, n) array or SciPy sparse matrix
-        Symmetric, non-negative, finite weights with an empty diagonal. `W[i, j]` says how alike
-        users i and j are.
+        Symmetric, non-negative, finite weights with an empty diagonal. `W[i, j]` is the
+        similarity of users i and j.
     ids : sequence of hashables, optional
         The name of each user, in row order. Defaults to the row numbers.
 

@@ -29,7 +29,7 @@ class LiveGraph:
 
     def __init__(self, graph: UserGraph) -> None:
         self._graph = graph
-        self._changed: dict[int, dict[int, float]] = {}  # user → neighbour → weight; 0: the edge was removed
+        self._changed: dict[int, dict[int, float]] = {}  # user → neighbour → weight; 0 means that the edge was removed
         self._ids: dict[Hashable, int] = {}  # of users added since: their rows
         self.n_users = graph.n_users
 

@@ -17,7 +17,7 @@ DIRECT_SOLVE_USERS = 2000  # for more, the sparse factors fill in, and conjugate
 def smooth(graph: UserGraph, dim: int, *, gamma: float, seed: Seed = None) -> Floats:
     """Draw (n_users, dim) parameters (I + gamma R)⁻¹ Θ₀ with Gaussian Θ₀, every row scaled to norm 1.
 
-    The larger `gamma`, the more alike are neighbours. R is the random-walk Laplacian, so a row is
+    The larger `gamma`, the more similar are neighbours. R is the random-walk Laplacian, so a row is
     an average over random walks on the graph. This is what the released code does (see the errata),
     not the minimiser of the paper's eq. (19), which need not exist.
 

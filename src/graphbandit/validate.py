@@ -27,11 +27,11 @@ LARGEST_FEATURE = 1e6
 a whole cluster in those of one user."""
 LARGEST_REWARD = 1e15
 LARGEST_ITEM = 10**8 - 1
-"""The largest id of an item. Ids are rows of a table: a larger one is rather a number from a database than a count."""
+"""The largest id of an item: ids are rows of a table, and a larger id probably comes from a database."""
 NOT_KNOWN = -1
-"""The id of an item that is not known."""
+"""The id of an unknown item."""
 NO_ITEMS: Ints = np.empty(0, dtype=np.int64)
-"""The ids of arms of which no item is known."""
+"""The ids of arms whose items are unknown."""
 
 
 class Range(NamedTuple):
@@ -39,7 +39,7 @@ class Range(NamedTuple):
 
     text: str
     holds: Callable[[Any], bool]
-    examples: tuple[Any, ...] = ()  # values inside, for tests that try a policy with several of each setting
+    examples: tuple[Any, ...] = ()  # values in the range, for tests of a policy with several values of each setting
 
 
 def is_number(value: object) -> bool:

@@ -114,7 +114,7 @@ def test_users_who_are_not_in_the_graph_join_without_edges() -> None:
 def test_a_graph_that_knows_nobody_is_refused() -> None:
     _, y = events(2)
     texts = graphs.from_edges([("7", "8")])  # as they are read from a file of edges
-    with pytest.raises(ValueError, match=r"graph must know some user of X, but it knows users like '7', and X has 7\.0"):
+    with pytest.raises(ValueError, match=r"graph must contain a user of X, but it has users like '7', and X has 7\.0"):
         GraphBanditRegressor(texts, policy="linucb").fit(np.array([[7.0, 1.0], [8.0, 2.0]]), y)
 
 

@@ -49,7 +49,7 @@ def test_odd_files_give_sentences(tmp_path: Path, text: str, sentence: str) -> N
     ("changed", "sentence"),
     [
         (dict(decisions=dict(decision=["0-0"] * 200)), "decision '0-0' is there already, in record 1"),
-        (dict(rewards=dict(decision=["0-0"] * 200)), "decision '0-0' has a reward already"),
+        (dict(rewards=dict(decision=["0-0"] * 200)), "decision '0-0' has two rewards"),
         (dict(decisions=dict(version=[9] * 200)), "version 9 is not in arms.parquet"),
         (dict(arms=dict(features=[[1.0], [1.0, 2.0], [1.0], [1.0], [1.0], [1.0]])), "lists of numbers of one length"),
     ],

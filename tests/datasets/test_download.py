@@ -59,7 +59,7 @@ def test_checksums(server: ArchiveServer, content: bytes, tmp_path: Path, monkey
     middle = content.index(b"u.data") + 12
     for damaged in (b"<html>not found</html>", content[:middle] + b"\xff\x00\xff" + content[middle + 3 :]):
         server.files[f"/{FILE}"] = damaged
-        with pytest.raises(DatasetError, match=r"is not what it should be: it(s member| is not a zip)"):
+        with pytest.raises(DatasetError, match=r"is wrong or incomplete: it(s member| is not a zip)"):
             datasets.fetch(NAME, tmp_path / "c")
         assert not list((tmp_path / "c").iterdir())
 
@@ -74,7 +74,7 @@ def test_refusals(server: ArchiveServer, tmp_path: Path, monkeypatch: pytest.Mon
         datasets.fetch(NAME, tmp_path / "new")
     with pytest.raises(DatasetError, match=r"netflix cannot be fetched\. Download it from https://www\.kaggle.*, put netflix"):
         datasets.fetch("netflix", tmp_path)
-    with pytest.raises(DatasetError, match=r"ciao cannot be fetched\. There is no official download any more; if you have it"):
+    with pytest.raises(DatasetError, match=r"ciao cannot be fetched\. There is no official download; if you have it"):
         datasets.fetch("ciao", tmp_path)
 
 

@@ -95,7 +95,7 @@ def test_hits_reject_bad_input() -> None:
         Hits(graphs.empty(6), np.eye(40), np.ones((6, 39)))
     with pytest.raises(ValueError, match="candidates must lie between 2 and the number of items, 40, but it is 1"):
         hits(candidates=1)
-    with pytest.raises(ValueError, match="nobody consumed anything"):
+    with pytest.raises(ValueError, match="no user consumed an item"):
         Hits(graphs.empty(6), np.eye(40), sparse.csr_array((6, 40)))
     with pytest.raises(ValueError, match="features must be a finite"):
         Hits(graphs.empty(1), np.array([[np.nan]]), np.ones((1, 1)))
@@ -127,7 +127,7 @@ def test_tag_features() -> None:
 
 
 def test_worlds_say_what_is_missing() -> None:
-    with pytest.raises(ValueError, match="ratings has no item_tags"):
+    with pytest.raises(ValueError, match="ratings must contain item_tags"):
         tag_features(ratings())
     with pytest.raises(ValueError, match="dim must lie between 1 and one less than items and tags, 3, but it is 4"):
         tag_features(ratings(item_tags=np.ones((30, 4))), 4)

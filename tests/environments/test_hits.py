@@ -70,7 +70,7 @@ def test_too_few_others_are_noticed_before_any_draw() -> None:
     (block,) = Hits(graphs.empty(2), np.eye(6), consumed, candidates=2, negatives="popular").rounds(50, seed=0)
     assert block.pool.max() == 2
     with pytest.raises(
-        ValueError, match="user 0 consumed 2 of 3 items that anybody consumed, which leaves fewer than the 2 others"
+        ValueError, match="user 0 consumed 2 of 3 items that any user consumed, which leaves fewer than the 2 others"
     ):
         Hits(graphs.empty(2), np.eye(6), consumed, candidates=3, negatives="popular")
     Hits(graphs.empty(2), np.eye(6), consumed, candidates=3)

@@ -182,7 +182,7 @@ def test_evidence_shows_the_weights_that_the_report_has(learned: AdaptiveGraphUC
     assert f"neighbours alike {report.weights['graph']:.0%}" in [text.get_text() for text in top.texts]
     rounds, strength = np.asarray(top.lines[0].get_xdata()), np.asarray(low.lines[0].get_ydata())
     assert rounds[-1] == 150 and strength[-1] == pytest.approx(report.strength)
-    with pytest.raises(ValueError, match="found has seen no reward yet"):
+    with pytest.raises(ValueError, match="found must have learned rewards"):
         plots.evidence(AdaptiveGraphUCB(graphs.empty(2), 2))
 
 

@@ -76,7 +76,7 @@ class GraphBanditEnv(gymnasium.Env):  # type: ignore[misc]  # untyped where gymn
         """Start the rounds of this seed, or of a new one, and return the first observation."""
         super().reset(seed=seed)
         stream = int(self.np_random.integers(2**62)) if seed is None else seed
-        # One more than are played: there is an observation after the last. A longer stream starts with the same rounds.
+        # One more than the horizon, for the observation after the last round; a longer stream starts with the same rounds.
         self._blocks = iter(self.environment.rounds(self.horizon + 1, stream))
         self._rounds, self._at, self._played = next(self._blocks), 0, 0
         return self._observation(), {"items": self._items()}

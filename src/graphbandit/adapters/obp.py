@@ -46,7 +46,7 @@ def to_bandit_feedback(
     (2, [1, 0], [[0.0], [1.0]])
     """
     if (log.sizes != len(log.arms)).any():
-        raise ValueError("log must offer all arms in every round: Open Bandit Pipeline has no offers that differ.")
+        raise ValueError("log must offer all arms in every round: Open Bandit Pipeline has the same arms in every round.")
     if np.isnan(log.reward).any():
         raise ValueError("log must have a reward in every round; use log.with_rewards(0) or log.with_rewards(None).")
     feedback: BanditFeedback = {

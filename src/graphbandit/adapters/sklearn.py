@@ -18,9 +18,9 @@ from ..policies import Policy, policy_class
 from ..validate import is_integer
 
 NO_TARGET = "no_validation"
-"""What scikit-learn's `validate_data` wants in place of y when there is none to check; None is a y that was forgotten."""
+"""Placeholder for y in scikit-learn's `validate_data` if there is no y to check; None would be a missing y."""
 UNKNOWN = -1
-"""The row of a user whom the model has never met."""
+"""The row of an unknown user."""
 
 
 class GraphBanditRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -33,7 +33,7 @@ class GraphBanditRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     graph : UserGraph, optional
         Who resembles whom. Users of the data who are not in it join without edges; that it knows none of them is an error.
-        None: nobody is joined to anybody.
+        None: a graph without edges.
     policy : str or subclass of Policy
         A name in `graphbandit.POLICIES`, or a class. The policy of the fitted model is `policy_`.
     params : dict, optional
@@ -67,7 +67,7 @@ class GraphBanditRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     >>> X = np.array([["ann", 1.0], ["ann", 2.0], ["bob", 1.0]], dtype=object)
     >>> model = GraphBanditRegressor(friends, policy="graphucb").fit(X, [2.0, 3.0, 2.0])
     >>> ann, eve, zoe = model.predict(np.array([["ann", 3.0], ["eve", 3.0], ["zoe", 3.0]], dtype=object))
-    >>> bool(abs(ann - 4) < 0.5), bool(abs(eve - 4) < 0.5), bool(abs(zoe - 4) < 0.5)  # zoe is a stranger
+    >>> bool(abs(ann - 4) < 0.5), bool(abs(eve - 4) < 0.5), bool(abs(zoe - 4) < 0.5)  # zoe is unknown
     (True, True, True)
     """
 
@@ -125,8 +125,8 @@ class GraphBanditRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if graph is not None and self.user_column is None:
             raise ValueError("user_column is None, which means one user, so graph must be None too.")
         given = () if graph is None else range(graph.n_users) if graph.ids is None else graph.ids
-        if given and not set(names) & set(given):  # "7" is not 7: better said than learned without the graph
-            raise ValueError(f"graph must know some user of X, but it knows users like {given[0]!r}, and X has {names[0]!r}.")
+        if given and not set(names) & set(given):  # "7" is not 7: an error is better than learning without the graph
+            raise ValueError(f"graph must contain a user of X, but it has users like {given[0]!r}, and X has {names[0]!r}.")
         self.rows_: dict[Hashable, int] = {name: row for row, name in enumerate(dict.fromkeys((*given, *names)))}
         self.n_seen_: Ints = np.zeros(len(self.rows_), np.int64)
         self.policy_: Policy = chosen(_with_users(graph, len(self.rows_)), features.shape[1], **(self.params or {}))
@@ -209,5 +209,7 @@ def _names(column: Any) -> list[Hashable]:
         if name is None or (isinstance(name, float) and not isfinite(name)):
             raise ValueError(f"X must name a user in every row, but row {row} has {name} there; Input contains NaN or inf.")
         if not isinstance(name, Hashable):
-            raise TypeError(f"a user argument must be hashable, as a string or a number is, but that of row {row} is {name!r}.")
+            raise TypeError(
+                f"a user argument must be hashable, such as a string or a number, but that of row {row} is {name!r}."
+            )
     return names

@@ -32,16 +32,16 @@ Columns = Annotated[
     str | None,
     typer.Option(
         metavar="ROLE=COLUMN,…",
-        help="Which column is which, as in user=uid,item=sku; without it they are found by the names that people use.",
+        help="The columns, as in user=uid,item=sku; by default they are recognised by their names.",
         show_default=False,
     ),
 ]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out rows that cannot be read, and say how many.")]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip rows that cannot be read, and print their number.")]
 EDGES = "The graph: a table with the columns user, friend (or source, target and so on) and, optionally, weight."
 """Help for an option that names a file of edges."""
 
 ShowProgress = Callable[[int, int, str], None]
-"""`show(done, total, note)`: the note says what is being done."""
+"""`show(done, total, note)`; the note describes the current step."""
 
 
 def replace_unencodable_letters() -> None:

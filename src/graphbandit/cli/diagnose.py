@@ -38,7 +38,7 @@ def diagnose(
     half_life: Annotated[
         float | None,
         typer.Option(
-            help="For tastes that drift: an observation counts half after so many later ones of the same user.",
+            help="For tastes that drift: an observation has half its weight after this many later ones of the same user.",
             show_default=False,
         ),
     ] = None,

@@ -56,7 +56,7 @@ def evaluate(
     ] = 0.5,
     missing: Annotated[
         float | None,
-        typer.Option(help="Reward of rounds that got none. Default: such rounds are left out.", show_default=False),
+        typer.Option(help="Reward of rounds without one. Default: these rounds are left out.", show_default=False),
     ] = None,
     uniform: Annotated[
         bool, typer.Option("--uniform", help="Take unknown propensities to be those of a uniformly random choice.")

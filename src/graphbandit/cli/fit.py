@@ -31,8 +31,8 @@ def fit(
     sums: Annotated[
         bool, typer.Option("--sums", help="Learn sums of each user at once: linucb, graphucb, graphucb-local.")
     ] = False,
-    restart: Annotated[bool, typer.Option("--restart", help="Begin anew, whatever the folder holds.")] = False,
-    checkpoint_every: Annotated[float, typer.Option(min=0.0, help="Seconds between two checkpoints, at least.")] = 60.0,
+    restart: Annotated[bool, typer.Option("--restart", help="Start again, and replace the content of the folder.")] = False,
+    checkpoint_every: Annotated[float, typer.Option(min=0.0, help="Least number of seconds between two checkpoints.")] = 60.0,
     quiet: Quiet = False,
 ) -> None:
     """Fit a model to a log that is larger than memory, which is streamed in order of time.

@@ -24,7 +24,7 @@ def rank_all(
         Path | None, typer.Option(help="A recommender that was saved, or the folder of a model.", show_default=False)
     ] = None,
     store: Annotated[
-        str | None, typer.Option(help="URL or file of the events of a service, which may run meanwhile.", show_default=False)
+        str | None, typer.Option(help="URL or file of the events of a service; it may be running.", show_default=False)
     ] = None,
     where: Annotated[
         list[str] | None,

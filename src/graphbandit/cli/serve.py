@@ -11,7 +11,7 @@ from ..validate import missing_package
 from .console import EDGES, Columns, SkipBad, guarded
 
 UNSOUND = 3
-"""Exit code of a service whose state and log no longer belong together."""
+"""Exit code of a service whose state does not match its log."""
 
 
 def serve(
@@ -22,15 +22,13 @@ def serve(
     ] = None,
     history: Annotated[
         Path | None,
-        typer.Option(
-            metavar="EVENTS", help="Rewards from before: user, item, reward, perhaps time, propensity. Imported once."
-        ),
+        typer.Option(metavar="EVENTS", help="Past rewards: user, item, reward, optionally time, propensity. Imported once."),
     ] = None,
     store: Annotated[
         str | None, typer.Option(metavar="URL", help="sqlite:///state.db (the default) or postgresql://user@host/name.")
     ] = None,
     require_existing: Annotated[
-        bool, typer.Option("--require-existing", help="Refuse to start if the store has no log: it was lost.")
+        bool, typer.Option("--require-existing", help="Refuse to start if the store has no log.")
     ] = False,
     policy: Annotated[str | None, typer.Option(help="Policy of a new store; adaptive by default.")] = None,
     shadow: Annotated[
@@ -47,13 +45,13 @@ def serve(
     snapshots: Annotated[Path | None, typer.Option(help="Folder for snapshots.")] = None,
     snapshot_every: Annotated[int | None, typer.Option(help="Events between two snapshots.")] = None,
     log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
-    traces: Annotated[bool, typer.Option("--traces", help="OpenTelemetry, as the OTEL_* variables say.")] = False,
+    traces: Annotated[bool, typer.Option("--traces", help="OpenTelemetry, configured by the OTEL_* variables.")] = False,
     config: Annotated[Path | None, typer.Option(help="TOML file with any of these settings, and a table [params].")] = None,
     reward_low: Annotated[float | None, typer.Option(help="Refuse rewards below this.", show_default=False)] = None,
     reward_high: Annotated[float | None, typer.Option(help="Refuse rewards above this.", show_default=False)] = None,
     columns: Columns = None,
     skip_bad: SkipBad = False,
-    demo: Annotated[bool, typer.Option("--demo", help="Let a simulated population use the service; keep nothing.")] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Simulate users of the service; store nothing.")] = False,
 ) -> None:
     """Serve recommendations over HTTP, with every decision and reward in a durable log.
 

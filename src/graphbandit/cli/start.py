@@ -20,7 +20,7 @@ def start(
         ),
     ],
     graph: Annotated[Path | None, typer.Option(metavar="EDGES", help=EDGES, show_default=False)] = None,
-    items: Annotated[Path | None, typer.Option(help="Items: an id and what is known of them.", show_default=False)] = None,
+    items: Annotated[Path | None, typer.Option(help="Items: an id and their attributes.", show_default=False)] = None,
     users: Annotated[Path | None, typer.Option(help="Users: an id and their attributes.", show_default=False)] = None,
     out: Annotated[Path, typer.Option(help="Folder for the page and the files that serve takes.")] = Path("first-look"),
     columns: Columns = None,

@@ -69,7 +69,7 @@ def compact(
         str | None, typer.Option(metavar="DATE", help="Archive events before this day, as in 2026-01-31.", show_default=False)
     ] = None,
     keep_days: Annotated[
-        float | None, typer.Option(min=0, help="Or: keep the events of so many days.", show_default=False)
+        float | None, typer.Option(min=0, help="Or: keep the events of this many days.", show_default=False)
     ] = None,
     store: StoreUrl = "sqlite:///state.db",
     quiet: Quiet = False,
@@ -92,7 +92,7 @@ def compact(
 def _moment(before: str | None, keep_days: float | None) -> int:
     """Return the moment given by one of two options, in microseconds since 1970."""
     if (before is None) == (keep_days is None):
-        raise ValueError("say either --before or --keep-days.")
+        raise ValueError("give either --before or --keep-days.")
     if keep_days is not None:
         return time.time_ns() // 1000 - round(keep_days * 86_400e6)
     try:
@@ -135,7 +135,7 @@ def replay(
         typer.Option("--set", metavar="NAME=VALUE", help="A setting of the policy, as in half_life=200; may be repeated."),
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="Share of decisions that are uniform; as it was by default.", show_default=False)
+        float | None, typer.Option(help="Share of decisions that are uniform; unchanged by default.", show_default=False)
     ] = None,
     store: StoreUrl = "sqlite:///state.db",
     snapshots: SnapshotFolder = None,

@@ -12,7 +12,7 @@ from.
 | `dataset_files` | `Files`: the files in an archive or a folder, and the tables in them |
 | `ratings` | `Ratings`: the in-memory form |
 | `factorise` | `factorise`: latent features from ratings |
-| `movielens_100k`, `movielens_1m`, `netflix`, `lastfm`, `delicious`, `ciao` | the loader of each data set |
+| `movielens`, `netflix`, `lastfm`, `delicious`, `ciao` | the loader of each data set |
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ CHUNK = 1 << 16
 TIMEOUT = 10
 """Seconds to wait for a connection, and for the next bytes."""
 ByteProgress = Callable[[int, int | None], None]
-"""`progress(bytes done, bytes in all)`; None if the server does not say how many."""
+"""`progress(bytes done, all bytes)`; None if the server does not send the number."""
 
 
 class UnreachableServer(DatasetError):
@@ -70,7 +70,7 @@ def download(source: Source, folder: Path, *, progress: ByteProgress | None = No
         host = urlsplit(source.url).netloc
         raise UnreachableServer(f"{host} cannot be reached ({type(error).__name__}): is there a network?") from None
     except ValueError as error:
-        raise DatasetError(f"{target.name} from {source.url} is not what it should be: {error} It was removed.") from None
+        raise DatasetError(f"{target.name} from {source.url} is wrong or incomplete: {error} It was removed.") from None
     return target
 
 

@@ -12,7 +12,7 @@ from ..compute.linalg import cholesky, solve_cholesky
 from ..validate import POSITIVE, check, count
 from .ratings import Ratings
 
-START = 0.1  # standard deviation of the initial factors: small, so that the data outweigh them at once
+START = 0.1  # standard deviation of the initial factors, small beside the data
 
 
 class Factors(NamedTuple):

@@ -18,7 +18,7 @@ from .ratings import Ratings
 from .source import MissingDataset, Source, cache_folder, search_folders
 
 PARSER_VERSION = 1
-"""Raise it when a loader changes what it returns: parsed copies of other versions are not used."""
+"""Increase it when a loader returns something else: parsed copies of other versions are not used."""
 
 
 def load(name: str, data: str | os.PathLike[str] | None = None) -> Ratings:
@@ -30,7 +30,7 @@ def load(name: str, data: str | os.PathLike[str] | None = None) -> Ratings:
         A key of `DATASETS`.
     data : path, optional
         The official archive, the unpacked archive, or a folder that holds either. If the data set
-        is not there, it is looked for where the environment variable GRAPHBANDIT_DATA says, and
+        is not there, the search goes on in the folder of the environment variable GRAPHBANDIT_DATA, and
         then in the cache, where `fetch` puts archives.
 
     Raises

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..validate import check, one_of
-from . import ciao, delicious, lastfm, movielens_1m, movielens_100k, netflix
+from . import ciao, delicious, lastfm, movielens, netflix
 from .source import Source
 
 GROUPLENS = "https://files.grouplens.org/datasets"
@@ -25,24 +25,24 @@ DATASETS: dict[str, Source] = {
             title="MovieLens 100K: 100,000 ratings of 1,682 films by 943 users",
             url=f"{GROUPLENS}/movielens/ml-100k.zip",
             archives=("ml-100k.zip",),
-            file=movielens_100k.FILE,
+            file=movielens.FILE_100K,
             sha256="50d2a982c66986937beb9ffb3aa76efe955bf3d5c6b761f4e3a7cd717c6a3229",
             size=4_924_029,
             licence=MOVIELENS_LICENCE,
             citation=MOVIELENS_CITATION,
-            load=movielens_100k.load,
+            load=movielens.load_100k,
         ),
         Source(
             name="movielens-1m",
             title="MovieLens 1M: 1,000,209 ratings of 3,706 films by 6,040 users",
             url=f"{GROUPLENS}/movielens/ml-1m.zip",
             archives=("ml-1m.zip",),
-            file=movielens_1m.FILE,
+            file=movielens.FILE_1M,
             sha256="a6898adb50b9ca05aa231689da44c217cb524e7ebd39d264c56e2832f2c54e20",
             size=5_917_549,
             licence=MOVIELENS_LICENCE,
             citation=MOVIELENS_CITATION,
-            load=movielens_1m.load,
+            load=movielens.load_1m,
         ),
         Source(
             name="netflix",

@@ -24,7 +24,7 @@ class Source:
 
     name: str
     title: str
-    url: str | None  # None: it cannot be downloaded without an account, or not at all
+    url: str | None  # None: there is no download without an account
     archives: tuple[str, ...]  # file names of the archive, the official one first
     file: str  # a file by which the unpacked archive is recognised
     sha256: str | None  # of the official archive; None: not known, so the checksums inside the zip are used
@@ -32,7 +32,7 @@ class Source:
     licence: str
     citation: str
     load: Callable[[Files], Ratings]
-    page: str = ""  # where people with an account get it, if there is no `url`
+    page: str = ""  # address of the download for people with an account, if there is no `url`
 
     @property
     def short_title(self) -> str:
@@ -58,7 +58,7 @@ class Source:
             return f"Run `graphbandit datasets fetch {self.name}`, or {place}."
         if self.page:
             return f"Download it from {self.page} (this needs an account), {place}."
-        return f"There is no official download any more; if you have it, {place}."
+        return f"There is no official download; if you have it, {place}."
 
 
 def cache_folder() -> Path:

@@ -72,7 +72,7 @@ def tag_features(ratings: Ratings, dim: int = 25) -> Floats:
     length would reveal how popular an item is, which alone predicts most hits.
     """
     if ratings.item_tags is None:
-        raise ValueError("ratings has no item_tags; Last.fm and Delicious have.")
+        raise ValueError("ratings must contain item_tags (Last.fm and Delicious do).")
     counts = ratings.item_tags.copy()
     counts.eliminate_zeros()
     check_between("dim", dim, 1, min(counts.shape) - 1, "one less than items and tags")
@@ -107,7 +107,7 @@ def lastfm_world(
     information about others. `candidates` and `negatives` are as in `Hits`.
     """
     if ratings.graph is None:
-        raise ValueError("ratings has no graph; Last.fm and Delicious have.")
+        raise ValueError("ratings must contain a graph (Last.fm and Delicious do).")
     consumed = ratings.matrix()
     consumed.data[:] = 1.0  # listed is consumed, even with a count of 0
     offered = np.bincount(consumed.indices, minlength=consumed.shape[1]) >= least_users
@@ -140,7 +140,7 @@ def split_hits(
     candidates, negatives
         As in `Hits`. Users who leave too few other items for a round are dropped.
     least_rating : float, optional
-        Ratings below it do not count: such an item is like one that the user did not rate.
+        Ratings below it do not count, as if the user had not rated the item.
     least_raters : int
         Items that fewer users rated are left out, the ratings that count considered.
     least_hits : int
@@ -149,7 +149,7 @@ def split_hits(
         Who resembles whom, over the users of `ratings`, in place of the data set's own graph. Users
         without a neighbour among those with enough hits are dropped.
     neighbours : int
-        Where there is no graph at all, users are joined with so many nearest others, by the cosine
+        Without any graph, every user is joined with this many nearest others, by the cosine
         in the singular directions of the first half.
     seed : int
         Draws the halves.

@@ -41,13 +41,13 @@ class Hits:
     candidates : int
         Items on offer in a round. All but one are drawn from what the user did not consume.
     negatives : {"uniform", "popular"}
-        How these others are drawn: all alike, or in proportion to the number of users who consumed
-        them. With uniform negatives knowing what is popular wins; with popular ones it is worth
-        little, because misses are nearly as popular as hits: not quite, since a user never gets
-        what it consumed as a miss. Report both.
+        How these others are drawn: uniformly, or in proportion to the number of users who consumed
+        them. With uniform negatives popularity alone predicts most hits. With popular ones it predicts
+        little, because misses are nearly as popular as hits (not quite, because an item that the user
+        consumed is never a miss). Report both.
     known : (n_users, n_items) sparse matrix, optional
-        What else each user consumed. These items are never offered to the user: they are no hits,
-        and as misses they would be wrong.
+        Further items that each user consumed. They are never offered to the user, neither as hits nor
+        as misses.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class Hits:
         self.candidates, self.negatives = int(candidates), negatives
         self.users: Indices = np.flatnonzero(np.diff(self.positives.indptr)).astype(np.int32)
         if not len(self.users):
-            raise ValueError("positives is empty: nobody consumed anything.")
+            raise ValueError("positives is empty: no user consumed an item.")
         self._hits, self._seen = item_lists(self.positives), item_lists(consumed_by(self.positives, self.known))
         if self.known is not None and self._seen.start[-1] < self.positives.nnz + self.known.nnz:
             raise ValueError("known must hold other items than positives, but some are in both.")
@@ -120,7 +120,7 @@ class Hits:
         return Rounds(users, pool, mean, np.zeros(len(users)))
 
 
-CONSUMED = {"uniform": "", "popular": " that anybody consumed"}
+CONSUMED = {"uniform": "", "popular": " that any user consumed"}
 
 
 def stored_entries(matrix: npt.ArrayLike | sparse.sparray, shape: tuple[int, int], name: str) -> sparse.csr_array:

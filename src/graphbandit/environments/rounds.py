@@ -26,7 +26,7 @@ class Rounds(NamedTuple):
     user: Indices  # (t,), who appears
     pool: Indices  # (t, k), the arms on offer, as rows of `arms`
     mean: Floats  # (t, k), their expected rewards
-    noise: Floats  # (t,), added to the reward of whichever is chosen
+    noise: Floats  # (t,), added to the reward of the chosen arm
 
     def __repr__(self) -> str:
         return f"Rounds({len(self.user):,} rounds, {self.pool.shape[1]:,} arms on offer in each)"

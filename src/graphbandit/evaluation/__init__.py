@@ -13,23 +13,21 @@ A log says who was shown what, how probable that choice was (its propensity) and
 | `simulated_log` | `record`: a log from a simulation, whose truth is known |
 | `estimators` | IPS, SNIPS and doubly robust with their standard errors: pure functions of arrays |
 | `reward_model` | the reward model of the doubly robust estimate |
-| `replay` | `replay`: how a policy does while it learns from nothing |
+| `replay` | `replay`: the reward of a policy that learns from an untrained state |
 | `off_policy` | `evaluate`: all of the above for several policies; `train` |
-| `policy_estimates` | `PolicyEstimates` and `Evaluation`: what `evaluate` returns, with warnings |
+| `policy_estimates` | `PolicyEstimates` and `Evaluation`: what `evaluate` returns, with warnings; `as_text` |
 | `anytime_interval` | a difference of means with an interval that holds at all times at once |
 | `holdout` | `holdout_report`: a holdout experiment of the service, from its exports |
-| `evaluation_text` | `as_text`: an evaluation as the command prints it |
 """
 
 from __future__ import annotations
 
 from .decision_log import DecisionLog
-from .evaluation_text import as_text
 from .flat_log import read_decisions
 from .holdout import holdout_report
 from .off_policy import evaluate, train
 from .open_bandit import read_open_bandit
-from .policy_estimates import Evaluation, PolicyEstimates
+from .policy_estimates import Evaluation, PolicyEstimates, as_text
 from .replay import Replay, replay
 from .service_log import read_export
 from .simulated_log import record

@@ -6,16 +6,16 @@ Cluster c has made N_c decisions and earned S_c. An arm's mean is m = ΣS/ΣN ov
 cluster-robust variance K/(K-1) Σ(S_c - m N_c)² / (ΣN)²; V is the sum of both arms' variances, and
 D the difference of their means.
 
-What is random? Clusters differ for good, so that D does not settle at the true difference δ when
-decisions go on for ever: it settles at δ plus the luck of the draw of clusters, and V at the
-variance of that luck. With lasting differences of variance s², and noise of variance σ²/t at
-time t, Cov(D_t, D_u) = s² + σ²/u = V_u for t ≤ u. So (D - δ)/V has the covariance min(1/V_t, 1/V_u)
-of a Brownian motion whose clock is the information 1/V. It runs faster with every decision, and
-stops at 1/s². Robbins' normal mixture bounds a Brownian motion W at all times:
+Clusters differ permanently. So with more and more decisions D converges not to the true difference
+δ but to δ plus the random effect of the assignment of clusters to arms, and V converges to the
+variance s² of that effect. With noise of variance σ²/t at time t, Cov(D_t, D_u) = s² + σ²/u = V_u
+for t ≤ u. So (D - δ)/V has the covariance min(1/V_t, 1/V_u) of a Brownian motion whose clock is the
+information 1/V. The clock advances with every decision, at most to 1/s². Robbins' normal mixture
+bounds a Brownian motion W at all times:
 
     P(some τ: |W(τ)| ≥ √((τ + ρ) log((τ + ρ) / (ρ α²)))) ≤ α, for any ρ > 0.
 
-With τ = 1/V, |D - δ| < √V · b holds for ever with probability 1 - α, where
+With τ = 1/V, |D - δ| < √V · b holds at all times with probability 1 - α, where
 b = √((1 + ρV) log((1 + ρV) / (ρV α²))). V is estimated from few clusters, so b is replaced by the
 quantile of Student's distribution that lies as far in its tail. ρ says where the interval is
 tightest, and must not be chosen by looking: it is set once, at the first interval.
@@ -42,9 +42,9 @@ they are unequal, in effect."""
 FEWEST_DECISIONS = 200
 """Decisions that each arm must have."""
 FEWEST_REWARDED = 20
-"""Decisions of each arm whose reward is not 0: of a few clicks nobody knows the variance."""
+"""Decisions of each arm whose reward is not 0: the variance of a few clicks is unknown."""
 AHEAD = 4.0
-"""The interval is tightest when there is so many times the information of the first one."""
+"""The interval is tightest at this multiple of the information of the first interval."""
 
 
 class ClusterSums(NamedTuple):
@@ -60,7 +60,7 @@ class ArmMean(NamedTuple):
 
     mean: Floats
     variance: Floats  # cluster-robust, of the mean
-    effective: Floats  # number of clusters of equal size that would tell as much: (ΣN)² / ΣN²
+    effective: Floats  # number of equal clusters with the same precision: (ΣN)² / ΣN²
     is_ready: npt.NDArray[np.bool_]  # whether there is enough for an interval
 
 

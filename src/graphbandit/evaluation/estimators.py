@@ -4,7 +4,7 @@
 |---|---|---|
 | π(a) | `target` | probability that the policy would have chosen what was shown |
 | p | `propensity` | probability with which it was shown |
-| w = π(a) / p | `weight` | importance weight: such rounds are w times as frequent under π as in the log |
+| w = π(a) / p | `weight` | importance weight: how much more frequent the round is under π than in the log |
 | q(a) | `predicted` | a model's reward for what was shown |
 | Σ_b π(b) q(b) | `expected` | the model's reward for what π would do |
 
@@ -25,7 +25,7 @@ import numpy as np
 
 from ..compute.arrays import Floats, Ints
 
-NORMAL = 1.959963984540054  # half the width of a 95 % interval, in standard errors that are known
+NORMAL = 1.959963984540054  # half the width of a 95 % interval, in standard errors
 
 
 class Estimate(NamedTuple):
@@ -74,9 +74,9 @@ def mean(psi: Floats, groups: Ints | None = None) -> Estimate:
 def student_width(left: Floats) -> float:
     """Return half the width of a 95 % interval in standard errors, by Student's t.
 
-    The standard error is estimated from the same rounds. Where some of them weigh much, it is
-    uncertain: the variance of a variance grows with the kurtosis κ. The degrees of freedom are those
-    with the same uncertainty, 2 k / (κ - 1), at most k - 1; many normal values have nearly k.
+    The standard error is estimated from the same rounds. It is uncertain if some rounds have large
+    weights: the variance of a variance grows with the kurtosis κ. The degrees of freedom have the same
+    uncertainty: 2 k / (κ - 1), at most k - 1. They are nearly k for many normal values.
     """
     from scipy.special import stdtrit  # slow to import
 
@@ -111,9 +111,9 @@ class Overlap(NamedTuple):
     rounds: int
     effective: float  # effective sample size
     outcomes: float  # effective number of rounds with the rarer reward, see `outcomes`
-    matched: float  # mean of π(a): how often the policy would have shown what was shown
+    matched: float  # mean of π(a): how often the policy agrees with the log
     largest: float  # weight
-    average: Estimate  # mean weight; 1 if the log has everything that the policy does
+    average: Estimate  # mean weight; 1 if the log covers all choices of the policy
 
 
 def overlap(weight: Floats, target: Floats, reward: Floats) -> Overlap:

@@ -80,8 +80,8 @@ def _catalogue(table: Table, arm: Ints, names: list[str]) -> Floats:
         row = int(differs[0])
         before = table.place(int(first[arm[row]]))
         raise ValueError(
-            f"{table.where(row)}: {table.title('item')} {names[arm[row]]!r} has other features than in {before}; an arm whose "
-            "features change needs a name for each version, or what else could have been shown is not known."
+            f"{table.where(row)}: {table.title('item')} {names[arm[row]]!r} has other features than in {before}; give each "
+            "version of the arm a name of its own."
         )
     return np.asarray(rows[first])
 

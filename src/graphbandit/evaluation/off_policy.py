@@ -28,7 +28,7 @@ from .reward_model import predictors, with_constant
 
 MakePolicy = Callable[..., Policy]
 Progress = Callable[[int, int, str], None]
-"""`progress(steps done, steps in all, what is being done)`."""
+"""`progress(steps done, all steps, current step)`."""
 BASELINE = "random"
 
 
@@ -59,7 +59,7 @@ def evaluate(
         Policies are trained on this share of the log, the first rounds, from all rewards. Then they
         are frozen and judged on the rest.
     missing : float, optional
-        The reward of rounds that got none; by default such rounds are left out.
+        The reward of rounds without one; by default these rounds are left out.
     uniform : bool
         Take unknown propensities to be those of a uniformly random choice.
     by_user : bool

@@ -14,7 +14,7 @@ from .estimators import Estimate, Overlap
 from .replay import Replay
 
 FEWEST_ROUNDS = 30  # effective sample size below which there is no verdict
-FEWEST_OUTCOMES = 10  # of the rarer of two rewards, by weight
+FEWEST_OUTCOMES = 10  # least number of the rarer of two rewards, by weight
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class PolicyEstimates:
     gain: Estimate | None  # doubly robust estimate minus the logged reward, paired by round
     overlap: Overlap | None
     replay: Replay | None
-    warnings: tuple[str, ...]  # why the estimates of the trained policy cannot be trusted
+    warnings: tuple[str, ...]  # reasons not to trust the estimates of the trained policy
 
     def __repr__(self) -> str:
         return f"PolicyEstimates({self.policy!r}, doubly robust {self.dr or '–'})"
@@ -70,11 +70,11 @@ class Evaluation:
     """The estimates for several policies, from one log."""
 
     rounds: int  # of the log, with a reward
-    trained: int  # the first so many rounds, from which policies learned
-    evaluated: int  # later rounds, with a propensity, on which they were judged
+    trained: int  # the number of first rounds, from which policies learned
+    evaluated: int  # number of later rounds with a propensity, on which policies were judged
     users: int
     arms: int
-    logged: Estimate  # mean reward of the evaluated rounds, as they were
+    logged: Estimate  # mean reward of the evaluated rounds in the log
     policies: tuple[PolicyEstimates, ...]
     notes: tuple[str, ...]  # about the log
 
@@ -151,3 +151,35 @@ def log_notes(log: DecisionLog, first: int, known: npt.NDArray[np.bool_]) -> lis
             "arms were on offer: the log cannot tell what those would have earned. Let the logging policy randomise."
         )
     return notes
+
+
+def as_text(found: Evaluation) -> str:
+    """Return an evaluation as text: two tables, one sentence for each policy, and notes."""
+    size = f"{found.rounds:,} rounds, {found.users:,} users, {found.arms:,} arms"
+    lines = [f"{size}. What each policy would earn a round, with 95 % intervals:", ""]
+    lines.append(f"From now on, as trained on the first {found.trained:,} rounds; judged on {found.evaluated:,} later ones")
+    lines.append(f"{'':20}{'doubly robust':>26}{'SNIPS':>26}{'IPS':>26}{'rounds’ worth':>15}{'matched':>9}{'max weight':>12}")
+    lines.append(f"{'what was logged':20}{found.logged!s:>26}")
+    lines += [_trained_row(one) for one in found.policies]
+    lines += [
+        "",
+        "While it learns online from nothing (replay)",
+        f"{'':20}{'mean reward':>26}{'accepted rounds':>26}{'share':>10}",
+    ]
+    lines += [_replay_row(one) for one in found.policies]
+    lines += ["", *(one.finding() for one in found.policies)]
+    return "\n".join([*lines, "", *(f"note: {warning}" for warning in found.warnings)] if found.warnings else lines)
+
+
+def _trained_row(one: PolicyEstimates) -> str:
+    cells = "".join(f"{estimate or '–'!s:>26}" for estimate in (one.dr, one.snips, one.ips))
+    seen = one.overlap
+    rest = "" if seen is None else f"{seen.effective:>15,.1f}{seen.matched:>9.1%}{seen.largest:>12.3g}"
+    return f"{one.policy:20}{cells}{rest}"
+
+
+def _replay_row(one: PolicyEstimates) -> str:
+    if one.replay is None:
+        return f"{one.policy:20}{'–':>26}"
+    online = one.replay
+    return f"{one.policy:20}{online.estimate!s:>26}{online.rounds:>26,}{online.share:>10.2%}"

@@ -21,9 +21,9 @@ class Replay(NamedTuple):
     estimate: Estimate
     rounds: int  # accepted
     outcomes: float  # as in `estimators.Overlap`
-    share: float  # accepted rounds, of those that were tried
+    share: float  # accepted rounds
     floor: float
-    average: Estimate  # mean weight of the tried rounds; 1 if the log has everything that the policy does
+    average: Estimate  # mean weight of the tried rounds; 1 if the log covers all choices of the policy
 
     def __repr__(self) -> str:
         return f"Replay({self.estimate}, {self.rounds:,} rounds, {self.share:.1%} of those tried)"
@@ -43,8 +43,8 @@ def replay(
     acted (Li, Chu, Langford & Wang 2011). Otherwise arms that the log favours would be accepted too
     often: a round with propensity p is accepted with probability min(1, c / p), where c is the
     floor, and has the weight max(1, c / p). That is exact if no propensity is below the floor. A
-    larger floor accepts more rounds; the weighted mean stays right, but the policy then learns too
-    seldom from rare arms.
+    larger floor accepts more rounds. The weighted mean stays unbiased, but the policy then learns too
+    rarely from rare arms.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def replay(
     floor : float, optional
         By default the 5 % quantile of the propensities.
     horizon : int, optional
-        Stop after so many accepted rounds.
+        Stop after this many accepted rounds.
     seed : int
         Seed of the acceptances.
 

@@ -33,7 +33,7 @@ def read_export(folder: str | Path) -> DecisionLog:
         raise ValueError(f"{rewards.name} has no rows: nothing was rewarded yet.")
     rewards.check_columns("decision", "place", "reward")
     imported = np.asarray(rewards.data.column("decision").is_null().to_numpy(), dtype=bool)
-    if imported.any():  # they are of no decision here; `read_decisions` reads those that have propensities
+    if imported.any():  # these rewards have no decision here; `read_decisions` reads those that have propensities
         rewards = rewards.without(imported)
     arms.check_columns("version", "features", "since", "until")
     for table, name in ((decisions, "decision"), (arms, "version")):
@@ -72,7 +72,7 @@ def _arm_rows(decisions: Table, column: Any, rows: Ints, versions: list[str]) ->
         at = int((found < 0).argmax())
         version = names[codes[at]] if codes[at] >= 0 else "null"
         where = decisions.where(int(rows[at]))
-        raise ValueError(f"{where}: version {version} is not in arms.parquet; export all three files anew.")
+        raise ValueError(f"{where}: version {version} is not in arms.parquet; export all three files again.")
     return found
 
 
@@ -81,14 +81,14 @@ def _rewards(decisions: Table, rewards: Table) -> Floats:
     found, values = np.full(len(decisions), np.nan), rewards.numbers("reward")
     codes, names = rewards.codes("decision")
     position = {name: row for row, name in enumerate(decisions.codes("decision")[1])}
-    # Without a decision in the export, it was made later, or its part of the log was cut.
+    # A reward without a decision in the export: the decision was made later, or its part of the log was cut.
     row = np.array([position.get(name, -1) for name in names], dtype=np.int64)[codes]
     first = np.flatnonzero((row >= 0) & (rewards.numbers("place") == 0))
     order = first[np.argsort(row[first], kind="stable")]
     again = order[1:][np.diff(row[order]) == 0]
     if len(again):
         at = int(again.min())
-        raise ValueError(f"{rewards.where(at)}: decision {names[codes[at]]!r} has a reward already; each may count once.")
+        raise ValueError(f"{rewards.where(at)}: decision {names[codes[at]]!r} has two rewards; a decision may have one.")
     found[row[first]] = values[first]
     return found
 

@@ -25,7 +25,7 @@ from .simulate import Learner, simulate
 
 MakePolicy = Callable[..., Learner]
 MakeEnvironment = Callable[[int], Environment]
-"""A world: the function that makes the environment of a seed."""
+"""A function that makes the environment of a seed."""
 CURVE_POINTS = 1000
 """Rounds at which a curve is recorded, at most."""
 
@@ -194,5 +194,5 @@ def _reported(finished: Any, total: int, progress: bool | Callable[[int, int], N
                 progress(done, total)
             yield run
     except BaseException as error:
-        # Workers are ended only if the generator that has them sees the error: a Ctrl-C in `progress`, say.
+        # Workers are ended only if their generator sees the error, for example a Ctrl-C in `progress`.
         finished.throw(error)

@@ -24,7 +24,7 @@ class DelayedTrace(NamedTuple):
 
     user: Indices  # (t,), who appeared
     arm: Indices  # (t,), the arm shown, as a row of the catalogue
-    reward: Floats  # (t,), what was earned, seen or not
+    reward: Floats  # (t,), the reward, also if it is lost
     regret: Floats  # (t,), cumulative pseudo-regret of all rounds
     known: Ints  # (t,), the reward arrives after the decision of this round; `NEVER` if it is lost
 
@@ -93,7 +93,7 @@ def simulate_delayed(
     check("missing", missing, SHARE)
     check_match(policy, environment)
     if isinstance(seed, np.random.Generator):
-        seed = int(seed.integers(2**62))  # the number that `environment.rounds` would have drawn
+        seed = int(seed.integers(2**62))  # the same integer that `environment.rounds` would draw
     pending = Pending(policy, condition=condition, max_age=max_age)
     known = _arrivals(delay, missing, int(horizon), seed)
     due: dict[int, list[int]] = {}

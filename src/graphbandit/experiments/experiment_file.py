@@ -205,5 +205,5 @@ def _replace(tables: dict[str, Any], path: str, value: Any) -> None:
     for name in inner:
         table = table.get(name) if isinstance(table, dict) else None
     if not isinstance(table, dict):
-        raise SpecError(f"[grid] {path!r} leads nowhere: {'.'.join(inner)!r} is not a table.")
+        raise SpecError(f"[grid] {path!r} does not exist: {'.'.join(inner)!r} is not a table.")
     table[key] = value

@@ -59,7 +59,7 @@ class Run(NamedTuple):
     policy: str
     environment: str
     reused: bool = False  # loaded, not simulated now
-    file: str | None = None  # where the caller stores the run, or finds it if it was reused
+    file: str | None = None  # name of the file where the caller stores the run, or finds it if it was reused
 
 
 @cache
@@ -82,9 +82,7 @@ def described(policy: Learner) -> str:
 def file_name(name: str, policy: Learner, environment: Environment, *, horizon: int, seed: int) -> str | None:
     """Return the name of the file of this run.
 
-    It is None for a policy without a `__repr__` of its own, which could not be told from other policies.
-
-    None for a policy without a `__repr__` of its own: it could not be told from other policies.
+    It is None for a policy without a `__repr__` of its own, which could not be distinguished from others.
     """
     if type(policy).__repr__ is object.__repr__:
         return None
@@ -111,8 +109,8 @@ class RunFolder:
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
-        self.files: dict[str, list[str]] = {}  # by what the names of the files of a run begin with
-        for file in os.listdir(folder) if folder and folder.exists() else ():  # many thousands: no paths are made
+        self.files: dict[str, list[str]] = {}  # by the first part of the name
+        for file in os.listdir(folder) if folder and folder.exists() else ():  # many thousands: strings are faster than paths
             self.files.setdefault(file.rpartition("-")[0], []).append(file)
 
     def for_worker(self, name: str, seed: int) -> tuple[str, ...] | None:
@@ -163,7 +161,7 @@ def _file_prefix(name: str, seed: int) -> str:
 @lru_cache(maxsize=100_000)
 def is_whole_file(path: str, changed: tuple[int, int]) -> bool:
     """Return whether a file, as last changed, holds a run."""
-    del changed  # a file that was written anew is read anew
+    del changed  # the key of the cache: a changed file is read again
     return load(Path(path)) is not None
 
 

@@ -33,7 +33,7 @@ class ParallelOptions(TypedDict):
 
 
 def check_engine(name: str, address: str | None) -> None:
-    """Raise a ValueError unless there is such an engine, and an address only where one is used."""
+    """Raise a ValueError for an unknown engine, or for an address without Ray."""
     check("engine", name, one_of(ENGINES))
     if address is not None and name != "ray":
         raise ValueError(f"address is the address of a Ray cluster, {address!r} here, so it needs the engine ray.")
@@ -98,7 +98,7 @@ def spread(
 def _spread_here(calls: Iterable[Any], workers: int, ordered: bool, receive: Callable[[Any], Any]) -> Iterator[Any]:
     from joblib import Parallel, parallel_config  # slow to import, and not needed for a single simulation
 
-    # A worker that has compiled has grown, and is replaced by a fresh one after its task. Nothing is lost, so nothing is said.
+    # joblib replaces a worker that has grown by compilation, and warns; no result is lost, so the warning is hidden.
     warnings.filterwarnings("ignore", message="A worker stopped while some jobs", category=UserWarning)
     form, parent = "generator" if ordered else "generator_unordered", os.getpid()
     tasks = ((ignore_interrupts, (parent, function, *arguments), options) for function, arguments, options in calls)

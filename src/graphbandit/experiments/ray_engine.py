@@ -21,9 +21,9 @@ from .kept_runs import RUN_PACKAGES, versions
 from .parallel import Engine
 
 IN_FLIGHT = 2
-"""Tasks that are under way, for each processor: one that runs and one that is ready to follow."""
+"""Tasks under way for each processor: one that runs and one that is queued."""
 LOSSES = 10
-"""Repetitions of a run whose worker was lost: not without end, because the run may be what kills its worker."""
+"""Most repetitions of a run whose worker was lost: the run itself may kill its worker."""
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def _join(ray: Any, engine: Engine) -> None:
     address = engine.address or os.environ.get("RAY_ADDRESS")
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}  # a progress bar is on the terminal
     if address is None:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a Ray of ours tells nobody that it runs
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage statistics are sent
         options |= {"num_cpus": engine.workers, "include_dashboard": False}
     try:
         ray.init(address=address or "local", **options)
@@ -140,6 +140,6 @@ def _import_ray() -> Any:
         import ray.cloudpickle
     except ModuleNotFoundError:
         raise ValueError(missing_package("engine ray", "Ray", "ray")) from None
-    # Ray's progress bars would replace `print` for good, after which Numba compiles no function that has one.
+    # Ray's progress bars replace `print` permanently, and Numba cannot compile functions with the replacement.
     os.environ.setdefault("RAY_TQDM_PATCH_PRINT", "0")
     return ray

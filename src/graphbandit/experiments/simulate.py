@@ -141,7 +141,7 @@ def _play_in_python(policy: Learner, arms: Floats, rounds: Rounds, trace: Trace)
             choice = policy.recommend(user, offered, items=items)
             reward = rounds.mean[t, choice] + rounds.noise[t]
             policy.update(user, offered[choice], reward, item=int(items[choice]))
-        else:  # anyone else's learner need not know of items
+        else:  # a learner of another library may have no items
             choice = policy.recommend(user, offered)
             reward = rounds.mean[t, choice] + rounds.noise[t]
             policy.update(user, offered[choice], reward)

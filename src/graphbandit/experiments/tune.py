@@ -16,7 +16,7 @@ from .result import Interval
 from .simulate import Learner
 
 TUNING_SEEDS = range(10_000, 10_010)
-"""Seeds to tune on, apart from 0, 1, 2, …, on which results are reported."""
+"""Seeds for tuning, distinct from 0, 1, 2, …, which are for reported results."""
 
 
 class Trial(NamedTuple):

@@ -25,21 +25,21 @@ def build(
     """Build graphs from the earlier events, judge each on the later ones, and keep the best or none.
 
     Candidates are the graphs of co-consumption, of nearest factorised behaviour, of nearest learned
-    tastes, of nearest attributes if these are given, the given graph, and the blend of the best
-    two. Each is judged by how likely it makes later events, against no graph and against itself
-    with its users shuffled, as `diagnose` does. docs/howto/graph_building.md says how.
+    tastes, of nearest attributes if there are any, the given graph, and the blend of the best two.
+    Each is judged by the likelihood of later events, against no graph and against the same graph with
+    its users shuffled, as in `diagnose`. Details: docs/howto/graph_building.md.
 
     Parameters
     ----------
     events : path, frame, mapping of names to columns, or Table
-        Who took what: the columns user, item and, optionally, reward and time.
+        The columns user, item and, optionally, reward and time.
     attributes : the same, optional
         A row for each user, with any columns of numbers and categories.
     given : the same, or UserGraph, optional
         A graph that you have: the columns user, friend and, optionally, weight.
     items : path, frame or mapping, optional
         A row for each item, with any columns of numbers and categories. Without it, features of
-        items come from who took them.
+        items come from their users.
     neighbours : int
         Number of users with whom every user is joined.
     seed : int

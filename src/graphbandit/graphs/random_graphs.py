@@ -85,7 +85,7 @@ def _rewire(target: Ints, p: float, rng: np.random.Generator) -> None:
     degree = np.full(n, 2 * owned)
     for column in range(owned):
         for user in range(n):
-            if rng.random() >= p or degree[user] >= n - 1:  # a user joined to everybody has no other end to choose
+            if rng.random() >= p or degree[user] >= n - 1:  # a user who is joined to all others keeps its edges
                 continue
             known = True
             while known:

@@ -29,7 +29,7 @@ from .worlds import WORLDS, World
 
 Progress = Callable[[int, int, str], None]
 LARGEST_STATE = 10**9
-"""Bytes of a policy's state, at most: every worker has one."""
+"""Most bytes of a policy's state: every worker has one."""
 KEPT = "runs"
 """The folder of finished runs, inside that of the board."""
 POPULAR = 4
@@ -171,7 +171,7 @@ def available(names: Sequence[str], settings: LeaderboardSettings) -> tuple[list
             assert path is not None
             missing.pop(name, None)
             file = path.resolve()
-            is_far = settings.engine != "local"  # workers elsewhere do not have the file
+            is_far = settings.engine != "local"  # workers on other machines do not have the file
             make = world.carry(source, file) if world.carry and is_far else partial(world.make, source, file)
             world = replace(world, make=make)
             break

@@ -65,7 +65,7 @@ def usual_grid(policy: type[Policy]) -> Grid:
 
 SMALL = [0.01, 0.1, 0.3]
 USUAL: dict[str, Sequence[Any]] = {"ridge": [0.01, 0.1], "exploration": SMALL}
-RIDGES = [0.05, 1.0]  # of clustering policies; 1, as in their articles, is too much at noise 0.01
+RIDGES = [0.05, 1.0]  # width of the test in clustering policies; 1, as in their articles, is too much at noise 0.01
 CHOSEN: dict[str, Grid] = {
     "random": Grid(),
     "linucb": Grid({"shared": [False, True], "ridge": [0.01, 0.1], "exploration": SMALL}, {"radius": "log"}),

@@ -10,7 +10,7 @@ import numpy as np
 from ..compute.arrays import Flags, Floats
 
 LEVEL = 0.05
-"""Of boards whose policies are equal in truth, at most this share calls any of them worse."""
+"""Family-wise error rate: the largest share of boards of equal policies in which any is called worse."""
 RESAMPLES = 1000
 
 

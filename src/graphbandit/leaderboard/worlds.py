@@ -27,7 +27,7 @@ class World:
     tuning_horizon: int = 1000
     tuning_seeds: int = 3
     hits: bool = False  # rewards are 0 except for one arm with 1: the share of hits is reported
-    sources: tuple[str, ...] = ()  # data sets, of which the first that is there is used
+    sources: tuple[str, ...] = ()  # data sets; the first one found is used
     carry: Callable[..., Callable[[int], Environment]] | None = None  # carry(source, path): make(seed), the data in it
 
 

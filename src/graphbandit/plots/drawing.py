@@ -42,7 +42,7 @@ STYLE: Any = {
 }
 DOTS = 150  # an inch
 MANY_POINTS = 20
-"""A curve of more points has a few markers, not one at each of them."""
+"""A curve with more points has only a few markers."""
 
 
 def has_matplotlib() -> bool:
@@ -158,7 +158,7 @@ def draw_curve(
     marks: dict[str, Any] = {}
     if marker is not None:
         every = 1 if len(places) <= MANY_POINTS else 0.14
-        # Curves that lie on each other have their markers at different places.
+        # Curves that coincide have their markers at different places.
         shift = (0.02 * (marker % 7), 0.14) if every != 1 else 1
         marks = {"marker": MARKERS[marker % len(MARKERS)], "ms": 4.5, "markevery": shift, "mec": "white", "mew": 0.5}
     axes.plot(places, mean, "--" if dashed else "-", color=colour, lw=1.9, label=label, **marks)

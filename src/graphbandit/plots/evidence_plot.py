@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 KIND_COLOURS = {"graph": BLUE, "everyone": ORANGE, "alone": SOFT}
 KIND_NAMES = {"graph": "neighbours alike", "everyone": "everyone alike", "alone": "each alone"}
-HATCHES = {"graph": "", "everyone": "..", "alone": "//"}  # tells the areas apart without colour
+HATCHES = {"graph": "", "everyone": "..", "alone": "//"}  # distinguishes the areas without colour
 TITLES = {
     "too few": "Too early to say whether the graph helps",
     "helps": "The graph helps",
@@ -54,7 +54,7 @@ def evidence(found: AdaptiveGraphUCB | Report, *, title: str | None = None) -> F
     """
     report = found.report() if isinstance(found, AdaptiveGraphUCB) else found
     if report.rounds == 0:
-        raise ValueError("found has seen no reward yet: let the policy learn some before its evidence is drawn.")
+        raise ValueError("found must have learned rewards, but it has none: update the policy first.")
     figure, (top, low) = new_figure(5.8, 4.5, 2, 1, sharex=True, height_ratios=(2.2, 1))
     rounds, strength = draw_beliefs(top, report)
     note = f"{report.rounds:,} rounds, {report.difference:+,.1f} nats for the graph"

@@ -9,7 +9,7 @@ from ..compute.arrays import Floats
 from ..graph import UserGraph
 
 MOST_USERS = 2000
-"""Every pair of users repels each other: more would take minutes, and nobody could see them."""
+"""All pairs of users repel each other: more users would take minutes, and could not be distinguished."""
 STEPS, STEPS_OF_MANY, MANY = 300, 90, 300
 GRAVITY, PULL = 0.8, 2.0
 

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_SHOWN = 150
-"""Users of a matrix: each needs some updates of a copy of the policy, and more could not be told apart."""
+"""Most users of a matrix: each needs some updates of a copy of the policy, and more could not be distinguished."""
 MOST_NAMED = 40
 OWN_SHARE = 0.05
-"""The darkest colour stands for at least this share of what a user learns from itself: less is hardly anything."""
+"""The darkest colour is at least this share of the effect of a user's reward on its own estimate."""
 
 
 def influence(

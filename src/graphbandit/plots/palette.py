@@ -31,7 +31,7 @@ SAME = {
 }
 """Other names of these policies: on the command line, as classes, in a first look, in the report on the paper."""
 OTHERS = ("#cc79a7", "#332288", "#999933", "#882255", "#44aa99", "#000000", "#aa4499", "#ddcc77")
-"""For whatever else is drawn, in turn; curves also have markers, so that colour is not all that tells them apart."""
+"""Colours of other curves, in turn; curves also differ in their markers."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 
 TASTE_COLOURS, UNCERTAINTY_COLOURS, INFLUENCE_COLOURS = "PuOr", "cividis_r", "Blues"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_NAMED = 40
-"""Users whose names have room beside them."""
+"""Most users whose names are drawn."""
 
 
 @styled

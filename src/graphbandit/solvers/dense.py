@@ -25,7 +25,7 @@ from ..compute.compiler import compiled
 from ..compute.linalg import CANCELLATION, REFRESH_PERIOD, dot, invert_positive
 from ..compute.observations import Observations
 
-MEMORY_LIMIT = 4 * 2**30  # bytes of joint inverse above which we refuse: a round would take a second
+MEMORY_LIMIT = 4 * 2**30  # largest joint inverse in bytes: a round would take a second
 ROUNDING = 1e-15  # of a pivot, in units of its diagonal entry
 
 
@@ -56,7 +56,7 @@ def dense(prior: sparse.csr_array, scale: Floats, dim: int) -> Dense:
 def dense_after_change(old: Dense, prior: sparse.csr_array, scale: Floats, seen: Observations, users: Ints) -> Dense:
     """Return the solver after a change of K, or of the statistics, at these users.
 
-    Their components are solved afresh, all others are copied. New users, which come at the end,
+    Their components are solved again, all others are copied. New users, which come at the end,
     must be among them.
     """
     new = dense_layout(prior, scale, old.theta.shape[1])

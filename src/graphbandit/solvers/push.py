@@ -12,13 +12,13 @@ the estimate, for any c.
   θ_v += δ, r_v -= ω r_v, r_w += alpha P_wv δ. This is successive over-relaxation with the users in
   the order in which their residuals become too large.
 * Pushing spreads what all users have in common only slowly: with θ_v = c for all v, M θ is
-  (A_v + ridge) c, in which alpha does not occur. So from time to time `balance` looks at the mean
-  residual and, if it is not small, moves all users by the same vector: as often as it can without
-  costing more than the pushes since.
+  (A_v + ridge) c, in which alpha does not occur. So from time to time `balance` computes the mean
+  residual and, if it is not small, moves all users by the same vector. It takes no more time than the
+  pushes since the last test.
 * A change of the edge (i, j) changes rows i and j of P, so only r_i and r_j: `recompute_residuals`
-  computes them afresh and pushes.
-* A mean may fall. s stays until it is twice the mean; then it becomes the mean, and all users are
-  looked at. A mean of T terms halves when T has doubled, or later: that is rare.
+  computes them again and pushes.
+* The mean may decrease. s stays until it is twice the mean; then it becomes the mean, and all
+  residuals are checked. That is rare: a mean of T terms halves when T has doubled, or later.
 
 D M is symmetric and positive definite. A push with 0 < ω < 2 and a balance both lower the energy
 ½ θᵀ(D M)θ - θᵀD b, a push by ½ ω (2 - ω) D_v r_vᵀ V_v⁻¹ r_v: every residual gets small enough.
@@ -44,13 +44,13 @@ from ..compute.linalg import cholesky, dot, euclidean_norm, follow_gram, multipl
 from ..compute.observations import Observations
 
 SCALE, TOTAL, COUNT = range(3)  # of `Push.scale`: s, Σ |y - xᵀθ_i| ‖x‖ and the number of its terms
-PUSHES, LOOKED = range(2)  # of `Push.work`: pushes so far, and so many there had been when `balance` last looked
+PUSHES, LOOKED = range(2)  # of `Push.work`: pushes so far, and pushes before the last test of `balance`
 
 LEAST_MEAN_RESIDUAL = 0.03
-"""A mean residual above this part of `tolerance · s` is worth moving everybody."""
+"""`balance` moves all users if the mean residual is above this part of `tolerance · s`."""
 
 SLOWEST_DECAY = 0.9
-"""Squared decay of the slowest error that pushes are to remove, without killing by the ridge; `balance` removes slower ones."""
+"""Squared decay of the slowest error that pushes remove, apart from the ridge; `balance` removes slower errors."""
 
 
 class Push(NamedTuple):
@@ -193,8 +193,8 @@ def push_queue(solver: Push, links: Links, seen: Observations, head: int, length
         length -= 1
         solver.waiting[v] = False
         solver.work[PUSHES] += 1
-        own = omega if links.filled[v] > 0 else 1.0  # nothing comes back to an isolated user
-        if seen.visits[v] == 0:  # V_v = shift I: most users of a large graph are like this for long
+        own = omega if links.filled[v] > 0 else 1.0  # an isolated user has no neighbours to push to
+        if seen.visits[v] == 0:  # V_v = shift I, as for most users of a large graph
             for k in range(dim):
                 step[k] = solver.residual[v, k] / solver.shift
         else:

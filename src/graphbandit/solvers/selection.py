@@ -20,7 +20,7 @@ Solver = Dense | Push
 LAPLACIAN_SOLVERS = ("auto", "dense", "push")
 JOINT_SOLVERS = ("auto", "dense", "cg")
 DENSE_ROWS = 256
-"""`auto` takes the dense solver if the largest component has at most so many rows (users × dim)."""
+"""`auto` takes the dense solver if the largest component has at most this many rows (users × dim)."""
 
 
 def fits_dense(graph: UserGraph, dim: int) -> bool:

@@ -164,7 +164,7 @@ def test_a_damaged_or_missing_archive_is_named(tmp_path: Path) -> None:
 def test_the_command_says_what_it_saved(tmp_path: Path) -> None:
     used(tmp_path, steps=150)
     words = ["store", "compact", "--store", f"sqlite:///{tmp_path}/state.db", "--quiet"]
-    assert "say either" in CliRunner().invoke(app, words).output
+    assert "give either" in CliRunner().invoke(app, words).output
     assert "must be a date" in CliRunner().invoke(app, [*words, "--before", "soon"]).output
     none = CliRunner().invoke(app, [*words, "--before", "2026-01-31"])
     assert none.exit_code == 0 and "0 events were archived" in none.output

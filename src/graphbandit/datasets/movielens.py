@@ -1,4 +1,4 @@
-"""MovieLens 100K: `u.data`, one tab-separated rating a line."""
+"""MovieLens 100K (`u.data`, one tab-separated rating a line) and 1M (`ratings.dat`, with `::` between the fields)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,21 @@ import numpy as np
 from .dataset_files import Files
 from .ratings import Ratings, row_numbers
 
-FILE = "u.data"
+FILE_100K = "u.data"
+FILE_1M = "ratings.dat"
 
 
-def load(files: Files) -> Ratings:
+def load_100k(files: Files) -> Ratings:
     """Return 943 users, 1,682 films and 100,000 ratings from 1 to 5."""
-    return from_table(files, FILE, "\t")
+    return _ratings(files, FILE_100K, "\t")
 
 
-def from_table(files: Files, name: str, separator: str) -> Ratings:
-    """Return ratings from a table of user, film, rating and time."""
+def load_1m(files: Files) -> Ratings:
+    """Return 6,040 users, 3,706 rated films and 1,000,209 ratings from 1 to 5."""
+    return _ratings(files, FILE_1M, "::")
+
+
+def _ratings(files: Files, name: str, separator: str) -> Ratings:
     table = files.integers(name, ("user", "film", "rating", "time"), separator=separator)
     user, user_ids = row_numbers(table[:, 0])
     item, item_ids = row_numbers(table[:, 1])
