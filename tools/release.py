@@ -52,7 +52,7 @@ def main() -> None:
 def changelog_version(text: str) -> str:
     r"""Return the version of the first heading of the changelog.
 
-    >>> changelog_version("# Changelog\\n\\n## 0.2.0 — unreleased\\n\\n## 0.1.0 — 2026-01-01\\n")
+    >>> changelog_version("# Changelog\n\n## 0.2.0 — unreleased\n\n## 0.1.0 — 2026-01-01\n")
     '0.2.0'
     """
     found = re.search(r"^## (\S+) — ", text, flags=re.M)

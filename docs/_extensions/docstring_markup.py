@@ -25,7 +25,7 @@ def markup(lines: list[str]) -> list[str]:
     r"""Return the lines of a docstring as reStructuredText, with tables as directives and special signs escaped.
 
     >>> markup(["|w·x| is small, `a|b` is code"])
-    ['\\\\|w·x\\\\| is small, ``a|b`` is code']
+    ['\\|w·x\\| is small, ``a|b`` is code']
     """
     written: list[str] = []
     for is_table, block in groupby(lines, key=lambda line: line.startswith("| ") or line.startswith("|--")):

@@ -27,7 +27,7 @@ ACCENT = re.compile(r'<munderover>\s*(<mi[^/]*</mi>)\s*(<mi[^/]*</mi>)\s*(<mo st
 def formula(text: str, *, block: bool) -> str:
     r"""Return a formula in LaTeX as a MathML element.
 
-    >>> formula("x^2", block=False).replace("\\n", "")
+    >>> formula("x^2", block=False).replace("\n", "")
     '<math xmlns="http://www.w3.org/1998/Math/MathML"><msup><mi>x</mi><mn>2</mn></msup></math>'
     """
     try:

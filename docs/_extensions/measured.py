@@ -63,7 +63,7 @@ def markdown_table(table: dict[str, Any]) -> list[str]:
     r"""Return the lines of a table.
 
     >>> markdown_table({"columns": ["a", "|b|"], "align": "lr", "rows": [["x", "1"]]})
-    ['| a | \\\\|b\\\\| |', '| :--- | ---: |', '| x | 1 |']
+    ['| a | \\|b\\| |', '| :--- | ---: |', '| x | 1 |']
     """
     rows = [[cell.replace("|", "\\|") for cell in row] for row in (table["columns"], *table["rows"])]
     head, *body = [f"| {' | '.join(row)} |" for row in rows]

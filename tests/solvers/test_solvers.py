@@ -62,7 +62,7 @@ def error_scale(policy: GraphUCB) -> float:
 
 
 def residual(policy: GraphUCB, history: History, alpha: float, ridge: float) -> np.ndarray:
-    """B - M θ from scratch."""
+    """Compute b - M θ from scratch."""
     graph, theta = policy.graph, policy.theta
     gram, bias = observations(history, graph.n_users, policy.dim)
     own = np.einsum("nij,nj->ni", gram, theta) + ridge * theta
@@ -149,7 +149,7 @@ def test_balance_leaves_no_mean_residual_and_isolated_users_alone() -> None:
 
 @pytest.mark.parametrize("exponent", [-6, -4, -2, 2, 6])
 def test_push_does_not_depend_on_the_scale_of_rewards(exponent: int) -> None:
-    """C times the rewards, with c times the noise, give c times the estimate, and the same choices."""
+    """Rewards and noise times c give the estimate times c, and the same choices."""
     graph, dim, c = graphs.watts_strogatz(30, 4, 0.1, seed=1), 3, 10.0**exponent
     one, other = (GraphUCB(graph, dim, sigma=0.01 * by, solver="push") for by in (1.0, c))
     rng, history = np.random.default_rng(2), random_history(30, dim, 150, seed=3)
@@ -165,7 +165,7 @@ def test_push_does_not_depend_on_the_scale_of_rewards(exponent: int) -> None:
 
 @pytest.mark.parametrize("by", [1e-3, 1e-2, 1e2])
 def test_push_does_not_depend_on_the_scale_of_features(by: float) -> None:
-    """By times the features, with by² times ridge and alpha, give the estimate divided by `by`."""
+    """Features times `by`, with ridge and alpha times by², give the estimate divided by `by`."""
     graph = graphs.watts_strogatz(30, 4, 0.1, seed=1)
     history = random_history(30, 3, 150, seed=3)
     one = fed(GraphUCB(graph, 3, solver="push"), history)

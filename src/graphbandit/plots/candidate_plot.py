@@ -38,7 +38,7 @@ def candidates(found: Sequence[JudgedGraph], *, title: str = "Which graph helps?
     --------
     >>> figure = candidates([JudgedGraph("friends", 40, 25.0, (-3.0, 2.0), chosen=True), JudgedGraph("nearest", 90, 4.0)])
     >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    ['nearest\\n90 edges', 'friends\\n40 edges']
+    ['nearest\n90 edges', 'friends\n40 edges']
     """
     rows = list(reversed(found))
     figure, axes = new_figure(6.0, 1.9 + 0.6 * max(1, len(rows)))

@@ -101,7 +101,7 @@ def picture(figure: Figure, suffix: Suffix = "png") -> bytes:
     Examples
     --------
     >>> picture(new_figure(2, 1)[0])[:4]
-    b'\\x89PNG'
+    b'\x89PNG'
     """
     import matplotlib
 
