@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +16,7 @@ from .read import BATCH, TWICE, WIDTH, BadRows, Reason, plan_of, rejects
 from .scan import literal, open_scan, quoted, readable
 from .table import encode, record_of
 
-MEMORY = "100MB"
+MEMORY = "80MB"
 """What DuckDB may use; the rest of a sort is on disk."""
 ROLES = EVENTS.without("propensity", "candidates")
 SORTED, FACTS = "sorted.parquet", "sorted.json"
@@ -112,7 +111,6 @@ class SortedLog:
             for line, message in found:
                 self.bad.add(WIDTH, 1, self._place(file, f"line {line}"), message)
         (self.folder / "rows.parquet").unlink()
-        shutil.rmtree(self.folder / "spill", ignore_errors=True)
 
     def _place(self, file: int, place: str) -> str:
         return place + f" of {self.scan.parts[file].name}" * (len(self.scan.parts) > 1)
