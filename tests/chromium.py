@@ -107,7 +107,7 @@ class Tab:
             time.sleep(0.05)
 
     def before(self, script: str) -> None:
-        """Run this in every page that is opened from now on, before its own scripts."""
+        """Run a script in every page that is opened from now on, before its own scripts."""
         self.send("Page.addScriptToEvaluateOnNewDocument", source=script)
 
     def open(self, url: str) -> None:
@@ -127,11 +127,11 @@ class Tab:
         self.send("Input.dispatchKeyEvent", type="keyUp", **shared)
 
     def type(self, text: str) -> None:
-        """Text into what has the focus."""
+        """Type text into the focused element."""
         self.send("Input.insertText", text=text)
 
     def look(self, width: int, height: int = 900, *, dark: bool = False, phone: bool = False) -> None:
-        """Size of the window and its theme."""
+        """Set the size of the window and its theme."""
         scale = 2 if phone else 1
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=phone)
         theme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
@@ -143,7 +143,7 @@ class Tab:
         path.write_bytes(base64.b64decode(found["data"]))
 
     def names(self) -> list[tuple[str, str]]:
-        """(role, name) of everything that a screen reader would find."""
+        """Return (role, name) of everything that a screen reader finds."""
         nodes = self.send("Accessibility.getFullAXTree")["nodes"]
         shown = [node for node in nodes if not node["ignored"]]
         return [(str(node["role"]["value"]), str(node.get("name", {}).get("value", ""))) for node in shown]

@@ -10,7 +10,7 @@ Columns = dict[str, Any]
 
 
 def grouped_events(n_users: int = 40, n_items: int = 12, n: int = 2500, seed: int = 0) -> Columns:
-    """Users of two groups like opposite items; in order of time."""
+    """Return events of users of two groups with opposite tastes, in order of time."""
     rng = np.random.default_rng(seed)
     user, item = rng.integers(n_users, size=n), rng.integers(n_items, size=n)
     reward = np.where(user % 2 == item % 2, 1.0, -1.0) + rng.standard_normal(n)
@@ -18,7 +18,7 @@ def grouped_events(n_users: int = 40, n_items: int = 12, n: int = 2500, seed: in
 
 
 def unrelated_events(n_users: int = 40, n_items: int = 30, n: int = 2500, seed: int = 0) -> tuple[Columns, Columns]:
-    """Users whose tastes have nothing to do with each other, and the features of the items."""
+    """Return events of users with independent tastes, and the features of the items."""
     rng = np.random.default_rng(seed)
     tastes, features = rng.standard_normal((n_users, 3)), rng.standard_normal((n_items, 3))
     user, item = rng.integers(n_users, size=n), rng.integers(n_items, size=n)
@@ -33,12 +33,12 @@ def named(user: Any, item: Any, reward: Any, time: Any) -> Columns:
 
 
 def ring(n_users: int) -> Columns:
-    """Every user is a friend of the next but one, which is of the same group."""
+    """Return friendships of every user with the next but one, who is of the same group."""
     return {"user": [f"u{k}" for k in range(n_users)], "friend": [f"u{(k + 2) % n_users}" for k in range(n_users)]}
 
 
 def people(n_users: int) -> Columns:
-    """Attributes that say the group, and one that says nothing."""
+    """Return an attribute that names the group, and one without information."""
     age = np.random.default_rng(3).integers(20, 60, size=n_users)
     return {
         "user": [f"u{k}" for k in range(n_users)],

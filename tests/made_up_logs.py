@@ -78,7 +78,7 @@ def export(folder: Path, log: DecisionLog, **changed: Any) -> Path:
 
 
 def open_bandit(path: Path) -> Path:
-    """Six rounds in the layout of the data set; the rows are not in order of time."""
+    """Write six rounds in the layout of the data set; the rows are not in order of time."""
     items = [["", "item_id", "item_feature_0", "item_feature_1"], ["0", "0", "-0.5", "a"], ["1", "1", "0.5", "b"]]
     head = ["", "timestamp", "item_id", "position", "click", "propensity_score", *(f"user_feature_{k}" for k in range(4))]
     users = [("p", "q", "r", "s"), ("p", "q", "r", "t"), ("u", "v", "w", "t")]
@@ -97,7 +97,7 @@ RING = graphs.watts_strogatz(N, 6, 0.1, seed=0)
 
 
 def made(kind: str, rows: int = 1500, scale: float = 1.0) -> RewardLog:
-    """Users on RING with unit vectors, noise 0.3."""
+    """Return a log of users on RING with unit vectors, noise 0.3."""
     rng = np.random.default_rng(1)
     alike = signals.unit_rows(np.ones((1, DIM)) + 0.1 * rng.standard_normal((N, DIM)))
     truth = {
@@ -114,13 +114,13 @@ def made(kind: str, rows: int = 1500, scale: float = 1.0) -> RewardLog:
 
 
 def log_columns(log: RewardLog) -> dict[str, list[Any]]:
-    """With a column too many, and in another order."""
+    """Return the columns of a log in another order, with one too many."""
     features = {f"x{k}": log.features[:, k].tolist() for k in reversed(range(log.dim))}
     users = [f"user {user}" for user in log.user]
     return {"time": [f"at {t}" for t in range(len(log))], "reward": log.reward.tolist(), **features, "user": users}
 
 
 def edge_columns(graph: UserGraph) -> dict[str, list[Any]]:
-    """Every edge in both directions."""
+    """Return every edge in both directions."""
     i, j = graph.adjacency.tocoo().coords
     return {"user": [f"user {a}" for a in i], "friend": [f"user {b}" for b in j]}

@@ -17,7 +17,7 @@ N_USERS, N_JOINED, N_ARMS, DIM = 40, 30, 12, 3
 
 
 def arm_vectors() -> Floats:
-    """(arms, dim) features."""
+    """Return (arms, dim) features."""
     return np.random.default_rng(1).standard_normal((N_ARMS, DIM)) / 2
 
 
@@ -75,7 +75,7 @@ def write_files(folder: Path, table: pa.Table, order: str, files: int = 5) -> Pa
 
 
 def read_back(folder: Path) -> pa.Table:
-    """All rows of a folder, files in the order of their names."""
+    """Return all rows of a folder, files in the order of their names."""
     return pa.concat_tables([parquet.read_table(path) for path in sorted(folder.glob("*.parquet"))])
 
 

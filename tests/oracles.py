@@ -21,7 +21,7 @@ def random_history(n_users: int, dim: int, length: int, seed: int) -> History:
 
 
 def observations(history: History, n_users: int, dim: int) -> tuple[Floats, Floats]:
-    """(n, d, d) Gram matrices and (n, d) biases."""
+    """Return (n, d, d) Gram matrices and (n, d) sums of rewarded features."""
     gram, bias = np.zeros((n_users, dim, dim)), np.zeros((n_users, dim))
     for user, x, reward in history:
         gram[user] += np.outer(x, x)
@@ -30,7 +30,7 @@ def observations(history: History, n_users: int, dim: int) -> tuple[Floats, Floa
 
 
 def block_diagonal(blocks: Floats) -> Floats:
-    """(n, d, d) blocks as one (nd, nd) matrix."""
+    """Return (n, d, d) blocks as one (nd, nd) matrix."""
     n, d, _ = blocks.shape
     out = np.zeros((n * d, n * d))
     for i in range(n):
@@ -39,7 +39,7 @@ def block_diagonal(blocks: Floats) -> Floats:
 
 
 def random_walk(graph: UserGraph) -> Floats:
-    """R, built entry by entry: R_ii = 1 (isolated users too), R_ij = -W_ij / D_i."""
+    """Return R, built entry by entry: R_ii = 1 (isolated users too), R_ij = -W_ij / D_i."""
     weights = graph.adjacency.toarray()
     out = np.eye(len(weights))
     for i, row in enumerate(weights):
@@ -49,14 +49,14 @@ def random_walk(graph: UserGraph) -> Floats:
 
 
 def laplacian_estimate(graph: UserGraph, gram: Floats, bias: Floats, alpha: float, ridge: float) -> Floats:
-    """Eq. (5): solve (A + ridge I + alpha R ⊗ I) vec(θ) = b."""
+    """Solve eq. (5): (A + ridge I + alpha R ⊗ I) vec(θ) = b."""
     n, d = bias.shape
     system = block_diagonal(gram) + ridge * np.eye(n * d) + alpha * np.kron(random_walk(graph), np.eye(d))
     return np.asarray(np.linalg.solve(system, bias.ravel())).reshape(n, d)
 
 
 def goblin_estimate(graph: UserGraph, gram: Floats, bias: Floats, scale: float) -> tuple[Floats, Floats]:
-    """Gob.Lin's textbook form with the matrix square root: estimate and (nd, nd) covariance of the original features."""
+    """Return Gob.Lin's estimate and (nd, nd) covariance, in the textbook form with the matrix square root."""
     n, d = bias.shape
     prior = scale * (np.eye(n) + graph.laplacian("combinatorial").toarray())
     values, vectors = np.linalg.eigh(prior)
@@ -69,7 +69,7 @@ def goblin_estimate(graph: UserGraph, gram: Floats, bias: Floats, scale: float) 
 def user_precision(
     graph: UserGraph, gram: Floats, user: int, *, alpha: float, ridge: float, shift: float, metric: str
 ) -> Floats:
-    """Eq. (10) by its definition as a diagonal block of a (nd, nd) product where there is one."""
+    """Return eq. (10) by its definition, as a diagonal block of an (nd, nd) product where there is one."""
     n, d, _ = gram.shape
     laplacian = random_walk(graph) + shift * np.eye(n)
     regular = gram + ridge * np.eye(d)
@@ -96,7 +96,7 @@ def radius(
     delta: float,
     eps: float,
 ) -> float:
-    """Eq. (11) with V_i = A_i + shift I and Δ from `values`."""
+    """Return eq. (11) with V_i = A_i + shift I and Δ from `values`."""
     n, d, _ = gram.shape
     rough = ((random_walk(graph) + eps * np.eye(n)) @ values)[user]
     log_det = np.linalg.slogdet(gram[user] + shift * np.eye(d))[1]

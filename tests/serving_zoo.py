@@ -35,7 +35,7 @@ ARMS = ("tea", "coffee", "a/b", "50%", "ünï")
 
 
 def small_initial_state(policy: str = "linucb", **settings: Any) -> InitialState:
-    """Five users on a path, five arms of two features and two topics."""
+    """Return five users on a path, five arms of two features and two topics."""
     graph = graphs.from_edges(list(pairwise(USERS)), ids=USERS)
     features = np.random.default_rng(0).standard_normal((len(ARMS), 2))
     return InitialState(
@@ -52,7 +52,7 @@ def opened_store(url: str) -> EventStore:
 
 @contextmanager
 def losing_acknowledgements(store: EventStore) -> Iterator[None]:
-    """Transactions are committed, but the connection is lost before the writer hears of it."""
+    """Commit transactions, but lose the connection before the writer receives the confirmation."""
     original = store.database.transaction
 
     @contextmanager
@@ -115,7 +115,7 @@ class Running:
             raise RuntimeError("the server did not start")
 
     def has_ended(self, within: float = 60.0) -> bool:
-        """Whether the server ends by itself within so many seconds."""
+        """Return whether the server ends by itself within this many seconds."""
         self._thread.join(within)
         return not self._thread.is_alive()
 

@@ -107,7 +107,7 @@ def test_regret_and_best_are_those_of_expected_rewards() -> None:
 
 
 class OneArmLess(ObservationWrapper):  # type: ignore[misc]
-    """Somebody else's environment: same observations, but it says nothing about items or regret."""
+    """An environment of another library: the same observations, but no items and no regret."""
 
     def observation(self, observation: dict[str, Any]) -> dict[str, Any]:
         return {"user": observation["user"], "arms": observation["arms"][:-1]}

@@ -39,13 +39,13 @@ def test_they_pass_with_the_default_policy() -> None:
 
 
 class Closed(LinUCB):
-    """LinUCB that cannot take in users while it runs."""
+    """LinUCB that accepts no new users while it runs."""
 
     user_rows = Policy.user_rows
 
 
 def events(n: int = 200, seed: int = 0) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Rows of user, x0, x1, and rewards 3 + x · θ, with θ alike for all but zoe."""
+    """Return rows of user, x0, x1, and rewards 3 + x · θ, with the same θ for all but zoe."""
     rng = np.random.default_rng(seed)
     users = rng.choice(["ann", "bob", "eve", "zoe"], size=n)
     features = rng.normal(size=(n, 2))

@@ -17,7 +17,7 @@ from made_up import real
 
 
 def ratings(n_users: int = 40, n_items: int = 30, **more: Any) -> Ratings:
-    """Three of four pairs rated, rank 3 plus rounding."""
+    """Return ratings of three of four pairs, of rank 3 plus rounding."""
     rng = np.random.default_rng(0)
     scores = rng.random((n_users, 3)) @ rng.random((3, n_items))
     user, item = np.nonzero(rng.random(scores.shape) < 0.75)

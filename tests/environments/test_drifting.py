@@ -1,4 +1,4 @@
-"""Drifting: Linear's rounds, with the expected rewards of the moment."""
+"""Drifting: the rounds of Linear, with the expected rewards of the current round."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How `Hits` draws the other candidates: uniformly or by popularity, and never what is known."""
+"""The other candidates of `Hits`: uniform or by popularity, and never known items."""
 
 from __future__ import annotations
 

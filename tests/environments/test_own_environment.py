@@ -1,4 +1,4 @@
-"""Recorded rounds, and what `simulate` says about an environment of somebody else's that yields wrong ones."""
+"""Recorded rounds, and the errors of `simulate` about the wrong rounds of an environment outside the package."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_users_may_be_ids_and_wrong_input_is_refused() -> None:
 
 
 class Foreign:
-    """Somebody's environment: it yields these blocks, whatever it is asked for."""
+    """An environment outside the package, which always yields these blocks."""
 
     graph = GRAPH
 

@@ -334,7 +334,7 @@ def hear_interrupts() -> None:
 
 
 def running(session: int) -> Iterator[str]:
-    """Live processes of a session."""
+    """Yield the live processes of a session."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             _, _, rest = stat.read_text().rpartition(")")

@@ -92,7 +92,7 @@ def test_trace_and_pseudo_regret() -> None:
 
 def test_an_outsiders_policy_runs_too() -> None:
     class Greedy:
-        """Always the first arm."""
+        """A policy that always chooses the first arm."""
 
         def recommend(self, user: int, arms: Any) -> int:
             return 0

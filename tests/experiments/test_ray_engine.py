@@ -153,7 +153,7 @@ def test_an_interrupted_comparison_resumes_on_either_engine(tmp_path: Path, here
 
 
 def mortal(graph: Any, dim: int, *, scene: Path) -> LinUCB:
-    """LinUCB; the first one kills the process in which it is made."""
+    """Return LinUCB; the first call kills its process."""
     try:
         scene.open("x").close()
     except FileExistsError:

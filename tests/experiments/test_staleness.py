@@ -47,7 +47,7 @@ def forget() -> None:
 
 
 def digests() -> tuple[str, str, str]:
-    """Of compiled code, of a run, of a figure."""
+    """Return the digests of compiled code, of a run, and of a figure."""
     forget()
     figure = run_key(FIGURES["psi-time"], ReproduceSettings())
     return code_digest(*KERNEL_ROOMS), code_digest(*RUN_PACKAGES), figure
@@ -168,7 +168,7 @@ def imported(start: Path) -> list[Path]:
 
 
 def sources(folder: Path, name: str) -> set[Path]:
-    """Where `from folder import name` finds the name: in a module, or through a package."""
+    """Return the files in which `from folder import name` finds the name."""
     for path in (folder.with_suffix(".py") if folder.name else folder, folder / f"{name}.py"):
         if path.suffix and (PACKAGE / path).is_file():
             return {path}

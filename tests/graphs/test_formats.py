@@ -17,7 +17,7 @@ from graphbandit import UserGraph, graphs
 
 @st.composite
 def weighted_graphs(draw: st.DrawFn) -> UserGraph:
-    """Up to 8 users with positive weights, and ids of any kind or none."""
+    """Draw graphs of up to 8 users with positive weights, and ids of any kind or none."""
     n = draw(st.integers(1, 8))
     weights = st.one_of(st.just(0.0), st.floats(1e-9, 1e9))
     upper = np.zeros((n, n))
@@ -33,7 +33,7 @@ def same(left: UserGraph, right: UserGraph, ids: Any = None) -> bool:
 
 
 class Tensor:
-    """Stands in for a tensor of PyTorch, which is not installed: its values are reached by way of the CPU only."""
+    """A stand-in for a tensor of PyTorch, whose values can only be read on the CPU."""
 
     def __init__(self, values: npt.ArrayLike, place: str = "gpu, with gradient") -> None:
         self.values, self.place = np.asarray(values), place

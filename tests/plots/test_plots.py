@@ -105,7 +105,7 @@ def test_users_who_were_seen_more_are_less_uncertain() -> None:
 
 
 def influence(policy: GraphUCB, x: Any) -> Any:
-    """Oracle: the inverse of the system that `theta` solves, with one more observation of user j."""
+    """Return the oracle: the inverse of the system that `theta` solves, with one more observation of user j."""
     n, d = policy.n_users, policy.dim
     system = np.kron(policy.graph.laplacian().toarray(), np.eye(d)) + policy.params["ridge"] * np.eye(n * d)
     for user in range(n):

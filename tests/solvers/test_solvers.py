@@ -57,7 +57,7 @@ def test_push_holds_its_tolerance(name: str, dim: int, alpha: float, ridge: floa
 
 
 def error_scale(policy: GraphUCB) -> float:
-    """s, to which the tolerance is relative."""
+    """Return s, to which the tolerance is relative."""
     return float(policy.state.solver.scale[0])
 
 
@@ -101,7 +101,7 @@ def test_the_scale_follows_the_mean_prediction_error() -> None:
 
 
 def shared_history(graph: UserGraph, dim: int, rounds: int, seed: int) -> History:
-    """Observations of users whose vectors are one common vector plus as much of their own."""
+    """Return observations of users whose vectors are one common vector plus an individual part of the same size."""
     rng = np.random.default_rng(seed)
     truth = rng.standard_normal(dim) + rng.standard_normal((graph.n_users, dim))
     users, x = rng.integers(graph.n_users, size=rounds), rng.standard_normal((rounds, dim))
