@@ -182,7 +182,7 @@ def test_evidence_shows_the_weights_that_the_report_has(learned: AdaptiveGraphUC
     assert f"neighbours alike {report.weights['graph']:.0%}" in [text.get_text() for text in top.texts]
     rounds, strength = np.asarray(top.lines[0].get_xdata()), np.asarray(low.lines[0].get_ydata())
     assert rounds[-1] == 150 and strength[-1] == pytest.approx(report.strength)
-    with pytest.raises(ValueError, match="found must have learned rewards"):
+    with pytest.raises(ValueError, match="policy must have learned rewards"):
         plots.evidence(AdaptiveGraphUCB(graphs.empty(2), 2))
 
 
@@ -200,11 +200,11 @@ def test_coverage_shows_how_far_shares_are_from_nominal(learned: AdaptiveGraphUC
 def test_the_best_of_intervals_is_at_the_top() -> None:
     found = {"a": (2.0, 1.0, 3.0), "b": (1.0, float("nan"), float("nan")), "c": (5.0, 4.0, 6.0)}
     for best, order in (("lowest", ["b", "a", "c"]), ("highest", ["c", "a", "b"])):
-        (axes,) = plots.intervals(found, what="regret", best=best).axes  # type: ignore[arg-type]
+        (axes,) = plots.intervals(found, label="regret", best=best).axes  # type: ignore[arg-type]
         assert [label.get_text() for label in axes.get_yticklabels()] == order
         assert axes.get_ylim()[0] > axes.get_ylim()[1]  # the first row is at the top
-    with pytest.raises(ValueError, match="at least one mean"):
-        plots.intervals({}, what="regret")
+    with pytest.raises(ValueError, match="at least one entry"):
+        plots.intervals({}, label="regret")
 
 
 def test_shuffles_need_as_many_points_as_the_graph() -> None:

@@ -51,8 +51,8 @@ def picture(content: dict[str, Any]) -> str:
     ran = {row["policy"]: row for row in content["policies"] if row["mean_rank"] is not None}
     if not ran or not has_matplotlib():
         return ""
-    found = {name: (row["mean_rank"], *row["mean_rank_interval"]) for name, row in ran.items()}
+    ranks = {name: (row["mean_rank"], *row["mean_rank_interval"]) for name, row in ran.items()}
     note = "over the worlds where each ran; lines: 95 % interval over seeds"
-    figure = intervals(found, what="mean rank", title="Which policy does best on average?", note=note)
-    best = min(found, key=lambda name: found[name][0])
-    return image_tag(figure, f"Mean rank of {len(found)} policies; the best is {best} with {found[best][0]:.1f}.")
+    figure = intervals(ranks, label="mean rank", title="Which policy does best on average?", note=note)
+    best = min(ranks, key=lambda name: ranks[name][0])
+    return image_tag(figure, f"Mean rank of {len(ranks)} policies; the best is {best} with {ranks[best][0]:.1f}.")

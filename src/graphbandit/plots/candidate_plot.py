@@ -26,12 +26,12 @@ class JudgedGraph:
 
 
 @styled
-def candidates(found: Sequence[JudgedGraph], *, title: str = "Which graph helps?", note: str = "") -> Figure:
+def candidates(judged: Sequence[JudgedGraph], *, title: str = "Which graph helps?", note: str = "") -> Figure:
     r"""Plot the log evidence of every graph beside the range of its shuffles; the chosen graph is in bold.
 
     Parameters
     ----------
-    found : sequence of JudgedGraph
+    judged : sequence of JudgedGraph
         The best first.
 
     Examples
@@ -40,7 +40,7 @@ def candidates(found: Sequence[JudgedGraph], *, title: str = "Which graph helps?
     >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
     ['nearest\n90 edges', 'friends\n40 edges']
     """
-    rows = list(reversed(found))
+    rows = list(reversed(judged))
     figure, axes = new_figure(6.0, 1.9 + 0.6 * max(1, len(rows)))
     no_difference(axes, CLEAR, "x")
     axes.annotate(

@@ -20,16 +20,16 @@ DEVIATIONS = 1.96  # of an interval of 95 %
 
 @styled
 def coverage(
-    found: Report | Shares | Mapping[str, Shares], *, rounds: int | None = None, title: str = "Do the intervals hold?"
+    shares: Report | Shares | Mapping[str, Shares], *, rounds: int | None = None, title: str = "Do the intervals hold?"
 ) -> Figure:
     """Plot the share of rewards inside their intervals minus the nominal level, in percentage points.
 
-    Left of zero, intervals are too narrow: the policy is surer than it should be. Right of zero
+    Left of zero, intervals are too narrow: the policy is overconfident. Right of zero
     they are wider than needed.
 
     Parameters
     ----------
-    found : Report, or mapping of levels to shares, or mapping of names to such mappings
+    shares : Report, or mapping of levels to shares, or mapping of names to such mappings
         `AdaptiveGraphUCB.report()`, `{0.5: 0.52, 0.9: 0.93}`, or one such mapping for each policy.
     rounds : int, optional
         Number of rewards, for the 95 % interval of each share (Wilson's, as if rewards were
@@ -41,25 +41,25 @@ def coverage(
     >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
     ['50 %', '90 %']
     """
-    if isinstance(found, Report):
-        shares: Mapping[str, Shares] = {"": found.coverage}
-        rounds = found.rounds if rounds is None else rounds
-    elif any(isinstance(part, Mapping) for part in found.values()):
-        shares = found  # type: ignore[assignment]
+    if isinstance(shares, Report):
+        by_name: Mapping[str, Shares] = {"": shares.coverage}
+        rounds = shares.rounds if rounds is None else rounds
+    elif any(isinstance(part, Mapping) for part in shares.values()):
+        by_name = shares  # type: ignore[assignment]
     else:
-        shares = {"": found}  # type: ignore[dict-item]
-    for level, share in (pair for part in shares.values() for pair in part.items()):
+        by_name = {"": shares}  # type: ignore[dict-item]
+    for level, share in (pair for part in by_name.values() for pair in part.items()):
         if not (0 < level < 1 and 0 <= share <= 1):
-            raise ValueError(f"found must have levels and shares between 0 and 1, but it has {share} at level {level}.")
-    levels = {level for part in shares.values() for level in part}
+            raise ValueError(f"shares must have levels and shares between 0 and 1, but it has {share} at level {level}.")
+    levels = {level for part in by_name.values() for level in part}
     if not levels:
-        raise ValueError("found must have the share of at least one level, but it is empty.")
-    figure, axes = new_figure(5.6, 1.5 + 0.42 * len(levels) * max(1, 0.6 * len(shares)))
-    draw_coverage(axes, shares, rounds)
+        raise ValueError("shares must have the share of at least one level, but it is empty.")
+    figure, axes = new_figure(5.6, 1.5 + 0.42 * len(levels) * max(1, 0.6 * len(by_name)))
+    draw_coverage(axes, by_name, rounds)
     note = "" if rounds is None else f"{rounds:,} rewards; lines: 95 % interval of the share"
     set_title(axes, title, note, width=46)
-    if len(shares) > 1:
-        figure.legend(loc="outside lower center", ncols=min(len(shares), 3), fontsize=9, frameon=False)
+    if len(by_name) > 1:
+        figure.legend(loc="outside lower center", ncols=min(len(by_name), 3), fontsize=9, frameon=False)
     return figure
 
 

@@ -28,7 +28,7 @@ TITLES = {
 
 
 @styled
-def evidence(found: AdaptiveGraphUCB | Report, *, title: str | None = None) -> Figure:
+def evidence(policy: AdaptiveGraphUCB | Report, *, title: str | None = None) -> Figure:
     """Plot the weights of AdaptiveGraphUCB's models over rounds, and how strongly it regularised on the graph.
 
     Above, the weight of each kind of model in decisions; below, the effective strength τ, which is
@@ -36,10 +36,10 @@ def evidence(found: AdaptiveGraphUCB | Report, *, title: str | None = None) -> F
 
     Parameters
     ----------
-    found : AdaptiveGraphUCB or Report
-        The policy, or what its `report()` returned.
+    policy : AdaptiveGraphUCB or Report
+        The policy, or its `report()`.
     title : str, optional
-        By default what the evidence says about the graph.
+        By default the verdict on the graph.
 
     Examples
     --------
@@ -52,9 +52,9 @@ def evidence(found: AdaptiveGraphUCB | Report, *, title: str | None = None) -> F
     >>> evidence(policy).axes[0].get_title(loc="left")
     'The graph helps'
     """
-    report = found.report() if isinstance(found, AdaptiveGraphUCB) else found
+    report = policy.report() if isinstance(policy, AdaptiveGraphUCB) else policy
     if report.rounds == 0:
-        raise ValueError("found must have learned rewards, but it has none: update the policy first.")
+        raise ValueError("policy must have learned rewards, but it has none: update the policy first.")
     figure, (top, low) = new_figure(5.8, 4.5, 2, 1, sharex=True, height_ratios=(2.2, 1))
     rounds, strength = draw_beliefs(top, report)
     note = f"{report.rounds:,} rounds, {report.difference:+,.1f} nats for the graph"
@@ -130,8 +130,8 @@ def evidence_against_shuffled(
     >>> len(figure.axes)
     1
     """
-    at, found, others = (np.asarray(part, dtype=np.float64) for part in (rounds, difference, shuffled))
-    if found.shape != at.shape or others.ndim != 2 or others.shape[1] != len(at):
+    at, own, others = (np.asarray(part, dtype=np.float64) for part in (rounds, difference, shuffled))
+    if own.shape != at.shape or others.ndim != 2 or others.shape[1] != len(at):
         raise ValueError(f"difference and shuffled must have a value for each of {len(at)} rounds, but they have other shapes.")
     if report is None:
         figure, axes = new_figure(6.2, 3.9)
@@ -141,7 +141,7 @@ def evidence_against_shuffled(
         draw_beliefs(grid[1], report)
         grid[1].set(xlabel="round (log scale)", ylabel="what decisions\nrelied on")
         draw_coverage(grid[2], {"": report.coverage}, report.rounds)
-    _draw_differences(axes, at, found, others)
+    _draw_differences(axes, at, own, others)
     set_title(axes, title, note or "inside the grey band there is no difference", width=54)
     figure.align_ylabels()
     return figure

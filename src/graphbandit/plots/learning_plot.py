@@ -56,7 +56,7 @@ def influence(
     check("step", step, POSITIVE)
     shown = _shown_users(policy, users)
     items = np.eye(policy.dim) if arms is None else np.atleast_2d(np.asarray(arms, dtype=np.float64))
-    found = np.zeros((len(shown), len(shown)))
+    matrix = np.zeros((len(shown), len(shown)))
     for column, user in enumerate(shown.tolist()):
         expected = policy.scores(user, items).mean
         for x, mean in zip(items, expected.tolist(), strict=True):
@@ -65,8 +65,8 @@ def influence(
                 copy = deepcopy(policy)
                 copy.update(user, x, reward)
                 after.append(np.array([copy.scores(other, x[None]).mean[0] for other in shown.tolist()]))
-            found[:, column] += (after[0] - after[1]) / (2 * step)
-    return found / len(items)
+            matrix[:, column] += (after[0] - after[1]) / (2 * step)
+    return matrix / len(items)
 
 
 @styled
@@ -102,11 +102,11 @@ def who_learns_from_whom(
     joined = policy.graph.adjacency[shown][:, shown].toarray() > 0
     order = _spectral_order(joined)
     shown, joined = shown[order], joined[np.ix_(order, order)]
-    found = influence(policy, arms, users=shown.tolist())
+    matrix = influence(policy, arms, users=shown.tolist())
     figure, axes = new_figure(5.6, 5.6)
-    others = found[~np.eye(len(found), dtype=bool)]
-    top = float(max(np.abs(others).max(initial=0.0), OWN_SHARE * found.diagonal().max(initial=1e-9)))
-    cells = axes.imshow(np.clip(found, 0, top), cmap=INFLUENCE_COLOURS, vmin=0, vmax=top)
+    others = matrix[~np.eye(len(matrix), dtype=bool)]
+    top = float(max(np.abs(others).max(initial=0.0), OWN_SHARE * matrix.diagonal().max(initial=1e-9)))
+    cells = axes.imshow(np.clip(matrix, 0, top), cmap=INFLUENCE_COLOURS, vmin=0, vmax=top)
     rows, columns = np.nonzero(joined)
     axes.plot(columns, rows, "o", color=ORANGE, ms=float(np.clip(60 / len(shown), 0.8, 4)), mew=0)
     names = [str(policy.graph.ids[row] if policy.graph.ids else row) for row in shown]
@@ -122,7 +122,7 @@ def who_learns_from_whom(
     bar.outline.set_visible(False)
     bar.ax.locator_params(nbins=5)
     bar.set_label("estimate moves by, for a reward that is 1 higher", color=INK)
-    own = found.diagonal()
+    own = matrix.diagonal()
     note = f"orange dots: edges; a user's own reward moves its estimate by {own.min():.2g} to {own.max():.2g}"
     set_title(axes, title, note, width=46)
     return figure

@@ -54,16 +54,16 @@ def tastes(
     >>> len(figure.axes)  # the graph, and the scale of its colours
     2
     """
-    found = dict(theta) if isinstance(theta, Mapping) else {"": theta}
-    if not found:
+    named = dict(theta) if isinstance(theta, Mapping) else {"": theta}
+    if not named:
         raise ValueError("theta must have at least one array of vectors, but it is empty.")
-    vectors = {name: _vectors(one, graph.n_users) for name, one in found.items()}
+    vectors = {name: _vectors(one, graph.n_users) for name, one in named.items()}
     first = next(iter(vectors.values()))
     centre, direction, share = _main_direction(first)
     values = {name: (one - centre) @ direction for name, one in vectors.items()}
-    what = "taste" if first.shape[1] == 1 else f"taste: main direction, {share:.0%} of all differences"
+    label = "taste" if first.shape[1] == 1 else f"taste: main direction, {share:.0%} of all differences"
     largest = float(np.abs(values[next(iter(values))]).max()) or 1.0
-    return _coloured_graph(graph, values, place, title, what, TASTE_COLOURS, (-largest, largest))
+    return _coloured_graph(graph, values, place, title, label, TASTE_COLOURS, (-largest, largest))
 
 
 @styled
@@ -91,8 +91,8 @@ def uncertainty(
     values = user_uncertainty(policy, arms)
     ends = float(values.min()), float(values.max())
     ends = ends if ends[1] > ends[0] else (0.0, max(ends[1], 1e-9))
-    what = "uncertainty: mean bonus of the items"
-    return _coloured_graph(policy.graph, {"": values}, place, title, what, UNCERTAINTY_COLOURS, ends, sized=True)
+    label = "uncertainty: mean bonus of the items"
+    return _coloured_graph(policy.graph, {"": values}, place, title, label, UNCERTAINTY_COLOURS, ends, sized=True)
 
 
 def user_uncertainty(policy: Policy, arms: npt.ArrayLike | None = None) -> Floats:
@@ -113,11 +113,11 @@ def user_uncertainty(policy: Policy, arms: npt.ArrayLike | None = None) -> Float
 
 
 def _vectors(theta: npt.ArrayLike, n_users: int) -> Floats:
-    found = as_floats(theta, "theta")
-    found = found[:, None] if found.ndim == 1 else found
-    if found.ndim != 2 or len(found) != n_users:
-        raise ValueError(f"theta must have a row for each of {n_users} users, but its shape is {found.shape}.")
-    return found
+    vectors = as_floats(theta, "theta")
+    vectors = vectors[:, None] if vectors.ndim == 1 else vectors
+    if vectors.ndim != 2 or len(vectors) != n_users:
+        raise ValueError(f"theta must have a row for each of {n_users} users, but its shape is {vectors.shape}.")
+    return vectors
 
 
 def main_taste(theta: npt.ArrayLike) -> tuple[Floats, float]:
@@ -158,7 +158,7 @@ def _coloured_graph(
     values: Mapping[str, Floats],
     place: Floats | None,
     title: str,
-    what: str,
+    label: str,
     colours: str,
     ends: tuple[float, float],
     *,
@@ -182,7 +182,7 @@ def _coloured_graph(
     bar = figure.colorbar(nodes, ax=list(grid[0]), orientation="horizontal", shrink=0.7, aspect=32, pad=0.02)
     bar.outline.set_visible(False)
     bar.ax.locator_params(nbins=5)
-    bar.set_label(what)
+    bar.set_label(label)
     return figure
 
 
