@@ -189,6 +189,7 @@ def fit(
     )
     summary |= dict(dim=vectors.shape[1], files=len(log.scan.parts), times=log.facts["time"] if log.has_time else None)
     _write(out / "fit.json", digest, chosen | summary | dict(has_dates=log.facts["has_dates"]))
+    log.scan.connection.close()
     shutil.rmtree(kept, ignore_errors=True)
     return _fitted(out)._replace(resumed=resumed, was_there=False)
 

@@ -253,7 +253,7 @@ def _loaded(table: Table, scan: Scan, plan: Plan, bad: BadRows, progress: Callab
     """Return the rows of all files that are not bad."""
     import pyarrow as pa
 
-    batches, keys, kept, files, rejected = [], [], [], [], []
+    batches, keys, left, files, rejected = [], [], [], [], []
     total, rows = sum(part.rows for part in scan.parts) or 1, 0
     for number, part in enumerate(scan.parts):
         files.append((part.name, rows))
@@ -266,7 +266,7 @@ def _loaded(table: Table, scan: Scan, plan: Plan, bad: BadRows, progress: Callab
                     count, *first = wrong.get(reason, (0, rows + row, batch.column("cell")[row].as_py()))
                     wrong[reason] = (count + int((reasons == reason).sum()), *first)
                 good = reasons == 0
-                kept.append(rows + np.flatnonzero(good))
+                left.append(good)
                 keys.append(batch.column("key").to_numpy()[good])
                 batch = batch.select(plan.names)
                 batches.append(batch if good.all() else batch.filter(pa.array(good)))
@@ -282,8 +282,8 @@ def _loaded(table: Table, scan: Scan, plan: Plan, bad: BadRows, progress: Callab
         batches = [pa.RecordBatch.from_pydict({name: [] for name in plan.names})]
     progress(1.0)
     data = pa.Table.from_batches(batches)
-    left = np.concatenate(kept) if kept else np.empty(0, dtype=np.int64)
-    found = replace(table, data=data, files=files, rejected=sorted(rejected), rows=None if len(left) == rows else left)
+    good = np.concatenate(left) if left else np.ones(0, dtype=bool)
+    found = replace(table, data=data, files=files, rejected=sorted(rejected), rows=None if good.all() else np.flatnonzero(good))
     twice = _repeated(np.concatenate(keys)) if plan.is_distinct and keys else np.empty(0, dtype=np.int64)
     if len(twice):
         bad.add(TWICE, len(twice), found.place(int(twice.min())))
@@ -307,6 +307,9 @@ def rejects(scan: Scan, part: Any) -> Iterator[tuple[int, str]]:
 
 def _repeated(keys: Ints) -> Ints:
     """Return the positions of keys that are there before."""
+    ordered = np.sort(keys)
+    if (ordered[1:] != ordered[:-1]).all():
+        return np.empty(0, dtype=np.int64)
     order = np.argsort(keys, kind="stable")
     return np.asarray(order[1:][keys[order][1:] == keys[order][:-1]])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import csv
 import errno
 import functools
@@ -61,6 +62,7 @@ def new_database(settings: Mapping[str, Any]) -> Any:
 
 @functools.cache
 def _database(process: int) -> Any:
+    atexit.register(_database.cache_clear)  # DuckDB complains of connections that are left at the end of the process
     return new_database({})
 
 
