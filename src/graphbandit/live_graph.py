@@ -60,13 +60,13 @@ class LiveGraph:
         >>> LiveGraph(UserGraph([[0, 2], [2, 0]])).edges_of(0)
         [(1, 2.0)]
         """
-        found: dict[int, float] = {}
+        weights: dict[int, float] = {}
         if user < self._graph.n_users:  # at once: a hub may have a hundred thousand neighbours
             adjacency = self._graph.adjacency
             row = slice(adjacency.indptr[user], adjacency.indptr[user + 1])
-            found = dict(zip(adjacency.indices[row].tolist(), adjacency.data[row].tolist(), strict=True))
-        found |= self._changed.get(user, {})
-        return sorted((other, weight) for other, weight in found.items() if weight > 0)
+            weights = dict(zip(adjacency.indices[row].tolist(), adjacency.data[row].tolist(), strict=True))
+        weights |= self._changed.get(user, {})
+        return sorted((other, weight) for other, weight in weights.items() if weight > 0)
 
     def degree(self, user: int) -> float:
         """Return D_ii = Σ_j W_ij."""

@@ -73,7 +73,7 @@ def diagnose(
             def progress(done: int, total: int) -> None:
                 show(done, total, "with the graph" if done <= len(rows) else "with its users shuffled")
 
-            found = library.diagnose(rows, joined, half_life=half_life, shuffles=shuffles, seed=seed, progress=progress)
-        typer.echo(json.dumps(found.as_table(), indent=2, ensure_ascii=False) if as_json else library.as_text(found))
+            diagnosis = library.diagnose(rows, joined, half_life=half_life, shuffles=shuffles, seed=seed, progress=progress)
+        typer.echo(json.dumps(diagnosis.as_table(), indent=2, ensure_ascii=False) if as_json else library.as_text(diagnosis))
         if out is not None:
-            typer.echo(write_diagnosis(found, out), err=True)
+            typer.echo(write_diagnosis(diagnosis, out), err=True)

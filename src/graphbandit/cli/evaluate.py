@@ -98,11 +98,11 @@ def evaluate(
             options: dict[str, Any] = dict(
                 share=train, missing=missing, uniform=uniform, by_user=by_user, floor=floor, seed=seed
             )
-            found = evaluation.evaluate(rows, joined, makers, **options, progress=show)
+            result = evaluation.evaluate(rows, joined, makers, **options, progress=show)
         if as_json:
-            typer.echo(json.dumps(found.as_table(), indent=2, ensure_ascii=False, allow_nan=False))
+            typer.echo(json.dumps(result.as_table(), indent=2, ensure_ascii=False, allow_nan=False))
         else:
-            typer.echo(evaluation.as_text(found))
+            typer.echo(evaluation.as_text(result))
 
 
 def _read(

@@ -86,8 +86,8 @@ def reproduce(
     for name, whose in SETTINGS.items():
         count = tally(entries, name)
         if count:
-            found = ", ".join(f"{verdict} {count[verdict]}" for verdict in VERDICTS)
-            typer.echo(f"claims of the paper in {whose}: {found}")
+            counts = ", ".join(f"{verdict} {count[verdict]}" for verdict in VERDICTS)
+            typer.echo(f"claims of the paper in {whose}: {counts}")
     typer.echo(f"the report is {out / 'index.html'}")
     typer.echo(absent)
 

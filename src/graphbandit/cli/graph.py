@@ -68,7 +68,7 @@ def build(
             tables = {path: read_table(path, role, **reader.options(path)) for path, role in roles.items() if path != given}
             joined = None if given is None else graphs.read_edges(given, **reader.options(given))
         with progress_bar("graph", quiet) as show:
-            found = graphs.build(
+            built = graphs.build(
                 tables[events],
                 attributes=None if attributes is None else tables[attributes],
                 given=joined,
@@ -77,18 +77,18 @@ def build(
                 seed=seed,
                 progress=lambda done, note: show(round(100 * done), 100, note),
             )
-        typer.echo(json.dumps(found.as_table(), indent=2, ensure_ascii=False) if as_json else str(found))
-        if found.helps:
-            found.write(out)
-        typer.echo(_written(found, out), err=True)
+        typer.echo(json.dumps(built.as_table(), indent=2, ensure_ascii=False) if as_json else str(built))
+        if built.helps:
+            built.write(out)
+        typer.echo(_written(built, out), err=True)
 
 
-def _written(found: BuiltGraph, out: Path) -> str:
+def _written(built: BuiltGraph, out: Path) -> str:
     """Write the picture; return a sentence that lists what was written."""
     picture = out.with_name(out.name.split(".")[0] + ".png")
-    edges = f"{found.graph.n_edges:,} edges are in {out}" if found.helps else f"no graph helps, so {out} is not written"
+    edges = f"{built.graph.n_edges:,} edges are in {out}" if built.helps else f"no graph helps, so {out} is not written"
     try:
-        found.picture(picture)
+        built.picture(picture)
     except ValueError as error:  # no matplotlib
         return f"{edges}; there is no picture: {error}"
     return f"{edges}; the picture is in {picture}"

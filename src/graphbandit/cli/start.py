@@ -51,7 +51,7 @@ def start(
             tables = {path: read_table(path, roles, **reader.options(path)) for path, roles in files.items() if path != graph}
             joined = None if graph is None else read_edges(graph, **reader.options(graph))
         with progress_bar("first look", quiet) as show:
-            found = first_look(
+            look = first_look(
                 tables[events],
                 graph=joined,
                 items=None if items is None else tables[items],
@@ -59,8 +59,8 @@ def start(
                 seed=seed,
                 progress=lambda share, note: show(round(100 * share), 100, note),
             )
-        for sentence in found.said:
+        for sentence in look.said:
             if sentence not in reader.said:
                 typer.echo(sentence, err=True)
-        write_look(found, out)
-        typer.echo(json.dumps(as_table(found), indent=2, ensure_ascii=False) if as_json else as_text(found, str(out)))
+        write_look(look, out)
+        typer.echo(json.dumps(as_table(look), indent=2, ensure_ascii=False) if as_json else as_text(look, str(out)))

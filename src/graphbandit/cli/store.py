@@ -53,13 +53,13 @@ def verify(store: StoreUrl = "sqlite:///state.db", snapshots: SnapshotFolder = N
         from ..serving.store.snapshots import snapshot_folder
 
         with progress_bar("verifying", quiet) as show:
-            found = store_tools.verify(
+            findings = store_tools.verify(
                 store, snapshot_folder(store, snapshots), lambda done, total: show(done, total, "events")
             )
-        for sentence in (*found.facts, *found.problems):
+        for sentence in (*findings.facts, *findings.problems):
             typer.echo(sentence)
-        typer.echo(f"{len(found.problems)} problems were found." if found.problems else "all is well.")
-        if found.problems:
+        typer.echo(f"{len(findings.problems)} problems were found." if findings.problems else "all is well.")
+        if findings.problems:
             raise typer.Exit(1)
 
 

@@ -47,9 +47,9 @@ class Source:
         if folder.is_file():
             return folder
         unpacked = [folder, *(folder / Path(name).stem for name in self.archives)]
-        found = [place for place in unpacked if (place / self.file).is_file()]
-        found += [folder / name for name in self.archives if (folder / name).is_file()]
-        return found[0] if found else None
+        places = [place for place in unpacked if (place / self.file).is_file()]
+        places += [folder / name for name in self.archives if (folder / name).is_file()]
+        return places[0] if places else None
 
     def how_to_get(self) -> str:
         """Explain how to get the data set, in one sentence."""

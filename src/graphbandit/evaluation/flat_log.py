@@ -89,13 +89,13 @@ def _catalogue(table: Table, arm: Ints, names: list[str]) -> Floats:
 def _candidates(table: Table, names: list[str], arm: Ints) -> tuple[Ints, Ints]:
     """Return the arms on offer in all rows, concatenated, and where those of each row start."""
     listed, lengths = table.lists("candidates", SEPARATOR)
-    codes, found = encode(listed)
+    codes, listed_arms = encode(listed)
     position = {name: place for place, name in enumerate(names)}
-    places = np.array([position.get(name, -1) for name in found] + [-1], dtype=np.int64)[codes]
+    places = np.array([position.get(name, -1) for name in listed_arms] + [-1], dtype=np.int64)[codes]
     row_of = np.repeat(np.arange(len(table)), lengths)
     if (places < 0).any():
         at = int((places < 0).argmax())
-        name = found[codes[at]] if codes[at] >= 0 else ""
+        name = listed_arms[codes[at]] if codes[at] >= 0 else ""
         raise ValueError(f"{table.where(int(row_of[at]))}, column {table.title('candidates')}: {name!r} has no features.")
     twice = np.zeros(len(places), dtype=bool)
     order = np.argsort(row_of * len(names) + places, kind="stable")

@@ -59,36 +59,36 @@ def holdout_table(treatment: ClusterSums, control: ClusterSums, scale: float | N
     >>> holdout_table(arm, arm, 1.0, 0.05)["verdict"]
     'too early'
     """
-    found = difference(treatment, control, scale, alpha)
+    measured = difference(treatment, control, scale, alpha)
     return {
         "treatment": _arm(treatment),
         "control": _arm(control),
-        "difference": {"estimate": found.estimate, "low": found.low, "high": found.high},
-        "verdict": verdict(found),
-        "sentence": sentence(found),
+        "difference": {"estimate": measured.estimate, "low": measured.low, "high": measured.high},
+        "verdict": verdict(measured),
+        "sentence": sentence(measured),
     }
 
 
-def verdict(found: Difference) -> str:
+def verdict(measured: Difference) -> str:
     """Return whether the treatment is `better`, `worse` or `undecided`; `too early` without an interval."""
-    if found.low is None or found.high is None:
+    if measured.low is None or measured.high is None:
         return "too early"
-    return "better" if found.low > 0 else "worse" if found.high < 0 else "undecided"
+    return "better" if measured.low > 0 else "worse" if measured.high < 0 else "undecided"
 
 
-def sentence(found: Difference) -> str:
+def sentence(measured: Difference) -> str:
     """Describe the interval in a sentence."""
-    if found.low is None or found.high is None:
+    if measured.low is None or measured.high is None:
         return (
             f"There is no interval yet: each arm needs decisions in {FEWEST_CLUSTERS} clusters, {FEWEST_DECISIONS} decisions, "
             f"and {FEWEST_REWARDED} rewards that are not 0."
         )
-    span = f"by {min(abs(found.low), abs(found.high)):.3g} to {max(abs(found.low), abs(found.high)):.3g} a decision"
-    if found.low > 0:
+    span = f"by {min(abs(measured.low), abs(measured.high)):.3g} to {max(abs(measured.low), abs(measured.high)):.3g} a decision"
+    if measured.low > 0:
         return f"The treatment earns more than the control, {span}."
-    if found.high < 0:
+    if measured.high < 0:
         return f"The treatment earns less than the control, {span}."
-    return f"No difference can be seen: it lies between {found.low:.3g} and {found.high:.3g} a decision."
+    return f"No difference can be seen: it lies between {measured.low:.3g} and {measured.high:.3g} a decision."
 
 
 def _arm(sums: ClusterSums) -> dict[str, Any]:

@@ -141,10 +141,10 @@ def _table(path: Path, name: str, columns: dict[str, str]) -> Table:
 def _read(path: Path, name: str) -> bytes:
     missing = f"{path} has no {name}; is it the Open Bandit Dataset, with this logging policy and campaign?"
     if path.is_dir():
-        found = next(path.glob(f"**/{name}"), None)
-        if found is None:
+        file = next(path.glob(f"**/{name}"), None)
+        if file is None:
             raise ValueError(missing)
-        return found.read_bytes()
+        return file.read_bytes()
     try:
         with zipfile.ZipFile(path) as archive:
             member = next((member for member in archive.namelist() if f"/{member}".endswith(f"/{name}")), None)

@@ -114,20 +114,20 @@ def trust_warnings(name: str, average: Estimate, effective: float, outcomes: flo
     `average` is the mean of the importance weights, `effective` the effective sample size and
     `outcomes` that of the rounds with the rarer reward.
     """
-    found, off = [], average.value - 1.0
+    warnings, off = [], average.value - 1.0
     if abs(off) > 3 * average.error + 1e-9:
         why = "much of what it would do was never or hardly ever done" if off < 0 else "the propensities cannot be right"
-        found.append(f"{name}: the weights average {average.value:.2g}, where 1 is due; {why}.")
+        warnings.append(f"{name}: the weights average {average.value:.2g}, where 1 is due; {why}.")
     if effective < FEWEST_ROUNDS:
-        found.append(f"{name}: it rests on {effective:.3g} rounds' worth of weight; a longer log is needed.")
+        warnings.append(f"{name}: it rests on {effective:.3g} rounds' worth of weight; a longer log is needed.")
     elif outcomes == 0:
-        found.append(
+        warnings.append(
             f"{name}: all rounds that count had the same reward, so that there is no interval; a longer log is needed."
         )
     elif outcomes < FEWEST_OUTCOMES:
         seen = f"the rarer reward was seen {outcomes:.1f} times, by weight"
-        found.append(f"{name}: {seen}, too few for a normal interval; a longer log is needed.")
-    return tuple(found)
+        warnings.append(f"{name}: {seen}, too few for a normal interval; a longer log is needed.")
+    return tuple(warnings)
 
 
 def log_notes(log: DecisionLog, first: int, known: npt.NDArray[np.bool_]) -> list[str]:
@@ -153,22 +153,24 @@ def log_notes(log: DecisionLog, first: int, known: npt.NDArray[np.bool_]) -> lis
     return notes
 
 
-def as_text(found: Evaluation) -> str:
+def as_text(evaluation: Evaluation) -> str:
     """Return an evaluation as text: two tables, one sentence for each policy, and notes."""
-    size = f"{found.rounds:,} rounds, {found.users:,} users, {found.arms:,} arms"
+    size = f"{evaluation.rounds:,} rounds, {evaluation.users:,} users, {evaluation.arms:,} arms"
     lines = [f"{size}. What each policy would earn a round, with 95 % intervals:", ""]
-    lines.append(f"From now on, as trained on the first {found.trained:,} rounds; judged on {found.evaluated:,} later ones")
+    lines.append(
+        f"From now on, as trained on the first {evaluation.trained:,} rounds; judged on {evaluation.evaluated:,} later ones"
+    )
     lines.append(f"{'':20}{'doubly robust':>26}{'SNIPS':>26}{'IPS':>26}{'rounds’ worth':>15}{'matched':>9}{'max weight':>12}")
-    lines.append(f"{'what was logged':20}{found.logged!s:>26}")
-    lines += [_trained_row(one) for one in found.policies]
+    lines.append(f"{'what was logged':20}{evaluation.logged!s:>26}")
+    lines += [_trained_row(one) for one in evaluation.policies]
     lines += [
         "",
         "While it learns online from nothing (replay)",
         f"{'':20}{'mean reward':>26}{'accepted rounds':>26}{'share':>10}",
     ]
-    lines += [_replay_row(one) for one in found.policies]
-    lines += ["", *(one.finding() for one in found.policies)]
-    return "\n".join([*lines, "", *(f"note: {warning}" for warning in found.warnings)] if found.warnings else lines)
+    lines += [_replay_row(one) for one in evaluation.policies]
+    lines += ["", *(one.finding() for one in evaluation.policies)]
+    return "\n".join([*lines, "", *(f"note: {warning}" for warning in evaluation.warnings)] if evaluation.warnings else lines)
 
 
 def _trained_row(one: PolicyEstimates) -> str:

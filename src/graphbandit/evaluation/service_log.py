@@ -67,13 +67,13 @@ def _arm_rows(decisions: Table, column: Any, rows: Ints, versions: list[str]) ->
     """Return the versions in a column as rows of the arms; `rows` are those of the decisions, for errors."""
     codes, names = encode(column.cast("string"))
     position = {version: row for row, version in enumerate(versions)}
-    found = np.array([position.get(name, -1) for name in names] + [-1], dtype=np.int64)[codes]
-    if (found < 0).any():
-        at = int((found < 0).argmax())
+    arm_rows = np.array([position.get(name, -1) for name in names] + [-1], dtype=np.int64)[codes]
+    if (arm_rows < 0).any():
+        at = int((arm_rows < 0).argmax())
         version = names[codes[at]] if codes[at] >= 0 else "null"
         where = decisions.where(int(rows[at]))
         raise ValueError(f"{where}: version {version} is not in arms.parquet; export all three files again.")
-    return found
+    return arm_rows
 
 
 def _rewards(decisions: Table, rewards: Table) -> Floats:
@@ -98,16 +98,16 @@ def _offers(decisions: Table, arms: Table, versions: list[str], shown: Ints) -> 
     column = decisions.data.column("candidates")
     flat, lengths = decisions.lists("candidates")
     rows = _arm_rows(decisions, flat, np.repeat(np.arange(len(decisions)), lengths), versions)
-    found: list[Ints | None] = list(np.split(rows, np.cumsum(lengths)[:-1]))
+    offers: list[Ints | None] = list(np.split(rows, np.cumsum(lengths)[:-1]))
     everything = _Catalogue(arms, decisions)
     for row in np.flatnonzero(column.is_null().to_numpy()).tolist():
         offer = everything.at(row)
-        found[row] = offer if shown[row] in offer else None
-    lost = sum(offer is None for offer in found)
+        offers[row] = offer if shown[row] in offer else None
+    lost = sum(offer is None for offer in offers)
     if lost:
         why = "they chose from all arms while these changed, and what they showed was already gone"
-        return found, (f"{lost:,} of {len(found):,} decisions are left out: {why}.",)
-    return found, ()
+        return offers, (f"{lost:,} of {len(offers):,} decisions are left out: {why}.",)
+    return offers, ()
 
 
 def _micros(table: Table, column: str) -> Ints:

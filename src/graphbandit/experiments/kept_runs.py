@@ -121,8 +121,8 @@ class RunFolder:
     def is_whole(self, file: str) -> bool:
         """Return whether a file can be read; the answer is cached, because many comparisons ask for the same file."""
         path = f"{self.folder}/{file}"
-        found = os.stat(path)
-        return is_whole_file(path, (found.st_mtime_ns, found.st_size))  # two writes may be too near for the time alone
+        status = os.stat(path)
+        return is_whole_file(path, (status.st_mtime_ns, status.st_size))  # two writes may be too near for the time alone
 
     def receive(self, run: Run) -> Run:
         """Return the run of a worker, after storing or loading it here if the worker could not."""
@@ -131,9 +131,9 @@ class RunFolder:
         if not run.reused:
             store(self.folder / run.file, run)
             return run
-        found = load(self.folder / run.file)
-        assert found is not None, f"{run.file} was there when the run was begun"
-        return found
+        stored = load(self.folder / run.file)
+        assert stored is not None, f"{run.file} was there when the run was begun"
+        return stored
 
 
 def load(path: Path) -> Run | None:

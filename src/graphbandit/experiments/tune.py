@@ -52,12 +52,12 @@ class Tuned:
 
         A wider grid may do better. Of two values each is at an edge.
         """
-        found = []
+        settings = []
         for name, value in self.best.items():
             tried = {trial.settings[name] for trial in self.trials if is_number(trial.settings[name])}
             if len(tried) > 1 and is_number(value) and value in (min(tried), max(tried)):
-                found.append(name)
-        return found
+                settings.append(name)
+        return settings
 
 
 def tune(

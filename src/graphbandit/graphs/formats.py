@@ -135,8 +135,8 @@ def from_scikit_network(graph: Any, names: Sequence[Hashable] | None = None) -> 
     UserGraph(n_users=34, n_edges=78)
     """
     if not sparse.issparse(graph) and hasattr(graph, "adjacency"):
-        found = graph.names if names is None and hasattr(graph, "names") else names
-        return from_scikit_network(graph.adjacency, found)
+        ids = graph.names if names is None and hasattr(graph, "names") else names
+        return from_scikit_network(graph.adjacency, ids)
     ids = names.tolist() if isinstance(names, np.ndarray) else names
     return from_adjacency(graph, ids)
 

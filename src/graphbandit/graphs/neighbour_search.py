@@ -33,12 +33,12 @@ def nearest_users(features: Floats, k: int, *, seed: int = 0, exact_users: int =
     [[1, 2], [2, 0], [1, 0], [2, 1]]
     """
     if len(features) > exact_users:
-        found = _approximate(features, k + 1, seed)
+        nearest = _approximate(features, k + 1, seed)
     else:
         from scipy.spatial import KDTree
 
-        found = KDTree(features).query(features, k=k + 1, workers=-1)[1]
-    return _without_self(np.asarray(found, dtype=np.int64))
+        nearest = KDTree(features).query(features, k=k + 1, workers=-1)[1]
+    return _without_self(np.asarray(nearest, dtype=np.int64))
 
 
 def _approximate(features: Floats, k: int, seed: int) -> Ints:
@@ -52,12 +52,12 @@ def _approximate(features: Floats, k: int, seed: int) -> Ints:
     return np.asarray(search.neighbor_graph[0][:, :k], dtype=np.int64)
 
 
-def _without_self(found: Ints) -> Ints:
+def _without_self(nearest: Ints) -> Ints:
     """Leave out the user itself; among identical users it may be missing, or not be its own nearest."""
-    own = found == np.arange(len(found))[:, None]
+    own = nearest == np.arange(len(nearest))[:, None]
     own[~own.any(axis=1), -1] = True
     first = np.zeros_like(own)
-    first[np.arange(len(found)), own.argmax(axis=1)] = True
-    kept: Ints = found[~first].reshape(len(found), -1)
-    kept[kept == np.arange(len(found))[:, None]] = -1
+    first[np.arange(len(nearest)), own.argmax(axis=1)] = True
+    kept: Ints = nearest[~first].reshape(len(nearest), -1)
+    kept[kept == np.arange(len(nearest))[:, None]] = -1
     return kept

@@ -161,9 +161,9 @@ def rank_table(content: dict[str, Any]) -> str:
     for row in content["policies"]:
         cells = []
         for world in worlds:
-            found = next(entry for entry in world["policies"] if entry["policy"] == row["policy"])
-            unfit = found.get("does_not_fit")
-            cells.append(f"does not fit ({reasons(content).index(unfit) + 1})" if unfit else _rank(found))
+            entry_of_policy = next(entry for entry in world["policies"] if entry["policy"] == row["policy"])
+            unfit = entry_of_policy.get("does_not_fit")
+            cells.append(f"does not fit ({reasons(content).index(unfit) + 1})" if unfit else _rank(entry_of_policy))
         rows.append(f"| {row['policy']} | {' | '.join(cells)} |")
     return "\n".join(rows)
 
@@ -210,10 +210,10 @@ def scale(world: dict[str, Any]) -> str:
 
 def numbers(entry: dict[str, Any]) -> tuple[str, str, str]:
     """Return mean, low and high as text; a share of hits is in per cent."""
-    found = entry.get("hits") or entry["regret"]
+    measure = entry.get("hits") or entry["regret"]
     texts = [
         ("–" if v is None else f"{v:.2%}" if "hits" in entry else f"{v:.1f}")
-        for v in (found["mean"], found["low"], found["high"])
+        for v in (measure["mean"], measure["low"], measure["high"])
     ]
     return texts[0], texts[1], texts[2]
 
