@@ -51,6 +51,36 @@ def test_second_process_compiles_nothing_unless_code_changed(tmp_path: Path) -> 
     assert run() == ("0 2", COMPILING)
 
 
+LARGE_KERNEL = "".join(f"    x += np.sin(x * {k}.0) + np.exp(-x * {k}.5)\n" for k in range(200))
+THREE_KERNELS = f"""
+import numpy as np
+from .compiler import compiled
+
+@compiled
+def large(x):
+{LARGE_KERNEL}    return x
+
+@compiled
+def small(x):
+    return large(x) + 1.0
+
+@compiled
+def caller(x):
+    return small(x) + 1.0
+"""
+
+
+@pytest.mark.compiled
+def test_a_caller_of_cached_code_that_calls_by_name_is_loaded(tmp_path: Path) -> None:
+    package = tmp_path / "graphbandit"
+    shutil.copytree(Path(graphbandit.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "compute" / "three.py").write_text(THREE_KERNELS)
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path)}
+    for kernel in ("small", "caller", "caller"):  # compiled; compiled with `small` from disk; loaded
+        script = f"from graphbandit.compute import three; print(three.{kernel}(0.5))"
+        subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+
+
 @pytest.mark.parametrize(("process", "lines"), [("MainProcess", 1), ("LokyProcess-1", 1), ("LokyProcess-2", 0)])
 def test_one_process_of_a_pool_says_that_it_compiles(
     process: str, lines: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -131,7 +131,7 @@ def test_worlds_say_what_is_missing() -> None:
         tag_features(ratings())
     with pytest.raises(ValueError, match="dim must lie between 1 and one less than items and tags, 3, but it is 4"):
         tag_features(ratings(item_tags=np.ones((30, 4))), 4)
-    with pytest.raises(ValueError, match="ratings has no graph"):
+    with pytest.raises(ValueError, match="ratings must contain a graph"):
         lastfm_world(ratings(item_tags=np.ones((30, 4))), dim=2)
 
 

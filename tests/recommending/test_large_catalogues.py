@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from graphbandit import POLICIES, GraphUCB, GraphUCBLocal, LinUCB, Policy, Stochastic, graphs
+from graphbandit import POLICIES, AdaptiveGraphUCB, GraphUCB, GraphUCBLocal, LinUCB, Policy, Stochastic, graphs
 from graphbandit.policies.core import top_arms
 from graphbandit.recommending import named_policy
 from graphbandit.recommending.named_policy import NamedPolicy, Ranking
@@ -94,7 +94,7 @@ def test_every_policy_with_a_belief_decides_as_in_a_full_scan(name: str, kind: s
 
 def test_other_policies_are_scanned() -> None:
     graph = graphs.erdos_renyi(N, 0.5, seed=0)
-    for name in ("adaptive", "graph-learner", "lints", "horde-ts", "horde-eg"):  # drawn, or with a bonus that grows
+    for name in ("graph-learner", "lints", "horde-ts", "horde-eg"):  # drawn, or of another form than a belief
         assert POLICIES[name](graph, DIM).search_belief(0) is None, name  # type: ignore[call-arg]
     assert Stochastic(LinUCB(graph, DIM), temperature=0.1).search_belief(0) is None
     assert Stochastic(LinUCB(graph, DIM), epsilon=0.1).search_belief(0) is not None
@@ -110,6 +110,8 @@ def policies(name: str, epsilon: float, exploration: float) -> Policy:
             made = LinUCB(graph, DIM, exploration=exploration, item_effects=True, item_ridge=2.0)
         case "local":
             made = GraphUCBLocal(graph, DIM, exploration=exploration, item_effects=True, item_ridge=0.5)
+        case "adaptive":
+            made = AdaptiveGraphUCB(graph, DIM, exploration=exploration)
         case _:
             made = GraphUCB(graph, DIM, exploration=exploration)
     return Stochastic(made, epsilon=epsilon) if epsilon else made
@@ -117,7 +119,7 @@ def policies(name: str, epsilon: float, exploration: float) -> Policy:
 
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    name=st.sampled_from(["linucb", "items", "local", "graphucb"]),
+    name=st.sampled_from(["linucb", "items", "local", "graphucb", "adaptive"]),
     kind=st.sampled_from(["unit", "duplicates", "grid", "zeros", "sizes", "constant"]),
     epsilon=st.sampled_from([0.0, 0.5]),
     exploration=st.sampled_from([0.0, 0.1, 1.0, 10.0]),

@@ -48,15 +48,19 @@ def test_tables_of_other_systems_start_a_store(tmp_path: Path, caplog: pytest.Lo
     files = ServiceSettings(graph=edges, items=arms)
     for settings, message in (
         (replace(files, skip_bad=True), "the column item .or arm. is missing"),
-        (replace(files, columns="item=title"), "'ann' is its own friend"),
-        (replace(files, columns="item=nothing"), "no file that has a role item has a column nothing"),
+        (replace(files, columns="item=title"), "a user is its own friend .first: record 2, 'ann'."),
+        (replace(files, columns="item=nothing"), "no table that has a role item has a column nothing"),
     ):
         with pytest.raises(ValueError, match=message):
             read_initial_state(settings)
     with caplog.at_level("INFO", "graphbandit.serving"):
         found = read_initial_state(replace(files, columns="item=title", skip_bad=True))
     assert found is not None and found.users == ["ann", "bob"] and list(found.arms) == ["tea"]
-    for part in ("from is user, to is friend", "'ann' is its own friend", "arms.csv: 1 bad row was skipped"):
+    for part in (
+        "from is user, to is friend",
+        "a user is its own friend (first: record 2, 'ann')",
+        "arms.csv: 1 bad row skipped",
+    ):
         assert part in caplog.text, part
 
 

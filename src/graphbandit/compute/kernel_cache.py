@@ -47,6 +47,7 @@ class KernelCache:
         with suppress(Exception):
             found = self.cache.load_overload(sig, target) if self.may_name(sig) else None
             if found is not None and found.signature.args == tuple(sig):  # two processes may have written one file
+                found.library._reload_init.update(found.reload_init)  # callers that contain this kernel's code need the same
                 return found
         if self.is_ours:
             announce_compilation()

@@ -16,8 +16,8 @@ def test_the_largest_features_can_be_explained(tmp_path: Path) -> None:
     initial = InitialState(graphs.from_edges([("ann", "bob"), ("bob", "eve")]), ["big"], big, [{}])
     service = RecommendationService.open(EventStore(f"sqlite:///{tmp_path}/state.db"), tmp_path / "snapshots", initial)
     for _ in range(4):
-        for user in ("ann", "bob", "eve"):
-            service.reward([Reward(service.recommend([Request(user)]).ids[0], 1.0)])
+        for user, reward in {"ann": 1.0, "bob": -1.0, "eve": 1.0}.items():
+            service.reward([Reward(service.recommend([Request(user)]).ids[0], reward)])
     for user in ("ann", "bob", "eve"):
         assert sum(explanation(service.recommender, user)["shares"].values()) == pytest.approx(1.0)
     service.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import gc
 import logging
 import time
@@ -102,6 +103,7 @@ class Runtime:
             on_failure()
             raise
         gc.collect()
+        atexit.register(gc.unfreeze)  # libraries complain of what is left when the process ends
         gc.freeze()  # names of users and compiled code live as long as the process: no collection needs to visit them again
         gc.set_threshold(50_000, 20, 100)  # a group makes thousands of objects, which reference counting alone frees
         self._service = service
