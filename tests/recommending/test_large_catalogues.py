@@ -94,7 +94,7 @@ def test_every_policy_with_a_belief_decides_as_in_a_full_scan(name: str, kind: s
 
 def test_other_policies_are_scanned() -> None:
     graph = graphs.erdos_renyi(N, 0.5, seed=0)
-    for name in ("graph-learner", "lints", "horde-ts", "horde-eg"):  # drawn, or of another form than a belief
+    for name in ("lints", "horde-ts", "horde-eg"):  # drawn, or of another form than a belief
         assert POLICIES[name](graph, DIM).search_belief(0) is None, name  # type: ignore[call-arg]
     assert Stochastic(LinUCB(graph, DIM), temperature=0.1).search_belief(0) is None
     assert Stochastic(LinUCB(graph, DIM), epsilon=0.1).search_belief(0) is not None

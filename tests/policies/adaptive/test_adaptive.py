@@ -124,13 +124,13 @@ def test_a_constant_added_to_every_prediction_changes_no_evidence() -> None:
 def test_mixture_has_the_moments_of_the_models(solver: Any) -> None:
     history = random_history(8, 3, 50, seed=3)
     settings: Any = dict(slack=SLACK, solver=solver)
-    both = fed(AdaptiveGraphUCB(RING, 3, alphas=[0.3, 3.0], temper=0.1, **settings), history)
+    both = fed(AdaptiveGraphUCB(RING, 3, alphas=[0.3, 3.0], temper=0.01, **settings), history)
     weight = np.empty((4, 2))
     weigh(both.state.evidence, weight)
     assert weight.sum() == pytest.approx(1) and np.all(weight > 0)
     logs = np.array([[log_evidence(both.state.evidence, kind, k) for k in range(2)] for kind in range(4)])
     logs[[EVERYONE, BOTH]] -= LEAST_GAIN + 50 * LEAST_GAIN_A_ROUND
-    np.testing.assert_allclose(weight, np.exp(0.1 * (logs - logs.max())) / np.exp(0.1 * (logs - logs.max())).sum(), rtol=1e-9)
+    np.testing.assert_allclose(weight, np.exp(0.01 * (logs - logs.max())) / np.exp(0.01 * (logs - logs.max())).sum(), rtol=1e-9)
     for user in range(8):
         mean, square = np.zeros(3), np.zeros((3, 3))
         for kind in range(4):
@@ -264,9 +264,8 @@ def test_survives(solver: Any, trouble: str) -> None:
     for user in range(11):
         scores = policy.scores(user, arms)
         assert np.all(np.isfinite(scores.mean)) and np.all(np.isfinite(scores.bonus)) and np.all(scores.bonus >= 0)
-        assert trouble in ("heavy tails", "constant") or np.corrcoef(scores.mean, arms @ np.ones(4))[0, 1] > (
-            0.8 if user < 9 else 0.5
-        )
+        if policy.state.seen.visits[user] and trouble not in ("heavy tails", "constant"):
+            assert np.corrcoef(scores.mean, arms @ np.ones(4))[0, 1] > 0.8
 
 
 def test_scale_of_rewards_does_not_matter() -> None:
@@ -322,9 +321,9 @@ def test_ratings_are_learned_as_their_distances_from_a_level(solver: Any) -> Non
     assert fed(AdaptiveGraphUCB(RING, 3), [(user, x, 4.0) for user, x, _ in rows]).level == 0.0  # no feature is always the same
 
 
-def test_a_common_vector_must_gain_a_hundredth_of_the_variance() -> None:
+def test_a_common_vector_must_gain_a_least_amount_of_evidence() -> None:
     evidence = AdaptiveGraphUCB(RING, 3, alphas=[1.0], temper=1.0).state.evidence
     evidence.mass[0], evidence.precision[:], weight = 100.0, 1.0, np.empty((4, 1))
-    evidence.growth[EVERYONE] = evidence.growth[BOTH] = -2 * (10.0 + 0.005 * 100.0)  # just as much
+    evidence.growth[EVERYONE] = evidence.growth[BOTH] = -2 * (70.0 + 0.005 * 100.0)  # just as much
     weigh(evidence, weight)
     np.testing.assert_allclose(weight, 0.25)

@@ -17,7 +17,9 @@ model are sufficient. Weights are proportional to exp(temper · log evidence), a
 model is true, and a temper below 1 keeps several of them in play for longer.
 
 Models with a common vector show everybody the same, predict that well, and do not see what would
-refute them. So their evidence counts in decisions less a least gain, one per cent of the variance.
+refute them. A user without data has the mean 0 under the others, so that a common vector decides
+about newcomers however small its weight. So its evidence counts in decisions less a least gain: as
+many nats as leave no weight at the default temper, and one per cent of the variance.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ ALONE, EVERYONE, GRAPH, BOTH = range(
     4
 )  # rows of the arrays below; from GRAPH on with the graph, the odd ones with a common vector
 SHAPE, RATE = 1e-3, 1e-20  # of the inverse gamma prior of σ²: nearly flat
-LEAST_GAIN, LEAST_GAIN_A_ROUND = 10.0, 0.005  # nats that a common vector must gain, the second one a per cent of the variance
+LEAST_GAIN, LEAST_GAIN_A_ROUND = 70.0, 0.005  # nats that a common vector must gain
 NEGLIGIBLE = 1e-3  # a model whose weight relative to the best is smaller takes no part in decisions
 
 
