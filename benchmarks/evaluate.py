@@ -1,4 +1,4 @@
-"""Do the intervals of `graphbandit evaluate` hold the truth? Simulated logs, whose truth is known.
+"""Coverage of the intervals of `graphbandit evaluate`, on simulated logs whose truth is known.
 
 A policy that learns (LinUCB, with 30 % of its choices uniform) logs 1,500 rounds of 20 users and 10
 arms. Others are trained on the first half and judged on the rest; what each earns as trained is

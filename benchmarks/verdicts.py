@@ -1,4 +1,4 @@
-"""How often verdicts are wrong: simulations in which the truth is known.
+"""Error rates of verdicts, from simulations in which the truth is known.
 
 python benchmarks/verdicts.py [--logs 40] [--gamma 2] [--boards 2000] [--reports 4000]
                               [--parts diagnose leaderboard claims evaluation]

@@ -106,7 +106,7 @@ class Running:
         self._server.should_exit = True
 
     def is_ready(self) -> bool:
-        """Whether the service answers that it is ready."""
+        """Return True if the service answers that it is ready."""
         return answers(self.http, "/ready")
 
     def _wait(self) -> None:
@@ -131,7 +131,7 @@ class Running:
 
 
 def answers(http: httpx.Client, path: str) -> bool:
-    """Whether the service answers a GET with 200."""
+    """Return True if the service answers a GET with 200."""
     try:
         return http.get(path).status_code == 200
     except httpx.TransportError:
@@ -179,7 +179,7 @@ class ServiceProcess:
         self.kill()
 
     def is_ready(self) -> bool:
-        """Whether the service answers that it is ready."""
+        """Return True if the service answers that it is ready."""
         return answers(self.http, "/ready")
 
     @property

@@ -1,4 +1,4 @@
-"""What a newcomer sees first: names, reprs and what a notebook shows."""
+"""First contact with the package: names, reprs and tables in notebooks."""
 
 from __future__ import annotations
 

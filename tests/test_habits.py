@@ -1,4 +1,4 @@
-"""What is said about the project in several files says the same: version, pinned tools, checks, wrapped prose."""
+"""Statements about the project agree in all files: version, pinned tools, checks, wrapped prose."""
 
 from __future__ import annotations
 

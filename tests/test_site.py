@@ -193,7 +193,7 @@ def tab(address: str) -> Iterator[Tab]:
     ["index", "explanation/graphucb", "explanation/symbols", "reference/commands", "reference/api/policies"],
 )
 def test_pages_fit_on_a_phone(page: str, tab: Tab, address: str) -> None:
-    """What is wider, a table or a formula, scrolls within itself."""
+    """Tables and formulas that are wider than the page scroll within themselves."""
     for dark in (False, True):
         tab.look(360, dark=dark, phone=True)
         tab.open(f"{address}/{page}.html")

@@ -1,4 +1,4 @@
-"""What `build` is given: users have one number in all tables."""
+"""Input of `build`: users have one number in all tables."""
 
 from __future__ import annotations
 

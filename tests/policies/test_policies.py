@@ -176,7 +176,7 @@ ALWAYS: dict[tuple[str, str], str] = {
 
 
 def reason_to_skip(name: str, settings: dict[str, Any], check: str) -> str | None:
-    """Why a check does not apply; None if it does. Nothing else is left out."""
+    """Return the reason why a check does not apply; None if it does. Nothing else is left out."""
     if (name, check) in ALWAYS:
         return ALWAYS[name, check]
     if check == "check_user_order":
@@ -192,7 +192,7 @@ def reason_to_skip(name: str, settings: dict[str, Any], check: str) -> str | Non
 
 
 def unordered_users(name: str, settings: dict[str, Any]) -> str | None:
-    """Why results depend on how the users are numbered."""
+    """Return the reason why results depend on how users are numbered."""
     if settings == {"solver": "push"}:
         return "it holds to the tolerance only; the next setting is nearly exact"
     if settings.get("start") == "random":

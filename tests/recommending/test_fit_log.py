@@ -23,13 +23,13 @@ from made_up_streams import arm_table, arm_vectors, edge_table, friends, learned
 
 
 def same_state(one: Policy, other: Policy) -> bool:
-    """Whether two policies are equal to the bit."""
+    """Return True if two policies are equal bit for bit."""
     arrays, others = one.pack()[1], other.pack()[1]
     return arrays.keys() == others.keys() and all(np.array_equal(arrays[k], others[k], equal_nan=True) for k in arrays)
 
 
 def summary(folder: Path) -> dict[str, Any]:
-    """What the model in a folder was fitted to."""
+    """Return the summary (fit.json) of the model in a folder."""
     return dict(json.loads((folder / "fit.json").read_text()))
 
 

@@ -96,7 +96,7 @@ class Proxy:
         return socket.create_connection(("127.0.0.1", self.port), 30)
 
     def answer(self, request: bytes) -> bytes:
-        """What comes until nginx closes the connection, or answers with what the upstream says."""
+        """Return the bytes received until nginx closes the connection or passes on the upstream's answer."""
         found = b""
         with self.connect() as link, suppress(ConnectionError):
             link.sendall(request)
@@ -127,7 +127,7 @@ WHOLE = post(b"Content-Length: %d" % len(BODY))
 
 
 def closed(links: list[socket.socket]) -> bool:
-    """Whether all connections end, whatever is said before."""
+    """Return True if all connections end, whatever is sent before."""
     for link in links:
         with suppress(ConnectionError):
             while link.recv(2**16):

@@ -37,7 +37,7 @@ def test_no_request_ends_in_a_server_error(tmp_path: Path) -> None:
 
 
 def killed(run: str) -> dict[str, int]:
-    """What a function of `benchmarks/kill.py` has counted; neither the service nor the replay are compiled."""
+    """Return the counts of a function of `benchmarks/kill.py`; neither the service nor the replay are compiled."""
     program = f"import kill; kill.{run}"
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     command = [sys.executable, "-c", program]

@@ -307,7 +307,7 @@ def test_the_preconditioner_makes_the_data_harmless() -> None:
 
 
 def test_as_many_iterations_as_distinct_eigenvalues() -> None:
-    """What directions that are conjugate can do and others cannot: I + L of a complete graph has two eigenvalues."""
+    """Conjugate directions solve a system with two eigenvalues, I + L of a complete graph, in two steps."""
     prior = sparse.csr_array(sparse.eye_array(10) + graphs.complete(10).laplacian("combinatorial"))
     rhs = np.random.default_rng(3).standard_normal((10, 2))
     solver, seen = fed_cg(prior, 2, [])

@@ -1,4 +1,4 @@
-"""What every numeric room is built from. Nothing here knows of policies.
+"""Building blocks of all numeric packages. No module here imports a policy.
 
 | module | what is in it |
 |---|---|

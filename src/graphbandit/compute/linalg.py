@@ -179,7 +179,7 @@ def invert_factor(factor: Floats, out: Floats) -> None:
 
 @compiled
 def all_within(matrix: Floats, limit: float) -> bool:
-    """Whether no entry is larger than `limit` in size; false for NaN."""
+    """Return True if no entry is larger than `limit` in absolute value; False for NaN."""
     for i in range(matrix.shape[0]):
         for j in range(matrix.shape[1]):
             if not abs(matrix[i, j]) <= limit:

@@ -13,7 +13,7 @@ from typing import Any
 
 PACKAGE = Path(__file__).parents[1]
 KERNEL_ROOMS = ("compute", "policies", "solvers")
-"""What a kernel may contain: a compiled loop holds the code of all kernels that it calls, from any of these rooms."""
+"""Packages whose code a compiled kernel may contain: a compiled loop holds the code of all kernels that it calls."""
 
 
 @cache

@@ -30,7 +30,7 @@ shuffle.
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis:
-    """What a log says about a graph. Curves have a point at each of `rounds`; log evidence is in
+    """Evidence of a log for or against a graph. Curves have a point at each of `rounds`; log evidence is in
     nats.
     """
 
@@ -58,7 +58,7 @@ class Diagnosis:
 
     @property
     def beats_shuffled(self) -> bool:
-        """Whether the graph passes the test, and is better than the median shuffle by 3 nats."""
+        """Return True if the graph passes the test and is better than the median shuffle by 3 nats."""
         return self.over_shuffled > CLEAR and self.shuffle_test.passes
 
     @property

@@ -22,7 +22,7 @@ ITEM_LOG = EVENTS.without("propensity", "candidates")
 
 @dataclass(frozen=True, eq=False)
 class RewardLog:
-    """What was shown to whom, and what it earned, in order of time.
+    """Users, arms and rewards of past decisions, in order of time.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ def check_engine(name: str, address: str | None) -> None:
 
 @dataclass(frozen=True)
 class StudySettings:
-    """Where the runs of a study are made, and the folder of its data sets."""
+    """The engine that makes the runs of a study, and the folder of its data sets."""
 
     workers: int = 1
     data: Path | None = None

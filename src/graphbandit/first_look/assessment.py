@@ -38,7 +38,7 @@ class GroupLift(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FirstLook:
-    """What a first look found. Lifts are differences of mean rewards a choice."""
+    """Result of a first look. Lifts are differences of mean rewards a choice."""
 
     name: str  # of the events
     n_events: int
@@ -239,7 +239,7 @@ def _unscaled(reward: Floats, standardised: Floats) -> Floats:
 
 
 def _descriptions(log: Events, items: Source | None, user: Ints, item: Ints, reward: Floats) -> dict[str, Floats]:
-    """How, in words → (items, dim) vectors of all items of the log: from earlier events, from their table, from both."""
+    """Description → (items, dim) vectors of all items of the log: from earlier events, from their table, from both."""
     catalogue = CatalogueTable.read(None, None)
     found = behaviour_vectors(user, item, reward)
     rows = np.zeros((len(log.item_ids), found.shape[1]))

@@ -61,7 +61,7 @@ CONTENDERS = (
 
 
 class Played(NamedTuple):
-    """What a contender earned a choice, in every round."""
+    """Mean reward of a contender, in every round."""
 
     name: str
     settings: dict[str, Any]

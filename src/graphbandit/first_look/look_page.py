@@ -130,7 +130,7 @@ def groups(found: FirstLook) -> str:
 
 
 def learned(found: FirstLook) -> str:
-    """What the policy says of the graph, and what everybody likes."""
+    """Write what the policy says about the graph, and the items with the highest mean reward."""
     said = f"<p>{escape(found.learned)}</p>" if found.learned else ""
     if found.favourites:
         names = ", ".join(f"<b>{escape(name)}</b> ({value:.2f})" for name, value in found.favourites)
@@ -140,7 +140,7 @@ def learned(found: FirstLook) -> str:
 
 
 def _pictures(found: FirstLook) -> str:
-    """What our policy believed in over time, and its users by taste, if it has used a graph that can be drawn."""
+    """Plot the weights of the policy's models over time and, if the graph can be drawn, its users by taste."""
     policy = next((one.policy for one in found.played if one.name == ADAPTIVE), None)
     if not isinstance(policy, AdaptiveGraphUCB) or not has_matplotlib():
         return ""

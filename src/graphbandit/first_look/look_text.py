@@ -13,7 +13,7 @@ REWARDS_UNIT = "reward a choice"
 
 
 def what_is_counted(found: FirstLook) -> str:
-    """What is counted."""
+    """Name the unit of a reward."""
     return HITS_UNIT if found.rounds is not None and found.rounds.protocol == "hits" else REWARDS_UNIT
 
 
@@ -69,7 +69,7 @@ def _graph_sentence(found: FirstLook, graph: LiftInterval | None) -> str:
 
 
 def protocol(found: FirstLook) -> str:
-    """How the policies were compared, honestly."""
+    """Describe how the policies were compared."""
     if found.rounds is None:
         return (
             "The log has propensities, so that the reward of other choices can be estimated from it (off-policy, doubly "
@@ -89,7 +89,7 @@ def protocol(found: FirstLook) -> str:
 
 
 def cannot_tell(found: FirstLook) -> list[str]:
-    """What the data cannot tell."""
+    """List the questions that the data cannot answer."""
     sentences = []
     if found.rounds is not None:
         sentences.append(
@@ -125,7 +125,7 @@ def played_table(found: FirstLook) -> tuple[tuple[str, str, str], list[tuple[str
 
 
 def as_text(found: FirstLook, folder: str) -> str:
-    """What the command prints."""
+    """Return the text that the command prints."""
     lines = [fill(sentence, 100) for sentence in headline(found)]
     if found.played:
         headings, rows = played_table(found)

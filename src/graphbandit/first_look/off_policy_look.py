@@ -20,7 +20,7 @@ MOST_DECISIONS = 50_000
 
 
 def off_policy(table: Table, features: Floats, item_ids: list[str], graph: UserGraph | None) -> Evaluation:
-    """What policies would have earned, by the propensities in the table; the log is in order of time."""
+    """Estimate the rewards of other policies from the propensities in a table, whose rows are in order of time."""
     order = table.order()[-MOST_DECISIONS:]
     user, names = table.codes("user")
     item = table.codes("item", item_ids)[0]

@@ -29,7 +29,7 @@ BLEND = " + "
 
 
 class Material(NamedTuple):
-    """What candidates are made from: some users, renumbered, and events that may be used."""
+    """Data for the candidate graphs: some users, renumbered, and the events that may be used."""
 
     rows: Rows
     taste: CommonTaste
@@ -166,7 +166,7 @@ def _new_judge(split: Split, users: Ints, n_users: int, taste: CommonTaste, seed
 
 
 def _material(rows: Rows, taste: CommonTaste, inputs: Inputs, users: Ints | None, neighbours: int, seed: int) -> Material:
-    """What the candidates of these users are made from; None means all users."""
+    """Return the data for candidate graphs of these users; None means all users."""
     attributes, given = inputs.attributes, inputs.given
     if users is not None:
         attributes = None if attributes is None else attributes[users]

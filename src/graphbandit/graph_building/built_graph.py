@@ -23,14 +23,14 @@ WHAT = {
     "attributes": "users with like attributes",
     "given": "the given graph",
 }
-"""What each candidate joins."""
+"""The rule by which each candidate graph joins users."""
 HEADINGS = ("candidate", "edges", "nats", "an event", "shuffled", "p")
 LEGEND = "nats: log evidence of the later events, more than without a graph; shuffled: lowest to highest"
 
 
 @dataclass(frozen=True, eq=False)
 class BuiltGraph:
-    """What `build` found.
+    """Result of `build`.
 
     The graph to use is made from all events. It must not be judged on them: for that there is
     `earlier`, and `candidates[…].graph`, which was made from the earlier events of the judged
@@ -50,7 +50,7 @@ class BuiltGraph:
 
     @property
     def helps(self) -> bool:
-        """Whether a graph helps."""
+        """Return True if a graph helps."""
         return self.chosen is not None
 
     @property
@@ -127,7 +127,7 @@ class BuiltGraph:
 
 
 def described(name: str) -> str:
-    """What a candidate joins, in words; a blend joins what both of its parts do."""
+    """Describe which users a candidate joins; a blend has the edges of both of its parts."""
     return " and ".join(WHAT[part] for part in name.split(" + "))
 
 

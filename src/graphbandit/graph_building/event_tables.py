@@ -1,4 +1,4 @@
-"""What `build` is given, as arrays: events, attributes of users, features of items, a graph."""
+"""Input of `build` as arrays: events, attributes of users, features of items, a graph."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..graphs.from_data import read_edges
 from ..tables import EVENTS, ITEMS, USERS, Source, Table, read_table
 
 MOST_LEVELS = 50
-"""Of a category; rarer ones are left out."""
+"""Most levels (categories) of a column; rarer ones are left out."""
 RARE = 0.005
 """A level that a smaller share of the rows has says little, and is left out; so is one of a single row."""
 
 
 class Events(NamedTuple):
-    """Who took what, and what it earned."""
+    """Users, items and rewards of the events."""
 
     user: Ints  # (rows,), positions in `user_ids`
     item: Ints  # (rows,), positions in `item_ids`
@@ -73,7 +73,7 @@ def read_inputs(events: Source, attributes: Source | None, given: Source | None,
 
 
 EVENT_ROLES = EVENTS.without("propensity", "candidates").allow_missing("reward")
-"""Where all that was taken counts the same, there is no reward."""
+"""Roles of events; the reward may be missing if all that was taken counts the same."""
 
 
 def read_events(source: Source) -> tuple[Events, tuple[str, ...]]:
@@ -99,7 +99,7 @@ def read_events(source: Source) -> tuple[Events, tuple[str, ...]]:
 
 
 def _unheard(source: Source, table: Table) -> tuple[str, ...]:
-    """What was guessed about a table, unless it was read before: then its reader has said it."""
+    """Report what was guessed about a table, unless its reader has reported it."""
     return () if isinstance(source, Table) else table.said
 
 

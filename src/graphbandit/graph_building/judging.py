@@ -1,4 +1,4 @@
-"""How much a graph helps to predict later events, once the earlier ones were learned."""
+"""Gain of a graph in predicting later events after the earlier ones were learned."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..policies import AdaptiveGraphUCB
 from ..policies.adaptive.evidence import GRAPH, write_log_evidence
 
 STRENGTHS = tuple(np.geomspace(0.03, 300.0, 9).tolist())
-"""Of the priors. At 1 tastes vary as they do over all users; given good neighbours they vary less."""
+"""Scale of the priors. At 1 tastes vary as they do over all users; given good neighbours they vary less."""
 FEW_SHUFFLES = 4
 """For a candidate that is not the leader."""
 LEADERS = 3

@@ -25,7 +25,7 @@ FIRST_LOOK = 50
 BINS = {0: "0", 1: "1-2", 3: "3-4", 5: "5-9", 10: "10-19", 20: "20-39", 40: "40+"}
 """Number of past observations of the served user, by its least value."""
 TRUE = ", true Δ_i"
-"""Of the regions of Lemma 2 itself: the radius has the true Δ_i, which no policy knows. The others have its estimate."""
+"""Suffix of the regions of Lemma 2 itself, whose radius has the true Δ_i. The other regions have its estimate."""
 REGIONS: dict[str, Any] = {f"{name}{TRUE}": make for name, make in READINGS.items()} | READINGS
 REGIONS |= {
     "GraphUCB, recommended": partial(GraphUCB, preset="recommended"),

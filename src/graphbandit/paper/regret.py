@@ -101,7 +101,7 @@ def claims(data: Data) -> list[Claim]:
 
 
 EDGES, SMOOTHNESS = 75, 4.0
-"""Of every graph in `topology`: the edges of Barabási-Albert for 20 users and m = 5, and tr(ΘᵀℒΘ) at γ = 7 or so."""
+"""Targets for every graph in `topology`: the edges of Barabási-Albert for 20 users and m = 5, and tr(ΘᵀℒΘ) at γ = 7 or so."""
 
 
 def graph_with_edges(setting: Setting, family: str, seed: int) -> UserGraph:

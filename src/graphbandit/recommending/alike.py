@@ -91,7 +91,7 @@ class Alike:
 
     @classmethod
     def unpack(cls, header: Mapping[str, Any], arrays: Arrays) -> Alike:
-        """What `pack` returned header and arrays of."""
+        """Restore the object whose header and arrays `pack` returned."""
         prefix = "alike_features."
         own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
         return cls(header["alike"], arrays["alike"], Features.unpack(header["alike_features"], own))

@@ -57,7 +57,7 @@ class CatalogueTable:
 
     @property
     def ready(self) -> bool:
-        """Whether items can become vectors."""
+        """Return True if items can become vectors."""
         return self.features.is_fitted
 
     def adopt(self, are_integers: bool) -> None:
@@ -167,5 +167,5 @@ def _is_list(table: Table, name: str) -> bool:
 
 
 def _frame(items: Source, table: Table) -> Any:
-    """What to give to a transformer: the frame itself, or a pandas frame of a file."""
+    """Return the input of a transformer: the frame itself, or a pandas frame of a file."""
     return items if hasattr(items, "columns") and not isinstance(items, Table) else table.data.to_pandas()

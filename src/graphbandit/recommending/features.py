@@ -80,7 +80,7 @@ class Features:
 
     @property
     def is_fitted(self) -> bool:
-        """Whether `fit` was called."""
+        """Return True if `fit` was called."""
         return self.reduction is not None
 
     @property

@@ -51,7 +51,7 @@ SHARE_OF_CHECKPOINTS = 0.05
 
 
 class Fitted(NamedTuple):
-    """What became of a log."""
+    """Result of fitting a log."""
 
     rows: int  # that the model has learned
     users: int  # that it knows
@@ -270,7 +270,7 @@ def _chunks(batches: Iterator[LoggedRows]) -> Iterator[LoggedRows]:
 
 
 class _Checkpoint:
-    """What a fit that is interrupted goes on from."""
+    """Checkpoint from which an interrupted fit resumes."""
 
     def __init__(self, folder: Path, every: float, digest: str) -> None:
         self.folder, self.every, self.digest = folder, every, digest

@@ -63,7 +63,7 @@ def read_initial_state(settings: ServiceSettings) -> InitialState | None:
 
 
 def reading_options(settings: ServiceSettings) -> dict[Path, Reading]:
-    """How to read each of the input files."""
+    """Reading options of each input file."""
     roles = ((settings.graph, EDGES), (settings.items, ITEMS), (settings.history, EVENTS))
     said = split_columns(parse_columns(settings.columns), {path: (path, role) for path, role in roles if path is not None})
     return {path: {"columns": columns, "skip_bad": settings.skip_bad, "say": logger.info} for path, columns in said.items()}

@@ -1,4 +1,4 @@
-"""Which column plays which role: the names that people use for users, items, rewards and edges.
+"""Roles of columns, found by the names that people use for users, items, rewards and edges.
 
 Names are compared without case, spaces, hyphens and underscores, so that `User ID`, `user_id` and
 `userId` are one name.
@@ -73,17 +73,17 @@ PAIRS = (
 """The names that people give to the two ends of an edge."""
 
 NONE = "none"
-"""What `columns` says of a role that no column plays."""
+"""Value of `columns` for a role that no column plays."""
 ID_ROLES = ("user", "friend", "item")
 NUMBER_ROLES = ("reward", "propensity", "weight")
 
 SaidColumns = Mapping[str, str | Sequence[str]]
-"""What a caller says of several tables: for a role its column, or several names for tables that differ."""
+"""Columns given for several tables: the column of a role, or several names for tables that differ."""
 
 
 @dataclass(frozen=True)
 class Roles:
-    """What the columns of one kind of table stand for.
+    """Roles of the columns of one kind of table.
 
     Parameters
     ----------
@@ -139,17 +139,17 @@ EVENTS = Roles(
     may_be_empty=("propensity",),
     by_position=("user", "item", "reward", "time"),
 )
-"""Who was shown or chose what, and what it earned."""
+"""Users, items and rewards."""
 EDGES = Roles("edges", ("user", "friend"), ("weight",), by_position=("user", "friend", "weight"))
-"""Who is joined to whom."""
+"""Edges between users."""
 ITEMS = Roles("items", ("item",), by_position=("item",))
-"""What can be shown."""
+"""Items and their attributes."""
 USERS = Roles("users", ("user",), by_position=("user",))
-"""Who there is."""
+"""Users and their attributes."""
 
 
 class Found(NamedTuple):
-    """Where the roles are."""
+    """The column of each role."""
 
     positions: dict[str, int]  # of the column of each role
     said: tuple[str, ...]  # what was guessed
@@ -176,7 +176,7 @@ def feature_columns(head: Sequence[str]) -> list[str]:
 
 
 def is_feature(name: str) -> bool:
-    """Whether a column is a feature: x0, x1, …"""
+    """Return True if a column is a feature: x0, x1, …"""
     return name[:1] == "x" and name[1:].isdecimal()
 
 

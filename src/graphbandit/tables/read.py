@@ -33,7 +33,7 @@ Key = TypeVar("Key")
 
 
 class Reading(TypedDict, total=False):
-    """How to read a table; these are options of `read_table` and of all that call it."""
+    """Options of `read_table` and of the functions that call it."""
 
     columns: Mapping[str, str] | None  # which column plays which role, {"user": "uid"}
     skip_bad: bool  # leave out rows that cannot be used, and count them
@@ -42,7 +42,7 @@ class Reading(TypedDict, total=False):
 
 
 class Reason(NamedTuple):
-    """Why a row is bad, as a sentence and as SQL."""
+    """A fault of a row, as a sentence and as an SQL condition."""
 
     text: str
     condition: str

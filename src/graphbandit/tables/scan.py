@@ -194,7 +194,7 @@ def _is_text(path: Path) -> bool:
 
 
 class _TextShape(NamedTuple):
-    """How a text file is written."""
+    """Format of a text file: separator, header, quotes, encoding; and its number of rows."""
 
     path: Path
     separator: str

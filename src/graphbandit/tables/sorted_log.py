@@ -17,7 +17,7 @@ from .scan import literal, open_scan, quoted, readable
 from .table import encode, record_of
 
 MEMORY = "80MB"
-"""What DuckDB may use; the rest of a sort is on disk."""
+"""Memory limit of DuckDB; a larger sort spills to disk."""
 ROLES = EVENTS.without("propensity", "candidates")
 SORTED, FACTS = "sorted.parquet", "sorted.json"
 OPTIONS = "(FORMAT parquet, ROW_GROUP_SIZE 50000)"
@@ -80,7 +80,7 @@ class SortedLog:
 
     @property
     def has_time(self) -> bool:
-        """Whether rows have a time."""
+        """Return True if rows have a time."""
         return "time" in self.plan.titles
 
     def _sort(self, items: Sequence[str]) -> None:

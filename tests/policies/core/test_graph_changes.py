@@ -81,7 +81,7 @@ events = st.tuples(
 
 
 class World:
-    """What a policy ought to know, in the plainest form: weights by pair, and a list of observations."""
+    """Reference state of a policy: weights by pair, and a list of observations."""
 
     def __init__(self, graph: UserGraph) -> None:
         pairs = graph.adjacency.tocoo()

@@ -133,7 +133,7 @@ def test_the_state_is_that_of_a_log_in_which_they_never_were(tmp_path: Path, pol
 
 
 def test_a_shadow_and_an_experiment_forget_as_well(tmp_path: Path) -> None:
-    """What both policies learned, the clusters and the sums of the experiment are those of a log without the person."""
+    """The state of both policies, the clusters and the sums of the experiment are those of a log without the person."""
     states = []
     for person, folder in ((None, tmp_path / "without"), (PERSON, tmp_path / "with")):
         service = opened(folder, "linucb", person)

@@ -58,7 +58,7 @@ def test_a_snapshot_of_a_timeline_that_was_given_up_is_not_the_state(tmp_path: P
 
 
 def views(service: RecommendationService) -> list[object]:
-    """What the state says of every user: the scores of all arms, a decision by a filter, and what it chose from."""
+    """Return the answers of a state for every user: the scores of all arms, a decision by a filter, and what it chose from."""
     state, offers = service.recommender, LoggedOffers(service.recommender)
     made = state.decide([Request(name, where={"topic": ["odd"]}, k=2) for name in state.rows], np.random.default_rng(0))
     chosen_from = [np.asarray(offers.of(decision)).tolist() for decision in made]

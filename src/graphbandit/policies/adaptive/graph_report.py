@@ -1,4 +1,4 @@
-"""Does the graph help? What the evidence of AdaptiveGraphUCB says about graph and users."""
+"""The report of AdaptiveGraphUCB on its graph and its users, from the evidence of its models."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Report:
 
     @property
     def verdict(self) -> Literal["too few", "helps", "no difference", "hurts"]:
-        """What the difference means."""
+        """Return the difference in words."""
         if self.rounds < ENOUGH_ROUNDS:
             return "too few"
         if abs(self.difference) < CLEAR:
@@ -90,7 +90,7 @@ class Report:
         )
 
     def finding(self) -> str:
-        """Whether the graph helps, in one sentence."""
+        """Say in one sentence if the graph helps."""
         if self.rounds == 0:
             return "Nothing is known yet: no reward has been seen."
         after, rate = f"after {self.rounds:,} rounds the rewards are", f"{abs(self.per_round):.2g} nats a round"

@@ -87,7 +87,7 @@ class Moments(NamedTuple):
 
 
 class Around(NamedTuple):
-    """What the neighbours of a user say: zeros if there are none, or beside `joint`."""
+    """Averages over the neighbours of a user; zeros if the user has none, or if the models are exact."""
 
     mean: Floats  # (2 k, d), Σ_j P_ij δ_j
     back: Floats  # (k,), r_i

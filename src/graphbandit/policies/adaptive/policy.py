@@ -186,7 +186,7 @@ class AdaptiveGraphUCB(Policy):
         return np.asarray(np.linalg.inv(self.moments(user).covariance))
 
     def report(self) -> Report:
-        """Does the graph help? Evidence, coverage and misled users; `str` says it in words."""
+        """Return the evidence for the graph, the coverage and the misled users; `str` says if the graph helps."""
         return graph_report(self.state, self.graph)
 
     def beta(self, user: int, level: float = 0.99) -> float:

@@ -1,4 +1,4 @@
-"""What every policy is built from. Nothing here knows of a single policy.
+"""Building blocks of all policies. No module here imports a policy.
 
 | module | what is in it |
 |---|---|

@@ -1,4 +1,4 @@
-"""What a policy provides, and everything that follows from it.
+"""The functions that a policy provides, and the kernels that are derived from them.
 
 A policy has a state, a NamedTuple of arrays and numbers, and two compiled functions:
 

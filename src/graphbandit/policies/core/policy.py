@@ -382,7 +382,7 @@ class Policy(LiveUsers):
             kernels.learn_many(self.state, none[:0], arms, none[:0], np.empty(0))
 
     def effects_of(self, items: npt.ArrayLike, *, cautious: bool = False) -> ItemIntervals:
-        """What these items earn for everybody beyond their features, and the standard deviation of that.
+        """Return the effects of these items, which their features do not explain, and the standard deviations of the effects.
 
         Zeros for ids of -1, and where no effects have been found. Decisions are more cautious with items that were shown a few
         times only; with `cautious` the numbers are those of decisions.
@@ -423,7 +423,7 @@ class Policy(LiveUsers):
 
     @property
     def until_refresh(self) -> int:
-        """How many observations may follow before `refresh` is due."""
+        """Return the number of observations until `refresh` is due."""
         return self.period - self._since_refresh if self.period else sys.maxsize
 
     # Files
@@ -459,13 +459,13 @@ class Policy(LiveUsers):
 
     @property
     def learns_items(self) -> bool:
-        """Whether the policy learns effects of items: its state then has a table of them, called `items`."""
+        """Return True if the policy learns effects of items: its state then has a table of them, called `items`."""
         table = getattr(self.state, "items", None)
         return isinstance(table, ItemEffects) and table.enabled
 
     @property
     def item_table(self) -> ItemEffects:
-        """What has been learned of items; an empty table if nothing is."""
+        """The table of item effects; empty if the policy learns none."""
         return self.state.items if self.learns_items else NO_ITEM_EFFECTS
 
     @property
@@ -485,27 +485,27 @@ class Policy(LiveUsers):
 
     @property
     def is_optimistic(self) -> bool:
-        """Whether the values to maximise are mean + bonus, without draws."""
+        """Return True if the values to maximise are mean + bonus, without draws."""
         return self.n_normals == 0
 
     @property
     def is_sampling(self) -> bool:
-        """Whether many decisions have to be drawn to know the probability of a choice."""
+        """Return True if the probability of a choice can only be estimated from many drawn decisions."""
         return self.n_normals > 0
 
     @property
     def draws_values(self) -> bool:
-        """Whether the values to maximise are drawn, as in Thompson sampling, beside any decisions at random."""
+        """Return True if the values to maximise are drawn, as in Thompson sampling; random decisions do not count."""
         return not self.is_optimistic
 
     @property
     def decides_by_kernels(self) -> bool:
-        """Whether the compiled loop decides as `recommend` does: not if a subclass has replaced that method."""
+        """Return True if the compiled loop decides as `recommend` does: False if a subclass overrides that method."""
         return type(self).recommend is Policy.recommend and type(self).belief is Policy.belief
 
     @property
     def learns_by_kernels(self) -> bool:
-        """Whether the compiled loop learns as `update` does: not if a subclass has replaced that method."""
+        """Return True if the compiled loop learns as `update` does: False if a subclass overrides that method."""
         return type(self).update is Policy.update and type(self).learn is Policy.learn
 
     @property

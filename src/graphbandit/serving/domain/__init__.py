@@ -1,4 +1,4 @@
-"""What the service knows and does, without HTTP and without SQL. Events are the only way to change
+"""State and rules of the service, without HTTP and without SQL. Events are the only way to change
 the state (event sourcing).
 
 | module | what is in it |

@@ -33,7 +33,7 @@ EMPTY_DECISION = DecisionRecord(-1, None, [], [], [], 0.0, 0.0, "")
 
 
 def mentions(text: str, name: str) -> bool:
-    """Whether a name is in a text as a whole word, with no letter or digit before or after it: short names occur by
+    """Return True if a name is in a text as a whole word, with no letter or digit before or after it: short names occur by
     chance inside of other words.
 
     >>> [mentions(text, "al") for text in ("al", "for_al-7", "normal", "al2")]
@@ -172,7 +172,7 @@ class Eraser:
 
 
 def _names(value: object, name: str) -> bool:
-    """Whether a text is anywhere in JSON."""
+    """Return True if a text is anywhere in JSON."""
     if isinstance(value, dict):
         return name in value or any(_names(entry, name) for entry in value.values())
     return any(_names(entry, name) for entry in value) if isinstance(value, list) else value == name

@@ -1,4 +1,4 @@
-"""What can happen to a recommender. The state is a function of the events, and of nothing else
+"""Events of a recommender. The state is a function of the events, and of nothing else
 (event sourcing).
 
 Bodies are JSON, so that the log can be read without this package. A user is a row, numbered in the

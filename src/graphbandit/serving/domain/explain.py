@@ -49,7 +49,7 @@ def learning_policy(policy: Policy) -> Policy:
 
 
 def learned_rewards(policy: Policy, row: int) -> int | None:
-    """How many rewards of a user have been learned; None for a policy that does not keep users
+    """Return the number of a user's rewards that were learned; None for a policy that does not keep users
     apart."""
     try:
         visits = policy.observations.visits

@@ -145,7 +145,7 @@ class LoggedRecommender(ShadowedPolicy):
     def shadow_decisions(
         self, requests: Sequence[ResolvedRequest], decisions: Sequence[DecisionRecord]
     ) -> list[Ranking | None] | None:
-        """What the shadow would have shown for each decision of the policy in force; None if it cannot say."""
+        """Return what the shadow would have shown for each decision of the policy in force; None if it cannot say."""
         if self.shadow is None:
             return None
         asked = [request for request, decision in zip(requests, decisions, strict=True) if decision.policy is None]

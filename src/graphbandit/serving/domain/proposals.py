@@ -40,7 +40,7 @@ ASKED = ("user", "candidates", "where", "exclude", "k", "context", "attributes")
 
 GIVEN_UP = "If it was made before an older copy of the log was restored, it went with all that came after the copy."
 SAMPLES = 100
-"""What an arm costs a policy that samples, to whom a propensity is a thousand draws, in arms of one that does not."""
+"""Cost of an arm for a policy that samples (a propensity takes a thousand draws), relative to one that does not."""
 
 
 class ProposedDecisions(NamedTuple):
@@ -83,7 +83,7 @@ class RequestBatch(NamedTuple):
 
 
 class DecisionSummary(NamedTuple):
-    """What a reward needs to know of its decision."""
+    """The parts of a decision that its reward needs."""
 
     user: int | str  # row; the name of a user that nobody knew
     best: float
@@ -115,7 +115,7 @@ def propose_decisions(
 
 
 def work_of(recommender: LoggedRecommender, requests: Sequence[AnyRequest]) -> int:
-    """How many arms are weighed for these requests: decisions × arms. Filters look at all arms, and a
+    """Return the number of arms to be scored for these requests: decisions × arms. Filters look at all arms, and a
     policy that samples weighs each many times."""
     n_arms = len(recommender.arms)
     work = sum([n_arms if request.candidates is None else len(request.candidates) for request in requests])

@@ -30,7 +30,7 @@ KEPT_CHANGES = 100
 
 
 class PolicySpec(NamedTuple):
-    """What a policy is made from.
+    """Name and settings of a policy.
 
     >>> PolicySpec("adaptive", {"half_life": 200}).text
     'adaptive:half_life=200'
@@ -43,7 +43,7 @@ class PolicySpec(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As `--shadow` takes it, without the seed."""
+        """Return the policy in the form that `--shadow` takes, without the seed."""
         settings = dict(self.params) | ({"epsilon": self.epsilon} if self.epsilon else {})
         values = ",".join(
             f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in settings.items()
@@ -96,7 +96,7 @@ def parse_policy(text: str, usual: PolicySpec) -> PolicySpec:
 
 
 class LogSource(NamedTuple):
-    """Where a shadow learns what happened before it began."""
+    """Replay in which a shadow learns the events before its start."""
 
     initial: Callable[[], InitialState]
     read: Callable[[int], Iterable[Sequence[Event]]]  # the log up to an event, in pages
@@ -126,7 +126,7 @@ class ShadowedPolicy(NamedPolicy):
 
     @property
     def specs(self) -> list[PolicySpec]:
-        """What the policy in force and the shadow, if there is one, are made from."""
+        """Return name and settings of the policy in force and of the shadow, if there is one."""
         return [spec for spec in (self.spec, self.shadow_spec) if spec is not None]
 
     # Deciding.
@@ -140,7 +140,7 @@ class ShadowedPolicy(NamedPolicy):
         return view
 
     def rank_by_shadow(self, requests: Sequence[ResolvedRequest]) -> list[Ranking] | None:
-        """What the shadow would show, by random numbers of its own; None if there is none, or if it fails."""
+        """Return what the shadow would show, by random numbers of its own; None if there is no shadow, or if it fails."""
         view = self.shadow_view()
         if view is None or not requests:
             return None

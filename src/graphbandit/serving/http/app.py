@@ -191,7 +191,7 @@ def add_views(app: FastAPI) -> None:
     async def stats(
         series: Literal["seconds", "minutes"] | None = None, points: Annotated[int | None, Query(ge=10, le=1440)] = None
     ) -> Response:
-        """What has happened since the start, and the evidence for the graph: what the page shows.
+        """Counts since the start and the evidence for the graph: the data of the page.
 
         `series`: only this one; without it, both. `points`: merge steps of time until there are at
         most so many.

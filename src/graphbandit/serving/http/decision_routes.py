@@ -129,7 +129,7 @@ class RewardBatch(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RewardAnswer(Struct):
-    """How many rewards are new. All of them are on disk."""
+    """Number of new rewards. All of them are on disk."""
 
     accepted: int
     duplicates: Annotated[

@@ -17,7 +17,7 @@ LARGEST_GUARDRAIL = 1e9
 
 
 class SwitchBody(Schema):
-    """Which policy should be in force afterwards. A body is needed, so that no foreign page can send this."""
+    """The policy to put in force. A body is needed, so that no foreign page can send this."""
 
     policy: Annotated[str, Field(max_length=200)] | None = Field(
         None, description="If given, it must be the policy that would come into force, as GET shows it."
@@ -43,7 +43,7 @@ def add_policies(app: FastAPI) -> None:
 
     @router.get("/policy")
     async def get_policy(request: Request) -> dict[str, Any]:
-        """Which policy is in force, its shadow, and how that came about."""
+        """The policy in force, its shadow, and the history of both."""
         return policy_answer(_state(request))
 
     @router.post("/policy/promote")
@@ -62,7 +62,7 @@ def add_policies(app: FastAPI) -> None:
 
     @router.get("/shadow")
     async def get_shadow(request: Request) -> dict[str, Any]:
-        """What the shadow would have shown, beside what was shown."""
+        """Decisions of the shadow beside those that were shown."""
         service = request.app.state.runtime.service
         table: dict[str, Any] = service.shadow_stats.table(service.recommender)
         return table

@@ -176,7 +176,7 @@ class Guard:
             self._refuse_size()
 
     def _rights(self, authorization: bytes) -> bool | None:
-        """Whether the token of a request may write; None if it is not in force. All are compared, each in constant time."""
+        """Return True if the token of a request may write; None if it is not valid. All are compared, each in constant time."""
         scheme, _, token = authorization.partition(b" ")
         digest = sha256(token.strip()).digest()
         found = [may_write for known, may_write in self._may_write.items() if hmac.compare_digest(known, digest)]
@@ -243,7 +243,7 @@ def refuse(status: int, field: str, message: str, headers: Mapping[str, str], ki
 
 
 def is_public(path: str) -> bool:
-    """Whether a path needs no token.
+    """Return True if a path needs no token.
 
     >>> is_public("/health"), is_public("/assets/page.css"), is_public("/v1/stats")
     (True, True, False)
@@ -278,7 +278,7 @@ def decode_path(path: bytes) -> str:
 
 @lru_cache(1000)
 def is_local(host: bytes) -> bool:
-    """Whether the Host header names this machine.
+    """Return True if the Host header names this machine.
 
     >>> is_local(b"localhost:8000"), is_local(b"[::1]:80"), is_local(b"127.0.0.1"), is_local(b"[::1]example.org")
     (True, True, True, False)

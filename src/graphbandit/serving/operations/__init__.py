@@ -1,4 +1,4 @@
-"""What runs a service: settings, input files, the service itself, statistics, export, a client.
+"""Operation of a service: settings, input files, the service itself, statistics, export, a client.
 
 | module | what is in it |
 |---|---|

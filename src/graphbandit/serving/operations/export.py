@@ -97,7 +97,7 @@ class Chunks(io.RawIOBase):
         return len(self._parts[-1])
 
     def take(self) -> bytes:
-        """What was written since the last call."""
+        """Return the bytes written since the last call."""
         parts, self._parts = self._parts, []
         return b"".join(parts)
 

@@ -31,7 +31,7 @@ Progress = Callable[[float], None]
 
 
 class Imported(NamedTuple):
-    """What became of a table."""
+    """Result of importing a table."""
 
     rewards: int  # that are new in the log
     users: int  # who joined

@@ -16,7 +16,7 @@ PIECE = 100
 
 
 def log_source(store: EventStore) -> LogSource:
-    """Where a shadow learns what happened before it began."""
+    """Replay in which a shadow learns the events before its start."""
     return LogSource(store.initial_state, lambda until: store.read(0, until))
 
 

@@ -259,7 +259,7 @@ class Pipeline:
 
     @property
     def is_paused(self) -> bool:
-        """Whether the state is that after event `pause_after`."""
+        """Return True if the state is that after event `pause_after`."""
         return self.service.recommender.seq >= self.pause_after
 
     def _apply(self) -> None:

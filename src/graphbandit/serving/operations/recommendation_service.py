@@ -57,7 +57,7 @@ REMEMBERED_DECISIONS = 50_000
 
 
 class Logged(NamedTuple):
-    """What became of a proposal."""
+    """Result of a proposal."""
 
     seq: int  # number of the event
     is_new: bool  # False: a duplicate, of an earlier event
@@ -71,7 +71,7 @@ class Logged(NamedTuple):
 
 
 class RewardCounts(NamedTuple):
-    """How many rewards are new, and how many the log had already."""
+    """Numbers of new and of duplicate rewards."""
 
     accepted: int
     duplicates: int

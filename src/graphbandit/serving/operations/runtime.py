@@ -52,7 +52,7 @@ class UnsoundState(Exception):
 
 
 class Runtime:
-    """What the endpoints of the HTTP interface call.
+    """Interface of the service for the HTTP endpoints.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ class Runtime:
 
     @property
     def trouble(self) -> str | None:
-        """Why the service is not ready; None if it is. The last write says so, a heartbeat or a request."""
+        """The reason why the service is not ready, by its last write (a heartbeat or a request); None if it is ready."""
         if self._service is None or self._pipeline is None or self.is_leaving:
             return NOT_RUNNING
         return self._pipeline.trouble or (DIFFERS if self.differs else None)

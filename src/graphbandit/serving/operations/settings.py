@@ -161,7 +161,7 @@ def _convert(source: str, kinds: Mapping[str, Any], name: str, value: Any) -> An
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address or name can be reached from this machine only."""
+    """Return True if an address or name can be reached from this machine only."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the shadow would have done, counted since the start of the process: how often it agrees with what was shown, and
+"""Counts of the shadow's decisions since the start of the process: how often it agrees with what was shown, and
 what each of the two expects. What it would have earned is `graphbandit evaluate`'s to say, from an export.
 """
 

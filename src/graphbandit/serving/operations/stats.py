@@ -67,7 +67,7 @@ class Histogram:
         self.total += seconds
 
     def cumulative(self) -> list[int]:
-        """How many are at most as long as each bound; the last number is that of all."""
+        """Return cumulative counts: the number of times up to each bound; the last number counts all of them."""
         return list(accumulate(self.counts))
 
 
@@ -209,7 +209,7 @@ class Stats(Collector):
         self._second, self._times = second, [0] * len(counts)
 
     def answered(self) -> int:
-        """How many requests have been answered."""
+        """Return the number of requests answered."""
         return self.requests.total()
 
     def count_events(self, events: Sequence[Event]) -> None:

@@ -15,7 +15,7 @@ from ... import __version__
 from ...validate import missing_package
 
 HEADERS = (b"traceparent", b"tracestate")
-"""Of W3C: the trace that a request is part of."""
+"""Headers of the W3C trace that a request is part of."""
 
 
 class Traces:

@@ -211,7 +211,7 @@ class Database:
         return sum(path.stat().st_size for path in paths if path.exists())
 
     def damage(self) -> list[str]:
-        """What the database itself finds wrong with its file, as sentences; PostgreSQL has tools of its own."""
+        """Return the faults that SQLite finds in its file, as sentences; PostgreSQL has tools of its own."""
         if not self.is_sqlite:
             return []
         with self.reading() as connection:
@@ -361,7 +361,7 @@ def translated_errors() -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """What the database said: the first line, since others may show what was to be written."""
+    """Return the first line of the database's message: later lines may show what was to be written."""
     cause = getattr(error, "orig", None) or error
     return str(cause).strip().partition("\n")[0][:300]
 

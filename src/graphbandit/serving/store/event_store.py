@@ -49,7 +49,7 @@ class Cancelled(Exception):
 
 
 class Receipt(NamedTuple):
-    """What became of a draft: a new event, or a duplicate of the event that has its key."""
+    """Result of appending a draft: a new event, or a duplicate of the event that has its key."""
 
     event: Event
     is_new: bool
@@ -102,7 +102,7 @@ class EventStore:
 
     @property
     def is_shared(self) -> bool:
-        """Whether other processes may write to the log at the same time."""
+        """Return True if other processes may write to the log at the same time."""
         return not self.database.is_sqlite
 
     @property
