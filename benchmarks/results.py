@@ -84,11 +84,13 @@ def run(name: str, folder: Path, data: Path | None, quick: bool) -> str:
 def main() -> None:
     """Run the studies that are not finished, one after the other."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", choices=[*STUDIES, []], metavar="NAME")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="studies to run; all of them if none is named")
     parser.add_argument("--quick", action="store_true", help="a small version of each; its files stay in build/results")
     parser.add_argument("--data", type=Path, default=os.environ.get("GRAPHBANDIT_DATA"), help="folder of data sets")
     parser.add_argument("--again", action="store_true", help="also the studies that are finished")
     options = parser.parse_args()
+    if unknown := set(options.names) - set(STUDIES):
+        parser.error(f"no study is called {', '.join(sorted(unknown))}; there are {', '.join(STUDIES)}.")
     if shown() != written():
         nobody, nowhere = sorted(shown() - written()), sorted(written() - shown())
         sys.exit(
