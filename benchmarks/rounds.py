@@ -26,7 +26,7 @@ from graphbandit.experiments.compare import fresh_policy
 from graphbandit.policies.core.policy_file import flatten
 
 Make = Callable[[UserGraph, int], Any]
-FIRST = ("random", "linucb", "lints", "adaptive", "graph-learner", "graphucb-local", "graphucb")
+FIRST = ("random", "linucb", "lints", "adaptive", "graphucb-local", "graphucb")
 """The first rows; the other policies follow in the order of `graphbandit.POLICIES`."""
 FORMS: dict[str, dict[str, dict[str, Any]]] = {
     # policy → row → settings; a function gives the setting for a number of users

@@ -212,8 +212,8 @@ def test_the_repr_of_a_policy_names_the_settings_that_were_changed(tmp_path: Pat
     assert repr(released) == "GraphUCB(UserGraph(n_users=12, n_edges=11), 5, preset='released', alpha=0.5, ridge=0.3)"
     released.save(tmp_path / "policy.gb")
     assert repr(gb.GraphUCB.load(tmp_path / "policy.gb")) == repr(released)
-    learner = gb.GraphLearner(SMALL, 5, policy="linucb", k=3)
-    assert repr(learner).startswith("GraphLearner(LinUCB(UserGraph(n_users=12, ") and "k=3" in repr(learner)
+    random = gb.Stochastic(gb.LinUCB(SMALL, 5), epsilon=0.3)
+    assert repr(random).startswith("Stochastic(LinUCB(UserGraph(n_users=12, ") and "epsilon=0.3" in repr(random)
 
 
 def test_a_long_list_of_settings_is_cut() -> None:

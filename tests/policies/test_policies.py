@@ -48,13 +48,6 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"half_life": 20.0, "sigma": 0.1, "exploration": 0.5},
         {"alphas": [0.1], "slack": 1.0, "models": ["graph"], "temper": 1.0, "exploration": 0.0},
     ],
-    "graph-learner": [
-        {},
-        {"policy": "graphucb-local", "k": 3, "period": 5, "growth": 0.0},
-        {"policy": "linucb", "settings": {"item_effects": True}, "k": 3},
-        {"policy": "graphucb", "settings": {"preset": "recommended"}, "given": False, "period": 7},
-        {"settings": {"solver": "local", "half_life": 20.0}, "k": 2},
-    ],
     "goblin": [
         {},
         {"preset": "released"},
@@ -201,8 +194,6 @@ def unordered_users(name: str, settings: dict[str, Any]) -> str | None:
         return "Louvain's method visits users in a random order, by number"
     if name in ("dcb", "dccb") and (settings.get("lag") != 0 or "alpha2" in settings):
         return "peers are drawn by number"
-    if name == "graph-learner" and settings.get("settings", {}).get("solver") == "local":
-        return "on a new graph the means are updated one after the other, by number"
     if name == "dynucb" and settings.get("clusters", 4) not in (1, 99):
         return "clusters are drawn by row number"
     return None

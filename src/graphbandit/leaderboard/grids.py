@@ -17,7 +17,7 @@ from typing import Any
 from .. import graphs
 from ..compute.arrays import Ints
 from ..graph import UserGraph
-from ..policies import POLICIES, GobLinBlock, GobLinMacro, GraphLearner, Policy
+from ..policies import POLICIES, GobLinBlock, GobLinMacro, Policy
 
 LARGEST_GRID = 12
 """Combinations that a policy may have."""
@@ -53,11 +53,6 @@ def goblin_macro(graph: UserGraph, dim: int, *, clusters: int, seed: Any = 0, **
     return GobLinMacro(graph, dim, clusters=clusters_of(graph, min(clusters, graph.n_users)), seed=seed, **settings)
 
 
-def graph_learner(graph: UserGraph, dim: int, *, exploration: float, seed: Any = 0, **settings: Any) -> GraphLearner:
-    """Return GraphLearner with the exploration of the policy inside it."""
-    return GraphLearner(graph, dim, settings={"exploration": exploration}, seed=seed, **settings)
-
-
 def usual_grid(policy: type[Policy]) -> Grid:
     """Return the grid of a policy that has no line in `CHOSEN`: the settings of `USUAL` that it has."""
     return Grid({name: values for name, values in USUAL.items() if name in inspect.signature(policy).parameters})
@@ -71,8 +66,6 @@ CHOSEN: dict[str, Grid] = {
     "linucb": Grid({"shared": [False, True], "ridge": [0.01, 0.1], "exploration": SMALL}, {"radius": "log"}),
     "lints": Grid({"shared": [False, True], "ridge": [0.01, 0.1], "scale": SMALL}),
     "adaptive": Grid({"exploration": [0.3, 1.0, 2.0]}),  # it has nothing else to tune
-    # The graph of the world is hidden from it.
-    "graph-learner": Grid({"exploration": [0.3, 1.0, 2.0]}, {"given": False}, make=graph_learner),
     "oful": Grid({"ridge": [0.01, 0.1, 1.0], "exploration": [0.03, 0.1, 0.3, 1.0]}),
     # The form that works: Λ_i = V_i, and the rule gauss-seidel in place of the printed lemma.
     "graphucb": Grid({"alpha": [0.003, 0.03, 0.3, 3.0], "exploration": [0.1, 0.3, 1.0]}, {"preset": "recommended"}),

@@ -16,7 +16,7 @@
 | `adaptive` | AdaptiveGraphUCB, the default: the strength of the graph by evidence |
 | `clustering` | CLUB, SCLUB, DynUCB, COFIBA, CommunityUCB, DCCB, DCB |
 | `items` | SpectralUCB and SpectralTS, on a graph of items |
-| `wrappers` | policies around a policy: Stochastic, Pending, GraphLearner |
+| `wrappers` | policies around a policy: Stochastic, Pending |
 | `core` | what all of them are built from; no policy is in it |
 """
 
@@ -51,7 +51,6 @@ from .linucb import LinUCB
 from .oful import OFUL
 from .random import Random
 from .tcb import TCB
-from .wrappers.learner import GraphLearner
 from .wrappers.pending import Decision, Pending
 from .wrappers.stochastic import Stochastic
 
@@ -62,7 +61,6 @@ POLICIES: dict[str, type[Policy]] = {
     "graphucb": GraphUCB,
     "graphucb-local": GraphUCBLocal,
     "adaptive": AdaptiveGraphUCB,
-    "graph-learner": GraphLearner,
     "goblin": GobLin,
     "goblin-block": GobLinBlock,
     "goblin-macro": GobLinMacro,
@@ -136,7 +134,6 @@ __all__ = [
     "GobLin",
     "GobLinBlock",
     "GobLinMacro",
-    "GraphLearner",
     "GraphUCB",
     "GraphUCBLocal",
     "HordeEpochGreedy",

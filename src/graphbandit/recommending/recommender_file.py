@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from ..policies.core.policy import policy_classes
 from ..policies.core.policy_file import POLICY_FILE
-from ..policies.wrappers.inner_policy import policy_classes
 from ..storage import archive
 from ..storage.archive import ArchiveError, Arrays
 from .alike import Alike

@@ -11,7 +11,6 @@ import pytest
 
 from graphbandit import (
     POLICIES,
-    GraphLearner,
     GraphUCBLocal,
     LinTS,
     LinUCB,
@@ -42,9 +41,6 @@ EFFECTS: dict[str, Any] = {
     "GraphUCBLocal": lambda: GraphUCBLocal(GRAPH, DIM, item_effects=True, item_ridge=1.0, preset="recommended"),
     "Stochastic": lambda: Stochastic(LinUCB(GRAPH, DIM, item_effects=True, item_ridge=1.0), epsilon=0.3),
     "Stochastic, softmax": lambda: Stochastic(LinUCB(GRAPH, DIM, item_effects=True, item_ridge=1.0), temperature=0.2),
-    "GraphLearner": lambda: GraphLearner(
-        GRAPH, DIM, policy="linucb", settings={"item_effects": True, "item_ridge": 1.0}, k=2, period=7
-    ),
 }
 
 
@@ -138,7 +134,7 @@ LEARNERS = {
 
 
 def test_every_policy_with_a_belief_may_learn_them() -> None:
-    assert set(POLICIES) - set(LEARNERS) == {"random", "adaptive", "graph-learner", "spectral-ucb", "spectral-ts", "cofiba"}
+    assert set(POLICIES) - set(LEARNERS) == {"random", "adaptive", "spectral-ucb", "spectral-ts", "cofiba"}
 
 
 @pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
@@ -330,23 +326,10 @@ def test_probabilities_know_the_items() -> None:
 
 
 def test_the_table_grows_in_the_policy_inside_too() -> None:
-    for wrapper in (EFFECTS["Stochastic"](), EFFECTS["GraphLearner"]()):
-        wrapper.update(0, ARMS[0], 1.0, item=50)
-        assert wrapper.item_room == wrapper.policy.item_room == 51
-        assert wrapper.item_table.mass is wrapper.policy.state.items.mass
-
-
-def test_a_learner_counts_observations_as_the_policy_inside_weighs_them() -> None:
-    learner, slow = (
-        GraphLearner(GRAPH, DIM, policy="linucb", settings={"item_effects": True, "item_ridge": 1.0}, period=10_000),
-        SlowLinUCB(),
-    )
-    for user, x, item, reward in zip(*observations(60), strict=True):
-        learner.update(int(user), x, reward, item=int(item))
-        slow.update(int(user), x, int(item), reward)
-    for user in range(N):
-        rows = slow.rows[user]  # of features of norm √w
-        assert learner.state.rewards[user] == pytest.approx([sum(x @ x for x, _ in rows), sum(y * y for _, y in rows)])
+    wrapper = EFFECTS["Stochastic"]()
+    wrapper.update(0, ARMS[0], 1.0, item=50)
+    assert wrapper.item_room == wrapper.policy.item_room == 51
+    assert wrapper.item_table.mass is wrapper.policy.state.items.mass
 
 
 # Decisions whose rewards come late.

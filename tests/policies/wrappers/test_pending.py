@@ -48,7 +48,7 @@ from graphbandit.experiments import DelayedTrace, geometric
 from graphbandit.experiments.delayed import NEVER
 from graphbandit.experiments.testbeds import make_world
 from graphbandit.policies.core.policy_file import grams
-from graphbandit.policies.wrappers.pending_bonus import probabilities_given_pending, scores_given_pending
+from graphbandit.policies.wrappers.pending import probabilities_given_pending, scores_given_pending
 from graphbandit.storage.archive import ArchiveError
 
 GRAPH = graphs.from_edges([(0, 1), (1, 2), (2, 0), (2, 3), (4, 5), (5, 6)], n_users=8)

@@ -549,3 +549,16 @@ class Policy(LiveUsers):
     def user_precision(self, user: int) -> Floats:
         """Return S⁻¹, (dim, dim), the metric in which the region of confidence of this user is a ball."""
         return np.asarray(np.linalg.inv(self.belief(user)[1]))
+
+
+def unpack_policy(header: dict[str, Any], arrays: archive.Arrays) -> Policy:
+    """Return the policy of which `pack` gave header and arrays, of whatever class the header names."""
+    return policy_classes()[header["policy"]].unpack(header, arrays)
+
+
+def policy_classes(base: type[Policy] = Policy) -> dict[str, type[Policy]]:
+    """Return `base` and all its subclasses by name, those that a user has defined too."""
+    found = {base.__name__: base}
+    for subclass in base.__subclasses__():
+        found |= policy_classes(subclass)
+    return found

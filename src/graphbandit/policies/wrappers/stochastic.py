@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any, Self
 
 import numpy as np
@@ -13,13 +15,50 @@ from ...storage import archive
 from ...validate import NO_ITEMS, POSITIVE, SHARE, check_features, check_items, check_places, optional
 from ..core import policy_file
 from ..core.kernels import Belief
-from ..core.policy import Policy, Seed
-from .inner_policy import Wrapper, from_inner, prefixed_params, unpack_policy
+from ..core.policy import Policy, Seed, unpack_policy
 
 
-@from_inner("compile", "until_refresh", "user_rows", "removable_rows")
-@from_inner("update", "update_many", "count_rounds", "add_user", "remove_user", "set_graph", "change_edges", changing=True)
-class Stochastic(Wrapper):
+def from_inner(*names: str, changing: bool = False) -> Callable[[type[Policy]], type[Policy]]:
+    """Give `Stochastic` these members of the policy inside; after methods that are `changing`, it takes over the new state."""
+
+    def member(name: str) -> Any:
+        own = getattr(Policy, name)
+        if isinstance(own, property):
+            return property(lambda self: getattr(self.policy, name), doc=own.__doc__)
+
+        @wraps(own)
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            result = getattr(self.policy, name)(*args, **kwargs)
+            if changing:
+                self._follow_inner()
+            return result
+
+        return call
+
+    def add(wrapper: type[Policy]) -> type[Policy]:
+        for name in names:
+            setattr(wrapper, name, member(name))
+        return wrapper
+
+    return add
+
+
+@from_inner(
+    "theta", "has_belief", "scores_from_belief", "beliefs", "score", "score_many", "learns_items", "item_table", "item_room"
+)
+@from_inner("effects_of", "remove_item", "compile", "until_refresh", "user_rows", "removable_rows")
+@from_inner(
+    "reserve_items",
+    "update",
+    "update_many",
+    "count_rounds",
+    "add_user",
+    "remove_user",
+    "set_graph",
+    "change_edges",
+    changing=True,
+)
+class Stochastic(Policy):
     """Any policy with randomness added: P(a) = (1 - epsilon) Q(a) + epsilon / m for m arms.
 
     Q is softmax((mean + bonus) / temperature) of the policy's scores or, without a temperature, the
@@ -63,9 +102,15 @@ class Stochastic(Wrapper):
         if type(policy).recommend is not Policy.recommend:
             raise ValueError(f"policy must decide by its scores, but {type(policy).__name__} has its own `recommend`.")
         super().__init__(policy.graph, policy.dim, locals())
-        self.params = prefixed_params(policy) | {"epsilon": epsilon, "temperature": temperature}
+        inside = {f"policy.{name}": value for name, value in policy.params.items()}
+        self.params = inside | {"epsilon": epsilon, "temperature": temperature}
         self.policy = policy
         self._follow_inner()
+
+    def reseed(self, seed: Seed) -> None:
+        """Replace the generator of the decisions; it seeds that of the policy inside."""
+        super().reseed(seed)
+        self.policy.reseed(int(self.rng.integers(2**62)))
 
     def rank(self, user: int, arms: npt.ArrayLike, k: int, *, items: npt.ArrayLike | None = None) -> Ints:
         """Return `k` rows of `arms` for `user`, each by a decision among those that are left."""
