@@ -1,13 +1,13 @@
 """A simulated shop with known truth: the rewards of a policy that starts with a log of a few events a user.
 
     python benchmarks/shop.py [--signals ratings clicks-20 clicks-3 clicks-1] [--graphs informative shuffled none]
-        [--events 12] [--offer catalogue candidates] [--common 0.4] [--taste 0.5] [--quality 0.3] [--users 3000]
-        [--items 800] [--rounds 20000] [--runs 3] [--first-seed 0] [--policies NAME ...]
+        [--events 12] [--offer catalogue candidates] [--common 0.4] [--taste 0.5] [--quality 0.3] [--spread 1.2]
+        [--users 3000] [--items 800] [--rounds 20000] [--runs 4] [--first-seed 0] [--policies NAME ...]
 
 Prints the mean true rating, or probability of a click, of what was recommended, with 95 % intervals over runs. A user is
 never shown an item twice. A taste is common + circle of friends (80 % of the rest) + own; items have a hidden quality, users
-a bias. Users rate what is popular and what they like; impressions of clicks are by popularity alone. "No friends" of a plain
-baseline are its friends in a graph without edges. All policies of a run see the same log, users, candidates, and luck.
+a bias. Users rate what is popular and what they like; impressions of clicks are by popularity alone. All policies of
+a run see the same log, users, candidates, and luck.
 """
 
 from __future__ import annotations
@@ -21,16 +21,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit, ndtr
 
-from graphbandit import AdaptiveGraphUCB, GraphUCBLocal, LinUCB, UserGraph, graphs
+from graphbandit import AdaptiveGraphUCB, FriendsRidge, GraphUCBLocal, ItemMean, LinUCB, UserGraph, graphs
 from graphbandit.compute.arrays import Floats, Ints
 from graphbandit.experiments.result import interval
 
 SIGNALS = ("ratings", "clicks-20", "clicks-3", "clicks-1")
 GRAPHS = ("informative", "shuffled", "none")
 FACTORS, CIRCLE, FRIENDS = 8, 12, 8  # features of an item; users in a circle; mean number of friends
-MEAN, NOISE, BIAS = 3.8, 0.7, 0.4  # of ratings; a logit has 2.5 times the spread of a rating
-CIRCLE_SHARE, PSEUDO_EVENTS, RIDGE, FRIENDS_WEIGHT = 0.8, 5.0, 5.0, 0.25
-CANDIDATES = 25
+MEAN, NOISE, BIAS = 3.8, 0.7, 0.4  # of ratings
+CIRCLE_SHARE, CANDIDATES = 0.8, 25
 
 
 class Shop(NamedTuple):
@@ -65,7 +64,7 @@ def make_shop(o: argparse.Namespace, signal: str, kind: str, seed: int) -> Shop:
     liking += o.quality * rng.standard_normal(o.items)
     bias = BIAS * rng.standard_normal((o.users, 1))
     if clicks:
-        level = 2.5 * (liking + bias / 2)
+        level = o.spread * (liking + bias / 2)
         truth = expit(level + _offset(level, int(signal.split("-")[1]) / 100))
     else:
         level = MEAN + bias + liking
@@ -95,94 +94,28 @@ def _offset(level: Floats, rate: float) -> float:
     return low
 
 
-class ItemMean:
-    """The mean of an item, shrunken to that of all items, plus the user's bias, which ranks nothing."""
-
-    friends_weight: float | None = None
-
-    def __init__(self, graph: UserGraph, dim: int, n_items: int) -> None:
-        self.graph, self.ends = graph, (graph.adjacency.indptr, graph.adjacency.indices)
-        self.count, self.total = np.zeros(n_items), np.zeros(n_items)
-        self.rows: list[list[tuple[Floats, int, float]]] = [[] for _ in range(graph.n_users)]
-
-    def means(self) -> Floats:
-        prior = self.total.sum() / max(1.0, self.count.sum())
-        return np.asarray((self.total + PSEUDO_EVENTS * prior) / (self.count + PSEUDO_EVENTS))
-
-    def recommend(self, user: int, arms: Floats, items: Ints) -> int:
-        values = self.means()[items]
-        if self.friends_weight is not None:
-            values = values + arms @ self.taste(user)
-        return int(values.argmax())
-
-    def update(self, user: int, x: Floats, reward: float, item: int) -> None:
-        self.count[item] += 1.0
-        self.total[item] += reward
-        self.rows[user].append((x, item, reward))
-
-    def taste(self, user: int) -> Floats:
-        """Return the ridge estimate from residuals of item means, the user's and, at `friends_weight`, the friends'."""
-        start, end = self.ends[0][user : user + 2]
-        friends = self.ends[1][start:end].tolist() if self.friends_weight else []
-        rows = [(*row, 1.0) for row in self.rows[user]]
-        rows += [(*row, float(self.friends_weight or 0.0)) for friend in friends for row in self.rows[friend]]
-        if not rows:
-            return np.zeros(1 + FACTORS)
-        x, item, reward, weight = (np.array(column) for column in zip(*rows, strict=True))
-        left = (reward - self.means()[item]) * weight
-        return np.asarray(np.linalg.solve((x * weight[:, None]).T @ x + RIDGE * np.eye(x.shape[1]), x.T @ left))
-
-
-class UserRidge(ItemMean):
-    """The item's mean, plus a ridge regression for each user on the residuals."""
-
-    friends_weight = 0.0
-
-
-class FriendsRidge(ItemMean):
-    """The same, with the ratings of friends at a quarter."""
-
-    friends_weight = FRIENDS_WEIGHT
-
-
-class Popularity(ItemMean):
-    """The item with the largest sum of stars, or the most clicks."""
-
-    def recommend(self, user: int, arms: Floats, items: Ints) -> int:
-        return int(self.total[items].argmax())
-
-
 PLAIN: dict[str, Any] = {
-    "popularity": Popularity,
     "item mean + user bias": ItemMean,
-    "ridge per user on residuals": UserRidge,
+    "ridge per user on residuals": partial(FriendsRidge, friends=0.0),
     "friends' ridge": FriendsRidge,
-}
-POLICIES: dict[str, Any] = {
-    **PLAIN,
     "GraphUCBLocal, items": partial(
         GraphUCBLocal, preset="recommended", alpha=3.0, ridge=0.1, exploration=0.1, item_effects=True
     ),
     "LinUCB for all, items": partial(LinUCB, shared=True, radius="constant", exploration=0.1, item_effects=True),
-    "adaptive": AdaptiveGraphUCB,
 }
+POLICIES: dict[str, Any] = {"adaptive": AdaptiveGraphUCB, **PLAIN}
 BEST = "best possible"
 
 
 def play(make: Callable[..., Any] | None, shop: Shop, o: argparse.Namespace, offer: str, seed: int) -> tuple[float, float]:
     """Return the mean true reward of all recommendations, and the microseconds that one took."""
-    rng, n_items = np.random.default_rng([seed, 32]), len(shop.features)
+    rng, policy, earned = np.random.default_rng([seed, 32]), None, 0.0
     seen = np.zeros(shop.truth.shape, dtype=bool)
     seen[shop.user, shop.item] = True
-    policy: Any = None
-    if make is not None and make in PLAIN.values():
-        policy = make(shop.graph, shop.features.shape[1], n_items)
-        for user, item, reward in zip(shop.user.tolist(), shop.item.tolist(), shop.reward.tolist(), strict=True):
-            policy.update(user, shop.features[item], reward, item=item)
-    elif make is not None:
+    if make is not None:
         policy = make(shop.graph, shop.features.shape[1])
         policy.update_many(shop.user, shop.features[shop.item], shop.reward, items=shop.item)
-    earned, begin = 0.0, time.perf_counter()
+    begin = time.perf_counter()
     for user, luck, offered in arrivals(seen, o.rounds, offer, rng):
         if policy is None:
             item = int(offered[shop.truth[user, offered].argmax()])
@@ -207,27 +140,44 @@ def main() -> None:
     parser.add_argument("--signals", nargs="+", choices=SIGNALS, default=["ratings", "clicks-3"])
     parser.add_argument("--graphs", nargs="+", choices=GRAPHS, default=GRAPHS)
     parser.add_argument("--offer", nargs="+", choices=["catalogue", "candidates"], default=["catalogue"])
-    for name, value in {"users": 3_000, "items": 800, "events": 12, "rounds": 20_000, "runs": 3, "first-seed": 0}.items():
+    for name, value in {"users": 3_000, "items": 800, "events": 12, "rounds": 20_000, "runs": 4, "first-seed": 0}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     for name, deviation in {"common": 0.4, "taste": 0.5, "quality": 0.3}.items():
         parser.add_argument(f"--{name}", type=float, default=deviation, help="standard deviation over items")
+    parser.add_argument("--spread", type=float, default=1.2, help="of a logit, in units of a rating's")
     parser.add_argument("--policies", nargs="+", choices=[*POLICIES, BEST], default=[*POLICIES, BEST], metavar="NAME")
     o = parser.parse_args()
     for signal in o.signals:
         for offer in o.offer:
-            print(f"## {signal}, {offer}, {o.events} events a user\n\n| {o.rounds:,} recommendations, {o.runs} runs | ", end="")
-            print(" | ".join(f"graph {kind}" for kind in o.graphs), "| µs a round |\n|---|" + "---:|" * (len(o.graphs) + 1))
-            seeds = range(o.first_seed, o.first_seed + o.runs)
-            for name in o.policies:
-                cells, micros = [], []
-                for kind in o.graphs:
-                    runs = [play(POLICIES.get(name), make_shop(o, signal, kind, seed), o, offer, seed) for seed in seeds]
-                    micros += [one[1] for one in runs]
-                    mean, half = interval(np.array([one[0] for one in runs]))
-                    digits = 4 if signal.startswith("clicks") else 3
-                    cells.append(f"{float(mean):.{digits}f}" + f" ± {float(half):.{digits}f}" * (len(seeds) > 1))
-                print(f"| {name} | {' | '.join(cells)} | {np.median(micros):.0f} |", flush=True)
-            print(flush=True)
+            table(signal, offer, o)
+
+
+def table(signal: str, offer: str, o: argparse.Namespace) -> None:
+    """Print the rewards of all policies, and those of AdaptiveGraphUCB less those of the best plain baseline in each run."""
+    print(f"## {signal}, {offer}, {o.events} events a user\n\n| {o.rounds:,} recommendations, {o.runs} runs | ", end="")
+    print(" | ".join(f"graph {kind}" for kind in o.graphs), "| µs a round |\n|---|" + "---:|" * (len(o.graphs) + 1))
+    digits = 4 if signal.startswith("clicks") else 3
+    earned: dict[str, list[Floats]] = {}
+    for name in o.policies:
+        runs = [
+            [play(POLICIES.get(name), make_shop(o, signal, kind, seed), o, offer, seed) for kind in o.graphs]
+            for seed in range(o.first_seed, o.first_seed + o.runs)
+        ]
+        earned[name] = [np.array(column) for column in zip(*[[one[0] for one in row] for row in runs], strict=True)]
+        micros = np.median([one[1] for row in runs for one in row])
+        print(f"| {name} | {' | '.join(cell(column, digits) for column in earned[name])} | {micros:.0f} |", flush=True)
+    if "adaptive" in earned and (plain := [name for name in o.policies if name in PLAIN]):
+        best = [np.max([earned[name][k] for name in plain], axis=0) for k in range(len(o.graphs))]
+        gains = [ours - other for ours, other in zip(earned["adaptive"], best, strict=True)]
+        cells = [f"{cell(gain, digits)}, least {gain.min():+.{digits}f}" for gain in gains]
+        print(f"| adaptive less the best plain baseline of each run | {' | '.join(cells)} | |")
+    print(flush=True)
+
+
+def cell(values: Floats, digits: int) -> str:
+    """Return the mean and its 95 % interval over runs."""
+    mean, half = interval(values)
+    return f"{float(mean):.{digits}f}" + f" ± {float(half):.{digits}f}" * (len(values) > 1)
 
 
 if __name__ == "__main__":

@@ -162,6 +162,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
 }
 ALWAYS: dict[tuple[str, str], str] = {
     ("random", "check_beats_random"): "it is what the others must beat",
+    ("item-mean", "check_beats_random"): "one mean serves users of all tastes",
     ("goblin-block", "check_user_order"): "k-means starts from a random user",
     ("goblin-macro", "check_user_order"): "k-means starts from a random user",
     ("goblin-macro", "check_beats_random"): "it ignores the differences within clusters",

@@ -63,6 +63,7 @@ USUAL: dict[str, Sequence[Any]] = {"ridge": [0.01, 0.1], "exploration": SMALL}
 RIDGES = [0.05, 1.0]  # width of the test in clustering policies; 1, as in their articles, is too much at noise 0.01
 CHOSEN: dict[str, Grid] = {
     "random": Grid(),
+    "friends-ridge": Grid({"ridge": [0.01, 0.1, 1.0, 5.0], "friends": [0.0, 0.25, 1.0]}),
     "linucb": Grid({"shared": [False, True], "ridge": [0.01, 0.1], "exploration": SMALL}, {"radius": "log"}),
     "lints": Grid({"shared": [False, True], "ridge": [0.01, 0.1], "scale": SMALL}),
     "adaptive": Grid({"exploration": [0.3, 1.0, 2.0]}),  # it has nothing else to tune

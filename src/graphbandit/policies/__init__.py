@@ -3,6 +3,7 @@
 | module | what is in it |
 |---|---|
 | `random` | Random, the control that every policy must beat |
+| `baselines` | ItemMean and FriendsRidge, plain baselines |
 | `linucb` | LinUCB, per user or shared |
 | `lints` | LinTS, linear Thompson sampling |
 | `oful` | OFUL, LinUCB that seldom switches its estimate |
@@ -27,6 +28,7 @@ import sys
 from importlib import import_module
 
 from .adaptive.policy import AdaptiveGraphUCB
+from .baselines import FriendsRidge, ItemMean
 from .clustering.club import CLUB
 from .clustering.cofiba import COFIBA
 from .clustering.community import CommunityUCB
@@ -56,6 +58,8 @@ from .wrappers.stochastic import Stochastic
 
 POLICIES: dict[str, type[Policy]] = {
     "random": Random,
+    "item-mean": ItemMean,
+    "friends-ridge": FriendsRidge,
     "linucb": LinUCB,
     "lints": LinTS,
     "graphucb": GraphUCB,
@@ -131,6 +135,7 @@ __all__ = [
     "CommunityUCB",
     "Decision",
     "DynUCB",
+    "FriendsRidge",
     "GobLin",
     "GobLinBlock",
     "GobLinMacro",
@@ -138,6 +143,7 @@ __all__ = [
     "GraphUCBLocal",
     "HordeEpochGreedy",
     "HordeTS",
+    "ItemMean",
     "LinTS",
     "LinUCB",
     "Pending",
