@@ -1,10 +1,8 @@
 """Error rates of verdicts, from simulations in which the truth is known.
 
-python benchmarks/verdicts.py [--logs 40] [--gamma 2] [--boards 2000] [--reports 4000]
-                              [--parts diagnose leaderboard claims evaluation]
+python benchmarks/verdicts.py [--logs 40] [--boards 2000] [--reports 4000] [--parts leaderboard claims evaluation]
 
-`diagnose`: tastes unrelated to the graph (false positives) and smooth on it (power), judged with
-the first 3, 10, 20 and 40 shuffles of the same logs. `leaderboard`: boards of k policies whose
+`leaderboard`: boards of k policies whose
 regret is equal in truth, with a part that all policies of a seed share. `claims`: made-up results
 for `graphbandit reproduce`, whose truth is exactly at the limit of a claim, so that each decision
 is wrong. `evaluation`: logs in which all arms earn the same, so that no policy is better.
@@ -23,16 +21,12 @@ import numpy as np
 
 from graphbandit import GraphUCB, LinTS, LinUCB, Stochastic, environments, graphs, signals
 from graphbandit.compute.arrays import Floats
-from graphbandit.diagnose import Diagnosis, RewardLog, diagnose
 from graphbandit.evaluation import Evaluation, PolicyEstimates, evaluate, record
 from graphbandit.evaluation.estimators import Estimate
 from graphbandit.experiments.result import interval
 from graphbandit.leaderboard.significance import level_with_best
 from graphbandit.paper import forms
 from graphbandit.paper.claims import Verdict, alike, all_hold, below, lower, share_at_least, within
-
-USERS, DIM, ROWS, NOISE = 30, 3, 400, 0.3
-SHUFFLES = (3, 10, 20, 40)
 
 
 def share(hits: list[bool]) -> str:
@@ -42,42 +36,6 @@ def share(hits: list[bool]) -> str:
     n, p, z = len(hits), float(np.mean(hits)), 1.96
     middle, half = (p + z * z / (2 * n)) / (1 + z * z / n), z * sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
     return f"{p:.1%} ({max(middle - half, 0):.1%} – {min(middle + half, 1):.1%})"
-
-
-def diagnosis(seed: int, related: bool, gamma: float) -> Diagnosis:
-    """Diagnose a log of users whose tastes are smooth on the graph, or on the graph with users shuffled."""
-    rng, graph = np.random.default_rng(seed), graphs.watts_strogatz(USERS, 4, 0.1, seed=seed)
-    tastes = signals.smooth(graph, DIM, gamma=gamma, seed=seed)
-    if not related:
-        tastes = tastes[rng.permutation(USERS)]
-    user, features = rng.integers(USERS, size=ROWS), signals.unit_rows(rng.standard_normal((ROWS, DIM)))
-    reward = (features * tastes[user]).sum(axis=1) + NOISE * rng.standard_normal(ROWS)
-    return diagnose(RewardLog(user, features, reward), graph, shuffles=max(SHUFFLES), seed=seed)
-
-
-def above_the_range(found: Diagnosis) -> bool:
-    """Apply a simpler rule: better than the best shuffle by 3 nats and by their range."""
-    ends = found.shuffled[:, -1]
-    return bool(found.report.verdict == "helps" and found.difference[-1] - ends.max() > max(3.0, float(np.ptp(ends))))
-
-
-RULES: dict[str, Callable[[Diagnosis], bool]] = {
-    "test alone": lambda found: found.shuffle_test.passes,
-    '"helps"': lambda found: found.verdict == "helps",
-    '"helps", above the shuffles': above_the_range,
-}
-
-
-def print_diagnose(logs: int, gamma: float) -> None:
-    """Print shares of verdicts by number of shuffles; each log is learned once, with the most of them."""
-    print(f"## diagnose: {logs} logs of {ROWS} rounds, {USERS} users, γ = {gamma:g}\n")
-    print("| tastes | shuffles | " + " | ".join(RULES) + " |\n|---|---:|" + "---:|" * len(RULES))
-    for related, name in ((False, "unrelated to the graph"), (True, "smooth on the graph")):
-        found = [diagnosis(seed, related, gamma) for seed in range(logs)]
-        for n in SHUFFLES:
-            seen = [replace(one, shuffled=one.shuffled[:n]) for one in found]
-            cells = [share([rule(one) for one in seen]) for rule in RULES.values()]
-            print(f"| {name} | {n} | {' | '.join(cells)} |", flush=True)
 
 
 def boards_of_equals(k: int, boards: int, seeds: int = 10) -> list[Floats]:
@@ -231,19 +189,16 @@ def widths_of(one: PolicyEstimates, rule: str) -> dict[str, Estimate]:
     return found if rule == "Student" else {form: Estimate(one.value, one.error) for form, one in found.items()}
 
 
-PARTS = ("diagnose", "leaderboard", "claims", "evaluation")
+PARTS = ("leaderboard", "claims", "evaluation")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--logs", type=int, default=40)
-    parser.add_argument("--gamma", type=float, default=2.0, help="smoothness of tastes")
     parser.add_argument("--boards", type=int, default=2000)
     parser.add_argument("--reports", type=int, default=4000)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     options = parser.parse_args()
-    if "diagnose" in options.parts:
-        print_diagnose(options.logs, options.gamma)
     if "leaderboard" in options.parts:
         print_leaderboard(options.boards)
     if "claims" in options.parts:

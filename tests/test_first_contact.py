@@ -18,7 +18,7 @@ import pytest
 import graphbandit as gb
 from graphbandit import display
 from graphbandit.datasets import DATASETS, Factors
-from graphbandit.diagnose import Diagnosis, RewardLog, as_text
+from graphbandit.diagnose import RewardLog, Verdict
 from graphbandit.environments import Drifting, Hits, Linear, Rounds
 from graphbandit.evaluation import DecisionLog, Evaluation, PolicyEstimates, Replay
 from graphbandit.evaluation.estimators import Estimate
@@ -96,17 +96,15 @@ def evaluation(policy: str = "LinUCB") -> Evaluation:
 
 def report(user: object = "ann") -> Report:
     weights = {"alone": 0.1, "everyone": 0.2, "graph": 0.7}
-    return Report(500, 500.0, -10.0, -20.0, -30.0, weights, 1.0, 0.3, {0.9: 0.88}, (), (Misled(user, -9.0, 40),))
+    return Report(verdict(), 500, 500.0, -10.0, -20.0, -30.0, weights, 1.0, 0.3, {0.9: 0.88}, (), (Misled(user, -9.0, 40),))
 
 
-def diagnosis(user: object = "ann") -> Diagnosis:
-    shuffled = np.linspace(-5.0, -1.0, 19)[:, None]
-    return Diagnosis(report(user), np.array([500]), np.array([10.0]), shuffled, np.array([1.0]), 12, 11, 0)
+def verdict() -> Verdict:
+    return Verdict("yes", 0.02, 0.01, 0.03, 0.001, 0.12, 0.10, (0.0, 0.001), 12, 11, 300)
 
 
 def built(name: str = "co-consumption", said: str = "Guessed nothing.") -> BuiltGraph:
-    candidate = Candidate(name, SMALL, 300, 9, 40.0, (1.0, -2.0, 0.5), True, True)
-    return BuiltGraph(GRAPH, SMALL, (candidate,), ("ann", "bob"), (said,))
+    return BuiltGraph(GRAPH, SMALL, (Candidate(name, SMALL, 0.02),), verdict(), ("ann", "bob"), (said,))
 
 
 def look(said: str = "Guessed nothing.") -> FirstLook:
@@ -169,15 +167,15 @@ CASES: dict[str, tuple[Callable[[], object], str]] = {
     "Ratings": (lambda: gb.datasets.Ratings(**RATINGS), "2 1"),
     "Factors": (lambda: Factors(TASTES, ARMS, 0.0, 5.0), "12 40 5"),
     "Source": (lambda: DATASETS["lastfm"], "'lastfm'"),
-    "Report": (report, "'helps' 500 +10.0"),
-    "Diagnosis": (diagnosis, "'helps' 12 11 500 19"),
+    "Report": (report, "'yes' 500"),
     "RewardLog": (lambda: RewardLog(T % 12, np.ones((1000, 5)), T), "1,000 12 5"),
     "DecisionLog": (lambda: DecisionLog(T % 12, T % 40, np.ones(1000), T % 2, ARMS), "1,000 12 40 5"),
     "Evaluation": (evaluation, "1 1,234 12 40"),
     "PolicyEstimates": (lambda: evaluation().policies[0], "'LinUCB' 0.2500"),
     "Replay": (lambda: Replay(Estimate(0.25, 0.01), 500, 30.0, 0.1, 0.05, Estimate(1.0, 0.1)), "0.2500 500 10.0%"),
     "BuiltGraph": (built, "'co-consumption' 1 1000 999"),
-    "Candidate": (lambda: built().candidates[0], "'co-consumption' 11 +40.0"),
+    "Candidate": (lambda: built().candidates[0], "'co-consumption' +2.00%"),
+    "Verdict": (verdict, "'yes' +2.00%"),
     "FirstLook": (look, "9,000 30 40"),
     "Board": (lambda: Board([], {}, {}, LeaderboardSettings(), {}), "0 10"),
     "Claim": (lambda: outcome().claims[0], "GraphUCB 'holds'"),
@@ -230,7 +228,6 @@ HTML: dict[str, Callable[[], Any]] = {
     "Recommender": lambda: recommender(EVIL, EVIL),
     "Recommendation": lambda: recommender(EVIL, EVIL).recommend(EVIL, k=2),
     "Report": lambda: report(EVIL),
-    "Diagnosis": lambda: diagnosis(EVIL),
     "Evaluation": lambda: evaluation(EVIL),
     "BuiltGraph": lambda: built(said=EVIL),
     "FirstLook": lambda: replace(look(), evaluation=evaluation(EVIL), rounds=None, played=(), lifts={}),
@@ -264,11 +261,9 @@ def test_html_says_what_the_text_says() -> None:
     assert cells(shown._repr_html_()) == [["users", "2"], ["items", "2"], ["events", "2"], ["policy", repr(shown.policy)]]
     assert [row[0] for row in cells(report()._repr_html_())] == ["model", "graph", "everyone", "alone"]
     assert [row[:2] for row in cells(look()._repr_html_())[1:]] == [[ADAPTIVE, "0.4000"], [ALONE, "0.2000"]]
-    for found in (built(), diagnosis()):
-        text = str(found) if isinstance(found, BuiltGraph) else as_text(found)
-        rows = [" ".join(row) for row in cells(found._repr_html_())]
-        lines = [" ".join(line.split()) for line in text.splitlines()]
-        assert rows and [row for row in rows if row not in lines] == []
+    rows = [" ".join(row) for row in cells(built()._repr_html_())]
+    lines = [" ".join(line.split()) for line in str(built()).splitlines()]
+    assert rows and [row for row in rows if row not in lines] == []
     unseen = gb.Recommender({"user": ["ann"], "friend": ["bob"]})
     assert parsed(unseen._repr_html_()).find("table") is None and "not fitted" in unseen._repr_html_()
 

@@ -7,10 +7,18 @@ import pytest
 from scipy import sparse
 
 from graphbandit.compute.svd import truncated_svd
+from graphbandit.diagnose.judge import user_sums
 from graphbandit.graph_building import candidate_graphs
-from graphbandit.graph_building.candidate_graphs import alike_attributes, alike_behaviour, alike_tastes, blend, co_consumption
-from graphbandit.graph_building.common_taste import common_taste
-from graphbandit.graph_building.item_vectors import Rows, item_features, who_took_what
+from graphbandit.graph_building.candidate_graphs import (
+    Rows,
+    alike_attributes,
+    alike_behaviour,
+    alike_tastes,
+    blend,
+    co_consumption,
+    item_features,
+    who_took_what,
+)
 
 
 def two_groups(n_users: int = 30, n_items: int = 40, n: int = 1200) -> Rows:
@@ -70,20 +78,7 @@ def test_tastes_join_those_who_like_the_same() -> None:
     features = np.column_stack([np.ones(20), rng.standard_normal((20, 2))])
     tastes = np.where(np.arange(40)[:, None] % 2 == 0, [0.0, 1.0, 0.0], [0.0, -1.0, 0.0])
     reward = (features[item] * tastes[user]).sum(axis=1) + 0.3 * rng.standard_normal(3000)
-    rows = Rows(user, item, reward, np.ones(3000, dtype=bool), 40, 20)
-    assert share_within(alike_tastes(rows, common_taste(rows, features), 5, 0)) > 0.95
-
-
-def test_the_common_taste_finds_how_much_tastes_vary() -> None:
-    rng = np.random.default_rng(2)
-    user, item = rng.integers(300, size=20_000), rng.integers(50, size=20_000)
-    features = np.column_stack([np.ones(50), rng.standard_normal((50, 2))])
-    tastes = np.array([1.0, 2.0, 0.0]) + rng.standard_normal((300, 3)) * [0.5, 1.5, 0.0]
-    reward = (features[item] * tastes[user]).sum(axis=1) + rng.standard_normal(20_000)
-    found = common_taste(Rows(user, item, reward, np.ones(20_000, dtype=bool), 300, 50), features)
-    assert found.scale == pytest.approx(1.0, abs=0.03)
-    spread = np.abs(found.features[:, 1:] / features[:, 1:]).mean(axis=0)
-    assert found.features[0, 0] == pytest.approx(0.5, abs=0.1) and spread[0] == pytest.approx(1.5, abs=0.15) and spread[1] < 0.1
+    assert share_within(alike_tastes(user_sums(user, features[item], reward, 40), 5, 0)) > 0.95
 
 
 def test_users_without_attributes_stay_alone() -> None:

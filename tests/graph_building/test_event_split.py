@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphbandit.graph_building.event_split import Split, split_events
-from graphbandit.graph_building.event_tables import read_events
+from graphbandit.graph_building.events import Split, read_events, split_events
 from made_up_events import grouped_events, named
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphbandit import graphs
-from graphbandit.graph_building.event_tables import column_vectors, read_inputs
+from graphbandit.graph_building.events import column_vectors, read_inputs
 from graphbandit.tables import USERS, read_table
 from made_up_events import grouped_events, people, ring
 

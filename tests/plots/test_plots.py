@@ -207,15 +207,10 @@ def test_the_best_of_intervals_is_at_the_top() -> None:
         plots.intervals({}, label="regret")
 
 
-def test_shuffles_need_as_many_points_as_the_graph() -> None:
-    with pytest.raises(ValueError, match="a value for each of 3 rounds"):
-        plots.evidence_against_shuffled([1, 2, 3], [1, 2, 3], [[1, 2]])
-
-
 def test_figures_are_files_and_notebook_output(tmp_path: Path) -> None:
     import matplotlib
 
-    drawn = plots.candidates([plots.JudgedGraph("friends", 4, 9.0, (1.0, 2.0), chosen=True)])
+    drawn = plots.candidates([plots.JudgedGraph("friends", 4, 0.02, (0.01, 0.03), (0.001,), chosen=True)])
     assert drawn._repr_png_() == plots.picture(drawn)  # type: ignore[attr-defined]
     for suffix, start in (("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")):
         plots.save(drawn, tmp_path / f"x.{suffix}")

@@ -53,7 +53,7 @@ def build(
 ) -> None:
     """Build graphs from earlier events, judge them on later ones, and keep the best, or none."""
     from .. import graphs
-    from ..graph_building.event_tables import EVENT_ROLES
+    from ..graph_building.events import EVENT_ROLES
     from ..tables import EDGES as EDGE_ROLES
     from ..tables import ITEMS, USERS, read_table
 
@@ -86,7 +86,7 @@ def build(
 def _written(built: BuiltGraph, out: Path) -> str:
     """Write the picture; return a sentence that lists what was written."""
     picture = out.with_name(out.name.split(".")[0] + ".png")
-    edges = f"{built.graph.n_edges:,} edges are in {out}" if built.helps else f"no graph helps, so {out} is not written"
+    edges = f"{built.graph.n_edges:,} edges are in {out}" if built.helps else f"no graph clearly helps, so {out} is not written"
     try:
         built.picture(picture)
     except ValueError as error:  # no matplotlib

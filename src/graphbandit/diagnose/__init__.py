@@ -1,19 +1,15 @@
-"""Does my graph help? A log of rewards is learned with the graph, without it, and with its users
-shuffled.
+"""Does my graph help? Later rewards are predicted with the graph, without it, and with its users shuffled.
 
 | module | what is in it |
 |---|---|
-| `reward_log` | `RewardLog`; `read_log` reads one from a file, `learn_log` teaches it to a policy |
-| `diagnosis` | `diagnose` and the `Diagnosis` that it returns |
-| `shuffle_test` | the permutation test of a graph against its shuffles |
-| `diagnosis_output` | a diagnosis as text, as JSON and as a picture |
+| `judge` | `Verdict` and the sums that it follows from: the only place that says whether a graph helps |
+| `reward_log` | `RewardLog`; `read_log` reads one from a file, `diagnose` judges a graph by it |
 """
 
 from __future__ import annotations
 
 from ..graphs import read_edges
-from .diagnosis import Diagnosis, diagnose
-from .diagnosis_output import as_text
-from .reward_log import RewardLog, learn_log, read_log
+from .judge import Verdict
+from .reward_log import RewardLog, diagnose, read_log
 
-__all__ = ["Diagnosis", "RewardLog", "as_text", "diagnose", "learn_log", "read_edges", "read_log"]
+__all__ = ["RewardLog", "Verdict", "diagnose", "read_edges", "read_log"]

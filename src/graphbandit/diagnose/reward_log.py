@@ -1,6 +1,4 @@
-"""`RewardLog`: what was shown to whom and what it earned; `read_log` reads one, `learn_log` teaches
-it to a policy.
-"""
+"""`RewardLog`: what was shown to whom and what it earned; `read_log` reads one, `diagnose` judges a graph by it."""
 
 from __future__ import annotations
 
@@ -9,12 +7,13 @@ from dataclasses import dataclass
 from typing import Unpack
 
 import numpy as np
+from scipy import sparse
 
 from ..compute.arrays import Floats, Ints
 from ..graph import UserGraph
-from ..policies import Policy
 from ..tables import EVENTS, Reading, Source, feature_columns, is_feature, read_table
-from ..validate import LARGEST_FEATURE, LARGEST_REWARD
+from ..validate import LARGEST_FEATURE, LARGEST_REWARD, check, count
+from .judge import SHUFFLES, Verdict, judge_rewards, split_rewards, users_to_judge
 
 LOG = EVENTS.without("item", "time", "propensity", "candidates")
 ITEM_LOG = EVENTS.without("propensity", "candidates")
@@ -32,12 +31,15 @@ class RewardLog:
     reward : (rows,) array
     ids : sequence of hashables, optional
         The names of the users, as the graph knows them.
+    item : (rows,) int array, optional
+        Numbers of the items, whose effects are taken out before a graph is judged.
     """
 
     user: Ints
     features: Floats
     reward: Floats
     ids: Sequence[Hashable] | None = None
+    item: Ints | None = None
 
     def __post_init__(self) -> None:
         for name, kind, ndim in (("user", np.int64, 1), ("features", np.float64, 2), ("reward", np.float64, 1)):
@@ -102,7 +104,7 @@ def read_log(source: Source, items: tuple[Sequence[str], Floats] | None = None, 
         order = table.order()
         user, ids = table.codes("user")
         item = table.codes("item", items[0])[0]
-        return RewardLog(user[order], items[1][item[order]], table.numbers("reward")[order], tuple(ids))
+        return RewardLog(user[order], items[1][item[order]], table.numbers("reward")[order], tuple(ids), item[order])
     table = read_table(source, LOG, name="log", only=is_feature, **reading)
     table.check_columns(*feature_columns(table.head))
     user, ids = table.codes("user")
@@ -110,11 +112,45 @@ def read_log(source: Source, items: tuple[Sequence[str], Floats] | None = None, 
     return RewardLog(user, features, reward, tuple(ids))
 
 
-def learn_log(policy: Policy, log: RewardLog) -> None:
-    """Let a policy learn a whole log: bit for bit the same numbers as calls of `policy.update`."""
-    if policy.dim != log.dim:
-        raise ValueError(f"policy is for {policy.dim} features, but log has {log.dim}.")
-    policy.update_many(log.rows_of(policy.graph), log.features, log.reward)
+def diagnose(log: RewardLog, graph: UserGraph, *, shuffles: int = SHUFFLES, seed: int = 0) -> Verdict:
+    """Judge a graph by the later rewards of a log, after the earlier ones were learned. See `judge`.
+
+    Parameters
+    ----------
+    log : RewardLog
+        In order of time.
+    graph : UserGraph
+        It must contain the users of the log; it may have more.
+    shuffles : int
+        Number of graphs with shuffled users to compare with. Only users of the log change places.
+    seed : int
+        Seed of the shuffles.
+
+    Examples
+    --------
+    >>> from graphbandit import graphs, signals
+    >>> graph = graphs.watts_strogatz(100, 6, 0.1, seed=0)
+    >>> rng = np.random.default_rng(2)
+    >>> user, features = rng.integers(100, size=900), signals.unit_arms(900, 3, seed=3)
+    >>> tastes = signals.smooth(graph, 3, gamma=7, seed=1)
+    >>> reward = (features * tastes[user]).sum(axis=1) + 0.3 * rng.standard_normal(900)
+    >>> diagnose(RewardLog(user, features, reward), graph).answer
+    'yes'
+    """
+    check("shuffles", shuffles, count(2))
+    check("seed", seed, count(0))
+    if not len(log):
+        raise ValueError("log has no rows: there is nothing to learn from.")
+    users = users_to_judge(graph.adjacency, graph.n_users, seed)
+    place = np.full(graph.n_users, -1)
+    place[users] = np.arange(len(users))
+    user = place[log.rows_of(graph)]
+    kept = np.flatnonzero(user >= 0)
+    order, n_earlier = split_rewards(user[kept])
+    kept = kept[order]
+    item = None if log.item is None else log.item[kept]
+    judge = judge_rewards(user[kept], log.features[kept], log.reward[kept], len(users), n_earlier, item)
+    return judge.verdict(sparse.csr_array(graph.adjacency[users][:, users]), shuffles, seed)
 
 
 def _check_sizes(

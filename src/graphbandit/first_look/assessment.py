@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..compute.arrays import Floats, Ints
+from ..diagnose.judge import EARLIER
 from ..display import as_html
 from ..evaluation import Evaluation
 from ..graph import UserGraph
 from ..graph_building import BuiltGraph, build_graph
-from ..graph_building.event_split import EARLIER, split_events
-from ..graph_building.event_tables import Events, read_events
+from ..graph_building.events import Events, read_events, split_events
 from ..graphs import empty, read_edges
 from ..policies import AdaptiveGraphUCB, LinUCB
 from ..recommending.behaviour import behaviour_vectors
@@ -287,7 +287,7 @@ def _group_lift(group: UserGroup, lift: Floats, user: Ints) -> GroupLift:
 def _learned(ours: Played) -> str:
     if ours.name != ADAPTIVE or not isinstance(ours.policy, AdaptiveGraphUCB):
         return "No graph was used, so that nothing was learned of one."
-    return str(ours.policy.report())
+    return ours.policy.report().details()
 
 
 def _favourites(log: Events, ours: Played, vectors: Floats) -> tuple[tuple[str, float], ...]:

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ..compute.arrays import Floats, Ints
-from ..graph_building.event_split import Split
+from ..graph_building.events import Split
 
 Protocol = Literal["rewards", "hits"]
 BLOCK = 10  # items of a round, of the user's own

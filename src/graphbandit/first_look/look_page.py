@@ -9,8 +9,6 @@ from importlib.resources import files as package_files
 import numpy as np
 
 from ..experiments.tune import describe
-from ..graph_building.built_graph import described
-from ..graph_building.built_picture import figure_of
 from ..plots.drawing import has_matplotlib, image_tag
 from ..plots.evidence_plot import evidence
 from ..plots.user_graphs import tastes
@@ -98,19 +96,18 @@ def estimates(found: FirstLook) -> str:
 
 
 def graph(found: FirstLook) -> str:
-    """The verdict on the graph, and all candidates."""
-    rows = []
-    for one in found.built.candidates:
-        shuffled = f"{min(one.shuffled):+,.0f} to {max(one.shuffled):+,.0f}" if one.shuffled else "–"
-        mark = ' class="ours"' if one.chosen else ""
-        rows.append(
-            f'<tr{mark}><th scope="row">{escape(one.name)}<small>{escape(described(one.name))}</small></th>'
-            f"<td>{one.n_edges:,}</td><td>{one.difference:+,.0f}</td><td>{shuffled}</td></tr>"
-        )
-    head = "<tr><th>candidate</th><th>edges</th><th>nats more than without</th><th>its users shuffled</th></tr>"
+    """Write the verdict on the graph, and all candidates."""
+    built = found.built
+    rows = [
+        f'<tr{" class=ours" * (one is built.chosen)}><th scope="row">{escape(one.name)}<small>{escape(one.joins)}</small></th>'
+        f"<td>{one.graph.n_edges:,}</td><td>{one.gain:+.2%}</td></tr>"
+        for one in built.candidates
+    ]
+    head = "<tr><th>candidate</th><th>edges</th><th>share of later rewards’ variance gained</th></tr>"
     table = f'<div class="scroll"><table><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></div>' if rows else ""
-    drawn = image_tag(figure_of(found.built), found.built.verdict) if rows and has_matplotlib() else ""
-    return f"<p>{escape(found.built.verdict)}</p>{drawn}{table}"
+    drawn = image_tag(built.figure(), built.sentence) if rows and has_matplotlib() else ""
+    details = f"<details><summary>Details</summary><p>{escape(built.verdict.details())}</p></details>"
+    return f"<p>{escape(built.sentence)}</p>{drawn}{table}{details}"
 
 
 def groups(found: FirstLook) -> str:
@@ -144,7 +141,7 @@ def _pictures(found: FirstLook) -> str:
     policy = next((one.policy for one in found.played if one.name == ADAPTIVE), None)
     if not isinstance(policy, AdaptiveGraphUCB) or not has_matplotlib():
         return ""
-    drawn = image_tag(evidence(policy, title="What decisions relied on"), policy.report().finding())
+    drawn = image_tag(evidence(policy, title="What decisions relied on"), "Weights of the models over time")
     if policy.n_users <= MOST_DRAWN:
         text = "The graph of users; neighbours with similar colours have similar tastes."
         drawn += image_tag(tastes(policy.graph, policy.theta, title="Users coloured by what was learned of them"), text)

@@ -36,7 +36,7 @@ def span(found: LiftInterval) -> str:
 def headline(found: FirstLook) -> list[str]:
     """The answer in a few sentences, the first of which says yes or no."""
     if found.evaluation is not None:
-        return [found.built.verdict, *(standing.finding() for standing in found.evaluation.policies)]
+        return [found.built.sentence, *(standing.finding() for standing in found.evaluation.policies)]
     base = found.baseline
     lift, graph = found.lifts[base], found.graph_lift
     said = {
@@ -55,7 +55,7 @@ def headline(found: FirstLook) -> list[str]:
 
 def _graph_sentence(found: FirstLook, graph: LiftInterval | None) -> str:
     if found.ours != ADAPTIVE or graph is None:
-        return f"{found.built.verdict} So AdaptiveGraphUCB was played without edges, and GraphUCB-Local not at all."
+        return f"{found.built.sentence} So AdaptiveGraphUCB was played without edges, and GraphUCB-Local not at all."
     effect = {
         "more": "earns more with it",
         "less": "earns less with it",

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from ..compute.arrays import Floats
+from ..diagnose.judge import EARLIER
 from ..evaluation import DecisionLog, Evaluation, evaluate
 from ..graph import UserGraph
-from ..graph_building.event_split import EARLIER
 from ..graphs import empty
 from ..policies import AdaptiveGraphUCB, GraphUCBLocal, LinUCB, Policy
 from ..tables import Table

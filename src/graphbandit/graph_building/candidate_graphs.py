@@ -2,14 +2,61 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy import sparse
 
-from ..compute.arrays import Floats, Ints
+from ..compute.arrays import Flags, Floats, Ints
 from ..compute.svd import truncated_svd
+from ..diagnose.judge import UserSums
 from ..graphs.neighbour_search import nearest_users
-from .common_taste import CommonTaste, moments
-from .item_vectors import Rows, who_took_what
+from ..recommending.behaviour import consumption
+
+FACTORS = 6
+"""Number of latent features of an item, or of features from a table after reduction."""
+
+
+class Rows(NamedTuple):
+    """Events that may build: of some users, renumbered from 0."""
+
+    user: Ints
+    item: Ints
+    reward: Floats  # standardised
+    taken: Flags  # whether the user took the item; otherwise it was drawn among those that were not
+    n_users: int
+    n_items: int
+
+
+def who_took_what(rows: Rows) -> sparse.csr_array:
+    """(n_users, n_items) what each user took, popular items damped, every row of norm 1."""
+    pairs = np.unique(np.column_stack([rows.user[rows.taken], rows.item[rows.taken]]), axis=0)
+    return consumption(pairs[:, 0], pairs[:, 1], np.ones(len(pairs)), (rows.n_users, rows.n_items))
+
+
+def item_features(rows: Rows, table: Floats | None, seed: int) -> Floats:
+    """(n_items, dim) an intercept, and features of the item from a table, or latent ones.
+
+    Latent features are those of the decomposition of who took what. An item without events has
+    zeros there.
+    """
+    if table is None:
+        _, s, v = truncated_svd(who_took_what(rows), FACTORS, seed)
+        own = v * s
+    else:
+        own = _reduced(table)
+    size = np.sqrt((own[rows.item] ** 2).sum(axis=1).mean()) or 1.0
+    return np.column_stack([np.ones(rows.n_items), own / size])
+
+
+def _reduced(table: Floats) -> Floats:
+    """The first principal components of the standardised columns."""
+    centred = table - table.mean(axis=0)
+    if table.shape[1] <= FACTORS:
+        return np.asarray(centred)
+    _, _, vt = np.linalg.svd(centred, full_matrices=False)
+    return np.asarray(centred @ vt[:FACTORS].T)
+
 
 USER_FACTORS = 16
 """Number of latent features of a user."""
@@ -66,18 +113,17 @@ def alike_behaviour(rows: Rows, k: int, seed: int) -> sparse.csr_array:
     return _nearest(vectors[active] / norm[active, None], active, rows.n_users, k, seed)
 
 
-def alike_tastes(rows: Rows, taste: CommonTaste, k: int, seed: int) -> sparse.csr_array:
+def alike_tastes(sums: UserSums, k: int, seed: int) -> sparse.csr_array:
     """Join every user with the k nearest learned tastes: a ridge estimate each, shrunk to the common one.
 
-    Two tastes are as far apart as what they expect of the items, on average over the events.
+    Two tastes are as far apart as their predictions for the items, on average over the events.
     """
-    x, left = taste.features[rows.item], (rows.reward - taste.level[rows.item]) / taste.scale
-    gram, bias = moments(rows, x, left)
-    own = np.linalg.solve(gram + np.eye(x.shape[1]), bias[:, :, None])[:, :, 0]
-    spread = gram.sum(axis=0) / len(x) + 1e-12 * np.eye(x.shape[1])
-    active = np.unique(rows.user)
-    vectors = np.asarray(own @ np.linalg.cholesky(spread), dtype=np.float64)
-    return _nearest(vectors[active], active, rows.n_users, k, seed)
+    dim = sums.gram.shape[1]
+    own = np.linalg.solve(sums.gram + np.eye(dim), sums.response[:, :, None])[:, :, 0]
+    spread = sums.gram.sum(axis=0)
+    vectors = np.asarray(own @ np.linalg.cholesky(spread + 1e-9 * np.trace(spread) * np.eye(dim)), dtype=np.float64)
+    active = np.flatnonzero(np.einsum("nii->n", sums.gram))
+    return _nearest(vectors[active], active, len(own), k, seed)
 
 
 def alike_attributes(attributes: Floats, k: int, seed: int) -> sparse.csr_array:

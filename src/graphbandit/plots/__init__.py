@@ -7,7 +7,7 @@
 | `graph_layout` | `layout`: where the users of a graph are drawn |
 | `user_graphs` | `tastes` and `uncertainty`: the graph with its users coloured |
 | `regret_plot` | `regret`: curves of a comparison with bands |
-| `evidence_plot` | `evidence`: which models AdaptiveGraphUCB believes in; `evidence_against_shuffled` |
+| `evidence_plot` | `evidence`: the weights of AdaptiveGraphUCB's models |
 | `coverage_plot` | `coverage`: how many rewards were inside intervals, against the nominal share |
 | `learning_plot` | `who_learns_from_whom`, and `influence`, its numbers |
 | `interval_plot` | `intervals`: means with intervals, best first |
@@ -21,7 +21,7 @@ from __future__ import annotations
 from .candidate_plot import JudgedGraph, candidates
 from .coverage_plot import coverage
 from .drawing import picture, save
-from .evidence_plot import evidence, evidence_against_shuffled
+from .evidence_plot import evidence
 from .graph_layout import layout
 from .interval_plot import intervals
 from .learning_plot import influence, who_learns_from_whom
@@ -35,7 +35,6 @@ __all__ = [
     "colour",
     "coverage",
     "evidence",
-    "evidence_against_shuffled",
     "influence",
     "intervals",
     "layout",

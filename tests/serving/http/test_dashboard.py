@@ -462,7 +462,7 @@ def test_what_is_read_stays_while_figures_change(lively: Running, tab: Tab) -> N
     stats = lively.http.get("/v1/stats").json()
     changed = stats | {
         "decisions_per_second": 77.0,
-        "evidence": stats["evidence"] | {"verdict": "hurts", "sentence": "It hurts."},
+        "evidence": stats["evidence"] | {"answer": "no", "sentence": "It hurts."},
     }
     tab.run(f"window.answer = (path) => [200, {json.dumps(changed)}], 0")
     tab.until("tile.textContent === '77' && kept.textContent === 'No'")

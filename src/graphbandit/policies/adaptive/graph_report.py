@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from math import exp, isfinite, log, sqrt
-from typing import Any, Literal, NamedTuple
+from math import isfinite, log, sqrt
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from ...compute.arrays import Floats
+from ...diagnose.judge import EARLIER, Judge, UserSums, Verdict, users_to_judge
 from ...display import as_html
 from ...graph import UserGraph
 from .evidence import ALONE, EVERYONE, GRAPH, mean_noise, weigh, write_log_evidence
 from .model import LEVELS, AdaptiveState
 
 CLEAR = 3.0  # nats; a smaller difference of log evidence is no difference
-ENOUGH_ROUNDS = 30  # for a verdict
+JUDGED_USERS = 1_000  # of more, a ball in the graph is judged
 
 
 class Step(NamedTuple):
@@ -38,8 +40,9 @@ class Misled(NamedTuple):
 
 @dataclass(frozen=True)
 class Report:
-    """Log evidence in nats, up to a constant that all models share: only differences matter."""
+    """Verdict on the graph, and the evidence of the models in nats, up to a constant: only differences matter."""
 
+    verdict: Verdict  # of the judge that `diagnose` uses
     rounds: int
     counted: float  # rounds, with old ones discounted if the policy has a half-life
     with_graph: float  # log evidence of the best model of each kind
@@ -62,22 +65,8 @@ class Report:
         """Log evidence with the graph less that without it."""
         return self.with_graph - self.without
 
-    @property
-    def per_round(self) -> float:
-        """The difference per round."""
-        return self.difference / self.counted if self.counted else 0.0
-
-    @property
-    def verdict(self) -> Literal["too few", "helps", "no difference", "hurts"]:
-        """Return the difference in words."""
-        if self.rounds < ENOUGH_ROUNDS:
-            return "too few"
-        if abs(self.difference) < CLEAR:
-            return "no difference"
-        return "helps" if self.difference > 0 else "hurts"
-
     def __repr__(self) -> str:
-        return f"Report({self.verdict!r}, {self.rounds:,} rounds, {self.difference:+,.1f} nats)"
+        return f"Report({self.verdict.answer!r}, {self.rounds:,} rounds)"
 
     def __str__(self) -> str:
         return f"{self.finding()} {self.details()}" if self.rounds else self.finding()
@@ -90,17 +79,8 @@ class Report:
         )
 
     def finding(self) -> str:
-        """Say in one sentence if the graph helps."""
-        if self.rounds == 0:
-            return "Nothing is known yet: no reward has been seen."
-        after, rate = f"after {self.rounds:,} rounds the rewards are", f"{abs(self.per_round):.2g} nats a round"
-        return {
-            "too few": f"After {self.rounds} rounds it is too early to say whether the graph helps.",
-            "no difference": f"The graph makes no difference yet: {after} about as likely with it as without it "
-            f"({self.difference:+.1f} nats).",
-            "helps": f"The graph helps: {after} {times(self.difference)} as likely with it as without it ({rate}).",
-            "hurts": f"The graph hurts: {after} {times(-self.difference)} as likely without it as with it ({rate}).",
-        }[self.verdict]
+        """Return the verdict as a sentence."""
+        return self.verdict.sentence if self.rounds else "Nothing is known yet: no reward has been seen."
 
     def details(self) -> str:
         """The weights of the models, the coverage of the intervals, and who is misled."""
@@ -120,25 +100,22 @@ class Report:
 
     def as_table(self) -> dict[str, Any]:
         """Everything as plain JSON values; NaN and infinity become None."""
-        table = asdict(self) | dict(without=self.without, difference=self.difference, per_round=self.per_round)
+        table = asdict(self) | dict(without=self.without, difference=self.difference)
         table["coverage"] = {str(level): share for level, share in self.coverage.items()}
         table["trail"] = [step._asdict() for step in self.trail]
         table["misled"] = [entry._asdict() for entry in self.misled]
-        table |= dict(verdict=self.verdict, sentence=str(self))
+        table |= dict(verdict=self.verdict.as_table(), answer=self.verdict.answer, sentence=self.finding())
         plain: dict[str, Any] = _plain(table)
         return plain
 
 
-def times(nats: float) -> str:
-    """A ratio of likelihoods in words."""
-    return f"{exp(nats):,.0f} times" if nats < log(1e6) else f"e^{nats:,.0f} times"
-
-
-def graph_report(state: AdaptiveState, graph: UserGraph) -> Report:
-    """Return the report of a policy with this state on this graph."""
+def graph_report(state: AdaptiveState, graph: UserGraph, verdict: Verdict | None = None) -> Report:
+    """Return the report of a policy with this state on this graph; with a `verdict`, the graph is not judged again."""
     rounds, best, weight = int(state.rewards[0]), best_evidence(state), model_weights(state)
     shares = weight[ALONE].sum(), weight[EVERYONE].sum(), weight[GRAPH:].sum()
+    sigma = sqrt(mean_noise(state.evidence, weight)) if rounds else float("nan")
     return Report(
+        verdict=judge_state(state, graph, sigma) if verdict is None else verdict,
         rounds=rounds,
         counted=float(state.evidence.mass[0]),
         with_graph=float(best[2]),
@@ -146,7 +123,7 @@ def graph_report(state: AdaptiveState, graph: UserGraph) -> Report:
         alone=float(best[ALONE]),
         weights={kind: float(share) for kind, share in zip(("alone", "everyone", "graph"), shares, strict=True)},
         strength=effective_strength(state, weight),
-        sigma=sqrt(mean_noise(state.evidence, weight)) if rounds else float("nan"),
+        sigma=sigma,
         coverage={level: int(n) / rounds if rounds else float("nan") for level, n in zip(LEVELS, state.inside, strict=True)},
         trail=tuple(Step(int(row[0]), *row[1:].tolist()) for row in state.trail if row[0] > 0),
         misled=misled_users(state, graph),
@@ -160,10 +137,32 @@ def best_evidence(state: AdaptiveState) -> Floats:
     return np.array([fit[ALONE].max(), fit[EVERYONE].max(), fit[GRAPH:].max()])
 
 
-def evidence_difference(state: AdaptiveState) -> float:
-    """Return the log evidence of the best model with the graph, less that of the best without it."""
-    alone, everyone, graph = best_evidence(state)
-    return float(graph - max(everyone, alone))
+def judge_state(state: AdaptiveState, graph: UserGraph, sigma: float, seed: int = 0) -> Verdict:
+    """Judge the graph by the sums that a policy keeps, as `diagnose` does by a log.
+
+    A policy does not know which rewards were the later ones. The sums b_i of Gaussian rewards are split at random in place of
+    that: s b + e and (1 - s) b - e are independent for e ~ N(0, s (1 - s) σ² A) (thinning, Neufeld et al. 2024).
+    """
+    if not state.rewards[0]:
+        return Verdict("not clear", 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, (), graph.n_users, graph.n_edges, 0)
+    users = users_to_judge(graph.adjacency, graph.n_users, seed, JUDGED_USERS)
+    gram, response = state.seen.gram[users], state.seen.bias[users]
+    n_rewards = float(state.seen.visits[users].sum())
+    variance, noise = float(state.rewards[2] / max(1.0, state.rewards[0])), 0.0 if np.isnan(sigma) else sigma
+    values, axes = np.linalg.eigh(gram)
+    draws = np.random.default_rng(seed).standard_normal(response.shape) * np.sqrt(np.maximum(values, 0.0))
+    extra = noise * sqrt(EARLIER * (1.0 - EARLIER)) * (axes @ draws[:, :, None])[:, :, 0]
+    solid = values > 1e-9 * values.max(initial=1e-300)
+    parts = []
+    for share, sign in ((EARLIER, 1.0), (1.0 - EARLIER, -1.0)):
+        part = share * response + sign * extra
+        along = (axes.transpose(0, 2, 1) @ part[:, :, None])[:, :, 0]  # Σ y² is what least squares explain, and the noise left
+        squares = float((along[solid] ** 2 / (share * values[solid])).sum()) + noise**2 * max(
+            0.0, share * n_rewards - solid.sum()
+        )
+        parts.append(UserSums(share * gram, part, squares))
+    judge = Judge(parts[0], parts[1], max(EARLIER * n_rewards, float(solid.sum())), (1.0 - EARLIER) * n_rewards, variance)
+    return judge.verdict(sparse.csr_array(graph.adjacency[users][:, users]), seed=seed)
 
 
 def model_weights(state: AdaptiveState) -> Floats:

@@ -11,6 +11,7 @@ from ...compute.adjacency import change_links, link_rows, links_of
 from ...compute.arrays import Floats, Ints
 from ...compute.growable import growable_zeros
 from ...compute.observations import no_observations, observation_rows
+from ...diagnose.judge import Verdict
 from ...graph import UserGraph
 from ...solvers import DENSE_ROWS
 from ...validate import POSITIVE, PROBABILITY, list_of, one_of, optional
@@ -101,6 +102,7 @@ class AdaptiveGraphUCB(Policy):
     """
 
     State = AdaptiveState
+    _verdict: tuple[float, Verdict | None] = (-1.0, None)  # rewards when the graph was judged last, and the answer
     ranges = Policy.ranges | {
         "alphas": optional(list_of(POSITIVE, "positive numbers")),
         "sigma": optional(POSITIVE),
@@ -186,8 +188,15 @@ class AdaptiveGraphUCB(Policy):
         return np.asarray(np.linalg.inv(self.moments(user).covariance))
 
     def report(self) -> Report:
-        """Return the evidence for the graph, the coverage and the misled users; `str` says if the graph helps."""
-        return graph_report(self.state, self.graph)
+        """Return the verdict on the graph, the evidence of the models, the coverage and the misled users.
+
+        The graph is judged anew when there are a tenth more rewards than at the last report.
+        """
+        rounds, (judged, verdict) = float(self.state.rewards[0]), self._verdict
+        report = graph_report(self.state, self.graph, verdict if judged <= rounds <= 1.1 * judged else None)
+        if report.verdict is not verdict:
+            self._verdict = rounds, report.verdict
+        return report
 
     def beta(self, user: int, level: float = 0.99) -> float:
         """Return the radius of the credible region of this probability, under the model."""

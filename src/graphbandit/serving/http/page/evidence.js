@@ -2,7 +2,7 @@
 import { block, plainBar } from "./charts.js";
 import { el, fixed, number, percent, plural, renew, scrolling, svg, table, whole } from "./dom.js";
 
-const ANSWERS = { helps: "Yes", hurts: "No", "no difference": "Not so far", "too few": "Too early to say" };
+const ANSWERS = { yes: "Yes", no: "No", "not clear": "Not clear" };
 const MODELS = [
   { key: "with_graph", kind: "graph", name: "With the graph", about: "users are like their neighbours", k: 0 },
   { key: "everyone", kind: "everyone", name: "Without: all alike", about: "users are like everyone", k: 1 },
@@ -18,9 +18,10 @@ export function showEvidence(host, stats) {
     renew(host, el("p", {}, "No reward has been seen yet. The answer comes with the first thirty or so."));
   } else {
     renew(host,
-      el("p", { class: "verdict", "data-verdict": evidence.verdict }, ANSWERS[evidence.verdict] || evidence.verdict),
+      el("p", { class: "verdict", "data-verdict": evidence.answer }, ANSWERS[evidence.answer] || evidence.answer),
       el("p", {}, evidence.sentence),
-      el("div", { class: "pair" }, models(evidence), trail(evidence)),
+      trail(evidence),
+      el("details", {}, el("summary", {}, "Evidence of the models"), models(evidence)),
       ...misled(evidence.misled));
   }
 }
@@ -40,7 +41,7 @@ function models(evidence) {
   made.classList.add("bars");
   return el("div", {}, el("h3", {}, "Evidence with and without"), made,
     el("p", { class: "soft" }, "Log evidence above the weakest model, in nats. ",
-      `The graph’s lead is ${number(evidence.difference)} nats; three are a clear sign.`));
+      `The graph’s lead is ${number(evidence.difference)} nats. The answer does not rest on it.`));
 }
 
 // Columns at rounds 1, 2, 4, …, and now.
