@@ -26,7 +26,7 @@ from graphbandit.recommending.named_policy import NamedPolicy
 from graphbandit.recommending.rank_everybody import rank_all
 from graphbandit.recommending.requests import Request, ResolvedRequest
 from graphbandit.serving.domain.initial_state import InitialState
-from graphbandit.serving.domain.logged_recommender import LoggedRecommender
+from graphbandit.serving.domain.service_state import ServiceState
 
 USERS, DEGREE, NOISE, K = 100, 10, 0.3, 10
 
@@ -49,7 +49,7 @@ def world(args: argparse.Namespace, m: int, dim: int, users: int = USERS) -> Nam
     features = arms(args.features, m, dim, rng)
     names = [str(arm) for arm in range(m)]
     initial = InitialState(graph, names, features, [{}] * m, policy=args.policy, epsilon=args.epsilon)
-    made = LoggedRecommender.new(initial)
+    made = ServiceState.new(initial)
     tastes = rng.standard_normal((users, dim))
     tastes = tastes + graph.adjacency @ tastes / np.maximum(1.0, np.asarray(graph.adjacency.sum(axis=1)).reshape(-1, 1))
     tastes /= np.linalg.norm(tastes, axis=1)[:, None]

@@ -38,8 +38,8 @@ import psutil
 from sqlalchemy import text
 
 from graphbandit.serving import Client, EventStore, ServiceError, replay_from_zero
-from graphbandit.serving.domain.events import EventKind, decision_id, request_key, reward_in
-from graphbandit.serving.domain.packing import digest
+from graphbandit.serving.domain.events import EventKind, decision_id, parse_reward, request_key
+from graphbandit.serving.domain.service_state import digest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from serving_zoo import free_port, postgres_server
@@ -126,7 +126,7 @@ def check_log(store_url: str, observed: Observed) -> tuple[int, str, int]:
     values: dict[str, float] = {}
     for page in store.read(kinds=[EventKind.REWARDED]):
         for event in page:
-            reward = reward_in(event.body)
+            reward = parse_reward(event.body)
             name = decision_id(reward.epoch, reward.decision, reward.item)
             found[name] += 1
             values[name] = reward.value

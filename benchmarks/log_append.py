@@ -22,11 +22,12 @@ from typing import NamedTuple
 
 from graphbandit.recommending.requests import Request, Reward
 from graphbandit.serving import EventStore, ServiceSettings
-from graphbandit.serving.domain.events import Draft, EventKind, check_chain
+from graphbandit.serving.domain.events import Draft, EventKind
+from graphbandit.serving.domain.hash_chain import check_chain
 from graphbandit.serving.domain.proposals import Proposal, ProposedDecisions, RequestBatch
 from graphbandit.serving.operations.recommendation_service import Logged, RecommendationService
-from graphbandit.serving.operations.store_tools import verify
-from graphbandit.serving.start import read_initial_state
+from graphbandit.serving.operations.verify import verify
+from graphbandit.serving.server import read_initial_state
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from serving_zoo import new_database, postgres_server, small_initial_state
@@ -65,12 +66,12 @@ def work(url: str, name: int, groups: int, size: int) -> None:
     for group in range(groups):
         new = store.append(drafts(name, group, size)).new
         check_chain(new, seq, chain)  # no gap, none twice, in the order of the log
-        seq, chain = store.last, store.tail
+        seq, chain = store.last, store.chain
     print(json.dumps(time.perf_counter() - begun), flush=True)
     sys.stdin.readline()
     while new := store.follow():
         check_chain(new, seq, chain)
-        seq, chain = store.last, store.tail
+        seq, chain = store.last, store.chain
     print(json.dumps([seq, chain]), flush=True)
     store.close()
 

@@ -16,7 +16,7 @@ import numpy as np
 from graphbandit import graphs
 from graphbandit.serving import EventStore, InitialState, RecommendationService, replay_from_zero
 from graphbandit.serving.domain.events import DecisionRecord, Draft, EventKind, RewardRecord, encode, reward_key
-from graphbandit.serving.domain.packing import digest
+from graphbandit.serving.domain.service_state import digest
 
 DIM, N_ARMS, DEGREE = 10, 1000, 10
 
@@ -34,7 +34,7 @@ def initial_state(n_users: int, policy: str, seed: int = 0) -> InitialState:
 def fill(service: RecommendationService, events: int, rest: int, seed: int = 1) -> None:
     """Log pairs of a decision and its reward; write a snapshot when `rest` events are left."""
     rng = np.random.default_rng(seed)
-    n_users = len(service.recommender.names)
+    n_users = len(service.state.names)
     for first in range(1, events, 2000):
         drafts = []
         for seq in range(first, min(first + 2000, events), 2):
@@ -45,7 +45,7 @@ def fill(service: RecommendationService, events: int, rest: int, seed: int = 1) 
             drafts.append(Draft(EventKind.DECIDED, seq, encode([decision]), None, user))
             drafts.append(Draft(EventKind.REWARDED, seq, encode(reward), reward_key(seq, 0, 0), user))
         service.apply(service.store.append(drafts).new)
-        if service.saved == 0 and service.recommender.seq >= events - rest:
+        if service.snapshot_seq == 0 and service.state.seq >= events - rest:
             service.snapshot()
 
 
@@ -65,21 +65,21 @@ def main() -> None:
         fill(service, options.events, options.rest)
         print(f"| {service.store.last:,} events, {options.users:,} users, `{options.policy}` | seconds |\n|---|---:|")
         print(f"| to write them | {time.perf_counter() - start:.0f} |")
-        expected = digest(*service.recommender.pack())
+        expected = digest(*service.state.pack())
         service.store.close()
         for title in (f"snapshot and {options.rest:,} events after it", "snapshot of the end"):
             start = time.perf_counter()
             service = RecommendationService.open(EventStore(url), folder / "snapshots")
             print(f"| start from a {title} (to be under 10 s) | {time.perf_counter() - start:.1f} |", flush=True)
-            assert digest(*service.recommender.pack()) == expected
+            assert digest(*service.state.pack()) == expected
             service.close()
         if options.zero:
             store = EventStore(url)
             store.open()
             start = time.perf_counter()
-            recommender = replay_from_zero(store)
+            state = replay_from_zero(store)
             print(f"| replay from zero | {time.perf_counter() - start:.0f} |")
-            assert digest(*recommender.pack()) == expected
+            assert digest(*state.pack()) == expected
             store.close()
 
 

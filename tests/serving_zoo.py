@@ -24,10 +24,9 @@ from sqlalchemy import Connection, create_engine, text
 
 from graphbandit import graphs
 from graphbandit.serving import EventStore, InitialState, ServiceSettings, Unavailable
-from graphbandit.serving.domain.logged_recommender import LoggedRecommender
-from graphbandit.serving.domain.packing import digest
-from graphbandit.serving.operations.runtime import Runtime
-from graphbandit.serving.start import GracefulServer, build_app
+from graphbandit.serving.domain.service_state import ServiceState, digest
+from graphbandit.serving.operations.async_service import AsyncService
+from graphbandit.serving.server import GracefulServer, build_app
 from waiting import wait_until
 
 USERS = ("ann", "bob", "eve", "joe", "zoë")
@@ -69,9 +68,9 @@ def losing_acknowledgements(store: EventStore) -> Iterator[None]:
         store.database.transaction = original  # type: ignore[method-assign]
 
 
-def fingerprint(recommender: LoggedRecommender) -> str:
+def fingerprint(state: ServiceState) -> str:
     """Return the hash of a state."""
-    return digest(*recommender.pack())
+    return digest(*state.pack())
 
 
 def free_port() -> int:
@@ -87,9 +86,9 @@ class Running:
     def __init__(self, settings: ServiceSettings, initial: InitialState | None) -> None:
         self.settings = settings
         self.app, self.guard = build_app(settings, initial, self._end)
-        self._server = GracefulServer(self.guard, settings)
-        self._thread = threading.Thread(target=self._server.run)
-        self._thread.start()
+        self.server = GracefulServer(self.guard, settings)
+        self.thread = threading.Thread(target=self.server.run)
+        self.thread.start()
         tokens = settings.tokens()
         self.url = f"http://127.0.0.1:{settings.port}"
         self.headers = {"authorization": f"Bearer {tokens[0].secret}"} if tokens else {}
@@ -97,37 +96,37 @@ class Running:
         self._wait()
 
     @property
-    def runtime(self) -> Runtime:
-        """The runtime inside."""
-        runtime: Runtime = self.app.state.runtime
-        return runtime
+    def async_service(self) -> AsyncService:
+        """The async_service inside."""
+        async_service: AsyncService = self.app.state.async_service
+        return async_service
 
     def _end(self) -> None:
-        self._server.should_exit = True
+        self.server.should_exit = True
 
     def is_ready(self) -> bool:
         """Return True if the service answers that it is ready."""
         return answers(self.http, "/ready")
 
     def _wait(self) -> None:
-        wait_until(lambda: self.is_ready() or not self._thread.is_alive(), 300.0)
-        if not self._thread.is_alive():
+        wait_until(lambda: self.is_ready() or not self.thread.is_alive(), 300.0)
+        if not self.thread.is_alive():
             raise RuntimeError("the server did not start")
 
     def has_ended(self, within: float = 60.0) -> bool:
         """Return whether the server ends by itself within this many seconds."""
-        self._thread.join(within)
-        return not self._thread.is_alive()
+        self.thread.join(within)
+        return not self.thread.is_alive()
 
     def terminate(self) -> None:
         """Begin to shut down, as on SIGTERM."""
-        self._server.handle_exit(signal.SIGTERM, None)
+        self.server.handle_exit(signal.SIGTERM, None)
 
     def stop(self) -> None:
         """Shut down, and wait for the end."""
         self.http.close()
         self.terminate()
-        self._thread.join()
+        self.thread.join()
 
 
 def answers(http: httpx.Client, path: str) -> bool:

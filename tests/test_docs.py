@@ -39,7 +39,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-# The client's page needs a service: tests/serving/operations has tests of every call.
+# The client's page needs a service: tests/serving/test_client.py calls every method.
 @pytest.mark.parametrize("page", [page for page in PAGES if page != ROOT / "client" / "README.md"], ids=named)
 def test_python_blocks_run(page: Path, folder: Path) -> None:
     names: dict[str, object] = {}

@@ -84,9 +84,9 @@ VIOLATIONS = [
     ("policies.core.ridge", "policies.linucb", "the core that knows a policy"),
     ("compute.linalg", "graph", "the bottom layer that looks up"),
     ("storage.archive", "diagnose.reward_log", "file reading that knows a command"),
-    ("serving.domain.logged_recommender", "serving.store.schema", "the domain that knows SQL"),
+    ("serving.domain.service_state", "serving.store.schema", "the domain that knows SQL"),
     ("serving.store.schema", "serving.http.app", "the store that knows HTTP"),
-    ("serving.operations.runtime", "serving.http.app", "operations that know HTTP"),
+    ("serving.operations.async_service", "serving.http.app", "operations that know HTTP"),
 ]
 
 

@@ -104,8 +104,8 @@ for name in modules:
     if not name.endswith("__main__"):
         import_module(name)
 
-from graphbandit.serving import Client, EventStore, Occupied
-from graphbandit.serving.start import reload_tokens_on_signal
+from graphbandit.serving import Client, EventStore, StoreInUse
+from graphbandit.serving.server import reload_tokens_on_signal
 from serving_zoo import running, small_initial_state
 
 with tempfile.TemporaryDirectory() as folder:
@@ -116,7 +116,7 @@ with tempfile.TemporaryDirectory() as folder:
         second = EventStore(server.settings.store)
         try:
             second.open(timeout=0.0)
-        except Occupied as error:
+        except StoreInUse as error:
             print(error)
         second.close()
 print(len(modules))

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from graphbandit.serving.http.app import create_app
-from graphbandit.serving.operations.runtime import Runtime
+from graphbandit.serving.operations.async_service import AsyncService
 
 FILE = Path(__file__).parents[1] / "docs" / "reference" / "openapi.json"
 
@@ -17,7 +17,7 @@ def document() -> str:
     Keys are sorted, so that a new version of a library changes few lines.
     """
 
-    def no_runtime() -> Runtime:
+    def no_runtime() -> AsyncService:
         raise AssertionError("a description needs no service")
 
     return json.dumps(create_app(no_runtime).openapi(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"

@@ -28,7 +28,7 @@ MOVIELENS = "run `graphbandit reproduce --quick` with a network, which downloads
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ArchiveServer]:
-    """A server of MovieLens; figures read the data sets that they need, and compute and draw nothing."""
+    """Serve MovieLens; figures read the data sets that they need, and compute and draw nothing."""
     monkeypatch.setattr("graphbandit.paper.reproduce.compile_policies", lambda settings: None)
     monkeypatch.setattr("graphbandit.paper.reproduce.picture", lambda drawing, suffix: b"a picture")
     monkeypatch.setattr("graphbandit.paper.report.finding", lambda outcome, *_: "")

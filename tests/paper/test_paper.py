@@ -157,7 +157,7 @@ def test_workers_do_not_change_the_numbers() -> None:
 
 
 def verdicts(claims: Any) -> list[bool | None]:
-    """True if a claim holds, False if it does not, None if the data decide nothing."""
+    """Return True for each claim that holds, False if it does not, None if the data decide nothing."""
     return [{"holds": True, "does not hold": False, "equal": None, "more runs needed": None}[claim.verdict] for claim in claims]
 
 
@@ -210,7 +210,7 @@ def test_a_trend_must_hold_in_both_halves_of_the_axis() -> None:
 
 def sweep(slope: float, name: str) -> Data:
     x, noise = np.linspace(0, 1, 5), np.random.default_rng(1).normal(scale=0.01, size=(20, 1))
-    runs = {name: 10 + slope * x + noise for name in sweeps.GRAPH_POLICIES}
+    runs = dict.fromkeys(sweeps.GRAPH_POLICIES, 10 + slope * x + noise)
     out: Data = {"values": x, "regret": runs, "density": x, "smoothness": 1 - x, "skipped": {"7": 3}}
     return FIGURES[name].arguments | out | {"quote": FIGURES[name].arguments.get("quote", "")}
 
@@ -229,7 +229,7 @@ def test_smoothness_on_families_both_ways() -> None:
     x = 4 * x
     assert sweeps.at_smoothness(np.array([[4.0, 8.0, 12.0]]), np.array([12.0, 6.0, 4.0])) == pytest.approx([20 / 3])
     for far, holds in ((1.0, True), (9.0, False)):
-        parts = {family: {p: 9 + x + noise + far * (family == "ba") for p in sweeps.GRAPH_POLICIES} for family in FAMILIES}
+        parts = {family: dict.fromkeys(sweeps.GRAPH_POLICIES, 9 + x + noise + far * (family == "ba")) for family in FAMILIES}
         data = {"families": {f: {"smoothness": x, "regret": part} for f, part in parts.items()}, "setting": "printed"}
         assert verdicts(sweeps.claims_families(data)) == [holds] * 3 and len(sweeps.chart_families(data)) == 2
 

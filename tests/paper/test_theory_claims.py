@@ -19,7 +19,7 @@ SMALL = ReproduceSettings(runs=2, horizon=40, quick=True, setting="released")
 
 
 def verdicts(claims: Any) -> list[bool | None]:
-    """True if a claim holds, False if it does not, None if the data decide nothing."""
+    """Return True for each claim that holds, False if it does not, None if the data decide nothing."""
     return [{"holds": True, "does not hold": False, "equal": None, "more runs needed": None}[claim.verdict] for claim in claims]
 
 
@@ -30,7 +30,7 @@ def test_delta_claims_both_ways() -> None:
         ratio[1, 2, 3] = largest  # one user in one run
         delta = np.repeat(sign * grid[..., None], 20, axis=2)
         parts = {"ratio": ratio, "delta": delta, "smoothness": grid}
-        data: Data = {name: {family: part for family in FAMILIES} for name, part in parts.items()}
+        data: Data = {name: dict.fromkeys(FAMILIES, part) for name, part in parts.items()}
         assert verdicts(theory.claims_delta(data | {"gammas": np.arange(6.0)})) == expected
 
 
@@ -51,7 +51,7 @@ def test_psi_claims_both_ways() -> None:
 def test_bound_claims_both_ways() -> None:
     rise = 1 + np.random.default_rng(4).normal(scale=1e-3, size=(5, 3, 4))
     part = {"regret": rise, "printed": 2 * rise, "root": 0.5 * rise, "linucb": rise}
-    data: Data = {"rounds": np.arange(3.0), "policies": {policy: part for policy in READINGS}, "setting": "printed"}
+    data: Data = {"rounds": np.arange(3.0), "policies": dict.fromkeys(READINGS, part), "setting": "printed"}
     found = theory.claims_bound(data)
     assert verdicts(found) == [True, False, False, True] * 3 and len(theory.chart_bound(data)) == 2
     remarks = ["Remark 2", "Section 6.2"] * 2
@@ -178,9 +178,9 @@ def test_remark_1_claims_both_ways() -> None:
     noise = np.random.default_rng(1).normal(scale=0.01, size=(10, 1))
     for sign, holds in ((1.0, True), (-1.0, False)):
         falling, rising = -sign * np.arange(3.0), sign * np.arange(4.0)
-        density = {kind: 20 + noise + rising for kind in laplacians.KINDS}
+        density = dict.fromkeys(laplacians.KINDS, 20 + noise + rising)
         density["random-walk"] = 10 * (2 - sign) + noise[::-1] - rising
-        data: Data = {"density": density, "similarity": {kind: 20 + noise + falling for kind in laplacians.KINDS}}
+        data: Data = {"density": density, "similarity": dict.fromkeys(laplacians.KINDS, 20 + noise + falling)}
         data["delta"] = {kind: np.full((10, 4), 1.5 - 0.7 * sign) + noise for kind in laplacians.KINDS}
         data |= {"densities": laplacians.DENSITIES, "setting": "printed"}
         assert verdicts(laplacians.claims(data)) == [holds] * 5

@@ -19,9 +19,9 @@ from graphbandit.policies import policy_class
 from graphbandit.serving import EventStore, RecommendationService, Request, Reward, ServiceSettings
 from graphbandit.serving.domain import proposals
 from graphbandit.serving.operations.settings import load as load_settings
-from graphbandit.serving.operations.shadow_stats import follow_shadow
+from graphbandit.serving.operations.shadow_monitor import follow_shadow
 from graphbandit.serving.operations.warmup import warm_up
-from graphbandit.serving.start import read_initial_state
+from graphbandit.serving.server import read_initial_state
 from graphbandit.tables import write_table
 from made_up_streams import arm_table, edge_table, stream, write_files
 from serving_zoo import fingerprint, small_initial_state
@@ -149,14 +149,14 @@ def test_a_service_decides_learns_and_starts_again_with_it(folder: Path, tmp_pat
     service = RecommendationService.open(EventStore(store), tmp_path / "snapshots", initial)
     for user in ("ann", "bob", "new"):
         if user == "new":
-            service.change(proposals.put_user(service.recommender, user, {"ann": 1.0}))
+            service.change(proposals.put_user(service.state, user, {"ann": 1.0}))
         logged = service.recommend([Request(user, k=2)])
         service.reward([Reward(name, 1.0) for name in logged.ids])
-    follow_shadow(f"{NAMES[kind]}:ridge=3", service.recommender, service.change)
-    before = fingerprint(service.recommender)
+    follow_shadow(f"{NAMES[kind]}:ridge=3", service.state, service.change)
+    before = fingerprint(service.state)
     service.close()
     again = RecommendationService.open(EventStore(store), tmp_path / "snapshots", None)
-    assert fingerprint(again.recommender) == before and again.recommender.specs[1].params == {"ridge": 3}
+    assert fingerprint(again.state) == before and again.state.specs[1].params == {"ridge": 3}
     again.close()
 
 

@@ -26,8 +26,10 @@ BODY = b'{"user": "ann"}'
 
 
 class Upstream:
-    """Takes the place of the service: answers every request that ends where its length says, and records all bytes. A
-    frozen one records, and never answers."""
+    """A stand-in for the service, which answers every complete request and records all bytes.
+
+    A frozen one records, and never answers.
+    """
 
     def __init__(self, is_frozen: bool = False) -> None:
         self.is_frozen = is_frozen
@@ -184,10 +186,15 @@ def test_slow_clients_are_cut_off_and_starve_nobody(both: tuple[Proxy, Upstream]
 def test_a_head_that_drips_is_cut_off(both: tuple[Proxy, Upstream]) -> None:
     proxy, upstream = both
     before = len(upstream.seen)
-    with proxy.connect() as link, pytest.raises(ConnectionError):
-        for number in range(600):
-            link.sendall(b"POST / HTTP/1.1\r\n" if number == 0 else b"x: y\r\n")
-            time.sleep(0.05)
+    with proxy.connect() as link:
+
+        def drip() -> None:
+            for number in range(600):
+                link.sendall(b"POST / HTTP/1.1\r\n" if number == 0 else b"x: y\r\n")
+                time.sleep(0.05)
+
+        with pytest.raises(ConnectionError):
+            drip()
     assert len(upstream.seen) == before
 
 
@@ -293,8 +300,10 @@ ATTEMPTS = {
 
 @pytest.mark.parametrize("name", ATTEMPTS)
 def test_smuggled_requests_are_never_hidden_in_another(both: tuple[Proxy, Upstream], name: str) -> None:
-    """nginx may take the rest of a connection as a second request, which it then checks and counts as one; the service never
-    gets a request whose end two parsers could see in two places."""
+    """Nginx may take the rest of a connection as a second request, which it checks and counts as one.
+
+    The service never gets a request whose end two parsers could see in two places.
+    """
     proxy, upstream = both
     before = len(upstream.seen)
     proxy.answer(ATTEMPTS[name] + WHOLE)

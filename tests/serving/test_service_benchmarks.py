@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def benchmark(name: str) -> Any:
-    """A module of the folder benchmarks."""
+    """Import a module of the folder benchmarks."""
     found = importlib.util.spec_from_file_location(f"benchmark_{name}", ROOT / "benchmarks" / f"{name}.py")
     assert found is not None and found.loader is not None
     module = sys.modules[found.name] = importlib.util.module_from_spec(found)

@@ -38,9 +38,7 @@ def test_truncated_file(saved: Path) -> None:
 
 
 def test_any_flipped_byte_is_noticed(saved: Path) -> None:
-    """Either the file is refused, or the byte was one that the zip format does not use and nothing
-    changed.
-    """
+    """Refuse the file, or load it unchanged if the zip format does not use the flipped byte."""
     content = bytearray(saved.read_bytes())
     truth = LinUCB.load(saved)
     for place in np.random.default_rng(0).integers(len(content), size=300):
@@ -63,7 +61,7 @@ def rewritten(path: Path, **changes: Any) -> None:
 
 
 def test_checksum_format_and_kind(saved: Path, tmp_path: Path) -> None:
-    rewritten(saved, sha256={name: "0" * 64 for name in json.loads(np.load(saved)["header"].tobytes())["sha256"]})
+    rewritten(saved, sha256=dict.fromkeys(json.loads(np.load(saved)["header"].tobytes())["sha256"], "0" * 64))
     with pytest.raises(ArchiveError, match=r"damaged: the checksum of .* does not match"):
         LinUCB.load(saved)
     rewritten(saved, format=99)

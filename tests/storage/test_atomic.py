@@ -23,9 +23,14 @@ def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
 def test_after_an_error_the_old_file_is_there_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "file"
     write_bytes(path, b"old")
-    with pytest.raises(KeyboardInterrupt), atomic_file(path) as file:
-        file.write(b"half of the ne")
-        raise KeyboardInterrupt
+
+    def interrupted() -> None:
+        with atomic_file(path) as file:
+            file.write(b"half of the ne")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
 
 

@@ -39,7 +39,7 @@ def import_events(
     with guarded(lambda: "what was imported is in the log; run it again to go on"):
         try:
             from ..serving.operations import settings as service_settings
-            from ..serving.start import import_into_store
+            from ..serving.server import import_into_store
             from ..serving.store.database import Unavailable
         except ImportError as error:
             raise ValueError(missing_package("the store", error.name, "serve")) from None

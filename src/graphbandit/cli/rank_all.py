@@ -75,7 +75,7 @@ def _logged(url: str) -> tuple[NamedPolicy, Ids]:
     from ..recommending.rank_everybody import Ids
 
     with store_errors():
-        from ..serving.operations.log_replay import replay_from_zero
+        from ..serving.operations.replay import replay_from_zero
         from ..serving.store.event_store import EventStore
 
         store = EventStore(url)

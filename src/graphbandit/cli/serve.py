@@ -10,7 +10,7 @@ import typer
 from ..validate import missing_package
 from .console import EDGES, Columns, SkipBad, guarded
 
-UNSOUND = 3
+DIVERGED_STATE = 3
 """Exit code of a service whose state does not match its log."""
 
 
@@ -66,8 +66,8 @@ def serve(
     with guarded(lambda: kept):
         try:
             from ..serving.operations import settings
-            from ..serving.operations.runtime import UnsoundState
-            from ..serving.start import serve as run
+            from ..serving.operations.async_service import DivergedState
+            from ..serving.server import serve as run
             from ..serving.store.database import Unavailable
         except ImportError as error:
             raise ValueError(missing_package("the service", error.name, "serve")) from None
@@ -76,6 +76,6 @@ def serve(
             run(chosen, demo)
         except Unavailable as error:
             raise ValueError(f"{error} {error.detail}".strip()) from None
-        except UnsoundState as error:
+        except DivergedState as error:
             typer.echo(f"error: the state does not follow the log ({error}); start the service again.", err=True)
-            raise typer.Exit(UNSOUND) from None
+            raise typer.Exit(DIVERGED_STATE) from None

@@ -49,11 +49,11 @@ def verify(store: StoreUrl = "sqlite:///state.db", snapshots: SnapshotFolder = N
     The exit code is 1 if anything is wrong. A service may be using the store.
     """
     with store_errors():
-        from ..serving.operations import store_tools
+        from ..serving.operations import verify as verification
         from ..serving.store.snapshots import snapshot_folder
 
         with progress_bar("verifying", quiet) as show:
-            findings = store_tools.verify(
+            findings = verification.verify(
                 store, snapshot_folder(store, snapshots), lambda done, total: show(done, total, "events")
             )
         for sentence in (*findings.facts, *findings.problems):
@@ -148,7 +148,7 @@ def replay(
     from .evaluate import setting_value
 
     with store_errors():
-        from ..serving.operations.replay_into import replay_into
+        from ..serving.operations.replay import replay_into
         from ..serving.store.snapshots import snapshot_folder
 
         chosen: dict[str, Any] = {}

@@ -14,7 +14,8 @@ from .assessment import FirstLook
 
 def write_look(found: FirstLook, folder: AnyPath) -> Path:
     """Write index.html, look.json, arms.csv, history.parquet and, if a graph helps, edges.csv; the path
-    of the page."""
+    of the page.
+    """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     names, vectors = found.arms

@@ -119,8 +119,10 @@ def lower(first: Floats, second: Floats, *, comparisons: int = 1) -> tuple[Verdi
 
 
 def within(values: Floats, low: float, high: float, *, comparisons: int = 1) -> Verdict:
-    """Judge whether the mean over runs lies between two limits, as `below` does. Not both can be exceeded, so that the two
-    limits count as one comparison."""
+    """Judge whether the mean over runs lies between two limits, as `below` does.
+
+    The two limits count as one comparison, because both cannot be exceeded.
+    """
     return all_hold((above(values, low, comparisons=comparisons), below(values, high, comparisons=comparisons)))
 
 

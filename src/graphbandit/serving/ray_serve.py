@@ -1,7 +1,7 @@
-"""The same service as a Ray Serve application: replicas over one PostgreSQL, without a state of their own.
+"""The service as a Ray Serve application: replicas over one PostgreSQL, without local state.
 
-`serve deploy deploy/ray-serve.yaml` runs it. Ray restarts replicas that are not healthy, and replaces them one after the
-other in a rolling update.
+`serve deploy deploy/ray-serve.yaml` runs it. Ray restarts replicas that are not healthy, and replaces them one after
+the other in a rolling update.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..validate import missing_package
 from .http.guard import Guard
 from .operations import json_logs
 from .operations import settings as service_settings
-from .start import build_app, read_initial_state
+from .server import build_app, read_initial_state
 
 ONGOING = 2000
 """Requests at a time of a replica."""
@@ -22,16 +22,16 @@ PATHS = ("graph", "items", "model", "history", "token_file", "snapshots")
 
 
 class Replica:
-    """The part of a replica that Ray asks whether it is healthy."""
+    """The part of a replica that reports its health to Ray."""
 
     guard: Guard | None = None  # of this process
 
     def check_health(self) -> None:
-        """Raise if the service could not start, or its state does not follow the log, so that Ray replaces the replica."""
+        """Raise a RuntimeError if the service could not start or its state has diverged, so that Ray replaces the replica."""
         app: Any = None if Replica.guard is None else Replica.guard.app
-        runtime = None if app is None else app.state.runtime
-        if runtime is not None and runtime.failed is not None:
-            raise RuntimeError(f"the service cannot go on: {runtime.failed}")
+        async_service = None if app is None else app.state.async_service
+        if async_service is not None and async_service.failed is not None:
+            raise RuntimeError(f"the service cannot go on: {async_service.failed}")
 
 
 def serve_app(args: Mapping[str, Any]) -> Any:
@@ -60,7 +60,7 @@ def serve_app(args: Mapping[str, Any]) -> Any:
 
     def build() -> Guard:  # in each replica
         json_logs.set_up_logging(settings.log_level)
-        _, Replica.guard = build_app(settings, read_initial_state(settings), lambda: None, is_awaited=True)
+        _, Replica.guard = build_app(settings, read_initial_state(settings), lambda: None, wait_until_ready=True)
         return Replica.guard
 
     deployment = serve.deployment(name="Service", num_replicas=2, max_ongoing_requests=ONGOING)

@@ -1,8 +1,7 @@
-"""Named arrays and a JSON header in one file: how policies and results are saved. Nothing is
-pickled.
+"""Archives: named arrays and a JSON header in one file, without pickle.
 
-The file is an ordinary uncompressed `.npz`, which any NumPy reads. Its member `header` is JSON and
-says what kind of file this is, its format version, and the SHA-256 of every array.
+Policies, results and snapshots are saved in this form: an uncompressed `.npz`, which any NumPy reads. Its member
+`header` is JSON with the kind of the file, its format version, and the SHA-256 of every array.
 """
 
 from __future__ import annotations
@@ -44,20 +43,20 @@ def write(path: AnyPath, kind: str, header: Mapping[str, Any], arrays: Arrays, *
 
 
 def read(path: AnyPath, kind: str) -> tuple[dict[str, Any], Arrays]:
-    """The header and the arrays of a file written by `write`, or an `ArchiveError`."""
+    """Return the header and the arrays of a file written by `write`, or raise an `ArchiveError`."""
     with Path(path).open("rb") as file:
         return _load(file, Path(path), kind)
 
 
 def to_bytes(kind: str, header: Mapping[str, Any], arrays: Arrays) -> bytes:
-    """The bytes that `write` would write."""
+    """Return the bytes that `write` would write."""
     file = io.BytesIO()
     _save(file, kind, header, arrays)
     return file.getvalue()
 
 
 def from_bytes(content: bytes, kind: str, name: str) -> tuple[dict[str, Any], Arrays]:
-    """The header and the arrays in bytes made by `to_bytes`; an error message calls them `name`."""
+    """Return the header and the arrays in bytes made by `to_bytes`; an error message calls them `name`."""
     return _load(io.BytesIO(content), name, kind)
 
 

@@ -1,5 +1,6 @@
-"""Atomic writes: write aside, fsync, rename. A reader finds the old file or the new one, never half
-of either.
+"""Atomic writes: write to a temporary file, fsync, rename.
+
+A reader finds the old file or the new one, never a part of either.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ PIECE = 2**20  # bytes that a throttled file writes at once
 
 
 class ThrottledFile(io.FileIO):
-    """Reaches the disk piece by piece, with pauses: flushing a large file at once would stall every
-    other writer.
+    """A file that is flushed piece by piece, with pauses.
+
+    Flushing a large file at once would stall every other writer.
     """
 
     def write(self, data: Any) -> int:
@@ -33,10 +35,9 @@ class ThrottledFile(io.FileIO):
 
 @contextmanager
 def atomic_file(path: AnyPath, *, throttled: bool = False) -> Iterator[IO[bytes]]:
-    """A file to write to, which replaces the one at `path` when the block ends; after an error,
-    `path` is as it was.
+    """Yield a file that replaces the one at `path` when the block ends; after an error, `path` is unchanged.
 
-    `throttled` spreads a large file over time, for the sake of other writers on the same disk.
+    `throttled` spreads the writes of a large file over time, for other writers on the same disk.
     """
     target = Path(path)
     if not target.parent.is_dir():

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphbandit.serving.domain.experiment import HoldoutExperiment, begin_body
+from graphbandit.serving.domain.experiment import HoldoutExperiment, experiment_body
 from graphbandit.storage import archive
 
 
 def made(n_clusters: int = 40, users: int = 5, guardrail: float | None = 0.0) -> HoldoutExperiment:
     clusters = [cluster for cluster in range(n_clusters) for _ in range(users)]
-    return HoldoutExperiment(10, 0, begin_body(clusters, list(range(0, n_clusters, 2)), 0.5, guardrail, 1, 0.1))
+    return HoldoutExperiment(10, 0, experiment_body(clusters, list(range(0, n_clusters, 2)), 0.5, guardrail, 1, 0.1))
 
 
 def play(experiment: HoldoutExperiment, rounds: int, effect: float) -> None:

@@ -19,5 +19,5 @@ def test_the_largest_features_can_be_explained(tmp_path: Path) -> None:
         for user, reward in {"ann": 1.0, "bob": -1.0, "eve": 1.0}.items():
             service.reward([Reward(service.recommend([Request(user)]).ids[0], reward)])
     for user in ("ann", "bob", "eve"):
-        assert sum(explanation(service.recommender, user)["shares"].values()) == pytest.approx(1.0)
+        assert sum(explanation(service.state, user)["shares"].values()) == pytest.approx(1.0)
     service.close()

@@ -78,7 +78,7 @@ def show(tab: Tab, server: Running, user: str) -> None:
 
 
 def stage(tab: Tab, server: Running) -> None:
-    """The page with data, on a stage."""
+    """Open the page with made-up data."""
     tab.before(STAGE)
     tab.open(f"{server.url}/")
     tab.until("document.querySelector('#status').textContent === 'Live'")
@@ -297,7 +297,7 @@ def test_starting_interrupted_in_trouble_and_back(fresh: Running, tab: Tab) -> N
     becomes("null", "Live", "")
     becomes(down, "Interrupted", "What you see is from")
     becomes("[0]", "No connection", "cannot be reached")
-    becomes('[429, {detail: [{msg: "too many requests."}]}]', "Waiting", "more often than it allows")
+    becomes('[429, {detail: [{msg: "too many requests."}]}]', "QueuedRequest", "more often than it allows")
     becomes('[500, "oh"]', "Problem", "the answer was 500.")
     stats = fresh.http.get("/v1/stats").json() | {"trouble": "the disk is full"}
     becomes(f"[200, {json.dumps(stats)}]", "Store in trouble", "The store cannot be used: the disk is full.")
@@ -394,7 +394,7 @@ def test_latency_is_not_lost_when_the_page_is_opened_again(lively: Running, tab:
 
 
 def module(tab: Tab, server: Running, file: str, script: str) -> Any:
-    """The value of an expression in which `it` is a module of the page."""
+    """Return the value of an expression in which `it` is a module of the page."""
     tab.open(f"{server.url}/")
     return tab.run(f"import('/assets/{file}').then((it) => {script})")
 

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from graphbandit.serving.http.guard import LONGEST_HOST, decode_path, is_local, route_name
-from graphbandit.serving.operations.json_logs import is_worth_a_line
-from graphbandit.serving.start import reload_tokens
+from graphbandit.serving.operations.json_logs import is_logged
+from graphbandit.serving.server import reload_tokens
 from serving_zoo import Running, running, small_initial_state
 
 JSON = {"content-type": "application/json"}
@@ -34,7 +34,7 @@ def test_a_token_is_needed_and_compared(tmp_path: Path) -> None:
 
 
 def sent_raw(server: Running, *parts: bytes) -> bytes:
-    """The answer to bytes that no HTTP library sends."""
+    """Send bytes that no HTTP library sends, and return the response."""
     with socket.create_connection(("127.0.0.1", server.settings.port), 60) as link:
         for part in parts:
             link.sendall(part)
@@ -67,7 +67,7 @@ def test_a_client_that_resets_a_connection_with_several_requests_is_no_defect(
                 link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closing it resets it
                 link.sendall(4 * request)
         assert server.http.get("/ready").status_code == 200
-    assert [line.getMessage() for line in caplog.records if line.levelno > logging.INFO and is_worth_a_line(line)] == []
+    assert [line.getMessage() for line in caplog.records if line.levelno > logging.INFO and is_logged(line)] == []
 
 
 def test_a_token_that_may_only_read_changes_nothing(tmp_path: Path) -> None:
@@ -189,8 +189,8 @@ def test_no_redirection_names_the_host_of_the_client(shared: Running) -> None:
 
 
 def test_malformed_requests_are_not_logged_one_by_one() -> None:
-    assert not is_worth_a_line(logging.makeLogRecord({"msg": "Invalid HTTP request received."}))
-    assert is_worth_a_line(logging.makeLogRecord({"msg": "Application startup complete."}))
+    assert not is_logged(logging.makeLogRecord({"msg": "Invalid HTTP request received."}))
+    assert is_logged(logging.makeLogRecord({"msg": "Application startup complete."}))
 
 
 def test_counters_have_few_names() -> None:

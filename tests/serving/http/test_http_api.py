@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from graphbandit.serving import EventStore, replay_from_zero
-from graphbandit.serving.domain.limits import LONGEST_ID
+from graphbandit.serving.domain.events import LONGEST_ID
 from graphbandit.serving.http.decision_routes import MOST_CANDIDATES, MOST_REQUESTS
 from graphbandit.serving.operations import recommendation_service
 from serving_zoo import ARMS, Running, fingerprint, recommend, reward, running, small_initial_state
@@ -77,7 +77,7 @@ def test_of_a_list_of_rewards_all_are_taken_or_none(shared: Running) -> None:
 def test_a_late_reward_is_found_in_the_store(shared: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recommendation_service, "REMEMBERED_DECISIONS", 2)
     names = [recommend(shared)["decision"] for _ in range(4)]
-    assert shared.runtime.service.decision(names[0]) is None
+    assert shared.async_service.service.decision(names[0]) is None
     for name in names:
         assert reward(shared, decision=name, value=0.1) == (200, {"accepted": 1, "duplicates": 0})
         assert reward(shared, decision=name, value=0.1) == (200, {"accepted": 0, "duplicates": 1})
@@ -183,7 +183,7 @@ def test_users_edges_and_arms_come_and_go(tmp_path: Path) -> None:
         assert http.put("/v1/arms/tea", json={"features": [5.0, 5.0], "attributes": {"topic": "cold"}}).status_code == 200
         assert http.get("/v1/arms/tea").json() == {"arm": "tea", "features": [5.0, 5.0], "attributes": {"topic": "cold"}}
         assert reward(server, decision=old["decision"], value=1.0)[0] == 200
-        learned = server.runtime.service.recommender
+        learned = server.async_service.service.state
         row = learned.rows["new/one"]
         assert (learned.policy.state.seen.bias[row] == learned.features[0]).all()  # what was shown, not what it is now
         assert http.delete("/v1/arms/a%2Fb").status_code == 200

@@ -1,5 +1,8 @@
-"""The JDK's own HttpClient offers HTTP/2 with every first request, and uvicorn then drops the body: the service says so. As
-HTTP/1.1 it can be used, and through nginx with its default settings (`test_nginx.py` has the bytes)."""
+"""Java's own HttpClient as a client of the service.
+
+It offers HTTP/2 with every first request, for which uvicorn drops the body; the service says so. As HTTP/1.1 it
+works, and through nginx with its default settings (`test_nginx.py` has the bytes).
+"""
 
 from __future__ import annotations
 

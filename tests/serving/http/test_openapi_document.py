@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from graphbandit.serving.http.app import create_app
-from graphbandit.serving.operations.runtime import Runtime
+from graphbandit.serving.operations.async_service import AsyncService
 
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -18,7 +18,7 @@ import write_openapi  # noqa: E402
 FILE = ROOT / "docs" / "reference" / "openapi.json"
 
 
-def no_runtime() -> Runtime:
+def no_runtime() -> AsyncService:
     raise AssertionError
 
 

@@ -13,7 +13,7 @@ import pytest
 from graphbandit.serving import EventStore, RecommendationService, Request, Reward, UnknownName, replay_from_zero
 from graphbandit.serving.operations.compaction import compact
 from graphbandit.serving.operations.forgetting import forget_user
-from graphbandit.serving.operations.store_tools import verify
+from graphbandit.serving.operations.verify import verify
 from graphbandit.serving.store.database import LogChanged
 from graphbandit.serving.store.event_archive import archive_folder
 from serving_zoo import fingerprint, new_database, small_initial_state
@@ -32,10 +32,10 @@ def decided(service: RecommendationService, n: int) -> list[str]:
 
 
 def check_copy(url: str, folder: Path, kept: list[str], given_up: list[str]) -> None:
-    """The copy has what was there, goes on, and uses no id again; late rewards of other decisions are refused."""
+    """Check that a copy has the same log, continues, uses no id twice, and refuses rewards of later decisions."""
     assert verify(url).problems == []
     service = opened(url, folder)
-    assert fingerprint(service.recommender) == fingerprint(replay_from_zero(service.store))
+    assert fingerprint(service.state) == fingerprint(replay_from_zero(service.store))
     fresh = decided(service, len(given_up) + 3)
     assert not set(fresh) & {*kept, *given_up}
     for name in given_up:
@@ -75,8 +75,8 @@ def test_a_copy_draws_other_random_numbers(tmp_path: Path) -> None:
         service = RecommendationService.open(EventStore(f"sqlite:///{tmp_path}/{name}"), tmp_path / name[:-3])
         logged = service.recommend([Request("ann")] * 40)
         drawn.append([made.arms[0] for made in logged.decisions])
-        drawn.append([made.arms[0] for made in service.decide_some([Request("ann")] * 40)])
-        drawn.append(service.recommender.shadow_draws.integers(5, size=40).tolist())
+        drawn.append([made.arms[0] for made in service.decide_in_thread([Request("ann")] * 40)])
+        drawn.append(service.state.shadow_draws.integers(5, size=40).tolist())
         service.close()
     assert len({tuple(arms) for arms in drawn}) == 6
 
@@ -123,7 +123,7 @@ def test_a_copy_reads_the_archive_of_the_original_and_changes_its_own(tmp_path: 
     for store in stores:
         store.attach()
         store.close()
-    shutil.copytree(stores[0].archive.own, archive_folder(stores[1].database.url, stores[1].name))
+    shutil.copytree(stores[0].archive.own_folder, archive_folder(stores[1].database.url, stores[1].name))
     assert forget_user(copy, "ann", tmp_path / "copied").was_known
     assert verify(copy, tmp_path / "copied").problems == [] == verify(url, tmp_path / "snapshots").problems
     sqlite_copy(tmp_path / "copy.db", tmp_path / "third.db")  # knows where the copy has its files

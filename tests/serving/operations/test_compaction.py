@@ -12,12 +12,12 @@ import pytest
 from typer.testing import CliRunner
 
 from graphbandit.cli import app
-from graphbandit.serving import EventStore, Occupied, RecommendationService, Request, Reward, UnknownName, replay_from_zero
+from graphbandit.serving import EventStore, RecommendationService, Request, Reward, StoreInUse, UnknownName, replay_from_zero
 from graphbandit.serving.operations import compaction
 from graphbandit.serving.operations.compaction import compact
 from graphbandit.serving.operations.forgetting import forget_user
 from graphbandit.serving.operations.importing import import_history
-from graphbandit.serving.operations.store_tools import verify
+from graphbandit.serving.operations.verify import verify
 from graphbandit.serving.store import event_archive, event_store
 from serving_zoo import USERS, fingerprint, new_database, small_initial_state
 
@@ -29,7 +29,7 @@ def opened(folder: Path) -> RecommendationService:
 
 
 def used(folder: Path, steps: int = 40) -> tuple[list[str], str]:
-    """A store that was used: ids of its decisions, and the fingerprint of its state."""
+    """Fill a store, and return the ids of its decisions and the fingerprint of its state."""
     service = opened(folder)
     (folder / "old.csv").write_text("user,arm,reward\nann,tea,1\nbob,coffee,0\n")
     import_history(service, folder / "old.csv")
@@ -39,7 +39,7 @@ def used(folder: Path, steps: int = 40) -> tuple[list[str], str]:
         if step % 3:
             service.reward([Reward(ids[-1], step / 10)])
     service.retract(ids[4])
-    found = fingerprint(service.recommender)
+    found = fingerprint(service.state)
     service.close()
     return ids, found
 
@@ -66,13 +66,13 @@ def test_archive_and_table_are_the_log(tmp_path: Path, monkeypatch: pytest.Monke
     for path in (tmp_path / "snapshots").glob("*/snapshot-*"):
         path.unlink()
     service = opened(tmp_path)  # a replay from zero
-    assert fingerprint(service.recommender) == state == fingerprint(replay_from_zero(service.store))
+    assert fingerprint(service.state) == state == fingerprint(replay_from_zero(service.store))
     with pytest.raises(UnknownName, match="was archived"):
         service.reward([Reward(ids[0], 1.0)])
     service.reward([Reward(ids[-1], 1.0), Reward(ids[-2], 1.0)])
     assert import_history(service, tmp_path / "old.csv").was_there
     monkeypatch.setattr(event_store, "OPEN_TIMEOUT", 0.0)
-    with pytest.raises(Occupied):
+    with pytest.raises(StoreInUse):
         compact(url, NOW)
     service.close()
     assert compact(url, NOW).events > 0  # all but the newest
@@ -90,14 +90,14 @@ def test_a_start_with_a_snapshot_needs_no_archive(tmp_path: Path) -> None:
     [archive] = tmp_path.glob("state.db.archive-*")
     archive.rename(tmp_path / "elsewhere")
     service = opened(tmp_path)
-    assert fingerprint(service.recommender) == state
+    assert fingerprint(service.state) == state
     [made] = service.recommend([Request("ann")]).ids
     service.reward([Reward(made, 1.0)])
     service.close()
     (tmp_path / "elsewhere").rename(archive)
     service = opened(tmp_path)
     service.retract(made)
-    assert fingerprint(service.recommender) == fingerprint(replay_from_zero(service.store))
+    assert fingerprint(service.state) == fingerprint(replay_from_zero(service.store))
     service.close()
 
 
@@ -107,7 +107,7 @@ def attached(url: str) -> EventStore:
     return store
 
 
-@pytest.mark.parametrize("stop", ["write_part", "insert", "shrink"])
+@pytest.mark.parametrize("stop", ["write_part", "insert", "vacuum"])
 def test_killed_in_between_nothing_is_lost(tmp_path: Path, stop: str) -> None:
     _, state = used(tmp_path)
     url = f"sqlite:///{tmp_path}/state.db"
@@ -127,8 +127,8 @@ def killed(original, at):
             os.kill(os.getpid(), signal.SIGKILL)
         return result if {stop!r} == "write_part" else original(*given, **named)
     return call
-if {stop!r} == "shrink":
-    Database.shrink = killed(Database.shrink, 1)
+if {stop!r} == "vacuum":
+    Database.vacuum = killed(Database.vacuum, 1)
 else:
     setattr(compaction, {stop!r}, killed(getattr(compaction, {stop!r}), 2))
 compaction.compact({url!r}, {NOW})
@@ -192,7 +192,7 @@ def test_stores_that_are_compacted_in_one_directory_keep_their_archives(
     for url in urls:
         assert verify(url, tmp_path / "snapshots").problems == []
         service = RecommendationService.open(EventStore(url), tmp_path / "empty")
-        assert service.recommender.decisions == 5 and not import_history(service, tmp_path / "old.csv").was_there
+        assert service.state.decisions == 5 and not import_history(service, tmp_path / "old.csv").was_there
         service.close()
         assert compact(url, NOW).events == 2 and forget_user(url, "ann", tmp_path / "snapshots").was_known
     assert not list((tmp_path / "another").iterdir()) and all(verify(url).problems == [] for url in urls)

@@ -154,7 +154,7 @@ def test_an_export_rests_while_the_service_is_busy(monkeypatch: pytest.MonkeyPat
 
     async def read(requests: float) -> None:
         counts = count(step=requests)  # so many are answered between two pieces
-        assert len([piece async for piece in export.paced(pieces(), lambda: int(next(counts)))]) == 10
+        assert len([piece async for piece in export.throttled(pieces(), lambda: int(next(counts)))]) == 10
 
     rests: list[float] = []
     monkeypatch.setattr(asyncio, "sleep", rest)
@@ -162,7 +162,7 @@ def test_an_export_rests_while_the_service_is_busy(monkeypatch: pytest.MonkeyPat
     assert rests == [0.0] * 10
     rests.clear()
     asyncio.run(read(10**9))
-    assert len(rests) == 10 and min(rests) >= export.LONGEST_REST * 0.005
+    assert len(rests) == 10 and min(rests) >= export.LONGEST_PAUSE_RATIO * 0.005
 
 
 def test_groups_of_rows_are_large_though_pieces_are_small(tmp_path: Path) -> None:

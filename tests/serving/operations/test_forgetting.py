@@ -17,14 +17,14 @@ from graphbandit.cli import app
 from graphbandit.serving import EventStore, InitialState, RecommendationService, Request, Reward, UnknownName, replay_from_zero
 from graphbandit.serving.domain import policy_changes, proposals
 from graphbandit.serving.domain.events import Draft, EventKind, encode
-from graphbandit.serving.domain.experiment import begin_body
-from graphbandit.serving.domain.packing import digest
+from graphbandit.serving.domain.experiment import experiment_body
 from graphbandit.serving.domain.policy_changes import ProposedChange
+from graphbandit.serving.domain.service_state import digest
 from graphbandit.serving.domain.shadow import parse_policy
 from graphbandit.serving.operations.compaction import compact
-from graphbandit.serving.operations.forgetting import forget_user, initial_without
+from graphbandit.serving.operations.forgetting import forget_user, initial_state_without
 from graphbandit.serving.operations.importing import import_history
-from graphbandit.serving.operations.store_tools import verify
+from graphbandit.serving.operations.verify import verify
 from graphbandit.serving.store.snapshots import Snapshots
 from graphbandit.tables import write_table
 from serving_zoo import ARMS, USERS, fingerprint, new_database, small_initial_state
@@ -34,7 +34,7 @@ OTHERS = (*USERS, "kim")
 
 
 def opened(folder: Path, policy: str, person: str | None, url: str | None = None) -> RecommendationService:
-    """A service whose graph has the person among its first users, or never had."""
+    """Open a service whose graph has the person among its first users, or does not."""
     folder.mkdir(exist_ok=True)
     initial = small_initial_state(policy)
     if person is not None:
@@ -52,8 +52,8 @@ def opened(folder: Path, policy: str, person: str | None, url: str | None = None
 
 
 def use(service: RecommendationService, person: str | None, folder: Path) -> list[tuple[str, int]]:
-    """The same for everybody else, with or without the person; ids of open decisions, and the step."""
-    rng, state, ids = np.random.default_rng(0), service.recommender, list[tuple[str, int]]()
+    """Make the same history for all others, with or without the person; return ids of open decisions with their step."""
+    rng, state, ids = np.random.default_rng(0), service.state, list[tuple[str, int]]()
     log: dict[str, list[Any]] = {
         "user": ["ann", PERSON, "lea", PERSON],
         "arm": ["tea"] * 4,
@@ -80,18 +80,18 @@ def use(service: RecommendationService, person: str | None, folder: Path) -> lis
         if step == 5:
             service.change(proposals.put_user(state, "zed", edges))
         if step == 9 and person:
-            service.change(proposals.put_edge(service.recommender, person, "zed", 3.0))
-            service.change(proposals.delete_user(service.recommender, person))  # and comes back
+            service.change(proposals.put_edge(service.state, person, "zed", 3.0))
+            service.change(proposals.delete_user(service.state, person))  # and comes back
         if step == 12:
-            service.change(proposals.put_user(service.recommender, "yan", {"zed": 0.5}))
+            service.change(proposals.put_user(service.state, "yan", {"zed": 0.5}))
     return ids
 
 
 def never_were(service: RecommendationService) -> str:
-    """A hash of the state but for the numbers of its events."""
-    header, arrays = service.recommender.pack()
+    """Return a hash of the state without the numbers of its events."""
+    header, arrays = service.state.pack()
     return digest(
-        {name: value for name, value in header.items() if name not in ("seq", "tail", "without")},
+        {name: value for name, value in header.items() if name not in ("seq", "chain", "retracted")},
         {name: array for name, array in arrays.items() if name != "latest"},
     )
 
@@ -111,21 +111,21 @@ def test_the_state_is_that_of_a_log_in_which_they_never_were(tmp_path: Path, pol
     service.close()
     url = f"sqlite:///{folder}/state.db"
     if archive:
-        compact(url, service.recommender.seq and _time_of(url, 60))
+        compact(url, service.state.seq and _time_of(url, 60))
     assert bytes_with(folder, PERSON)
     done = forget_user(url, PERSON, folder / "snapshots")
     assert done.was_known and done.events > 50
     assert bytes_with(folder, PERSON) == []
     assert verify(url, folder / "snapshots").problems == []
     service = RecommendationService.open(EventStore(url), folder / "snapshots")
-    assert service.saved == service.recommender.seq  # a new snapshot was written
-    assert fingerprint(service.recommender) == fingerprint(replay_from_zero(service.store))
+    assert service.snapshot_seq == service.state.seq  # a new snapshot was written
+    assert fingerprint(service.state) == fingerprint(replay_from_zero(service.store))
     assert never_were(service) == never_were(without)
-    assert PERSON not in service.recommender.names
+    assert PERSON not in service.state.names
     open_ids = [name for name, step in ids if step > 20]
     assert service.reward([Reward(name, 1.0) for name in open_ids]).accepted == 4
+    [epoch, seq, _] = open_ids[0].split(".")
     with pytest.raises(UnknownName):
-        [epoch, seq, _] = open_ids[0].split(".")
         service.reward([Reward(f"{epoch}.{seq}.1", 1.0)])  # theirs, in the same batch
     service.close()
     without.close()
@@ -137,11 +137,11 @@ def test_a_shadow_and_an_experiment_forget_as_well(tmp_path: Path) -> None:
     states = []
     for person, folder in ((None, tmp_path / "without"), (PERSON, tmp_path / "with")):
         service = opened(folder, "linucb", person)
-        state = service.recommender
+        state = service.state
         assert state.spec is not None
         service.change(policy_changes.begin_shadow(state, parse_policy("adaptive", state.spec)))
         rows = {"ann": 0, PERSON: 1, "bob": 0, "eve": 1}
-        body = begin_body([cluster for name, cluster in rows.items() if person or name != PERSON], [1], 0.5, None, 0, 0.0)
+        body = experiment_body([cluster for name, cluster in rows.items() if person or name != PERSON], [1], 0.5, None, 0, 0.0)
         service.change(ProposedChange(Draft(EventKind.EXPERIMENT_BEGUN, 1, encode(body))))
         for step in range(12):
             for user in ("ann", "bob", "eve", *([person] if person else [])):
@@ -154,7 +154,7 @@ def test_a_shadow_and_an_experiment_forget_as_well(tmp_path: Path) -> None:
     assert forget_user(url, PERSON, snapshots).was_known
     assert verify(url, snapshots).problems == [] and bytes_with(tmp_path / "with", PERSON) == []
     found = RecommendationService.open(EventStore(url), snapshots)
-    mine, theirs = found.recommender, without.recommender
+    mine, theirs = found.state, without.state
     assert mine.shadow is not None and theirs.shadow is not None
     assert mine.policy.theta.tolist() == theirs.policy.theta.tolist()
     assert mine.shadow.theta.tolist() == theirs.shadow.theta.tolist()
@@ -173,7 +173,7 @@ def _time_of(url: str, seq: int) -> int:
     return event.at
 
 
-@pytest.mark.parametrize("when", ["insert_events", "remove_strays"])
+@pytest.mark.parametrize("when", ["insert_events", "remove_orphans"])
 def test_killed_in_between_it_is_done_or_not_begun(tmp_path: Path, when: str) -> None:
     service = opened(tmp_path, "linucb", PERSON)
     use(service, PERSON, tmp_path)
@@ -200,14 +200,15 @@ def test_a_snapshot_from_before_is_not_used(tmp_path: Path, monkeypatch: pytest.
     service.recommend([Request("ann")])  # no event speaks of the person, who is only in the initial state
     service.close()
     url = f"sqlite:///{tmp_path}/state.db"
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(Snapshots, "remove_all", lambda self: (_ for _ in ()).throw(KeyboardInterrupt))
-        forget_user(url, PERSON, tmp_path / "snapshots")
+        with pytest.raises(KeyboardInterrupt):
+            forget_user(url, PERSON, tmp_path / "snapshots")
     assert bytes_with(tmp_path / "snapshots", PERSON)
     service = RecommendationService.open(EventStore(url), tmp_path / "snapshots")
-    assert PERSON not in service.recommender.names and not bytes_with(tmp_path / "snapshots", PERSON)
+    assert PERSON not in service.state.names and not bytes_with(tmp_path / "snapshots", PERSON)
     service.reward([Reward(service.recommend([Request("eve")]).ids[0], 1.0)])
-    assert fingerprint(service.recommender) == fingerprint(replay_from_zero(service.store))
+    assert fingerprint(service.state) == fingerprint(replay_from_zero(service.store))
     service.close()
     assert verify(url, tmp_path / "snapshots").problems == []
 
@@ -234,7 +235,7 @@ def test_the_only_user_of_a_graph_leaves_nobody() -> None:
     from graphbandit import graphs
 
     alone = InitialState(graphs.from_edges([], ids=["ann"]), ["tea"], np.eye(1), [{}])
-    assert initial_without(alone, "ann").users == [] and initial_without(alone, "bob") is alone
+    assert initial_state_without(alone, "ann").users == [] and initial_state_without(alone, "bob") is alone
 
 
 def test_a_model_forgets_the_name(tmp_path: Path) -> None:
@@ -254,9 +255,9 @@ def test_a_model_forgets_the_name(tmp_path: Path) -> None:
     forget_user(f"sqlite:///{tmp_path}/state.db", PERSON, tmp_path / "snapshots")
     assert bytes_with(tmp_path, PERSON) == []
     service = RecommendationService.open(EventStore(f"sqlite:///{tmp_path}/state.db"), tmp_path / "snapshots")
-    state = service.recommender
+    state = service.state
     assert [state.policy.n_observations(state.rows[name]) for name in ("ann", "eve")] == [1, 2]
-    assert fingerprint(service.recommender) == fingerprint(replay_from_zero(service.store))
+    assert fingerprint(service.state) == fingerprint(replay_from_zero(service.store))
     service.close()
 
 
@@ -284,7 +285,7 @@ def test_keys_of_events_about_others_lose_the_name(tmp_path: Path, archive: bool
     keys = [f"ann-for-{PERSON}", f"{PERSON}_2", f"x{PERSON}9", "plain"]
     ids = [service.recommend([Request("ann", ["tea"])], key).ids[0] for key in keys]
     service.recommend([Request("bob"), Request("eve")], f"batch {PERSON}")
-    service.change(proposals.put_user(service.recommender, "zed", {}))
+    service.change(proposals.put_user(service.state, "zed", {}))
     service.close()
     url = f"sqlite:///{tmp_path}/state.db"
     if archive:

@@ -47,14 +47,14 @@ def test_imported_rewards_are_learned_in_order_of_time_as_events(tmp_path: Path,
     assert import_history(service, tmp_path / "events.parquet") == Imported(25, 2, 0, False)
     kinds = [event.kind for page in service.store.read() for event in page]
     assert set(kinds) == {EventKind.IMPORTED} and len(kinds) == 1 + 7 + 1  # who joins, the rewards, the end
-    by_hand = service.recommender.new(service.store.initial_state())
+    by_hand = service.state.new(service.store.initial_state())
     by_hand.join_many(["new", "newer"])
     log = history()
     for row in reversed(range(25)):
-        by_hand.learn([service.recommender.rows[log["user"][row]]], [ARMS.index(log["arm"][row])], [log["reward"][row]])
-    for mine, other in zip(service.recommender.policy.pack()[1].items(), by_hand.policy.pack()[1].items(), strict=True):
+        by_hand.learn([service.state.rows[log["user"][row]]], [ARMS.index(log["arm"][row])], [log["reward"][row]])
+    for mine, other in zip(service.state.policy.pack()[1].items(), by_hand.policy.pack()[1].items(), strict=True):
         assert mine[0] == other[0] and np.allclose(mine[1], other[1], equal_nan=True), mine[0]
-    assert fingerprint(service.recommender) == fingerprint(replay_from_zero(service.store))
+    assert fingerprint(service.state) == fingerprint(replay_from_zero(service.store))
     service.close()
 
 
@@ -62,7 +62,7 @@ def test_an_import_that_was_interrupted_goes_on_and_counts_nothing_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importing, "ROWS", 3)
-    monkeypatch.setattr(importing, "TOGETHER", 2)
+    monkeypatch.setattr(importing, "EVENTS_PER_TRANSACTION", 2)
     (tmp_path / "whole").mkdir()
     path = tmp_path / "events.csv"
     write_table(path, {name: ["" if cell is None else cell for cell in column] for name, column in history(24).items()})
@@ -76,13 +76,13 @@ def test_an_import_that_was_interrupted_goes_on_and_counts_nothing_twice(
     service = opened(tmp_path)
     with pytest.raises(KeyboardInterrupt):
         import_history(service, path, on_import=stop)
-    assert 0 < service.recommender.rewards < 24
+    assert 0 < service.state.rewards < 24
     service.close()
     service = opened(tmp_path)
     done = import_history(service, path)
-    assert service.recommender.rewards == 24 and 0 < done.rewards < 24 and not done.was_there
+    assert service.state.rewards == 24 and 0 < done.rewards < 24 and not done.was_there
     assert import_history(service, path) == Imported(0, 0, 0, True)
-    mine, other = service.recommender.policy.pack()[1], whole.recommender.policy.pack()[1]
+    mine, other = service.state.policy.pack()[1], whole.state.policy.pack()[1]
     assert all(np.array_equal(mine[name], other[name], equal_nan=True) for name in other)
     service.close()
     whole.close()
@@ -139,5 +139,5 @@ def test_the_command_begins_a_store_and_says_what_it_did(tmp_path: Path) -> None
     service = opened(tmp_path)
     logged = service.recommend([Request("eve")])
     service.reward([Reward(logged.ids[0], 1.0)])
-    assert service.recommender.rewards == 3
+    assert service.state.rewards == 3
     service.close()

@@ -62,7 +62,7 @@ def test_metrics_say_what_an_operator_asks(tmp_path: Path) -> None:
             reward(server, decision=recommend(server)["decision"], value=1.0)
         server.http.put("/v1/users/new").raise_for_status()
         server.http.get("/v1/users/ann").raise_for_status()
-        stats = server.runtime.stats
+        stats = server.async_service.stats
         wait_until(lambda: stats.snapshots and sum(stats.loop_delay.counts))
         found = scraped(server)
         size = (tmp_path / "state.db").stat().st_size
@@ -111,8 +111,8 @@ def test_a_metric_can_be_read_before_anything_happened() -> None:
 
 def test_a_stall_of_the_event_loop_is_seen(tmp_path: Path) -> None:
     with running(tmp_path, small_initial_state()) as server:
-        loop = server.runtime.pipeline._task.get_loop()
-        delays = server.runtime.stats.loop_delay
+        loop = server.async_service.group_commit.loop
+        delays = server.async_service.stats.loop_delay
         before = sum(delays.counts[-4:])
         loop.call_soon_threadsafe(time.sleep, 0.4)
         wait_until(lambda: sum(delays.counts[-4:]) > before)

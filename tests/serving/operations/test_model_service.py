@@ -11,7 +11,7 @@ import pytest
 from graphbandit import Recommender
 from graphbandit.serving import Client, EventStore, InitialState, RecommendationService, Request, Reward, replay_from_zero
 from graphbandit.serving.domain import proposals
-from graphbandit.serving.domain.events import EventKind, decisions_in, reward_in
+from graphbandit.serving.domain.events import EventKind, parse_decisions, parse_reward
 from graphbandit.serving.operations.export import LoggedOffers
 from graphbandit.serving.operations.importing import import_history
 from graphbandit.serving.operations.warmup import warm_up
@@ -27,7 +27,7 @@ PEOPLE = {"user": ["ann", "bob", "eve", "kim"], "age": [20, 70, 22, 69], "job": 
 
 
 def fitted(policy: str = "linucb") -> Recommender:
-    """A recommender that knows the hour, and attributes of users."""
+    """Return a recommender that knows the hour, and attributes of users."""
     rng = np.random.default_rng(0)
     recommender = Recommender({"user": ["ann"], "friend": ["bob"]}, ITEMS, users=PEOPLE, policy=policy)
     n = 120
@@ -37,10 +37,11 @@ def fitted(policy: str = "linucb") -> Recommender:
 
 
 def begun(folder: Path, policy: str = "linucb") -> tuple[Recommender, RecommendationService]:
+    """Begin a service with a recommender that knows the hour, and attributes of users."""
     recommender = fitted(policy)
     recommender.save(folder / "model.gb")
     initial = InitialState.from_model((folder / "model.gb").read_bytes())
-    service = RecommendationService.open(EventStore(f"sqlite:///{folder}/state.db"), folder / "snapshots", initial)
+    service = RecommendationService.open(EventStore(f"sqlite:///{folder}/recommender.db"), folder / "snapshots", initial)
     return recommender, service
 
 
@@ -48,8 +49,8 @@ def scores(service: RecommendationService, **request: Any) -> dict[str, tuple[fl
     asked: dict[str, Any] = {"user": "ann", "k": 4} | request
     logged = service.recommend([Request(**asked)])
     [record] = logged.decisions
-    names = [service.recommender.versions[version] for version in record.arms]
-    return {name: pair for name, pair in zip(names, zip(record.mean, record.bonus, strict=True), strict=True)}
+    names = [service.state.versions[version] for version in record.arms]
+    return dict(zip(names, zip(record.mean, record.bonus, strict=True), strict=True))
 
 
 def own_scores(recommender: Recommender, user: str = "ann", **context: Any) -> dict[str, tuple[float, float]]:
@@ -76,27 +77,27 @@ def test_a_reward_is_learned_with_the_vector_that_was_shown(tmp_path: Path) -> N
     found = recommender.recommend("ann", candidates=["beer"], context={"hour": 20})
     logged = service.recommend([Request("ann", ["beer"], context={"hour": 20})])
     event = service.store.find(logged.seq)
-    assert event is not None and decisions_in(event.body)[0].context == {"hour": 20}
-    service.change(proposals.put_arm(service.recommender, "beer", None, {}, {"kind": "hot", "price": 1.0}))
+    assert event is not None and parse_decisions(event.body)[0].context == {"hour": 20}
+    service.change(proposals.put_arm(service.state, "beer", None, {}, {"kind": "hot", "price": 1.0}))
     recommender.add_items({"item": ["beer"], "kind": ["hot"], "price": [1.0]})
     service.snapshot()
     service.store.close()
-    service = RecommendationService.open(EventStore(f"sqlite:///{tmp_path}/state.db"), tmp_path / "snapshots")
+    service = RecommendationService.open(EventStore(f"sqlite:///{tmp_path}/recommender.db"), tmp_path / "snapshots")
     service.reward([Reward(logged.ids[0], 0.7)])  # the decision is read from the store
     recommender.reward(found, 0.7)
     assert scores(service, context={"hour": 5}) == own_scores(recommender, hour=5)
     [rewarded] = [event for page in service.store.read(kinds=[EventKind.REWARDED]) for event in page]
-    assert reward_in(rewarded.body).context == {"hour": 20}
-    assert fingerprint(service.recommender) == fingerprint(replay_from_zero(service.store))
+    assert parse_reward(rewarded.body).context == {"hour": 20}
+    assert fingerprint(service.state) == fingerprint(replay_from_zero(service.store))
     service.close()
 
 
 def test_filters_of_a_model_are_expanded_after_a_change_of_the_arms(tmp_path: Path) -> None:
     """The arms of the model were there from the beginning of the log, whenever the model got to know them."""
     _, service = begun(tmp_path)
-    service.change(proposals.put_arm(service.recommender, "gin", None, {}, {"kind": "cold", "price": 9.0}))
+    service.change(proposals.put_arm(service.state, "gin", None, {}, {"kind": "cold", "price": 9.0}))
     [decision] = service.recommend([Request("ann", where={"kind": ["cold"]})]).decisions
-    state = service.recommender
+    state = service.state
     offered = LoggedOffers(state).of(decision)
     assert offered is not None
     assert sorted(state.versions[v] for v in offered) == sorted(
@@ -112,7 +113,7 @@ def test_attributes_speak_for_somebody_whom_nobody_knows(tmp_path: Path) -> None
     assert chef != scores(service, user="zoe", attributes={"age": 69, "job": "poet"}) != scores(service, user="zoe")
     logged = service.recommend([Request("zoe", attributes={"age": 21, "job": "chef"}, context={"hour": 3})])
     service.reward([Reward(logged.ids[0], 1.0)])
-    state = service.recommender
+    state = service.state
     assert {state.names[row] for row, _ in state.edges(state.rows["zoe"])} == {"ann", "eve"}
     assert fingerprint(state) == fingerprint(replay_from_zero(service.store))
     service.close()
@@ -125,7 +126,7 @@ def test_an_import_takes_the_context_of_the_history(tmp_path: Path) -> None:
     import_history(service, tmp_path / "events.parquet")
     recommender.fit(log)
     assert scores(service, context={"hour": 4}) == own_scores(recommender, hour=4)
-    assert fingerprint(service.recommender) == fingerprint(replay_from_zero(service.store))
+    assert fingerprint(service.state) == fingerprint(replay_from_zero(service.store))
     service.close()
 
 

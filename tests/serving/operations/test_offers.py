@@ -12,7 +12,7 @@ from graphbandit import graphs
 from graphbandit.evaluation import read_export
 from graphbandit.serving import EventStore, InitialState, RecommendationService, Request, replay_from_zero
 from graphbandit.serving.domain import proposals
-from graphbandit.serving.domain.events import DecisionRecord, decisions_in, encode, encode_record
+from graphbandit.serving.domain.events import DecisionRecord, encode, encode_record, parse_decisions
 from graphbandit.serving.operations import export
 from graphbandit.serving.operations.export import LoggedOffers
 from serving_zoo import fingerprint, recommend, reward, running, small_initial_state
@@ -24,7 +24,7 @@ def opened(folder: Path, initial: InitialState | None = None) -> RecommendationS
 
 def logged(service: RecommendationService) -> list[DecisionRecord]:
     bodies = [event.body for page in service.store.read() for event in page if event.kind == 1]
-    return [decision for body in bodies for decision in decisions_in(body)]
+    return [decision for body in bodies for decision in parse_decisions(body)]
 
 
 def offered(offers: LoggedOffers, decision: DecisionRecord) -> list[int]:
@@ -43,7 +43,7 @@ def test_a_decision_by_a_filter_takes_few_bytes_of_the_log_however_many_arms_mat
     assert max(sizes) < 300
     first, second = logged(service)
     assert first.candidates is None and first.filter == {"where": {"topic": ["news"]}, "exclude": [7], "catalogue": 0}
-    offers = LoggedOffers(service.recommender)
+    offers = LoggedOffers(service.state)
     for decision, left_out in ((first, 7), (second, 3)):
         np.testing.assert_array_equal(offers.of(decision), [k for k in range(n) if k != left_out])
     service.close()
@@ -67,26 +67,26 @@ def test_the_arms_of_a_filter_are_those_of_its_time(tmp_path: Path) -> None:
     hot = Request("ann", where={"topic": ["hot"]})
 
     def decide() -> None:
-        state = service.recommender
+        state = service.state
         service.recommend([hot])
         expected.append(sorted(state.versions[v] + str(v) for v in state.resolve(hot).versions))
 
     decide()
-    service.change(proposals.put_arm(service.recommender, "cocoa", [1.0, 1.0], {"topic": "hot"}))
+    service.change(proposals.put_arm(service.state, "cocoa", [1.0, 1.0], {"topic": "hot"}))
     decide()
-    service.change(proposals.delete_arm(service.recommender, "tea"))
+    service.change(proposals.delete_arm(service.state, "tea"))
     decide()
     service.close()  # writes a snapshot
     service = opened(tmp_path)
-    service.change(proposals.put_arm(service.recommender, "tea", [0.0, 1.0], {"topic": "odd"}))
+    service.change(proposals.put_arm(service.state, "tea", [0.0, 1.0], {"topic": "odd"}))
     decide()
-    service.change(proposals.put_arm(service.recommender, "cocoa", [2.0, 1.0], {"topic": "hot"}))
+    service.change(proposals.put_arm(service.state, "cocoa", [2.0, 1.0], {"topic": "hot"}))
     decide()
-    for state in (service.recommender, replay_from_zero(service.store)):
+    for state in (service.state, replay_from_zero(service.store)):
         offers = LoggedOffers(state)
         found = [sorted(state.versions[v] + str(v) for v in offered(offers, decision)) for decision in logged(service)]
         assert found == expected
-    assert fingerprint(service.recommender) == fingerprint(replay_from_zero(service.store))
+    assert fingerprint(service.state) == fingerprint(replay_from_zero(service.store))
     service.close()
 
 
@@ -105,18 +105,18 @@ def test_exports_and_evaluation_see_the_arms_of_a_filter(tmp_path: Path) -> None
 
 def test_the_last_fields_of_a_record_that_are_none_are_not_written() -> None:
     short = [3, [1, 2], [1], [0.5], [0.25], 1.0, 0.5]
-    [record] = decisions_in(json.dumps([short]))
+    [record] = parse_decisions(json.dumps([short]))
     assert encode([encode_record(record)]) == json.dumps([short], separators=(",", ":"))
     assert len(encode_record(record._replace(newcomer="zoe"))) == 8
     whole = record._replace(filter={"where": {}, "exclude": [], "catalogue": 3}, candidates=None)
-    assert decisions_in(encode([encode_record(whole)])) == [whole]
+    assert parse_decisions(encode([encode_record(whole)])) == [whole]
 
 
 def test_a_page_of_decisions_by_filters_is_expanded(tmp_path: Path) -> None:
     service = opened(tmp_path, small_initial_state())
     service.recommend([Request("ann", where={"topic": ["odd"]}), Request("bob")])
     [page] = service.store.read()
-    columns = export.decision_columns(service, LoggedOffers(service.recommender), export.decisions_of(page))
+    columns = export.decision_columns(service, LoggedOffers(service.state), export.decisions_of(page))
     one, everything = columns["candidates"]
     assert one.tolist() == [3, 4] and everything is None
     service.close()

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from graphbandit.cli import app
 from graphbandit.serving import EventStore, RecommendationService, Request
-from graphbandit.serving.operations import recommendation_service, runtime
+from graphbandit.serving.operations import async_service, recommendation_service
 from graphbandit.serving.store import database, event_store
 from graphbandit.serving.store.database import parse_url
 from serving_zoo import (
@@ -36,14 +36,14 @@ from waiting import wait_until
 
 
 def flags(folder: Path, store: str, *more: str) -> list[str]:
-    """The arguments of `graphbandit serve` for a small service on this store."""
+    """Return the arguments of `graphbandit serve` for a small service on this store."""
     edges, arms = write_input_files(folder)
     files = ["--graph", str(edges), "--items", str(arms), "--snapshots", str(folder / "snapshots")]
     return [*files, "--store", store, "--policy", "linucb", *more]
 
 
 def test_a_full_disk_is_not_ready(tmp_path: Path) -> None:
-    often = "from graphbandit.serving.operations import runtime; runtime.HEARTBEAT_EVERY = runtime.HEARTBEAT_IN_TROUBLE = 0.1"
+    often = "from graphbandit.serving.operations import async_service as a; a.HEARTBEAT_EVERY = a.HEARTBEAT_IN_TROUBLE = 0.1"
     given = flags(tmp_path, f"sqlite:///{tmp_path}/state.db")
     with ServiceProcess(tmp_path, *given, before=often) as service:
         unlimited = resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE)
@@ -71,14 +71,14 @@ def test_probes_write_nothing_and_a_quiet_service_writes_seldom(tmp_path: Path, 
         written.append(beat)
         return append(self, drafts, beat)  # type: ignore[arg-type]
 
-    assert runtime.HEARTBEAT_EVERY >= 1.0
+    assert async_service.HEARTBEAT_EVERY >= 1.0
     monkeypatch.setattr(EventStore, "append", counted)
-    monkeypatch.setattr(runtime, "HEARTBEAT_EVERY", 3600.0)
+    monkeypatch.setattr(async_service, "HEARTBEAT_EVERY", 3600.0)
     with running(tmp_path, small_initial_state()) as server:
         for path in ("/ready", "/health", "/metrics") * 10:
             assert server.http.get(path).status_code == 200
         assert written == []
-        monkeypatch.setattr(runtime, "HEARTBEAT_EVERY", 0.2)
+        monkeypatch.setattr(async_service, "HEARTBEAT_EVERY", 0.2)
         wait_until(lambda: True in written)
 
 
@@ -130,7 +130,7 @@ class Proxy:
 
 @pytest.fixture
 def proxy(postgres: str) -> Iterator[tuple[Proxy, str]]:
-    """A proxy before PostgreSQL, and the address of an empty database behind it."""
+    """Run a proxy in front of PostgreSQL; yield it and the address of an empty database behind it."""
     url = urlsplit(new_database(postgres))
     folder = parse_qs(url.query)["host"][0]
     forward = Proxy(f"{folder}/.s.PGSQL.{parse_qs(url.query).get('port', ['5432'])[0]}")
@@ -159,7 +159,7 @@ def test_a_database_that_hangs_is_503_in_time_and_passes(
         wait_until(lambda: reward(server, **told)[0] == 200)
         assert server.http.get("/v1/users/ann/history").status_code == 200
         wait_until(server.is_ready)
-        assert server.runtime.service.recommender.rewards == 1
+        assert server.async_service.service.state.rewards == 1
 
 
 def test_a_database_that_lost_events_ends_the_process(postgres: str, tmp_path: Path) -> None:
@@ -193,11 +193,11 @@ def test_a_replay_that_is_cancelled_ends_soon(tmp_path: Path, monkeypatch: pytes
     seen = []
 
     class Cancelling(EventStore):
-        def go_on(self) -> None:
+        def check_cancelled(self) -> None:
             seen.append(1)
             if len(seen) == 5:
                 self.cancel()
-            super().go_on()
+            super().check_cancelled()
 
     store = Cancelling(f"sqlite:///{tmp_path}/state.db")
     with pytest.raises(event_store.Cancelled):

@@ -11,8 +11,8 @@ from graphbandit.cli import app
 from graphbandit.serving import EventStore, RecommendationService, Request, Reward, replay_from_zero
 from graphbandit.serving.domain import proposals
 from graphbandit.serving.operations.compaction import compact
-from graphbandit.serving.operations.replay_into import replay_into
-from graphbandit.serving.operations.store_tools import verify
+from graphbandit.serving.operations.replay import replay_into
+from graphbandit.serving.operations.verify import verify
 from serving_zoo import USERS, fingerprint, small_initial_state
 
 
@@ -24,7 +24,7 @@ def used(folder: Path) -> list[str]:
         ids += service.recommend([Request(USERS[step % 5])], f"key-{step}").ids
         if step % 3:
             service.reward([Reward(ids[-1], step / 10)])
-    service.change(proposals.put_user(service.recommender, "new", {"ann": 2.0}))
+    service.change(proposals.put_user(service.state, "new", {"ann": 2.0}))
     service.retract(ids[4])
     service.close()
     compact(url, 10**18)
@@ -46,10 +46,10 @@ def test_another_policy_learns_the_same_log(tmp_path: Path) -> None:
     assert done.decisions == 40 and done.rewards == 25 and done.refused == 0 and shown[-1] == (done.events, done.events)
     assert verify(new, tmp_path / "new").problems == []
     service = RecommendationService.open(EventStore(new), tmp_path / "new")
-    assert service.saved == done.events
+    assert service.snapshot_seq == done.events
     initial = service.store.initial_state()
     assert (initial.policy, initial.params, initial.epsilon) == ("adaptive", {"half_life": 50.0}, 0.1)
-    assert fingerprint(service.recommender) == fingerprint(replay_from_zero(service.store))
+    assert fingerprint(service.state) == fingerprint(replay_from_zero(service.store))
     source = EventStore(old)
     source.attach()
     assert [event[:-1] for page in service.store.read() for event in page] == [

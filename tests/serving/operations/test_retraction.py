@@ -20,7 +20,7 @@ from graphbandit.serving import (
     UnknownName,
     replay_from_zero,
 )
-from graphbandit.serving.operations.store_tools import verify
+from graphbandit.serving.operations.verify import verify
 from graphbandit.storage import archive
 from serving_zoo import USERS, fingerprint, recommend, reward, running, small_initial_state
 from waiting import wait_until
@@ -53,7 +53,7 @@ def use(service: RecommendationService, without: int = -1) -> list[str]:
 
 
 def learned(service: RecommendationService) -> dict[str, Any]:
-    return service.recommender.policy.pack()[1]
+    return service.state.policy.pack()[1]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -66,8 +66,8 @@ def test_the_state_is_that_of_the_log_in_which_the_reward_never_was(tmp_path: Pa
     assert service.retract(ids[11], "coffee").is_new
     for name, array in learned(never).items():
         assert np.array_equal(learned(service)[name], array, equal_nan=True), name
-    assert service.recommender.rewards == never.recommender.rewards == 29
-    assert fingerprint(service.recommender) == fingerprint(replay_from_zero(service.store))
+    assert service.state.rewards == never.state.rewards == 29
+    assert fingerprint(service.state) == fingerprint(replay_from_zero(service.store))
     assert not service.retract(ids[11], "coffee").is_new  # twice is once
     service.close()
     never.close()
@@ -78,16 +78,16 @@ def test_no_snapshot_that_learned_a_retracted_reward_is_used(tmp_path: Path) -> 
     ids = use(service)
     service.snapshot()
     service.apply(service.store.append([service.propose_retraction(ids[3], "coffee").draft]).new)
-    assert service.recommender.stale
+    assert service.state.stale
     service.close()  # before the state was replayed
     service = RecommendationService.open(EventStore(f"sqlite:///{tmp_path}/state.db"), tmp_path / "snapshots")
-    assert not service.recommender.stale and service.recommender.rewards == 29
-    assert fingerprint(service.recommender) == fingerprint(replay_from_zero(service.store))
+    assert not service.state.stale and service.state.rewards == 29
+    assert fingerprint(service.state) == fingerprint(replay_from_zero(service.store))
     service.snapshot()
     service.close()
     service = RecommendationService.open(EventStore(f"sqlite:///{tmp_path}/state.db"), tmp_path / "snapshots")
-    assert service.saved == service.recommender.seq  # from the snapshot
-    assert fingerprint(service.recommender) == fingerprint(replay_from_zero(service.store))
+    assert service.snapshot_seq == service.state.seq  # from the snapshot
+    assert fingerprint(service.state) == fingerprint(replay_from_zero(service.store))
     service.close()
     found = verify(f"sqlite:///{tmp_path}/state.db", tmp_path / "snapshots")
     assert found.problems == [], found.problems
@@ -106,9 +106,9 @@ def test_a_user_whom_the_reward_brought_stays(tmp_path: Path) -> None:
     service = opened(tmp_path, "adaptive")
     [name] = service.recommend([Request("zoe")]).ids
     service.reward([Reward(name, 1.0)])
-    row = service.recommender.rows["zoe"]
+    row = service.state.rows["zoe"]
     service.retract(name)
-    assert service.recommender.rows["zoe"] == row and service.recommender.rewards == 0
+    assert service.state.rows["zoe"] == row and service.state.rewards == 0
     service.close()
 
 
@@ -120,12 +120,12 @@ def test_a_running_service_takes_a_reward_back(tmp_path: Path) -> None:
         client.retract(decisions[0])
         for name in decisions[1:]:
             client.retract(name)
-        wait_until(lambda: not server.runtime.service.recommender.stale)
+        wait_until(lambda: not server.async_service.service.state.stale)
         assert server.http.get("/v1/stats").json()["total_rewards"] == 0
         assert all(arm["mean"] == 0.0 for arm in recommend(server, k=5)["arms"])
         assert server.http.get("/v1/export/rewards.parquet").status_code == 200
         state = server.http.get("/v1/state").json()
-        assert state["sha256"] == fingerprint(replay_from_zero(server.runtime.service.store))
+        assert state["sha256"] == fingerprint(replay_from_zero(server.async_service.service.store))
         kinds = [entry["kind"] for entry in server.http.get("/v1/users/ann/history").json()["events"]]
         assert kinds.count("retraction") == 5
         with pytest.raises(ServiceError) as refused:
@@ -169,10 +169,10 @@ def test_a_rebuild_from_far_back_leads_to_a_snapshot(tmp_path: Path) -> None:
         names = [recommend(server)["decision"] for _ in range(30)]
         for name in names:
             reward(server, decision=name, value=1.0)
-        wait_until(lambda: server.runtime.service.saved >= 40)  # a snapshot has learned the first reward
+        wait_until(lambda: server.async_service.service.snapshot_seq >= 40)  # a snapshot has learned the first reward
         client.retract(names[0])
-        wait_until(lambda: server.runtime.service.saved == 61)
-        found = server.runtime.service.restart_point()
+        wait_until(lambda: server.async_service.service.snapshot_seq == 61)
+        found = server.async_service.service.restart_point()
         assert found.seq == 61 and found.rewards == 29
 
 

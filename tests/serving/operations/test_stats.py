@@ -9,7 +9,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from graphbandit.serving.operations.stats import BOUNDS, DECISIONS, REWARDS, SHORTFALL, TOTAL, Stats, TimeSeries, percentiles
+from graphbandit.serving.operations.stats import (
+    DECISIONS,
+    LATENCY_BOUNDS,
+    REWARDS,
+    SHORTFALL,
+    TOTAL,
+    Stats,
+    TimeSeries,
+    percentiles,
+)
 
 
 def test_series_forget_what_is_old() -> None:
@@ -25,7 +34,7 @@ def test_series_forget_what_is_old() -> None:
 
 
 def counted(seconds: list[float]) -> np.ndarray:
-    return np.bincount(np.searchsorted(BOUNDS, seconds), minlength=len(BOUNDS) + 1).astype(np.int32)[None]
+    return np.bincount(np.searchsorted(LATENCY_BOUNDS, seconds), minlength=len(LATENCY_BOUNDS) + 1).astype(np.int32)[None]
 
 
 @given(st.lists(st.floats(1e-6, 59.0), min_size=1, max_size=300), st.sampled_from([1, 50, 95, 99, 100]))
@@ -34,12 +43,12 @@ def counted(seconds: list[float]) -> np.ndarray:
 def test_percentiles_lie_between_the_bounds_around_the_true_ones(seconds: list[float], share: int) -> None:
     ((found,),) = percentiles(counted(seconds), (share,))
     true = float(np.percentile(seconds, share, method="inverted_cdf"))
-    place = int(np.searchsorted(BOUNDS, true))
-    assert (0.0, *BOUNDS)[place] <= found / 1e3 * (1 + 1e-12) and found / 1e3 <= BOUNDS[place] * (1 + 1e-12)
+    place = int(np.searchsorted(LATENCY_BOUNDS, true))
+    assert (0.0, *LATENCY_BOUNDS)[place] <= found / 1e3 * (1 + 1e-12) and found / 1e3 <= LATENCY_BOUNDS[place] * (1 + 1e-12)
 
 
 def test_percentiles_of_many_answers_are_those_of_numpy_within_a_fifth() -> None:
-    assert max(high / low for low, high in pairwise(BOUNDS)) < 1.2
+    assert max(high / low for low, high in pairwise(LATENCY_BOUNDS)) < 1.2
     rows = np.random.default_rng(0).lognormal(-6.0, 1.0, (3, 5000))
     counts = np.concatenate([counted(row.tolist()) for row in rows])
     np.testing.assert_allclose(percentiles(counts, (50, 99)), 1e3 * np.percentile(rows, (50, 99), axis=1), rtol=0.2)

@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import text
 
 from graphbandit.serving import EventStore, RecommendationService, Request, Reward, UnknownName
-from graphbandit.serving.domain.events import DamagedLog, Draft, EventKind, chain_of, parse_decision_id, seed_of
+from graphbandit.serving.domain.events import Draft, EventKind, parse_decision_id
+from graphbandit.serving.domain.hash_chain import DamagedLog, chain_of, seed_of
 from graphbandit.serving.store.database import LogChanged, make_engine, parse_url
 from serving_zoo import opened_store, small_initial_state
 
@@ -39,7 +40,7 @@ def test_every_event_has_the_hash_of_all_before_it(store_url: str) -> None:
     for event in new:
         chain = chain_of(chain, event)
         assert event.chain == chain
-    assert store.tail == chain and [event for page in store.read() for event in page] == new
+    assert store.chain == chain and [event for page in store.read() for event in page] == new
     store.close()
 
 
@@ -83,7 +84,7 @@ def test_late_rewards_of_a_timeline_that_was_given_up_are_refused(tmp_path: Path
         with pytest.raises(UnknownName, match=r"no decision .* in this log. If it was made before an older copy"):
             service.reward([Reward(name, 1.0)])
     assert service.reward([Reward(kept, 1.0)]) == (1, 0)
-    assert service.recommender.rewards == 1
+    assert service.state.rewards == 1
     service.close()
 
 

@@ -1,5 +1,4 @@
-"""The store: what was written stays, in order, once; and a database that does not work. SQLite and
-PostgreSQL alike."""
+"""The store: events stay, in order, once; a failing database. SQLite and PostgreSQL alike."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Engine, create_engine, event, text
 
-from graphbandit.serving import EventStore, Occupied, Unavailable
+from graphbandit.serving import EventStore, StoreInUse, Unavailable
 from graphbandit.serving.domain.events import Draft, EventKind
 from graphbandit.serving.store import database, event_store
 from graphbandit.serving.store.event_store import Receipt, insert_events
@@ -58,7 +57,7 @@ def test_an_append_that_waited_for_another_process_gets_its_events(postgres: str
     url = new_database(postgres)
     one, other = opened_store(url), opened_store(url)
     has_lock, may_write = threading.Event(), threading.Event()
-    number = one._number
+    number = one.number_drafts
 
     def number_later(*words: Any) -> Any:
         has_lock.set()
@@ -139,7 +138,7 @@ def test_the_initial_state_is_kept_and_a_new_store_needs_one(store_url: str) -> 
 def test_a_sqlite_file_serves_one_process(tmp_path: Path) -> None:
     store = opened_store(f"sqlite:///{tmp_path}/state.db")
     second = EventStore(f"sqlite:///{tmp_path}/state.db")
-    with pytest.raises(Occupied, match=r"a SQLite file serves one process, PostgreSQL serves any number"):
+    with pytest.raises(StoreInUse, match=r"a SQLite file serves one process, PostgreSQL serves any number"):
         second.open(timeout=0.0)
     store.close()
     second.open(timeout=0.0)
@@ -150,11 +149,11 @@ def test_a_tool_and_replicas_exclude_each_other(postgres: str) -> None:
     url = new_database(postgres)
     first, second, tool = opened_store(url), opened_store(url), EventStore(url, alone=True)
     first.close()
-    with pytest.raises(Occupied, match="stop all its processes first"):
+    with pytest.raises(StoreInUse, match="stop all its processes first"):
         tool.open(timeout=0.0)
     second.close()
     tool.open(timeout=0.0)
-    with pytest.raises(Occupied, match="a tool is changing"):
+    with pytest.raises(StoreInUse, match="a tool is changing"):
         first.open(timeout=0.0)
     tool.close()
     first.open(timeout=0.0)
@@ -170,7 +169,7 @@ def test_replicas_write_one_log(postgres: str) -> None:
     assert new[:2] == a and [event.seq for event in new] == [1, 2, 3] and new[2].previous == 2
     assert [receipt.is_new for receipt in receipts] == [True, False, False] and receipts[1].event == a[0]
     assert one.follow() == new[2:] and one.follow() == [] == two.follow()
-    assert {event.epoch for event in new} == {one.epoch, two.epoch} and one.tail == two.tail
+    assert {event.epoch for event in new} == {one.epoch, two.epoch} and one.chain == two.chain
     two.append(drafts(5))
     assert [event.seq for event in one.follow(3)] == [4, 5, 6] and [event.seq for event in one.append([]).new] == [7, 8]
     one.close()
@@ -183,7 +182,7 @@ def test_a_store_can_be_opened_while_another_process_writes(postgres: str) -> No
 
     @event.listens_for(Engine, "after_cursor_execute")
     def write(connection: Connection, *_: object) -> None:
-        if connection.engine.pool in (other.database._writers.pool, other.database._readers.pool):
+        if connection.engine.pool in (other.database.writers.pool, other.database.readers.pool):
             writer.append(drafts(1))
 
     try:
@@ -235,8 +234,7 @@ def test_a_password_is_not_shown() -> None:
 
 
 def test_what_reached_the_disk_unnoticed_is_found(store_url: str) -> None:
-    """The connection was lost after the commit and before the answer: the next write hands the
-    events over."""
+    """Lose the connection after the commit and before the answer: the next write returns the events."""
     store = opened_store(store_url)
     store.append(drafts(2, "a"))
     with losing_acknowledgements(store), pytest.raises(Unavailable, match="connection lost"):

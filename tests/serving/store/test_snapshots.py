@@ -12,7 +12,7 @@ import pytest
 
 from graphbandit.serving import EventStore, RecommendationService, Request, Reward, replay_from_zero
 from graphbandit.serving.domain import proposals
-from graphbandit.serving.domain.logged_recommender import LoggedRecommender
+from graphbandit.serving.domain.service_state import ServiceState
 from graphbandit.serving.operations.export import LoggedOffers
 from graphbandit.serving.store.snapshots import Snapshots
 from graphbandit.storage import archive
@@ -47,19 +47,19 @@ def test_a_snapshot_of_a_timeline_that_was_given_up_is_not_the_state(tmp_path: P
     caplog.clear()
     service = opened(tmp_path)
     assert "was given up" in " ".join(str(getattr(record, "reason", "")) for record in caplog.records)
-    assert fingerprint(service.recommender) == fingerprint(replay_from_zero(service.store))
+    assert fingerprint(service.state) == fingerprint(replay_from_zero(service.store))
     service.snapshot()
     names = [path.name for path in service.snapshots.paths()]
     assert names[0].endswith("40.npz") and len(names) <= 3
     service.close()
     service = opened(tmp_path)
-    assert service.saved == 40  # the new snapshot is taken
+    assert service.snapshot_seq == 40  # the new snapshot is taken
     service.close()
 
 
 def views(service: RecommendationService) -> list[object]:
     """Return the answers of a state for every user: the scores of all arms, a decision by a filter, and what it chose from."""
-    state, offers = service.recommender, LoggedOffers(service.recommender)
+    state, offers = service.state, LoggedOffers(service.state)
     made = state.decide([Request(name, where={"topic": ["odd"]}, k=2) for name in state.rows], np.random.default_rng(0))
     chosen_from = [np.asarray(offers.of(decision)).tolist() for decision in made]
     return [[state.ranked(row) for row in state.rows.values()], made, chosen_from]
@@ -72,7 +72,7 @@ def test_a_start_needs_only_a_snapshot_and_the_events_after_it(
     """The events before the snapshot, the newer or the older one, are deleted: all that they did is known from it alone."""
     service = opened(tmp_path)
     live(service, 3, 1.0)
-    state = service.recommender
+    state = service.state
     service.change(proposals.put_arm(state, "mint", [1.0, 0.5], {"topic": "odd"}))
     service.change(proposals.delete_arm(state, "50%"))
     service.change(proposals.delete_user(state, "eve"))
@@ -92,7 +92,7 @@ def test_a_start_needs_only_a_snapshot_and_the_events_after_it(
         service = opened(tmp_path)
     [line] = [vars(record) for record in caplog.records if record.message == "state restored"]
     assert (line["snapshot"], line["replayed"]) == (used, 18 - used)
-    assert fingerprint(service.recommender) == known and views(service) == expected
+    assert fingerprint(service.state) == known and views(service) == expected
     service.close()
 
 
@@ -105,7 +105,7 @@ def test_a_snapshot_of_an_unknown_format_is_ignored(
         patch.setattr(archive, "FORMAT", 99)
         service.close()  # writes a snapshot
     service = opened(tmp_path)
-    assert service.saved == 0 and service.recommender.rewards == 2
+    assert service.snapshot_seq == 0 and service.state.rewards == 2
     assert "has format 99, but this version" in " ".join(str(getattr(record, "reason", "")) for record in caplog.records)
     service.close()
 
@@ -125,7 +125,7 @@ def test_pruning_keeps_the_newest_of_this_timeline(tmp_path: Path) -> None:
 def test_processes_write_into_folders_of_their_own(tmp_path: Path) -> None:
     """A process that is behind deletes nothing of one that is ahead, and the next one reads the newest of all."""
     fast, slow = Snapshots(tmp_path, "store"), Snapshots(tmp_path, "store")
-    state = LoggedRecommender.new(small_initial_state())
+    state = ServiceState.new(small_initial_state())
     header, arrays = state.pack()
     for seq in (70, 80, 90):
         fast.write(header | {"seq": seq}, arrays)
@@ -143,11 +143,11 @@ def test_processes_write_into_folders_of_their_own(tmp_path: Path) -> None:
 def test_a_snapshot_that_another_process_wrote_meanwhile_is_no_loss(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Events were lost only if the log does not have the event of a snapshot."""
     snapshots = Snapshots(tmp_path, "store")
-    header, arrays = LoggedRecommender.new(small_initial_state()).pack()
-    snapshots.write(header | {"seq": 20, "tail": "x"}, arrays)
+    header, arrays = ServiceState.new(small_initial_state()).pack()
+    snapshots.write(header | {"seq": 20, "chain": "x"}, arrays)
     policy_class = small_initial_state().policy_class
-    for chain, is_lost in (("x", False), (None, True)):
+    for chain, response_lost in (("x", False), (None, True)):
         caplog.clear()
         assert snapshots.read_newest(policy_class, 10, lambda seq, chain=chain: chain) is None  # type: ignore[misc]
-        assert ("a snapshot is ahead of the log" in caplog.text) == is_lost
+        assert ("a snapshot is ahead of the log" in caplog.text) == response_lost
     snapshots.close()

@@ -1,8 +1,8 @@
-"""Erasing a person from events: the log becomes one in which they never were.
+"""Erasure of a person from events: the log becomes one in which the person never was.
 
-Events keep their numbers, so that the ids of all other decisions stay valid. An event about nobody
-else becomes an empty place (FORGOTTEN), and an entry of a batch an empty entry. Rows of users are
-renumbered as if the person had never joined: whoever joined later moves up.
+Events keep their numbers, so the ids of all other decisions stay valid. An event about the person alone becomes an
+empty event (FORGOTTEN), and the person's entry in a batch an empty entry. Rows of users are renumbered as if the
+person had never joined.
 """
 
 from __future__ import annotations
@@ -16,25 +16,26 @@ from .events import (
     DecisionRecord,
     Event,
     EventKind,
-    chain_of,
-    decisions_in,
     encode,
     encode_decisions,
     encode_record,
-    fingerprint_in,
-    imported_in,
-    retracted_by,
-    reward_in,
-    table_in,
+    parse_body,
+    parse_decisions,
+    parse_fingerprint,
+    parse_import,
+    parse_retraction,
+    parse_reward,
 )
+from .hash_chain import chain_of
 
 EMPTY_DECISION = DecisionRecord(-1, None, [], [], [], 0.0, 0.0, "")
 """An entry of a batch that was erased; it shows nothing."""
 
 
 def mentions(text: str, name: str) -> bool:
-    """Return True if a name is in a text as a whole word, with no letter or digit before or after it: short names occur by
-    chance inside of other words.
+    """Return True if a text contains a name as a whole word, without a letter or digit before or after it.
+
+    Short names occur by chance inside of other words.
 
     >>> [mentions(text, "al") for text in ("al", "for_al-7", "normal", "al2")]
     [True, True, False, False]
@@ -48,11 +49,11 @@ class Eraser:
     Parameters
     ----------
     name : str
-        Of the person.
+        Name of the person.
     rows : sequence of int
-        Rows that the person has had; several, if it was deleted and came back.
+        Rows that the person has had: several, if the user was deleted and joined again.
     fixed : int
-        Rows before this one are those of a model, and stay: the person's becomes nobody's.
+        Rows before this one are those of a model, and keep their numbers.
     seed : str
         Chain before the first event, which depends on the initial state.
     """
@@ -66,8 +67,8 @@ class Eraser:
         self.at = 0
         self._rewards: set[int] = set()  # events of rewards that were erased
 
-    def rewritten(self, event: Event) -> Event:
-        """Return the event without the person, with a new chain if it, or anything before it, has changed."""
+    def rewrite(self, event: Event) -> Event:
+        """Return the event without the person, with a new chain if the event or any event before it has changed."""
         found = self._without(event)
         found = found._replace(chain=chain_of(self.chain, found))
         if found != event and self.first is None:
@@ -75,11 +76,11 @@ class Eraser:
         self.chain, self.at = found.chain, found.at
         return found
 
-    def moved(self, row: int) -> int:
-        """The new number of a row; -1 stays what it is."""
+    def new_row(self, row: int) -> int:
+        """Return the new number of a row; -1 stays -1."""
         return row - bisect_left(self._vanishing, row)
 
-    def _is_theirs(self, row: int, newcomer: str | None) -> bool:
+    def _is_persons(self, row: int, newcomer: str | None) -> bool:
         return newcomer == self.name or (newcomer is None and row in self.rows)
 
     def _without(self, event: Event) -> Event:
@@ -91,21 +92,21 @@ class Eraser:
         if found.kind == EventKind.DECIDED and found.key is not None and mentions(found.key[1:], self.name):
             self.changed = before + 1  # once, if the body spoke of them as well
             found = found._replace(key=None)  # not a hash of it, by which one could try names
-        return found._replace(user=None if found.user is None else self.moved(found.user))
+        return found._replace(user=None if found.user is None else self.new_row(found.user))
 
     def _body(self, event: Event) -> Event | None:
-        """The event with another body; None if there is nothing left of it."""
+        """Return the event with another body; None if nothing is left of it."""
         match event.kind:
             case EventKind.DECIDED:
                 return self._decided(event)
             case EventKind.REWARDED:
-                reward = reward_in(event.body)
-                if self._is_theirs(reward.user, reward.newcomer):
+                reward = parse_reward(event.body)
+                if self._is_persons(reward.user, reward.newcomer):
                     self._rewards.add(event.seq)
                     return None
-                return event._replace(body=encode(encode_record(reward._replace(user=self.moved(reward.user)))))
+                return event._replace(body=encode(encode_record(reward._replace(user=self.new_row(reward.user)))))
             case EventKind.RETRACTED:
-                return None if retracted_by(event.body).reward in self._rewards else event
+                return None if parse_retraction(event.body).reward in self._rewards else event
             case EventKind.IMPORTED:
                 return self._imported(event)
             case EventKind.USER_PUT | EventKind.USER_DELETED | EventKind.EDGE_PUT | EventKind.EDGE_DELETED:
@@ -115,16 +116,16 @@ class Eraser:
         return self._other(event)
 
     def _decided(self, event: Event) -> Event | None:
-        decisions = decisions_in(event.body)
-        kept = [not self._is_theirs(one.user, one.newcomer) for one in decisions]
+        decisions = parse_decisions(event.body)
+        kept = [not self._is_persons(one.user, one.newcomer) for one in decisions]
         left = sum(bool(one.arms) for one, is_kept in zip(decisions, kept, strict=True) if is_kept)
         if not left:
             return None
         records = [
-            one._replace(user=self.moved(one.user)) if is_kept else EMPTY_DECISION
+            one._replace(user=self.new_row(one.user)) if is_kept else EMPTY_DECISION
             for one, is_kept in zip(decisions, kept, strict=True)
         ]
-        key, fingerprint = event.key, fingerprint_in(event.body)
+        key, fingerprint = event.key, parse_fingerprint(event.body)
         if not all(kept):
             self.changed += 1
             key = None if key is not None and self.name in key else key
@@ -132,7 +133,7 @@ class Eraser:
         return event._replace(body=encode_decisions(records, fingerprint), items=left, key=key)
 
     def _imported(self, event: Event) -> Event:
-        body = imported_in(event.body)
+        body = parse_import(event.body)
         kept = [k for k, row in enumerate(body.users) if row not in self.rows]
         self.changed += len(kept) < len(body.users) or self.name in body.join
 
@@ -141,7 +142,7 @@ class Eraser:
 
         rest = body._replace(
             join=[name for name in body.join if name != self.name] or (),
-            users=[self.moved(row) for row in left(body.users)] or (),
+            users=[self.new_row(row) for row in left(body.users)] or (),
             versions=left(body.versions) or (),
             values=left(body.values) or (),
             times=None if body.times is None else left(body.times),
@@ -151,7 +152,7 @@ class Eraser:
         return event._replace(body=rest.encoded())
 
     def _changed_users(self, event: Event) -> Event | None:
-        body = table_in(event.body)
+        body = parse_body(event.body)
         if self.name in (body.get("user"), body.get("a"), body.get("b")):
             return None
         if self.name in body.get("edges", {}):
@@ -161,8 +162,8 @@ class Eraser:
         return event
 
     def _other(self, event: Event) -> Event:
-        """An event of another kind may know users by row, in `clusters`, but by name it must not."""
-        body = table_in(event.body)
+        """Rewrite an event of another kind, which may have users by row, in `clusters`, but not by name."""
+        body = parse_body(event.body)
         if _names(body, self.name):
             raise ValueError(f"event {event.seq} names {self.name!r} in a way that cannot be erased; nothing was changed.")
         if isinstance(body.get("clusters"), list):
@@ -172,7 +173,7 @@ class Eraser:
 
 
 def _names(value: object, name: str) -> bool:
-    """Return True if a text is anywhere in JSON."""
+    """Return True if a name occurs anywhere in a JSON value."""
     if isinstance(value, dict):
         return name in value or any(_names(entry, name) for entry in value.values())
     return any(_names(entry, name) for entry in value) if isinstance(value, list) else value == name

@@ -1,9 +1,8 @@
-"""Events of a recommender. The state is a function of the events, and of nothing else
-(event sourcing).
+"""Events of the log, of which the state is a function (event sourcing).
 
-Bodies are JSON, so that the log can be read without this package. A user is a row, numbered in the
-order in which users were added. The features of an arm are a *version*: a row that never changes,
-so that a late reward is learned with the features that were shown.
+Bodies are JSON, so that the log can be read without this package. A user is a row, numbered in the order in which
+users were added. The features of an arm are a *version*: a row that never changes, so that a late reward is learned
+with the features that were shown.
 """
 
 from __future__ import annotations
@@ -12,14 +11,13 @@ import re
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
 
 
 class EventKind(IntEnum):
-    """The number is what the store keeps."""
+    """Kind of an event; the store keeps its number."""
 
     DECIDED = 1
     REWARDED = 2
@@ -40,6 +38,12 @@ class EventKind(IntEnum):
     FORGOTTEN = 17
 
 
+LONGEST_ID = 200
+"""Characters of the id of a user or an arm."""
+LARGEST_WEIGHT, SMALLEST_WEIGHT = 1e6, 1e-6
+"""Bounds of the weight of an edge."""
+ENCODED_SLASH = "\ue000"
+"""Placeholder for a slash inside an id while a path is split into segments; ids must not contain it."""
 DECISION_ID = re.compile(r"(?P<epoch>[^.]+)\.(?P<seq>0|[1-9][0-9]{0,18})\.(?P<item>0|[1-9][0-9]{0,18})")
 CONTROL = "control"
 """The policy of a decision that the shadow made, in an experiment."""
@@ -72,8 +76,10 @@ class Event(NamedTuple):
 
 
 class DecisionRecord(NamedTuple):
-    """One decision in the body of DECIDED, which is a list of these. Its id is the event's number
-    and its item in the list."""
+    """One decision in the body of DECIDED, which is a list of these.
+
+    The id of a decision consists of the epoch, the number of its event and its position in the list.
+    """
 
     user: int
     candidates: list[int] | None  # versions; None if all arms were candidates, or those that `filter` left
@@ -89,8 +95,10 @@ class DecisionRecord(NamedTuple):
 
 
 class RewardRecord(NamedTuple):
-    """The body of REWARDED. Repeats user and version of its decision, so that learning needs no
-    look-up."""
+    """The body of REWARDED.
+
+    It repeats user and version of the decision, so that learning needs no look-up.
+    """
 
     decision: int  # number of the event
     item: int
@@ -104,7 +112,7 @@ class RewardRecord(NamedTuple):
 
 
 class ImportedRewards(NamedTuple):
-    """The body of IMPORTED: rewards from before this log, or from elsewhere. Users that join, then columns of equal length."""
+    """The body of IMPORTED: rewards from before this log or from elsewhere, as columns of equal length."""
 
     join: Sequence[str] = ()  # names of users that nobody knew
     users: Sequence[int] = ()  # rows
@@ -117,19 +125,18 @@ class ImportedRewards(NamedTuple):
     rows: int | None = None  # and how many rewards came from it
 
     def encoded(self) -> str:
-        """JSON, without what is empty."""
+        """Return the body as JSON, without empty fields."""
         return encode({name: value for name, value in self._asdict().items() if value is not None and value != ()})
 
 
 class Retraction(NamedTuple):
     """The body of RETRACTED, which takes a reward back.
 
-    Most of what policies keep cannot be undone by arithmetic. Sums can be: A - xxᵀ and b - rx are, but
-    for rounding, those of a log without the reward. The evidence of `adaptive` is not a sum: each reward
-    is judged by what was known when it came, so that every later term depends on it. Neither are
-    clusters, half-lives and learned graphs. So nothing is subtracted. A retracted reward does not count
-    in any replay, from the beginning on, and the state is replayed: it is that of the log in which the
-    reward never was, bit for bit, whatever the policy.
+    Sums could be corrected by subtraction: A - xxᵀ and b - rx are, but for rounding, those of a log without the
+    reward. The evidence of `adaptive` cannot: each reward is judged by what was known when it came, so that every
+    later term depends on it. The same is true of clusters, half-lives and learned graphs. So nothing is subtracted. A
+    retracted reward does not count in any replay, and the state is replayed: it is that of a log without the reward,
+    bit for bit, for every policy.
     """
 
     reward: int  # number of the event that brought it
@@ -139,21 +146,21 @@ class Retraction(NamedTuple):
     epoch: str = ""  # of the decision's event
 
     def encoded(self) -> str:
-        """JSON.
+        """Return the body as JSON.
 
-        >>> retracted_by(Retraction(7, 5, 0, 1).encoded()).place
+        >>> parse_retraction(Retraction(7, 5, 0, 1).encoded()).place
         1
         """
         return encode(self._asdict())
 
 
 def encode(body: object) -> str:
-    """JSON of a body; every float is read back bit for bit."""
+    """Return the JSON of a body; every float is read back bit for bit."""
     return to_json(body).decode()
 
 
 def encode_record(record: DecisionRecord | RewardRecord) -> tuple[object, ...]:
-    """Leave out those of the last fields of a record that are None, to save space."""
+    """Return the fields of a record without trailing fields that are None, to save space."""
     end = len(record)
     while record[end - 1] is None:
         end -= 1
@@ -161,118 +168,73 @@ def encode_record(record: DecisionRecord | RewardRecord) -> tuple[object, ...]:
 
 
 def encode_decisions(decisions: Sequence[DecisionRecord], fingerprint: str | None = None) -> str:
-    """The body of DECIDED. The fingerprint of the request, if it had an idempotency key, comes last."""
+    """Return the body of DECIDED; the fingerprint of a request with an idempotency key comes last."""
     records = [encode(encode_record(decision)) for decision in decisions]  # one by one: all other threads wait meanwhile
     return f"[{','.join(records if fingerprint is None else [*records, encode(fingerprint)])}]"
 
 
-def decisions_in(body: str) -> list[DecisionRecord]:
-    """The decisions in the body of DECIDED."""
+def parse_decisions(body: str) -> list[DecisionRecord]:
+    """Return the decisions in the body of DECIDED."""
     return [DecisionRecord(*entry) for entry in from_json(body) if not isinstance(entry, str)]
 
 
-def fingerprint_in(body: str) -> str | None:
-    """The fingerprint of the request in the body of DECIDED; None if it had no idempotency key, or named a user who was
-    forgotten."""
+def parse_fingerprint(body: str) -> str | None:
+    """Return the fingerprint of the request in the body of DECIDED.
+
+    It is None if the request had no idempotency key, or named a user who was erased.
+    """
     *_, last = from_json(body)
     return last if isinstance(last, str) else None
 
 
-def reward_in(body: str) -> RewardRecord:
-    """The body of REWARDED."""
+def parse_reward(body: str) -> RewardRecord:
+    """Return the reward in the body of REWARDED."""
     return RewardRecord(*from_json(body))
 
 
-def table_in(body: str) -> dict[str, Any]:
-    """The body of any other event."""
+def parse_body(body: str) -> dict[str, Any]:
+    """Return the body of an event of any other kind."""
     table: dict[str, Any] = from_json(body)
     return table
 
 
-def imported_in(body: str) -> ImportedRewards:
-    """The body of IMPORTED.
+def parse_import(body: str) -> ImportedRewards:
+    """Return the rewards in the body of IMPORTED.
 
-    >>> imported_in(ImportedRewards(users=[0], versions=[3], values=[0.5]).encoded()).values
+    >>> parse_import(ImportedRewards(users=[0], versions=[3], values=[0.5]).encoded()).values
     [0.5]
     """
-    return ImportedRewards(**table_in(body))
+    return ImportedRewards(**parse_body(body))
 
 
 def import_key(digest: str, part: str = "") -> str:
-    """Key of an event of an import: a part of a table is imported once; without a part, its end."""
+    """Return the key of an event of an import, by which each part of a table is imported once.
+
+    Without a part, it is the key of the event that ends the import.
+    """
     return f"i{digest}.{part}" if part else f"i{digest}"
 
 
-def retracted_by(body: str) -> Retraction:
-    """The body of RETRACTED."""
-    return Retraction(**table_in(body))
+def parse_retraction(body: str) -> Retraction:
+    """Return the retraction in the body of RETRACTED."""
+    return Retraction(**parse_body(body))
 
 
 def retraction_key(seq: int, item: int, place: int) -> str:
-    """Key of a retraction: a reward is taken back once. All begin with x."""
+    """Return the key of a retraction, by which a reward is taken back once; all of these begin with x."""
     return f"x{seq}.{item}.{place}"
 
 
 def retracted_rewards(retractions: Sequence[Event]) -> set[int]:
-    """The numbers of the rewards that these events take back."""
-    return {retracted_by(event.body).reward for event in retractions}
-
-
-def seed_of(initial: bytes) -> str:
-    """Return the chain before the first event: a hash of the initial state, as the store keeps it.
-
-    >>> seed_of(b"graph and arms")
-    '759b7ca0f5da19b3dc0d55fd11b2e4a4'
-    """
-    return blake2b(initial, digest_size=16).hexdigest()
-
-
-def chain_of(previous: str, event: Event) -> str:
-    """Return the hash of an event and of the chain of the event before it, so of the initial state and the log up to here.
-
-    The time and the epoch are part of it, so that two timelines of a log differ even where their events say the same.
-
-    >>> first = Event(1, EventKind.ARM_DELETED, 0, '{"arm":"tea"}')
-    >>> chain_of(seed_of(b"a"), first) == chain_of(seed_of(b"b"), first)
-    False
-    >>> chain_of("", first) == chain_of("", first._replace(at=1))
-    False
-    """
-    return link(previous, *event[:8])
-
-
-def link(previous: str, *fields: Any) -> str:
-    """Return what `chain_of` returns, from the fields of an event. The length of the key keeps key and body apart."""
-    seq, kind, at, body, key, user, items, epoch = fields
-    length = -1 if key is None else len(key)
-    text = f"{previous}|{seq}|{int(kind)}|{at}|{user}|{items}|{epoch}|{length}|{key or ''}{body}"
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-
-
-class DamagedLog(ValueError):
-    """An event is missing, or is not what was written."""
-
-
-def check_chain(events: Sequence[Event], seq: int, chain: str) -> None:
-    """Raise `DamagedLog` unless these are the events after event `seq`, whose chain is given."""
-    for event in events:
-        seq += 1
-        if event.seq != seq:
-            raise DamagedLog(
-                f"event {seq} is missing from the log: {event.seq} comes in its place; see docs/explanation/durability.md."
-            )
-        chain = chain_of(chain, event)
-        if event.chain != chain:
-            raise DamagedLog(
-                f"event {seq} of the log is damaged: its checksum does not fit; see docs/explanation/durability.md."
-            )
+    """Return the numbers of the rewards that these events take back."""
+    return {parse_retraction(event.body).reward for event in retractions}
 
 
 def decision_id(epoch: str, seq: int, item: int) -> str:
-    """The id of a decision in the API: the epoch of its event, the event's number, and the item.
+    """Return the id of a decision in the API: the epoch of its event, the number of the event, and the item.
 
-    Every start of a process has a random epoch of its own. So a log that goes back to an older copy, and uses numbers again,
-    never uses an id again.
+    Every start of a process has a random epoch. So no id is given out twice, even if an older copy of the log is
+    restored and its numbers are used again.
 
     >>> decision_id("k3xq7a", 17, 0), parse_decision_id("k3xq7a.17.0"), parse_decision_id("k3xq7a.17.x")
     ('k3xq7a.17.0', ('k3xq7a', 17, 0), None)
@@ -282,7 +244,7 @@ def decision_id(epoch: str, seq: int, item: int) -> str:
 
 @lru_cache(1000)  # asked several times about a reward
 def parse_decision_id(text: str) -> tuple[str, int, int] | None:
-    """Epoch, number of the event and item in its list; None if no decision can have this id."""
+    """Return epoch, number of the event and item in its list; None if no decision can have this id."""
     found = DECISION_ID.fullmatch(text)
     if found is None or int(found["seq"]) >= 2**63:
         return None
@@ -290,10 +252,10 @@ def parse_decision_id(text: str) -> tuple[str, int, int] | None:
 
 
 def reward_key(seq: int, item: int, place: int) -> str:
-    """Key of a reward: every arm that was shown has at most one."""
+    """Return the key of a reward: every arm that was shown has at most one."""
     return f"r{seq}.{item}.{place}"
 
 
 def request_key(key: str) -> str:
-    """Key of a request for recommendations, from its idempotency key."""
+    """Return the key of a request for recommendations, from its idempotency key."""
     return f"k{key}"

@@ -1,10 +1,9 @@
-"""`HoldoutExperiment`: which users get the control policy, and what both arms have earned so far.
+"""`HoldoutExperiment`: the users who get the control policy, and the rewards of both arms.
 
-The policy in force is the *treatment*, shown to most; its shadow is the *control*, shown to the
-holdout. Whole clusters of users are drawn, and stay where they are. A decision counts for the arm
-that its user was drawn for (intention to treat) if it came after the experiment began and after the
-user joined; so does its reward, whenever it comes. All of this is part of the state: it follows from
-the events.
+The policy in force is the *treatment*, shown to most users; its shadow is the *control*, shown to the holdout. Whole
+clusters of users are drawn, and the draw does not change. A decision counts for the arm of its user (intention to
+treat) if it came after the experiment began and after the user joined; so does its reward, whenever it comes. All of
+this follows from the events and is part of the state.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from ...evaluation import anytime_interval
 from ...evaluation.anytime_interval import ClusterSums, Difference
 from ...evaluation.holdout import ALPHA, holdout_table
 from ...storage import archive
-from .drawn_clusters import is_drawn
+from .user_clusters import is_newcomer_held_out
 
 LOOK_EVERY = 50  # decisions, until there is a first interval
-FACTS = ("begun", "at", "share", "guardrail", "alpha", "seed", "cut", "n_decisions", "scale", "users")
+HEADER_FIELDS = ("begun", "at", "share", "guardrail", "alpha", "seed", "cut", "n_decisions", "scale", "users")
 
 
 class HoldoutExperiment:
@@ -59,11 +58,11 @@ class HoldoutExperiment:
         self.scale: float | None = None  # ρ of the interval, set at the first one
 
     def holds_out(self, row: int) -> bool:
-        """Whether a user gets the control."""
+        """Return True if a user gets the control policy."""
         return 0 <= row < len(self.clusters) and self.is_holdout[self.clusters[row]]
 
     def joined(self, row: int, name: str, seq: int, near: Mapping[int, float]) -> None:
-        """Give a new row the cluster of its strongest neighbour; without one, a cluster of its own, drawn by a hash."""
+        """Assign a new row to the cluster of its strongest neighbour; without neighbours, to a cluster drawn by a hash."""
         if row != len(self.clusters):
             return  # it is there already
         known = {other: weight for other, weight in near.items() if other < row}
@@ -71,7 +70,7 @@ class HoldoutExperiment:
             cluster = self.clusters[max(known, key=lambda other: (known[other], -other))]
         else:
             cluster = len(self.is_holdout)
-            self.is_holdout.append(is_drawn(name, self.share, self.seed))
+            self.is_holdout.append(is_newcomer_held_out(name, self.share, self.seed))
             for sums in (self.decisions, self.rewards, self.non_zero):
                 sums.append(0.0)
         self.clusters.append(cluster)
@@ -89,27 +88,27 @@ class HoldoutExperiment:
             self.scale = None if variance is None else anytime_interval.scale_for(variance, self.alpha)
 
     def rewarded(self, row: int, decision: int, value: float) -> None:
-        """Count the reward of a decision, if that counted; the opposite of a value takes it back."""
+        """Count the reward of a decision that counted; to take a reward back, pass its negative."""
         if 0 <= row < len(self.clusters) and decision > self.since[row]:
             cluster = self.clusters[row]
             self.rewards[cluster] += value
             self.non_zero[cluster] += value != 0.0
 
     def sums(self, of_holdout: bool) -> ClusterSums:
-        """What the clusters of an arm have done so far."""
+        """Return decisions and rewards of each cluster of one arm."""
         chosen = np.array(self.is_holdout, dtype=bool) == of_holdout
         return ClusterSums(*(np.array(sums)[chosen] for sums in (self.decisions, self.rewards, self.non_zero)))
 
     def difference(self) -> Difference:
-        """Mean reward per decision of the treatment less that of the control."""
+        """Return the mean reward per decision of the treatment minus that of the control, with its interval."""
         return anytime_interval.difference(self.sums(False), self.sums(True), self.scale, self.alpha)
 
     def is_breached(self, found: Difference) -> bool:
-        """Whether the interval says that the treatment is worse than the control by more than the guardrail allows."""
+        """Return True if the interval shows that the treatment is worse than the control by more than the guardrail."""
         return self.guardrail is not None and found.high is not None and found.high < -self.guardrail
 
     def table(self, treatment: str | None, control: str | None) -> dict[str, Any]:
-        """Everything as JSON values; the policies are named by the caller."""
+        """Return the experiment as JSON values, with these names of the two policies."""
         found = holdout_table(self.sums(False), self.sums(True), self.scale, self.alpha)
         for number, (arm, policy) in enumerate((("treatment", treatment), ("control", control))):
             found[arm] = {"policy": policy, "users": self.users[number]} | found[arm]
@@ -119,8 +118,8 @@ class HoldoutExperiment:
     # Snapshots.
 
     def pack(self) -> tuple[dict[str, Any], archive.Arrays]:
-        """Header and arrays of a snapshot."""
-        header = {name: getattr(self, name) for name in FACTS}
+        """Return the header and the arrays of a snapshot."""
+        header = {name: getattr(self, name) for name in HEADER_FIELDS}
         header |= {"users": list(self.users)}
         sums: Floats = np.array([self.decisions, self.rewards, self.non_zero]).reshape(3, -1)
         rows = np.array([self.clusters, self.since], dtype=np.int64).reshape(2, -1)
@@ -128,9 +127,9 @@ class HoldoutExperiment:
 
     @classmethod
     def unpack(cls, header: Mapping[str, Any], arrays: archive.Arrays) -> Self:
-        """The experiment that `pack` returned header and arrays of."""
+        """Return the experiment with the header and the arrays from `pack`."""
         experiment = cls(0, 0, {**header, "clusters": [], "holdout": []})
-        for name in FACTS:
+        for name in HEADER_FIELDS:
             setattr(experiment, name, header[name])
         experiment.clusters, experiment.since = (row.tolist() for row in arrays["rows"])
         experiment.is_holdout = arrays["holdout"].tolist()
@@ -138,9 +137,12 @@ class HoldoutExperiment:
         return experiment
 
 
-def begin_body(
+def experiment_body(
     clusters: Sequence[int], holdout: Sequence[int], share: float, guardrail: float | None, seed: int, cut: float
 ) -> dict[str, Any]:
-    """The body of EXPERIMENT_BEGUN. Clusters and draw are in it, so that a replay does not depend on how they were found."""
+    """Return the body of EXPERIMENT_BEGUN.
+
+    Clusters and draw are in it, so that a replay does not depend on how they were computed.
+    """
     drawn = dict(clusters=list(clusters), holdout=list(holdout))
     return dict(share=share, guardrail=guardrail, alpha=ALPHA, seed=seed, cut=cut) | drawn

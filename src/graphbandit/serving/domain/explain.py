@@ -1,5 +1,4 @@
-"""Explains recommendations: a user's own data, what its neighbours contribute, and what is
-uncertain."""
+"""Explanations of recommendations: a user's own data, the neighbours' contribution, and the uncertainty."""
 
 from __future__ import annotations
 
@@ -13,21 +12,21 @@ from ...compute.arrays import Floats
 from ...policies import AdaptiveGraphUCB, Policy, Stochastic
 from ...policies.adaptive.evidence import BOTH, EVERYONE
 from ...policies.adaptive.graph_report import model_weights
-from .events import Event, EventKind, decision_id, decisions_in, retracted_by, reward_in
-from .logged_recommender import LoggedRecommender
+from .events import Event, EventKind, decision_id, parse_decisions, parse_retraction, parse_reward
+from .service_state import ServiceState
 
 MOST_NEIGHBOURS = 50
 MOST_ARMS = 10
 MOST_UNCERTAIN = 5
 
 
-def explanation(recommender: LoggedRecommender, user: str) -> dict[str, Any]:
-    """A user's own data, its neighbours' share of the estimate, and what is uncertain."""
-    row = recommender.row(user)
-    policy = learning_policy(recommender.policy)
+def explanation(state: ServiceState, user: str) -> dict[str, Any]:
+    """Return a user's own data, the neighbours' share of the estimate, and what is uncertain."""
+    row = state.row(user)
+    policy = learning_policy(state.policy)
     table: dict[str, Any] = {"user": user, "own": {"rewards": learned_rewards(policy, row)}}
-    table["arms"], uncertain = arm_tables(recommender, row)
-    table["neighbours"] = neighbours(recommender, row)
+    table["arms"], uncertain = arm_tables(state, row)
+    table["neighbours"] = neighbours(state, row)
     if isinstance(policy, AdaptiveGraphUCB):
         theta, covariance = policy.moments(row)
         table["estimate"] = theta.tolist()
@@ -44,13 +43,12 @@ def explanation(recommender: LoggedRecommender, user: str) -> dict[str, Any]:
 
 
 def learning_policy(policy: Policy) -> Policy:
-    """The policy that learns, without the wrapper that randomises its decisions."""
+    """Return the policy that learns, without the wrapper that randomises its decisions."""
     return policy.policy if isinstance(policy, Stochastic) else policy
 
 
 def learned_rewards(policy: Policy, row: int) -> int | None:
-    """Return the number of a user's rewards that were learned; None for a policy that does not keep users
-    apart."""
+    """Return the number of a user's rewards that were learned; None if the policy has no counts per user."""
     try:
         visits = policy.observations.visits
     except AttributeError:  # it keeps no observations
@@ -58,19 +56,18 @@ def learned_rewards(policy: Policy, row: int) -> int | None:
     return int(visits[row]) if len(visits) >= policy.n_users else None
 
 
-def arm_tables(recommender: LoggedRecommender, row: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The first arms, in the order in which the user would be shown them now, and those with the largest bonus."""
-    arms = [{"arm": arm, "mean": mean, "bonus": bonus} for arm, mean, bonus in recommender.ranked(row)]
+def arm_tables(state: ServiceState, row: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the best arms of a user, best first, and the arms with the largest bonus."""
+    arms = [{"arm": arm, "mean": mean, "bonus": bonus} for arm, mean, bonus in state.ranked(row)]
     return arms[:MOST_ARMS], nlargest(MOST_UNCERTAIN, arms, key=lambda arm: arm["bonus"])
 
 
 def shares(policy: AdaptiveGraphUCB, row: int, theta: Floats) -> dict[str, float]:
-    """Shares of the estimate that are due to the user's own data, to its neighbours and to all
-    users.
+    """Return the shares of the estimate that come from the user's own data, its neighbours and all users.
 
-    Every model's mean is V⁻¹(b + τ g): V⁻¹b comes from the user's own data, τV⁻¹g from the prior
-    mean g, which is that of its neighbours or of all users. The shares are the lengths of the three
-    parts, scaled to add up to 1; all are 0 before the first reward.
+    Every model's mean is V⁻¹(b + τ g): V⁻¹b comes from the user's own data, τV⁻¹g from the prior mean g, which is
+    that of the neighbours or of all users. The shares are the lengths of the three parts, scaled to add up to 1; all
+    are 0 before the first reward.
     """
     state = policy.state
     weight = model_weights(state)
@@ -88,7 +85,7 @@ def shares(policy: AdaptiveGraphUCB, row: int, theta: Floats) -> dict[str, float
 
 
 def uncertainty(policy: Policy, row: int) -> float | None:
-    """Root mean square of the standard deviations of a user's estimate."""
+    """Return the root mean square of the standard deviations of a user's estimate."""
     policy = learning_policy(policy)
     if not isinstance(policy, AdaptiveGraphUCB):
         return None
@@ -96,14 +93,14 @@ def uncertainty(policy: Policy, row: int) -> float | None:
     return float(np.sqrt(max(0.0, np.trace(covariance) / policy.dim)))
 
 
-def neighbours(recommender: LoggedRecommender, row: int) -> list[dict[str, Any]]:
-    """The user's neighbours, largest weight first."""
-    policy = learning_policy(recommender.policy)
-    near = recommender.edges(row)
+def neighbours(state: ServiceState, row: int) -> list[dict[str, Any]]:
+    """Return the user's neighbours, largest weight first."""
+    policy = learning_policy(state.policy)
+    near = state.edges(row)
     total = sum(weight for _, weight in near) or 1.0
     return [
         {
-            "user": recommender.names[other],
+            "user": state.names[other],
             "weight": weight,
             "share": weight / total,
             "rewards": learned_rewards(policy, other),
@@ -113,59 +110,57 @@ def neighbours(recommender: LoggedRecommender, row: int) -> list[dict[str, Any]]
     ]
 
 
-def neighbourhood(recommender: LoggedRecommender, user: str) -> dict[str, Any]:
-    """A user, its neighbours, and the edges among them, as nodes and edges of a drawing."""
-    row = recommender.row(user)
-    near = neighbours(recommender, row)
-    policy = learning_policy(recommender.policy)
+def neighbourhood(state: ServiceState, user: str) -> dict[str, Any]:
+    """Return a user, its neighbours, and the edges among them, as nodes and edges of a drawing."""
+    row = state.row(user)
+    near = neighbours(state, row)
+    policy = learning_policy(state.policy)
     own: dict[str, Any] = dict(user=user, rewards=learned_rewards(policy, row), uncertainty=uncertainty(policy, row))
     nodes = [own, *({name: node[name] for name in own} for node in near)]
-    rows = {recommender.row(node["user"]): node["user"] for node in nodes}
+    rows = {state.row(node["user"]): node["user"] for node in nodes}
     # Pairs of those drawn are few; one of them may have a hundred thousand neighbours.
     pairs = [(one, other) for one in rows for other in sorted(rows) if one < other]
     edges = [
-        {"a": rows[one], "b": rows[other], "weight": weight}
-        for one, other in pairs
-        if (weight := recommender.weight(one, other)) > 0
+        {"a": rows[one], "b": rows[other], "weight": weight} for one, other in pairs if (weight := state.weight(one, other)) > 0
     ]
     return {"user": user, "nodes": nodes, "edges": edges}
 
 
-def summary(recommender: LoggedRecommender) -> dict[str, Any]:
-    """Size of the state, and the evidence for and against the graph."""
-    policy = learning_policy(recommender.policy)
+def summary(state: ServiceState) -> dict[str, Any]:
+    """Return the size of the state, and the evidence for and against the graph."""
+    policy = learning_policy(state.policy)
     table: dict[str, Any] = {
         "policy": type(policy).__name__,
-        "users": len(recommender.rows),
-        "arms": len(recommender.arms),
-        "edges": recommender.policy.graph.n_edges,
-        "events": recommender.seq,
-        "total_decisions": recommender.decisions,
-        "total_rewards": recommender.rewards,
-        "example": next(iter(recommender.rows), None),  # an id to look at, for someone who knows none
-        "shadow": recommender.texts[1],
+        "users": len(state.rows),
+        "arms": len(state.arms),
+        "edges": state.policy.graph.n_edges,
+        "events": state.seq,
+        "total_decisions": state.decisions,
+        "total_rewards": state.rewards,
+        "example": next(iter(state.rows), None),  # an id to look at, for someone who knows none
+        "shadow": state.policy_texts[1],
         "evidence": None,
     }
     if isinstance(policy, AdaptiveGraphUCB):
         report = policy.report().as_table()
-        misled = [entry | {"user": recommender.names[entry["user"]]} for entry in report["misled"][:20]]
+        misled = [entry | {"user": state.names[entry["user"]]} for entry in report["misled"][:20]]
         table["evidence"] = report | {"misled": misled}
     return table
 
 
-def history(state: LoggedRecommender, events: Sequence[Event]) -> list[dict[str, Any]]:
-    """Decisions and rewards with the names of arms, in the order of the events."""
+def history(state: ServiceState, events: Sequence[Event]) -> list[dict[str, Any]]:
+    """Return decisions and rewards with the names of arms, in the order of the events."""
     return [entry for event in events for entry in _entries(state, event)]
 
 
-def _entries(state: LoggedRecommender, event: Event) -> list[dict[str, Any]]:
+def _entries(state: ServiceState, event: Event) -> list[dict[str, Any]]:
     at = event.at / 1e6
     if event.kind == EventKind.REWARDED:
-        reward = reward_in(event.body)
+        reward = parse_reward(event.body)
         name = decision_id(reward.epoch, reward.decision, reward.item)
         return [{"kind": "reward", "time": at, "decision": name, "arm": state.versions[reward.version], "value": reward.value}]
     if event.kind == EventKind.RETRACTED:
-        taken = retracted_by(event.body)
+        taken = parse_retraction(event.body)
         name = decision_id(taken.epoch, taken.decision, taken.item)
         return [{"kind": "retraction", "time": at, "decision": name, "place": taken.place}]
     return [
@@ -179,5 +174,5 @@ def _entries(state: LoggedRecommender, event: Event) -> list[dict[str, Any]]:
             "propensity": decision.propensity,
             **({} if decision.context is None else {"context": decision.context}),
         }
-        for index, decision in enumerate(decisions_in(event.body))
+        for index, decision in enumerate(parse_decisions(event.body))
     ]

@@ -17,15 +17,24 @@ from ...policies import Policy, Stochastic, policy_class, policy_name
 from ...recommending.named_policy import Attributes
 from ...storage import archive
 from ...validate import LARGEST_FEATURE
-from .model import ServiceModel
+from .saved_model import SavedModel
 
 ARCHIVE_KIND = "initial state"
 
 
 @dataclass(frozen=True, eq=False)
 class InitialState:
-    """What a log starts from. Users are the ids of the graph, if there is one; an arm has a name, a
-    row of features, and attributes."""
+    """The state that a log begins with.
+
+    Users are the ids of the graph, if there is one. An arm has a name, a row of features, and attributes.
+
+    Examples
+    --------
+    >>> from graphbandit import graphs
+    >>> initial = InitialState(graphs.from_edges([("ann", "bob")]), ["tea"], np.ones((1, 2)), [{"kind": "hot"}])
+    >>> initial.users, initial.dim
+    (['ann', 'bob'], 2)
+    """
 
     graph: UserGraph | None  # None: nobody yet
     arms: Sequence[str]
@@ -35,7 +44,7 @@ class InitialState:
     params: Mapping[str, Any] = field(default_factory=dict)
     epsilon: float = 0.0
     seed: int = 0
-    model: ServiceModel | None = None  # a saved Recommender; all else is then what it says
+    model: SavedModel | None = None  # a saved Recommender; all else is then what it says
 
     def __post_init__(self) -> None:
         if "items" in inspect.signature(policy_class(self.policy)).parameters:
@@ -63,7 +72,7 @@ class InitialState:
 
     @property
     def adjacency(self) -> sparse.csr_array:
-        """The edges. Without users, a row that stands for nobody until the first user comes: a graph needs one."""
+        """Edges between users; a 1×1 placeholder when there are no users."""
         return (empty(1) if self.graph is None else self.graph).adjacency
 
     @property
@@ -74,8 +83,10 @@ class InitialState:
         return Stochastic if self.epsilon else policy_class(self.policy)
 
     def make_policy(self) -> Policy:
-        """The policy before the first event. It knows users by row; the recommender knows their
-        names."""
+        """Return the policy before the first event.
+
+        The policy knows users by row; `ServiceState` has their names.
+        """
         if self.model is not None:
             return self.model.load().policy
         inner: Any = policy_class(self.policy)
@@ -83,7 +94,7 @@ class InitialState:
         return Stochastic(policy, epsilon=self.epsilon, seed=self.seed) if self.epsilon else policy
 
     def to_bytes(self) -> bytes:
-        """The archive that the store keeps."""
+        """Return the archive that the store keeps."""
         if self.model is not None:
             content = np.frombuffer(self.model.content, dtype=np.uint8)
             return archive.to_bytes(ARCHIVE_KIND, {}, {"model": content})
@@ -95,9 +106,11 @@ class InitialState:
 
     @classmethod
     def from_model(cls, content: bytes) -> InitialState:
-        """Go on from a `Recommender`, given as the bytes of its file: its users, items, features and policy with
-        all that it has learned."""
-        model = ServiceModel(content)
+        """Return the initial state of a `Recommender`, from the content of its file.
+
+        The log begins with its users, items and features, and with its policy and all that it has learned.
+        """
+        model = SavedModel(content)
         named = model.load()
         inner = named.policy.policy if isinstance(named.policy, Stochastic) else named.policy
         return cls(
@@ -113,7 +126,7 @@ class InitialState:
 
     @classmethod
     def from_bytes(cls, content: bytes) -> InitialState:
-        """Read what `to_bytes` wrote."""
+        """Return the initial state from the content that `to_bytes` returned."""
         header, arrays = archive.from_bytes(content, ARCHIVE_KIND, "the initial state of the log")
         if "model" in arrays:
             return cls.from_model(arrays["model"].tobytes())

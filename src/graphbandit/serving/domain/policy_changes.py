@@ -1,17 +1,18 @@
-"""Which policy is in force: shadows, promotion, rollback and experiments, from the request to the
-event and from the event to the state.
+"""Changes of the policy in force: shadows, promotion, rollback and experiments.
+
+This module goes from the request to the event, and from the event to the state.
 
 | event | what it does |
 |---|---|
 | SHADOW_BEGUN | a second policy learns the whole log so far, and follows from here on |
-| SHADOW_ENDED | it is given up |
+| SHADOW_ENDED | the second policy is dropped |
 | PROMOTED | the policy in force and its shadow change places |
-| ROLLED_BACK | they change places again: what was in force before is in force |
+| ROLLED_BACK | they change places again: the policy that was in force before is in force |
 | EXPERIMENT_BEGUN | a share of the users, in whole clusters, gets the shadow's decisions |
 | EXPERIMENT_ENDED | everybody gets the decisions of the policy in force |
 
-A proposal raises `Conflict` if there is nothing to do. Since another event may come between a
-proposal and its own, applying checks again.
+A proposal raises `Conflict` if there is nothing to do. Another event may come between a proposal and its own event,
+so applying checks again.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ import numpy as np
 
 from ...evaluation.anytime_interval import FEWEST_CLUSTERS
 from ...recommending.errors import Conflict
-from .drawn_clusters import cut_share, drawn_clusters, size_bound, user_clusters
-from .events import Draft, Event, EventKind, encode, table_in
-from .experiment import HoldoutExperiment, begin_body
+from .events import Draft, Event, EventKind, encode, parse_body
+from .experiment import HoldoutExperiment, experiment_body
 from .shadow import PolicySpec
+from .user_clusters import cluster_users, cross_edge_share, draw_holdout, largest_cluster_size
 
 if TYPE_CHECKING:
-    from .logged_recommender import LoggedRecommender
+    from .service_state import ServiceState
 
 POLICY_KINDS = frozenset(EventKind(number) for number in range(11, 17))
 """Events that say which policy decides. No policy learns from them."""
@@ -46,66 +47,69 @@ class ProposedChange(NamedTuple):
     draft: Draft
 
 
-def check_change(recommender: LoggedRecommender, kind: EventKind) -> None:
+def check_change(state: ServiceState, kind: EventKind) -> None:
     """Raise `Conflict` if an event of this kind would have no effect."""
     is_ending = kind in (EventKind.ROLLED_BACK, EventKind.EXPERIMENT_ENDED)
-    if recommender.experiment is not None and not is_ending:
+    if state.experiment is not None and not is_ending:
         raise Conflict("experiment", EXPERIMENT_RUNS)
-    if recommender.experiment is None and kind == EventKind.EXPERIMENT_ENDED:
+    if state.experiment is None and kind == EventKind.EXPERIMENT_ENDED:
         raise Conflict("experiment", "no experiment runs.")
-    if recommender.shadow is None and kind not in (EventKind.SHADOW_BEGUN, EventKind.EXPERIMENT_ENDED):
+    if state.shadow is None and kind not in (EventKind.SHADOW_BEGUN, EventKind.EXPERIMENT_ENDED):
         raise Conflict("policy", NO_SHADOW)
 
 
 # From a request to the event.
 
 
-def begin_shadow(recommender: LoggedRecommender, spec: PolicySpec) -> ProposedChange:
-    """Let a second policy follow."""
-    return _change(recommender, EventKind.SHADOW_BEGUN, spec.body())
+def begin_shadow(state: ServiceState, spec: PolicySpec) -> ProposedChange:
+    """Begin a shadow: a second policy that follows the log."""
+    return _change(state, EventKind.SHADOW_BEGUN, spec.body())
 
 
-def end_shadow(recommender: LoggedRecommender) -> ProposedChange:
-    """Give up the shadow."""
-    return _change(recommender, EventKind.SHADOW_ENDED, {})
+def end_shadow(state: ServiceState) -> ProposedChange:
+    """End the shadow."""
+    return _change(state, EventKind.SHADOW_ENDED, {})
 
 
-def promote(recommender: LoggedRecommender) -> ProposedChange:
+def promote(state: ServiceState) -> ProposedChange:
     """Let the shadow decide for everybody; the policy in force becomes the shadow."""
-    return _change(recommender, EventKind.PROMOTED, {"switch": recommender.switches})
+    return _change(state, EventKind.PROMOTED, {"switch": state.switches})
 
 
-def roll_back(recommender: LoggedRecommender) -> list[ProposedChange]:
+def roll_back(state: ServiceState) -> list[ProposedChange]:
     """Undo the last promotion; a running experiment ends with it."""
-    if not recommender.can_go_back:
+    if not state.can_roll_back:
         raise Conflict("policy", NOTHING_TO_UNDO)
-    return _back(recommender, "asked for")
+    return _back(state, "asked for")
 
 
-def guardrail_drafts(recommender: LoggedRecommender) -> list[ProposedChange]:
-    """End the experiment and put the control in force, if the guardrail says so; else nothing."""
-    experiment = recommender.experiment
+def guardrail_proposals(state: ServiceState) -> list[ProposedChange]:
+    """End the experiment and put the control in force if the guardrail is breached; otherwise propose nothing."""
+    experiment = state.experiment
     if experiment is None or not experiment.is_breached(experiment.difference()):
         return []
-    return _back(recommender, "guardrail")
+    return _back(state, "guardrail")
 
 
-def _back(recommender: LoggedRecommender, reason: str) -> list[ProposedChange]:
-    ended = [] if recommender.experiment is None else [end_experiment(recommender, reason)]
-    return [*ended, _change(recommender, EventKind.ROLLED_BACK, {"switch": recommender.switches, "reason": reason})]
+def _back(state: ServiceState, reason: str) -> list[ProposedChange]:
+    ended = [] if state.experiment is None else [end_experiment(state, reason)]
+    return [*ended, _change(state, EventKind.ROLLED_BACK, {"switch": state.switches, "reason": reason})]
 
 
 def begin_experiment(
-    recommender: LoggedRecommender, share: float, guardrail: float | None = None, largest_cluster: int | None = None
+    state: ServiceState, share: float, guardrail: float | None = None, largest_cluster: int | None = None
 ) -> ProposedChange:
-    """Draw clusters of users for a holdout that gets the shadow's decisions. Looks at every edge, so it takes a while."""
-    check_change(recommender, EventKind.EXPERIMENT_BEGUN)
+    """Draw clusters of users for a holdout that gets the shadow's decisions.
+
+    This reads every edge, so it takes some seconds on a large graph.
+    """
+    check_change(state, EventKind.EXPERIMENT_BEGUN)
     seed = secrets.randbits(32)
-    adjacency = recommender.policy.graph.adjacency[: len(recommender.names), : len(recommender.names)]
-    bound = size_bound(len(recommender.rows), share) if largest_cluster is None else largest_cluster
-    clusters = user_clusters(adjacency, bound, seed)
+    adjacency = state.policy.graph.adjacency[: len(state.names), : len(state.names)]
+    bound = largest_cluster_size(len(state.rows), share) if largest_cluster is None else largest_cluster
+    clusters = cluster_users(adjacency, bound, seed)
     n_clusters = int(clusters.max(initial=-1)) + 1
-    holdout = drawn_clusters(n_clusters, share, seed)
+    holdout = draw_holdout(n_clusters, share, seed)
     if min(len(holdout), n_clusters - len(holdout)) < FEWEST_CLUSTERS:
         advice = (
             "take a share nearer to 0.5, or smaller clusters"
@@ -117,24 +121,27 @@ def begin_experiment(
             f"an experiment needs {FEWEST_CLUSTERS} clusters of users in each arm, but a share of {share:g} of the "
             f"{n_clusters} clusters here leaves one with fewer: {advice}.",
         )
-    cut = cut_share(adjacency, np.isin(clusters, holdout))
-    body = begin_body(clusters.tolist(), holdout, share, guardrail, seed, cut)
-    return _change(recommender, EventKind.EXPERIMENT_BEGUN, body)
+    cut = cross_edge_share(adjacency, np.isin(clusters, holdout))
+    body = experiment_body(clusters.tolist(), holdout, share, guardrail, seed, cut)
+    return _change(state, EventKind.EXPERIMENT_BEGUN, body)
 
 
-def end_experiment(recommender: LoggedRecommender, reason: str = "asked for") -> ProposedChange:
-    """Let the policy in force decide for everybody again."""
-    begun = None if recommender.experiment is None else recommender.experiment.begun
-    return _change(recommender, EventKind.EXPERIMENT_ENDED, {"experiment": begun, "reason": reason})
+def end_experiment(state: ServiceState, reason: str = "asked for") -> ProposedChange:
+    """Put the policy in force in charge of all users again."""
+    begun = None if state.experiment is None else state.experiment.begun
+    return _change(state, EventKind.EXPERIMENT_ENDED, {"experiment": begun, "reason": reason})
 
 
-def _change(recommender: LoggedRecommender, kind: EventKind, body: dict[str, Any]) -> ProposedChange:
-    """Return the event. Processes that begin or end the same shadow after the same change, as replicas do that start together,
-    propose the same key: one of the events is written."""
-    check_change(recommender, kind)
+def _change(state: ServiceState, kind: EventKind, body: dict[str, Any]) -> ProposedChange:
+    """Return the event as a proposal.
+
+    Replicas that start together and begin or end the same shadow propose the same key, so that only one of the events
+    is written.
+    """
+    check_change(state, kind)
     text, key = encode(body), None
     if kind in (EventKind.SHADOW_BEGUN, EventKind.SHADOW_ENDED):
-        last = recommender.policy_history[-1]["event"] if recommender.policy_history else 0
+        last = state.policy_history[-1]["event"] if state.policy_history else 0
         key = f"s{last}.{int(kind)}.{blake2b(text.encode(), digest_size=8).hexdigest()}"
     return ProposedChange(Draft(kind, time.time_ns() // 1000, text, key))
 
@@ -142,46 +149,46 @@ def _change(recommender: LoggedRecommender, kind: EventKind, body: dict[str, Any
 # From the event to the state.
 
 
-def apply_policy_event(recommender: LoggedRecommender, event: Event) -> None:
-    """Change which policy decides; raises a ValueError if the event no longer fits the state."""
-    body = table_in(event.body)
-    check_change(recommender, event.kind)
+def apply_policy_event(state: ServiceState, event: Event) -> None:
+    """Change which policy decides; a ValueError if the event no longer fits the state."""
+    body = parse_body(event.body)
+    check_change(state, event.kind)
     match event.kind:
         case EventKind.SHADOW_BEGUN:
-            if recommender.replays_aside:
-                recommender.end_shadow()
-                recommender.stale = True
+            if state.defers_shadow_replay:
+                state.end_shadow()
+                state.stale = True
                 return
             spec = PolicySpec(body["policy"], body["params"], body["epsilon"], body["seed"])
-            assert recommender.source is not None  # else `begin_shadow` would raise
+            assert state.source is not None  # else `begin_shadow` would raise
             try:
-                fresh = type(recommender).new(spec.initial_state(recommender.source.initial()), afresh=True)
-                fresh.without = set(recommender.without)
-                recommender.begin_shadow(fresh, spec, event.seq, POLICY_KINDS)
+                fresh = type(state).new(spec.initial_state(state.source.initial()), afresh=True)
+                fresh.retracted = set(state.retracted)
+                state.begin_shadow(fresh, spec, event.seq, POLICY_KINDS)
             except (TypeError, ValueError) as error:  # noted, so that a later request for the same shadow has another key
-                recommender.note_change(event, f"shadow {spec.text} was refused", str(error))
+                state.record_change(event, f"shadow {spec.text} was refused", str(error))
                 raise ValueError(f"shadow {spec.text} was refused: {error}") from None
-            recommender.note_change(event, "a shadow began")
+            state.record_change(event, "a shadow began")
         case EventKind.SHADOW_ENDED:
-            recommender.end_shadow()
-            recommender.note_change(event, "the shadow ended")
+            state.end_shadow()
+            state.record_change(event, "the shadow ended")
         case EventKind.PROMOTED:
-            _switch(recommender, event, body, "promoted", None)
+            _switch(state, event, body, "promoted", None)
         case EventKind.ROLLED_BACK:
-            _switch(recommender, event, body, "rolled back", body.get("reason"))
+            _switch(state, event, body, "rolled back", body.get("reason"))
         case EventKind.EXPERIMENT_BEGUN:
             experiment = HoldoutExperiment(event.seq, event.at, body)
-            for row in range(len(experiment.clusters), len(recommender.names)):  # they joined since the draw
-                experiment.joined(row, recommender.names[row], event.seq, dict(recommender.edges(row)))
-            recommender.experiment = experiment
+            for row in range(len(experiment.clusters), len(state.names)):  # they joined since the draw
+                experiment.joined(row, state.names[row], event.seq, dict(state.edges(row)))
+            state.experiment = experiment
         case EventKind.EXPERIMENT_ENDED:
-            if recommender.experiment is None or recommender.experiment.begun != body["experiment"]:
+            if state.experiment is None or state.experiment.begun != body["experiment"]:
                 raise Conflict("experiment", "no such experiment runs.")
-            recommender.end_experiment(event.at, body["reason"])
+            state.end_experiment(event.at, body["reason"])
 
 
-def _switch(recommender: LoggedRecommender, event: Event, body: dict[str, Any], what: str, reason: str | None) -> None:
-    if body["switch"] != recommender.switches:
+def _switch(state: ServiceState, event: Event, body: dict[str, Any], what: str, reason: str | None) -> None:
+    if body["switch"] != state.switches:
         raise Conflict("policy", "the policies have changed places meanwhile.")
-    recommender.switch(is_promotion=what == "promoted")
-    recommender.note_change(event, what, reason)
+    state.switch(is_promotion=what == "promoted")
+    state.record_change(event, what, reason)

@@ -1,7 +1,7 @@
-"""From a request to the event that it asks for. A proposal has no effect before its event is in the
-log.
+"""From a request to its event.
 
-Every function raises `UnknownName` or `InvalidRequest` if the request cannot be fulfilled.
+A proposal has no effect before its event is in the log. Every function raises `UnknownName` or `InvalidRequest` if
+the request cannot be fulfilled.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from .events import (
     request_key,
     reward_key,
 )
-from .logged_recommender import LoggedRecommender
-from .model import BEGUN_PLAIN
 from .policy_changes import ProposedChange
+from .saved_model import NO_SAVED_MODEL
+from .service_state import ServiceState
 
-ASKED = ("user", "candidates", "where", "exclude", "k", "context", "attributes")
+FINGERPRINT_FIELDS = ("user", "candidates", "where", "exclude", "k", "context", "attributes")
 """Fields of a request that make it another one."""
 
 GIVEN_UP = "If it was made before an older copy of the log was restored, it went with all that came after the copy."
-SAMPLES = 100
+SAMPLING_COST = 100
 """Cost of an arm for a policy that samples (a propensity takes a thousand draws), relative to one that does not."""
 
 
 class ProposedDecisions(NamedTuple):
-    """Decisions that were asked for together: one event."""
+    """Decisions that were requested together: one event."""
 
     draft: Draft
     decisions: Sequence[DecisionRecord]
@@ -53,7 +53,7 @@ class ProposedDecisions(NamedTuple):
 
 
 class ProposedReward(NamedTuple):
-    """A reward, with what the statistics need once it is in the log."""
+    """A reward, with the values that the statistics need once it is in the log."""
 
     draft: Draft
     value: float
@@ -64,15 +64,15 @@ Proposal = ProposedDecisions | ProposedReward | ProposedChange
 
 
 class AnyBatch(Protocol):
-    """Requests to be decided together; the body of an HTTP request has these fields as well."""
+    """Requests to be decided together; the body of an HTTP request has the same fields."""
 
     @property
     def requests(self) -> Sequence[AnyRequest]:
-        """The requests; a single one is a batch of one."""
+        """Requests of the batch; a single request is a batch of one."""
 
     @property
     def idempotency_key(self) -> str | None:
-        """A key by which a repetition is known."""
+        """Key that identifies a repeated request."""
 
 
 class RequestBatch(NamedTuple):
@@ -92,20 +92,22 @@ class DecisionSummary(NamedTuple):
 
     @classmethod
     def of(cls, decision: DecisionRecord) -> DecisionSummary:
-        """The summary of a whole decision."""
+        """Return the summary of a whole decision."""
         user = decision.user if decision.newcomer is None else decision.newcomer
         return cls(user, decision.best, tuple(decision.arms), decision.context)
 
 
 def propose_decisions(
-    recommender: LoggedRecommender, batches: Sequence[AnyBatch], draws: np.random.Generator
+    state: ServiceState, batches: Sequence[AnyBatch], draws: np.random.Generator
 ) -> list[ProposedDecisions | ValueError]:
-    """Decide about all batches with one call of the policy; a batch that cannot be fulfilled has
-    its error in the list."""
-    resolved = [_resolve(recommender, batch) for batch in batches]
+    """Decide about all batches with one call of the policy.
+
+    A batch that cannot be fulfilled has its error in the list.
+    """
+    resolved = [_resolve(state, batch) for batch in batches]
     requests = list(chain.from_iterable(group for group in resolved if not isinstance(group, ValueError)))
-    made = recommender.decide_resolved(requests, draws) if requests else []
-    decisions, shadows = iter(made), iter(recommender.shadow_decisions(requests, made) or ())
+    made = state.decide_resolved(requests, draws) if requests else []
+    decisions, shadows = iter(made), iter(state.shadow_decisions(requests, made) or ())
     return [
         group
         if isinstance(group, ValueError)
@@ -114,23 +116,25 @@ def propose_decisions(
     ]
 
 
-def work_of(recommender: LoggedRecommender, requests: Sequence[AnyRequest]) -> int:
-    """Return the number of arms to be scored for these requests: decisions × arms. Filters look at all arms, and a
-    policy that samples weighs each many times."""
-    n_arms = len(recommender.arms)
+def scoring_work(state: ServiceState, requests: Sequence[AnyRequest]) -> int:
+    """Return the number of arms to be scored for these requests: decisions × arms.
+
+    Filters read all arms, and a policy that samples scores each arm many times.
+    """
+    n_arms = len(state.arms)
     work = sum([n_arms if request.candidates is None else len(request.candidates) for request in requests])
-    return work * SAMPLES if recommender.policy.is_sampling else work
+    return work * SAMPLING_COST if state.policy.is_sampling else work
 
 
-def _resolve(recommender: LoggedRecommender, batch: AnyBatch) -> list[ResolvedRequest] | ValueError:
+def _resolve(state: ServiceState, batch: AnyBatch) -> list[ResolvedRequest] | ValueError:
     try:
-        return [recommender.resolve(request) for request in batch.requests]
+        return [state.resolve(request) for request in batch.requests]
     except (UnknownName, InvalidRequest) as error:
         return error
 
 
 def decided(decisions: list[DecisionRecord], batch: AnyBatch, shadows: Sequence[Ranking | None] = ()) -> ProposedDecisions:
-    """The event of decisions that were asked for together."""
+    """Return the event of decisions that were requested together."""
     key = None if batch.idempotency_key is None else request_key(batch.idempotency_key)
     said = None if key is None else fingerprint(batch.requests)
     user = decisions[0].user if len(decisions) == 1 and decisions[0].newcomer is None else None
@@ -139,22 +143,22 @@ def decided(decisions: list[DecisionRecord], batch: AnyBatch, shadows: Sequence[
 
 
 def fingerprint(requests: Sequence[AnyRequest]) -> str:
-    """A hash of what was asked for, so that a key that comes again with another request is noticed."""
-    asked = [[getattr(request, name, None) for name in ASKED] for request in requests]
+    """Return a hash of the requested fields, by which a key that is used for another request is noticed."""
+    asked = [[getattr(request, name, None) for name in FINGERPRINT_FIELDS] for request in requests]
     return blake2b(to_json(asked), digest_size=8).hexdigest()
 
 
-def propose_reward(recommender: LoggedRecommender, reward: AnyReward, decision: DecisionSummary | None) -> ProposedReward:
-    """A reward of a decision; None if there is no decision with this id."""
+def propose_reward(state: ServiceState, reward: AnyReward, decision: DecisionSummary | None) -> ProposedReward:
+    """Return the reward of a decision; `decision` is None if no decision has this id."""
     name = parse_decision_id(reward.decision)
-    place = rewarded_place(recommender, reward.decision, reward.arm, decision)
+    place = rewarded_place(state, reward.decision, reward.arm, decision)
     assert name is not None and decision is not None
     user, newcomer = (decision.user, None) if isinstance(decision.user, int) else (UNKNOWN_USER, decision.user)
     if newcomer is not None:  # who may have joined meanwhile, or joins with this reward
-        if newcomer not in recommender.rows:
-            _check_with_policy(recommender.policy.user_rows)
+        if newcomer not in state.rows:
+            _check_with_policy(state.policy.user_rows)
         else:
-            user, newcomer = recommender.rows[newcomer], None
+            user, newcomer = state.rows[newcomer], None
     epoch, seq, item = name
     record = RewardRecord(seq, item, place, float(reward.value), user, decision.arms[place], epoch, newcomer, decision.context)
     body, key = encode(encode_record(record)), reward_key(seq, item, place)
@@ -162,86 +166,86 @@ def propose_reward(recommender: LoggedRecommender, reward: AnyReward, decision: 
     return ProposedReward(draft, record.value, decision.best)
 
 
-def rewarded_place(recommender: LoggedRecommender, name: str, arm: str | None, decision: DecisionSummary | None) -> int:
-    """The place of an arm, the first if it is None, among those that a decision has shown."""
+def rewarded_place(state: ServiceState, name: str, arm: str | None, decision: DecisionSummary | None) -> int:
+    """Return the place of an arm among those that a decision has shown; 0 if no arm is named."""
     if decision is None or parse_decision_id(name) is None:
         raise UnknownName("decision", f"there is no decision {name!r} in this log. {GIVEN_UP}")
     if arm is None:
         return 0
-    names = [recommender.versions[version] for version in decision.arms]
+    names = [state.versions[version] for version in decision.arms]
     if arm not in names:
         raise UnknownName("arm", f"decision {name} did not show {arm!r}.")
     return names.index(arm)
 
 
-def put_user(recommender: LoggedRecommender, user: str, edges: dict[str, float]) -> ProposedChange:
+def put_user(state: ServiceState, user: str, edges: dict[str, float]) -> ProposedChange:
     """Add a user with its neighbours, or add neighbours of an existing user."""
-    if user not in recommender.rows:
-        _check_with_policy(recommender.policy.user_rows)
+    if user not in state.rows:
+        _check_with_policy(state.policy.user_rows)
     for other in edges:
-        recommender.row(other, "edges")
+        state.row(other, "edges")
         if other == user:
             raise InvalidRequest("edges", f"a user cannot be its own neighbour, but {user!r} is.")
     return _change(EventKind.USER_PUT, user=user, edges=edges)
 
 
-def delete_user(recommender: LoggedRecommender, user: str) -> ProposedChange:
+def delete_user(state: ServiceState, user: str) -> ProposedChange:
     """Forget a user."""
-    recommender.row(user)
-    _check_with_policy(recommender.policy.removable_rows)
+    state.row(user)
+    _check_with_policy(state.policy.removable_rows)
     return _change(EventKind.USER_DELETED, user=user)
 
 
-def put_edge(recommender: LoggedRecommender, a: str, b: str, weight: float) -> ProposedChange:
+def put_edge(state: ServiceState, a: str, b: str, weight: float) -> ProposedChange:
     """Connect two users, or change the weight of their edge."""
     if a == b:
         raise InvalidRequest("b", f"an edge must join two different users, but both are {a!r}.")
-    recommender.row(a, "a")
-    recommender.row(b, "b")
+    state.row(a, "a")
+    state.row(b, "b")
     return _change(EventKind.EDGE_PUT, a=a, b=b, weight=weight)
 
 
-def delete_edge(recommender: LoggedRecommender, a: str, b: str) -> ProposedChange:
+def delete_edge(state: ServiceState, a: str, b: str) -> ProposedChange:
     """Remove the edge between two users."""
-    if not recommender.weight(recommender.row(a, "a"), recommender.row(b, "b")):
+    if not state.weight(state.row(a, "a"), state.row(b, "b")):
         raise UnknownName("b", f"there is no edge between {a!r} and {b!r}.")
     return _change(EventKind.EDGE_DELETED, a=a, b=b)
 
 
 def put_arm(
-    recommender: LoggedRecommender,
+    state: ServiceState,
     arm: str,
     features: Sequence[float] | None,
     attributes: Mapping[str, str],
     columns: Mapping[str, Any] | None = None,
 ) -> ProposedChange:
-    """Add an arm, or a new version of an existing arm; earlier decisions keep the version that they
-    showed.
+    """Add an arm, or a new version of an existing arm; earlier decisions keep the version that they showed.
 
-    An arm is given as `features` and `attributes` or, if the service began from a model, as the
-    `columns` of its table of items. The log keeps the vector, so that a replay needs no map."""
+    An arm has `features` and `attributes` or, if the log began with a saved model, the `columns` of its table of
+    items. The log keeps the vector, so that a replay needs no conversion.
+    """
     if columns is not None:
         if features is not None or attributes:
             raise InvalidRequest("columns", "columns are given, so features and attributes must not be.")
-        if recommender.model is None:
-            raise InvalidRequest("columns", f"columns are given, but {BEGUN_PLAIN}.")
-        vector, described = recommender.model.arm(arm, columns)
-        return _change(EventKind.ARM_PUT, arm=arm, features=vector.tolist(), attributes=dict(described))
+        if state.model is None:
+            raise InvalidRequest("columns", f"columns are given, but {NO_SAVED_MODEL}.")
+        vector, openapi_parts = state.model.arm(arm, columns)
+        return _change(EventKind.ARM_PUT, arm=arm, features=vector.tolist(), attributes=dict(openapi_parts))
     if features is None:
-        raise InvalidRequest("features", f"features are missing: {recommender.dim} numbers are needed.")
-    if len(features) != recommender.dim:
-        raise InvalidRequest("features", f"features must be {recommender.dim} numbers, but there are {len(features)}.")
+        raise InvalidRequest("features", f"features are missing: {state.dim} numbers are needed.")
+    if len(features) != state.dim:
+        raise InvalidRequest("features", f"features must be {state.dim} numbers, but there are {len(features)}.")
     return _change(EventKind.ARM_PUT, arm=arm, features=list(features), attributes=dict(attributes))
 
 
-def delete_arm(recommender: LoggedRecommender, arm: str) -> ProposedChange:
+def delete_arm(state: ServiceState, arm: str) -> ProposedChange:
     """Stop offering an arm; rewards for it are still learned."""
-    recommender.version(arm)
+    state.version(arm)
     return _change(EventKind.ARM_DELETED, arm=arm)
 
 
 def _check_with_policy(rows: Callable[[], object]) -> None:
-    """Ask a policy whether users can be added or removed, before that becomes an event."""
+    """Check with the policy whether users can be added or removed, before the change becomes an event."""
     try:
         rows()
     except ValueError as error:
@@ -253,5 +257,5 @@ def _change(kind: EventKind, **body: object) -> ProposedChange:
 
 
 def _now() -> int:
-    """Microseconds since 1970."""
+    """Return the time in microseconds since 1970."""
     return time.time_ns() // 1000

@@ -1,8 +1,7 @@
-"""`ShadowedPolicy`: a second policy that follows the same users, edges, arms and rewards as the one
-in force, and decides beside it.
+"""`PolicyWithShadow`: a policy in force and a second policy, its shadow, which learns from the same events.
 
-The shadow never affects what is shown, unless an experiment gives it a share of the users. If it
-cannot follow, it is given up, and the policy in force goes on.
+The shadow never affects what is shown, unless an experiment gives it a share of the users. A shadow that cannot
+follow a change is dropped, and the policy in force continues.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class PolicySpec(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return the policy in the form that `--shadow` takes, without the seed."""
+        """Policy in the form that `--shadow` takes, without the seed."""
         settings = dict(self.params) | ({"epsilon": self.epsilon} if self.epsilon else {})
         values = ",".join(
             f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in settings.items()
@@ -52,25 +51,25 @@ class PolicySpec(NamedTuple):
 
     @property
     def policy_class(self) -> type[Policy]:
-        """The class of the policy."""
+        """Class of the policy."""
         return Stochastic if self.epsilon else policy_class(self.policy)
 
     @classmethod
     def of(cls, initial: InitialState) -> PolicySpec:
-        """The policy that a log was begun with."""
+        """Return the policy that a log begins with."""
         return cls(initial.policy, dict(initial.params), initial.epsilon, initial.seed)
 
     def initial_state(self, initial: InitialState) -> InitialState:
-        """The same beginning, with this policy."""
+        """Return the same initial state with this policy."""
         return replace(initial, policy=self.policy, params=self.params, epsilon=self.epsilon, seed=self.seed)
 
     def body(self) -> dict[str, Any]:
-        """The body of SHADOW_BEGUN."""
+        """Return the body of SHADOW_BEGUN."""
         return self._asdict() | {"params": dict(self.params)}
 
 
 def parse_policy(text: str, usual: PolicySpec) -> PolicySpec:
-    """A policy from `name:setting=value,…`; epsilon and seed are those of `usual` unless they are given.
+    """Parse a policy of the form `name:setting=value,…`; epsilon and seed default to those of `usual`.
 
     >>> parse_policy("adaptive:half_life=200,solver=local", PolicySpec("linucb", {}, 0.1, 3))
     PolicySpec(policy='adaptive', params={'half_life': 200, 'solver': 'local'}, epsilon=0.1, seed=3)
@@ -95,44 +94,46 @@ def parse_policy(text: str, usual: PolicySpec) -> PolicySpec:
     return PolicySpec(name, settings, settings.pop("epsilon", usual.epsilon), settings.pop("seed", usual.seed))
 
 
-class LogSource(NamedTuple):
-    """Replay in which a shadow learns the events before its start."""
+class LogReader(NamedTuple):
+    """Functions that read the log, from which a new shadow learns."""
 
     initial: Callable[[], InitialState]
     read: Callable[[int], Iterable[Sequence[Event]]]  # the log up to an event, in pages
 
 
-class ShadowedPolicy(NamedPolicy):
-    """A `NamedPolicy` with a second policy, or without."""
+class PolicyWithShadow(NamedPolicy):
+    """A `NamedPolicy` with or without a second policy."""
 
     def __init__(self, policy: Policy, names: list[str], gone: Iterable[int] = ()) -> None:
         super().__init__(policy, names, gone)
         self.spec: PolicySpec | None = None  # of the policy in force; None: that of the log's beginning
         self.shadow: Policy | None = None
         self.shadow_spec: PolicySpec | None = None
-        self.can_go_back = False  # whether the shadow was in force before
+        self.can_roll_back = False  # whether the shadow was in force before
         self.switches = 0  # how often the two changed places
         self.policy_history: list[dict[str, Any]] = []
         # Not part of the state:
-        self.replays_aside = False  # whether a shadow that begins makes the state stale, to be replayed beside the service
-        self.source: LogSource | None = None
+        self.defers_shadow_replay = (
+            False  # whether a shadow that begins makes the state stale, to be replayed beside the service
+        )
+        self.source: LogReader | None = None
         self.shadow_draws = np.random.default_rng(0)
         self._shadow_unknown = UnknownUsers()
 
     @property
-    def texts(self) -> list[str | None]:
-        """The policy in force and its shadow as text."""
+    def policy_texts(self) -> list[str | None]:
+        """Policy in force and shadow as text."""
         return [None if spec is None else spec.text for spec in (self.spec, self.shadow_spec)]
 
     @property
     def specs(self) -> list[PolicySpec]:
-        """Return name and settings of the policy in force and of the shadow, if there is one."""
+        """Name and settings of the policy in force and of the shadow, if there is one."""
         return [spec for spec in (self.spec, self.shadow_spec) if spec is not None]
 
     # Deciding.
 
     def shadow_view(self) -> NamedPolicy | None:
-        """The same users and arms around the shadow, to decide with; valid until the next event."""
+        """Return the same users and arms with the shadow as their policy; valid until the next event."""
         if self.shadow is None:
             return None
         view: NamedPolicy = copy.copy(self)
@@ -140,7 +141,7 @@ class ShadowedPolicy(NamedPolicy):
         return view
 
     def rank_by_shadow(self, requests: Sequence[ResolvedRequest]) -> list[Ranking] | None:
-        """Return what the shadow would show, by random numbers of its own; None if there is no shadow, or if it fails."""
+        """Rank by the shadow, with its own random numbers; None if there is no shadow, or if it fails."""
         view = self.shadow_view()
         if view is None or not requests:
             return None
@@ -158,7 +159,7 @@ class ShadowedPolicy(NamedPolicy):
         near = {self.rows[other]: weight for other, weight in edges.items() if other in self.rows and other != name}
         row = super().put_user(name, edges)
         if is_grown:  # else the edges came one by one
-            self._follow(lambda shadow: shadow.add_user(near))
+            self.change_shadow(lambda shadow: shadow.add_user(near))
         return row
 
     def join_many(self, names: Sequence[str]) -> None:
@@ -166,41 +167,42 @@ class ShadowedPolicy(NamedPolicy):
         before = self.policy.n_users
         super().join_many(names)
         if self.policy.n_users > before:
-            self._follow(lambda shadow: shadow.set_graph(self.policy.graph))
+            self.change_shadow(lambda shadow: shadow.set_graph(self.policy.graph))
 
     def delete_user(self, name: str) -> None:
         """Forget a user, in both policies."""
         row = self.rows.get(name)
         super().delete_user(name)
         if row is not None:
-            self._follow(lambda shadow: shadow.remove_user(row))
+            self.change_shadow(lambda shadow: shadow.remove_user(row))
 
     def set_edge(self, a: int, b: int, weight: float) -> None:
-        """Join two rows, change the weight of their edge, or part them, in both policies."""
+        """Add an edge between two rows, change its weight, or remove it, in both policies."""
         super().set_edge(a, b, weight)
         view = self.shadow_view()
         if view is not None:
-            self._follow(lambda _: NamedPolicy.set_edge(view, a, b, weight))
+            self.change_shadow(lambda _: NamedPolicy.set_edge(view, a, b, weight))
 
     def delete_arm(self, name: str) -> None:
         """Stop offering an arm, in both policies."""
         is_known = name in self.arms
         super().delete_arm(name)
         if is_known:
-            self._follow(lambda shadow: shadow.remove_item(self.item_ids[name]))
+            self.change_shadow(lambda shadow: shadow.remove_item(self.item_ids[name]))
 
-    def _follow(self, change: Callable[[Policy], object]) -> None:
+    def change_shadow(self, change: Callable[[Policy], object]) -> None:
+        """Change the shadow as the policy in force was changed; drop the shadow if it rejects the change."""
         if self.shadow is None:
             return
         try:
             change(self.shadow)
         except ValueError as error:  # the policy refuses the change, in every process alike; anything else ends this process
-            facts = {"shadow": self.texts[1], "reason": str(error)}
+            facts = {"shadow": self.policy_texts[1], "reason": str(error)}
             logger.error("the shadow could not follow the log, and was given up", extra=facts)
             self.lose_shadow(str(error))
 
     def lose_shadow(self, reason: str) -> None:
-        """Give up the shadow, which could not follow."""
+        """Drop the shadow, which could not follow."""
         self.end_shadow()
 
     # Changes of the two policies.
@@ -208,7 +210,7 @@ class ShadowedPolicy(NamedPolicy):
     def begin_shadow(self, fresh: Any, spec: PolicySpec, until: int, skipped: Iterable[int]) -> None:
         """Let a fresh state with the other policy learn the log before event `until`; its policy becomes the shadow.
 
-        Raises a ValueError if that policy does not take what the one in force took, users for example.
+        Raises a ValueError if that policy rejects what the policy in force accepted, such as new users.
         """
         if self.source is None:
             raise RuntimeError("a shadow begins, but nobody said where the log is")
@@ -219,42 +221,42 @@ class ShadowedPolicy(NamedPolicy):
         is_same = fresh.names == self.names and fresh.gone == self.gone
         if not is_same or mine.shape != other.shape or (mine != other).nnz:
             raise ValueError("it cannot follow this log, since it refuses changes that the policy in force took.")
-        self.shadow, self.shadow_spec, self.can_go_back = fresh.policy, spec, False
+        self.shadow, self.shadow_spec, self.can_roll_back = fresh.policy, spec, False
         self._shadow_unknown = fresh.unknown_users
 
     def end_shadow(self) -> None:
-        """Go on without a shadow."""
+        """Drop the shadow and continue without one."""
         self.shadow = self.shadow_spec = None
-        self.can_go_back = False
+        self.can_roll_back = False
         self._shadow_unknown = UnknownUsers()
 
     def switch(self, is_promotion: bool) -> None:
-        """Let the policy in force and its shadow change places."""
+        """Exchange the policy in force and its shadow."""
         if self.shadow is None:
             raise ValueError("there is no shadow to change places with.")
         self.policy, self.shadow = self.shadow, self.policy
         self.spec, self.shadow_spec = self.shadow_spec, self.spec
         self.unknown_users, self._shadow_unknown = self._shadow_unknown, self.unknown_users
         self.switches += 1
-        self.can_go_back = is_promotion
+        self.can_roll_back = is_promotion
 
-    def note_change(self, event: Event, what: str, reason: str | None = None) -> None:
-        """Remember a change of the policies for the history."""
+    def record_change(self, event: Event, what: str, reason: str | None = None) -> None:
+        """Record a change of the policies in the history."""
         entry = {"event": event.seq, "time": event.at / 1e6, "what": what, "reason": reason}
-        in_force, shadow = self.texts
+        in_force, shadow = self.policy_texts
         self.policy_history.append(entry | {"in_force": in_force, "shadow": shadow})
         del self.policy_history[:-KEPT_CHANGES]
 
     # Snapshots.
 
     def pack_policies(self) -> tuple[dict[str, Any], archive.Arrays]:
-        """Header and arrays of the shadow; both are empty in a log that never had one."""
+        """Return the header and the arrays of the shadow; both are empty for a log without policy changes."""
         if not self.policy_history:
             return {}, {}
         specs = [
             None if spec is None else [spec.policy, dict(spec.params), *spec[2:]] for spec in (self.spec, self.shadow_spec)
         ]
-        table: dict[str, Any] = dict(specs=specs, switches=self.switches, can_go_back=self.can_go_back)
+        table: dict[str, Any] = dict(specs=specs, switches=self.switches, can_roll_back=self.can_roll_back)
         table["history"] = [dict(entry) for entry in self.policy_history]
         if self.shadow is None:
             return {"policies": table}, {}
@@ -262,18 +264,18 @@ class ShadowedPolicy(NamedPolicy):
         return {"policies": table}, {f"shadow.{name}": np.array(array) for name, array in arrays.items()}
 
     def unpack_policies(self, header: Mapping[str, Any], arrays: archive.Arrays) -> None:
-        """Restore what `pack_policies` returned."""
+        """Restore the header and the arrays from `pack_policies`."""
         table = header.get("policies")
         if table is None:
             return
         self.spec, self.shadow_spec = (None if spec is None else PolicySpec(*spec) for spec in table["specs"])
-        self.switches, self.can_go_back, self.policy_history = table["switches"], table["can_go_back"], table["history"]
+        self.switches, self.can_roll_back, self.policy_history = table["switches"], table["can_roll_back"], table["history"]
         if self.shadow_spec is not None:
             inner = {name.removeprefix("shadow."): array for name, array in arrays.items() if name.startswith("shadow.")}
             self.shadow = self.shadow_spec.policy_class.unpack(table["shadow"], inner)
 
 
 def class_in_force(header: Mapping[str, Any], usual: type[Policy]) -> type[Policy]:
-    """The class of the policy of a snapshot: that of the log's beginning, unless another was promoted."""
+    """Return the class of the policy in a snapshot: `usual`, unless another policy was promoted."""
     spec = header.get("policies", {}).get("specs", [None])[0]
     return usual if spec is None else PolicySpec(*spec).policy_class

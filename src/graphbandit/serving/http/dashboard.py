@@ -1,4 +1,4 @@
-"""Serves the page at `/`, which shows what the service does and what it knows of a user.
+"""Serves the page at `/`, which shows the load, the evidence for the graph, and what is known of a user.
 
 All its files are in this package.
 """
@@ -38,14 +38,14 @@ class PageFiles(StaticFiles):
     """The files of the page, with headers that allow nothing else."""
 
     def file_response(self, *given: Any, **options: Any) -> Response:
-        """The response with a file, or 304 if the browser has it already."""
+        """Return the response with a file, or 304 if the browser has it already."""
         response = super().file_response(*given, **options)
         response.headers.update(HEADERS)
         return response
 
 
 def add_page(app: FastAPI) -> None:
-    """Add routes to the page and its files."""
+    """Add the routes of the page and its files."""
     files = PageFiles(directory=Path(__file__).parent / "page")
 
     def serving(name: str) -> Callable[[Request], Awaitable[Response]]:

@@ -1,7 +1,7 @@
-"""The endpoints that most requests go to: recommendations and rewards, as plain Starlette routes.
+"""The endpoints of most requests: recommendations and rewards, as plain Starlette routes.
 
-Bodies and answers are msgspec structs, which take a third of the time of pydantic models. `described` gives
-the OpenAPI document what FastAPI would find out by itself.
+Bodies and responses are msgspec structs, which take a third of the time of pydantic models. `openapi_parts` adds them
+to the OpenAPI document, as FastAPI does for its own routes.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from ...validate import LARGEST_REWARD
-from ..domain.limits import LONGEST_ID
-from ..domain.logged_recommender import LoggedRecommender
+from ..domain.events import LONGEST_ID
+from ..domain.service_state import ServiceState
+from ..operations.async_service import AsyncService
 from ..operations.recommendation_service import Logged, RewardCounts
-from ..operations.runtime import Runtime
 from .schemas import LONGEST_CELL, MOST_ATTRIBUTES, MOST_FEATURES, PRINTABLE
 
 MOST_CANDIDATES = 1000
@@ -32,10 +32,10 @@ ENCODED_AT_ONCE = 100  # decisions; more are encoded in a thread, one by one, si
 
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_ID)]
 """Id of something that exists; any other string is an unknown name, so that its characters need no check."""
-TO_THE_END = PRINTABLE.replace("$", r"\Z")
+PRINTABLE_PYTHON = PRINTABLE.replace("$", r"\Z")
 """PRINTABLE for Python, whose `$` also matches before a line end."""
-Id = Annotated[str, Meta(min_length=1, max_length=LONGEST_ID, pattern=TO_THE_END)]
-Text = Annotated[str, Meta(max_length=LONGEST_ID, pattern=TO_THE_END)]
+Id = Annotated[str, Meta(min_length=1, max_length=LONGEST_ID, pattern=PRINTABLE_PYTHON)]
+Text = Annotated[str, Meta(max_length=LONGEST_ID, pattern=PRINTABLE_PYTHON)]
 Plain = Annotated[str, Meta(max_length=LONGEST_CELL)] | float | bool | None
 Columns = Annotated[
     dict[Text, Plain | Annotated[list[Plain], Meta(max_length=MOST_FEATURES)]], Meta(max_length=MOST_ATTRIBUTES)
@@ -72,7 +72,7 @@ class RecommendationRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 class SingleRequest(RecommendationRequest, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One request, which can be repeated safely if it has a key."""
+    """One request, which can be retried safely if it has a key."""
 
     idempotency_key: Annotated[
         Id | None, Meta(description="A retry with the same key gets the decision of the first attempt.")
@@ -80,7 +80,7 @@ class SingleRequest(RecommendationRequest, frozen=True, forbid_unknown_fields=Tr
 
     @property
     def requests(self) -> tuple[RecommendationRequest]:
-        """This request: a batch of one."""
+        """A batch of this one request."""
         return (self,)
 
 
@@ -100,7 +100,7 @@ class ScoredArm(Struct):
 
 
 class DecisionAnswer(Struct):
-    """A decision. It is in the log."""
+    """A decision, which is in the log."""
 
     decision: Annotated[str, Meta(description="Id, to be sent with the reward.")]
     user: str
@@ -117,7 +117,7 @@ class BatchAnswer(Struct):
 class RewardRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """The reward of a decision."""
 
-    decision: Annotated[str, Meta(min_length=1, max_length=50, pattern=TO_THE_END)]
+    decision: Annotated[str, Meta(min_length=1, max_length=50, pattern=PRINTABLE_PYTHON)]
     value: Annotated[float, Meta(ge=-LARGEST_REWARD, le=LARGEST_REWARD)]
     arm: Annotated[Id | None, Meta(description="Which of the arms shown; the first if not given.")] = None
 
@@ -129,7 +129,7 @@ class RewardBatch(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RewardAnswer(Struct):
-    """Number of new rewards. All of them are on disk."""
+    """Number of new rewards, all of which are on disk."""
 
     accepted: int
     duplicates: Annotated[
@@ -142,17 +142,17 @@ BATCH = msgspec.json.Decoder(BatchRequest)
 REWARD, REWARDS = msgspec.json.Decoder(RewardRequest), msgspec.json.Decoder(RewardBatch)
 
 
-async def recommend(runtime: Runtime, body: bytes) -> bytes:
+async def recommend(async_service: AsyncService, body: bytes) -> bytes:
     """Choose arms for a user. The decision is in the log when the answer arrives."""
-    logged = await runtime.recommend(SINGLE.decode(body))
-    [answer] = decision_answers(runtime.service.recommender, logged)
+    logged = await async_service.recommend(SINGLE.decode(body))
+    [answer] = decision_answers(async_service.service.state, logged)
     return msgspec.json.encode(answer)
 
 
-async def recommend_batch(runtime: Runtime, body: bytes) -> bytes:
+async def recommend_batch(async_service: AsyncService, body: bytes) -> bytes:
     """Choose arms for many users at once."""
-    logged = await runtime.recommend(BATCH.decode(body))
-    state = runtime.service.recommender
+    logged = await async_service.recommend(BATCH.decode(body))
+    state = async_service.service.state
 
     def content() -> bytes:
         return b'{"decisions":[%s]}' % b",".join([msgspec.json.encode(one) for one in decision_answers(state, logged)])
@@ -160,14 +160,14 @@ async def recommend_batch(runtime: Runtime, body: bytes) -> bytes:
     return content() if len(logged.decisions) <= ENCODED_AT_ONCE else await asyncio.to_thread(content)
 
 
-async def reward(runtime: Runtime, body: bytes) -> bytes:
+async def reward(async_service: AsyncService, body: bytes) -> bytes:
     """Report what decisions earned: one reward, or a list. Repeating it is harmless, and there is no deadline."""
     rewards = REWARDS.decode(body).rewards if b'"rewards"' in body else [REWARD.decode(body)]
-    return msgspec.json.encode(RewardAnswer(*RewardCounts.of(await runtime.pipeline.reward(rewards))))
+    return msgspec.json.encode(RewardAnswer(*RewardCounts.of(await async_service.group_commit.reward(rewards))))
 
 
-def decision_answers(state: LoggedRecommender, logged: Logged) -> list[DecisionAnswer]:
-    """Decisions in the words of the API."""
+def decision_answers(state: ServiceState, logged: Logged) -> list[DecisionAnswer]:
+    """Return decisions as response structs."""
     names = state.versions
     return [
         DecisionAnswer(
@@ -180,7 +180,7 @@ def decision_answers(state: LoggedRecommender, logged: Logged) -> list[DecisionA
     ]
 
 
-Endpoint = Callable[[Runtime, bytes], Coroutine[Any, Any, bytes]]
+Endpoint = Callable[[AsyncService, bytes], Coroutine[Any, Any, bytes]]
 
 
 class JsonEndpoint:
@@ -195,7 +195,7 @@ class JsonEndpoint:
         if not kind.lower().startswith(b"application/json"):
             raise HTTPException(415, "the body must be application/json.")
         try:
-            content = await self.endpoint(scope["app"].state.runtime, (await receive()).get("body", b""))
+            content = await self.endpoint(scope["app"].state.async_service, (await receive()).get("body", b""))
         except UnicodeDecodeError:
             raise msgspec.DecodeError("the body must be UTF-8.") from None
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
@@ -212,12 +212,12 @@ ENDPOINTS: dict[str, tuple[Endpoint, tuple[type[Struct], ...], type[Struct]]] = 
 
 
 def routes() -> list[Route]:
-    """The routes of these endpoints."""
+    """Return the routes of these endpoints."""
     return [Route(path, JsonEndpoint(endpoint), methods=["POST"]) for path, (endpoint, _, _) in ENDPOINTS.items()]
 
 
-def described(errors: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Paths and schemas of these endpoints for the OpenAPI document; `errors` are the responses to refused requests."""
+def openapi_parts(errors: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return paths and schemas of these endpoints for the OpenAPI document; `errors` are the error responses."""
     structs = [struct for _, bodies, answer in ENDPOINTS.values() for struct in (*bodies, answer)]
     references, schemas = msgspec.json.schema_components(structs, ref_template="#/components/schemas/{name}")
     schemas = msgspec.json.decode(msgspec.json.encode(schemas).replace(rb"*\\Z", b"*$"))

@@ -1,6 +1,6 @@
-"""Checks every request before it is handled (host, token, size, time, concurrency), and counts and logs it afterwards.
+"""Checks every request before it is handled (host, token, size, time, concurrency), then counts and logs it.
 
-Limits on hostile connections are those of the proxy, `deploy/nginx.conf`.
+Limits on hostile connections are in the proxy, `deploy/nginx.conf`.
 """
 
 from __future__ import annotations
@@ -21,58 +21,60 @@ from starlette.responses import Response
 from starlette.routing import Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..domain.limits import ENCODED_SLASH
+from ..domain.events import ENCODED_SLASH
 from ..operations.settings import ServiceSettings, Token, is_loopback
 from ..operations.stats import Stats
-from ..operations.traces import Traces
+from ..operations.tracing import RequestTracer
 from . import decision_routes
 from .responses import error_response, problem
 
 logger = logging.getLogger("graphbandit.serving")
 PUBLIC_PATHS = {"/", "/health", "/ready", "/favicon.ico", "/openapi.json"}
 """Paths without data, which need no token. Those below /assets/ need none either."""
-READING = ("GET", "HEAD")
+SAFE_METHODS = ("GET", "HEAD")
 HOST = re.compile(r"(?:\[([^\[\]]*)\]|([^:\[\]]*))(?::[0-9]*)?")
 LONGEST_HOST = 260  # characters; no name is longer
 LONGEST_ROUTE = 64
 NO_ANSWER = 499
 """The status under which a request is counted whose client left before an answer began."""
 NO_UPGRADE = "connections are not upgraded: send HTTP/1.1 without Upgrade (in Java, HttpClient.Version.HTTP_1_1)."
-ONCE = (b"authorization", b"content-type", b"host")
+UNREPEATABLE_HEADERS = (b"authorization", b"content-type", b"host")
 """Headers that a request must not repeat: which one counts would be a guess. uvicorn adds the trailers of a chunked body to
 the headers, so that a trailer could replace one."""
-SELDOM = 60.0  # seconds between two lines about the same kind of refusal
-CHANGED_OR_READ = ("users", "edges", "arms", "stats", "state", "export", "policy", "shadow", "experiment")
-COUNTED_ROUTES = ("recommendations", "rewards", *CHANGED_OR_READ)
+LOG_INTERVAL = 60.0  # seconds between two lines about the same kind of refusal
+FASTAPI_ROUTES = ("users", "edges", "arms", "stats", "state", "export", "policy", "shadow", "experiment")
+COUNTED_ROUTES = ("recommendations", "rewards", *FASTAPI_ROUTES)
 
 
-class Refused(Exception):
-    """A request that is not handled; has the response to it."""
+class RejectedRequest(Exception):
+    """Raised for a request that is not handled; has its response."""
 
     def __init__(self, response: Response) -> None:
         self.response = response
 
 
 class Guard:
-    """The outermost ASGI application.
+    """The outermost ASGI application, which checks, counts and logs requests.
 
     Parameters
     ----------
     app
         The FastAPI application. Recommendations and rewards do not pass through it.
+    stats
+        Counters of requests.
     settings
         Tokens, sizes and times.
-    traces
+    tracer
         Makes spans of requests; None for no traces.
     """
 
-    def __init__(self, app: ASGIApp, stats: Stats, settings: ServiceSettings, traces: Traces | None = None) -> None:
-        self.app, self.stats, self.settings, self.traces = app, stats, settings, traces
+    def __init__(self, app: ASGIApp, stats: Stats, settings: ServiceSettings, tracer: RequestTracer | None = None) -> None:
+        self.app, self.stats, self.settings, self.tracer = app, stats, settings, tracer
         self.is_stopping = False  # whether the service is about to end, and not ready
         self.running = 0  # requests that are handled now
         routes = decision_routes.routes()
         self._router = Router(routes, default=app, redirect_slashes=False)
-        self._hot = {route.path: route.app for route in routes}
+        self._direct_endpoints = {route.path: route.app for route in routes}
         self._may_write: dict[bytes, bool] = {}  # by digest of the token
         self._logged: dict[str, float] = {}  # when a kind of refusal was logged last
         self._loop: asyncio.AbstractEventLoop | None = None  # kept: asking for it is a system call in Python 3.11
@@ -82,7 +84,7 @@ class Guard:
         self._is_local = not self._may_write and is_loopback(settings.host)  # accept loopback Host headers only (DNS rebinding)
 
     def set_tokens(self, tokens: Sequence[Token]) -> None:
-        """Replace the tokens; without tokens everybody has access."""
+        """Replace the tokens; without tokens every request has access."""
         # Digests have one length, so that the time of a comparison does not reveal the length of a token.
         self._may_write = {sha256(token.secret.encode()).digest(): token.may_write for token in tokens}
 
@@ -91,14 +93,14 @@ class Guard:
         if scope["type"] != "http":
             self._loop = asyncio.get_running_loop()
             await self.app(scope, receive, send)  # until the service ends
-            if self.traces is not None:
-                await asyncio.to_thread(self.traces.close)
+            if self.tracer is not None:
+                await asyncio.to_thread(self.tracer.close)
             return
         answer = self._answer(scope, receive, send)
-        if self.traces is None:
+        if self.tracer is None:
             await answer
         else:
-            await self.traces.around(answer, scope["method"], route_name(scope["path"]), dict(scope["headers"]))
+            await self.tracer.trace_request(answer, scope["method"], route_name(scope["path"]), dict(scope["headers"]))
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> int:
         """Answer a request, count it, and return the status."""
@@ -120,7 +122,7 @@ class Guard:
             await self._handle(scope, receive, watched)
         except ClientDisconnect:  # in the middle of its body: nobody waits for an answer
             pass
-        except Refused as refused:
+        except RejectedRequest as refused:
             await refused.response(scope, receive, watched)
         except Exception as error:
             if status != NO_ANSWER:
@@ -136,47 +138,55 @@ class Guard:
         scope["headers"] = list(scope["headers"])  # trailers that arrive with the body are not added to these
         headers = dict(scope["headers"])
         names = [name for name, _ in scope["headers"]] if len(headers) < len(scope["headers"]) else []
-        if any(names.count(name) > 1 for name in ONCE):
-            refuse(400, "headers", "authorization, content-type and host must not be repeated.", {"connection": "close"})
+        if any(names.count(name) > 1 for name in UNREPEATABLE_HEADERS):
+            reject(400, "headers", "authorization, content-type and host must not be repeated.", {"connection": "close"})
         scope["path"] = decode_path(scope.get("raw_path") or scope["path"].encode())
         has_body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
         self._check(scope["method"], scope["path"], headers, {"connection": "close"} if has_body else {})
         if has_body and b"upgrade" in headers:  # uvicorn takes what follows for another protocol
-            refuse(400, "upgrade", NO_UPGRADE, {"connection": "close"})
+            reject(400, "upgrade", NO_UPGRADE, {"connection": "close"})
         if has_body:
-            receive = body_again(await self._body(receive), receive)
+            receive = replay_body(await self._body(receive), receive)
         scope["app"] = self.app
-        hot = self._hot.get(scope["path"]) if scope["method"] == "POST" else None  # most requests need no matching of routes
-        await (hot or self._router)(scope, receive, send)
+        endpoint = (
+            self._direct_endpoints.get(scope["path"]) if scope["method"] == "POST" else None
+        )  # most requests need no matching of routes
+        await (endpoint or self._router)(scope, receive, send)
 
-    def _check(self, method: str, path: str, headers: Mapping[bytes, bytes], last: Mapping[str, str]) -> None:
-        """Raise `Refused` unless a request may be handled; `last` closes a connection on which a body may follow."""
+    def _check(self, method: str, path: str, headers: Mapping[bytes, bytes], close: Mapping[str, str]) -> None:
+        """Raise `RejectedRequest` unless a request may be handled.
+
+        `close` has the header that closes a connection on which a body may follow.
+        """
         if self._is_local and b"x-forwarded-for" in headers:
-            refuse(421, "authorization", "requests through a proxy need tokens: start the service with --token-file.", last)
+            reject(421, "authorization", "requests through a proxy need tokens: start the service with --token-file.", close)
         if self._is_local and not is_local(headers.get(b"host", b"")[:LONGEST_HOST]):
-            refuse(421, "host", "this service answers requests to 127.0.0.1 or localhost only.", last)
+            reject(421, "host", "this service answers requests to 127.0.0.1 or localhost only.", close)
         if path == "/ready" and self.is_stopping:
-            refuse(503, "service", "the service is stopping.", {"retry-after": "1", **last}, "unavailable")
+            reject(503, "service", "the service is stopping.", {"retry-after": "1", **close}, "unavailable")
         if self.running > self.settings.most_requests and path != "/health":
             self._count("too_many", "requests were refused: too many at once")
-            refuse(503, "service", "too many requests at once.", {"retry-after": "1", **last}, "unavailable")
+            reject(503, "service", "too many requests at once.", {"retry-after": "1", **close}, "unavailable")
         if not is_public(path) and self._may_write:
-            may_write = self._rights(headers.get(b"authorization", b""))
+            may_write = self._check_token(headers.get(b"authorization", b""))
             if may_write is None:  # wrong tokens are counted apart from missing ones: somebody may be guessing
                 if b"authorization" in headers:
                     self._count("wrong_token", "requests came with wrong tokens")
                 else:
                     self.stats.refused["no_token"] += 1
-                refuse(401, "authorization", "a bearer token is needed.", {"www-authenticate": "Bearer", **last})
-            if method not in READING and not may_write:
+                reject(401, "authorization", "a bearer token is needed.", {"www-authenticate": "Bearer", **close})
+            if method not in SAFE_METHODS and not may_write:
                 self._count("read_only", "a token that may only read was sent with a change")
-                refuse(403, "authorization", "this token may only read: send one that may write.", last)
+                reject(403, "authorization", "this token may only read: send one that may write.", close)
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length[:20]) > self.settings.largest_body:
-            self._refuse_size()
+            self._reject_size()
 
-    def _rights(self, authorization: bytes) -> bool | None:
-        """Return True if the token of a request may write; None if it is not valid. All are compared, each in constant time."""
+    def _check_token(self, authorization: bytes) -> bool | None:
+        """Return True if the token of a request may write, False if it may only read, None if it is not valid.
+
+        All tokens are compared, each in constant time.
+        """
         scheme, _, token = authorization.partition(b" ")
         digest = sha256(token.strip()).digest()
         found = [may_write for known, may_write in self._may_write.items() if hmac.compare_digest(known, digest)]
@@ -190,7 +200,7 @@ class Guard:
         assert task is not None
         self._reading[task] = loop.time() + self.settings.body_deadline
         if self._deadline is None:
-            self._deadline = loop.call_later(self.settings.body_deadline, self._give_up_late, loop)
+            self._deadline = loop.call_later(self.settings.body_deadline, self._cancel_late_bodies, loop)
         try:
             while more:
                 message = await receive()
@@ -199,33 +209,33 @@ class Guard:
                 body += message.get("body", b"")
                 more = message.get("more_body", False)
                 if len(body) > self.settings.largest_body:
-                    self._refuse_size()
+                    self._reject_size()
         except asyncio.CancelledError:
             if task in self._reading or task.uncancel() > 0:
                 raise
             seconds = f"{self.settings.body_deadline:g} seconds"
-            refuse(408, "body", f"the body must arrive within {seconds}.", {"connection": "close"})
+            reject(408, "body", f"the body must arrive within {seconds}.", {"connection": "close"})
         finally:
             self._reading.pop(task, None)
         return bytes(body)
 
-    def _give_up_late(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Cancel what reads a body that is late, and come again when the next one may be."""
+    def _cancel_late_bodies(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Cancel the tasks whose bodies are late, and set the timer for the next one."""
         for task in [task for task, due in self._reading.items() if due <= loop.time()]:
             del self._reading[task]
             task.cancel()
         due = next(iter(self._reading.values()), None)
-        self._deadline = None if due is None else loop.call_at(due, self._give_up_late, loop)
+        self._deadline = None if due is None else loop.call_at(due, self._cancel_late_bodies, loop)
 
-    def _refuse_size(self) -> NoReturn:
+    def _reject_size(self) -> NoReturn:
         said = f"the body must not be larger than {self.settings.largest_body} bytes."
-        refuse(413, "body", said, {"connection": "close"})
+        reject(413, "body", said, {"connection": "close"})
 
     def _count(self, reason: str, message: str) -> None:
-        """Count a refusal, and log it at most once a minute: a flood of requests must not become a flood of lines."""
+        """Count a rejected request; log one line a minute at most, so that a flood of requests does not fill the log."""
         self.stats.refused[reason] += 1
         now = time.monotonic()
-        if now - self._logged.get(reason, -SELDOM) >= SELDOM:
+        if now - self._logged.get(reason, -LOG_INTERVAL) >= LOG_INTERVAL:
             self._logged[reason] = now
             logger.warning(message, extra={"reason": reason, "times": self.stats.refused[reason]})
 
@@ -237,9 +247,9 @@ class Guard:
             logger.debug("request", extra={"route": route, "method": method, "status": status, "seconds": seconds})
 
 
-def refuse(status: int, field: str, message: str, headers: Mapping[str, str], kind: str = "refused") -> NoReturn:
-    """Raise `Refused`."""
-    raise Refused(problem(status, field, message, kind, headers))
+def reject(status: int, field: str, message: str, headers: Mapping[str, str], kind: str = "refused") -> NoReturn:
+    """Raise `RejectedRequest` with this response."""
+    raise RejectedRequest(problem(status, field, message, kind, headers))
 
 
 def is_public(path: str) -> bool:
@@ -251,8 +261,8 @@ def is_public(path: str) -> bool:
     return path in PUBLIC_PATHS or path.startswith("/assets/")
 
 
-def body_again(body: bytes, receive: Receive) -> Receive:
-    """A channel from which a body that was read already can be read again."""
+def replay_body(body: bytes, receive: Receive) -> Receive:
+    """Return an ASGI channel that yields a body which was read already, then the rest of `receive`."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:
@@ -262,7 +272,7 @@ def body_again(body: bytes, receive: Receive) -> Receive:
 
 
 def decode_path(path: bytes) -> str:
-    """The path with every segment decoded. A slash inside a segment becomes ENCODED_SLASH.
+    """Return the path with every segment decoded; a slash inside a segment becomes ENCODED_SLASH.
 
     >>> decode_path(b"/v1/users/a%20b"), decode_path(b"/a%2Fb") == f"/a{ENCODED_SLASH}b"
     ('/v1/users/a b', True)
@@ -272,7 +282,7 @@ def decode_path(path: bytes) -> str:
     try:
         segments = [unquote_to_bytes(segment).decode() for segment in path.split(b"/")]
     except UnicodeDecodeError:
-        refuse(422, "path", "the path must be UTF-8.", {})
+        reject(422, "path", "the path must be UTF-8.", {})
     return "/".join("\0" if ENCODED_SLASH in segment else segment.replace("/", ENCODED_SLASH) for segment in segments)
 
 
@@ -289,8 +299,11 @@ def is_local(host: bytes) -> bool:
 
 @lru_cache(1000)
 def route_name(path: str) -> str:
-    """The name under which a request is counted. There are few of them, whatever paths clients
-    invent. The beginning of a path is enough, so that none of them fills the cache."""
+    """Return the name under which a request is counted.
+
+    There are few names, whatever paths clients invent. The beginning of a path is enough, so that no path fills the
+    cache.
+    """
     parts = path.split("/")
     if path in PUBLIC_PATHS or path == "/metrics":
         return path

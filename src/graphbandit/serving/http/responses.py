@@ -1,4 +1,4 @@
-"""Errors in one form: a list of what is wrong and where."""
+"""Error responses in one form: a list of problems and their places."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PART = re.compile(r"\.(?P<field>[^.\[\]]+)|\[(?P<index>[0-9]{1,9})\]")
 
 
 def problem(status: int, field: str, message: str, kind: str, headers: Mapping[str, str] | None = None) -> Response:
-    """An error with one entry."""
+    """Return an error response with one problem."""
     return _response(status, [{"loc": [field], "msg": message, "type": kind}], headers)
 
 
@@ -35,7 +35,7 @@ def _response(status: int, problems: Sequence[Any], headers: Mapping[str, str] |
 
 
 def error_response(error: Exception) -> Response:
-    """The response to any error; an unexpected one is a defect, and is logged."""
+    """Return the response to any error; an unexpected one is a defect, and is logged."""
     match error:
         case RequestValidationError():
             entries: Sequence[Any] = error.errors()[:MOST_PROBLEMS]
@@ -59,7 +59,7 @@ def error_response(error: Exception) -> Response:
 
 
 def location(message: str) -> list[str | int]:
-    """Where a body is wrong, from the words of msgspec.
+    """Return the place of an error in a body, from the message of msgspec.
 
     >>> location("Expected `str`, got `int` - at `$.rewards[3].decision`")
     ['rewards', 3, 'decision']

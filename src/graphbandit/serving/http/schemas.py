@@ -1,5 +1,7 @@
-"""Bodies of requests and answers; those of recommendations and rewards are in `decision_routes`. The limits here are part of
-the OpenAPI document."""
+"""Bodies of requests and responses, except those of recommendations and rewards (`decision_routes`).
+
+The limits are part of the OpenAPI document.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from ...validate import LARGEST_FEATURE
-from ..domain.limits import ENCODED_SLASH, LARGEST_WEIGHT, LONGEST_ID, SMALLEST_WEIGHT
+from ..domain.events import ENCODED_SLASH, LARGEST_WEIGHT, LONGEST_ID, SMALLEST_WEIGHT
 
 MOST_FEATURES = 1000
 MOST_ATTRIBUTES = 50
@@ -31,7 +33,7 @@ Columns = Annotated[dict[Text, Cell], Field(max_length=MOST_ATTRIBUTES)]
 
 
 class Schema(BaseModel):
-    """Strict: no conversion of types, and a misspelt field is an error."""
+    """Base of all bodies: types are not converted, and an unknown field is an error."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -49,7 +51,7 @@ class EdgeBody(Schema):
 
 
 class ArmBody(Schema):
-    """Features and attributes of an arm; or its columns, if the service began from a model."""
+    """Features and attributes of an arm, or its columns if the service began with a saved model."""
 
     features: Annotated[list[Feature], Field(min_length=1, max_length=MOST_FEATURES)] | None = None
     attributes: Annotated[dict[Text, Text], Field(max_length=MOST_ATTRIBUTES)] = Field(default_factory=dict)
@@ -57,7 +59,7 @@ class ArmBody(Schema):
 
 
 class Problem(Schema):
-    """One thing that is wrong."""
+    """One problem of a request."""
 
     loc: list[str | int] = Field(description="Where; the name of the field comes last.")
     msg: str
@@ -65,7 +67,7 @@ class Problem(Schema):
 
 
 class Problems(Schema):
-    """Why a request was refused."""
+    """The problems of a refused request."""
 
     detail: list[Problem]
 

@@ -1,8 +1,8 @@
-"""`compact`: old events leave the database for Parquet files, and their keys expire.
+"""`compact`: moves old events from the database into Parquet files, where their keys expire.
 
-Every part is first written aside and renamed, then its events are deleted in the transaction that
-makes it count. Killed at any point, the log is whole: what is in the file and in the table counts
-once, and the next run goes on.
+Every part is written under another name and renamed; then its events are deleted in the transaction that makes the
+file count. If the process is killed at any point, the log is complete: an event in both the file and the table counts
+once, and the next run continues.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import NamedTuple
 from sqlalchemy import delete, func, insert, select, update
 
 from ...storage.archive import ArchiveError
-from ..domain.events import Event, check_chain
-from ..store.event_archive import EventArchive, remove_strays, write_part
+from ..domain.events import Event
+from ..domain.hash_chain import check_chain
+from ..store.event_archive import EventArchive, remove_orphans, write_part
 from ..store.event_store import EventStore
 from ..store.schema import archived, events, head
 
@@ -43,13 +44,13 @@ def compact(url: str, before: int, show: Callable[[int, int], None] = lambda don
     before : int
         Microseconds since 1970.
     show
-        Called with the number of events that were archived, and of all that will be.
+        Called with the number of archived events, and the number of events to archive.
     """
     store = EventStore(url, alone=True)
     store.open()
     try:
         size = store.database.size()
-        remove_strays(store.archive)
+        remove_orphans(store.archive)
         begin = store.archive.last
         with store.database.reading(3600.0) as connection:
             kept = connection.execute(select(func.min(events.c.seq)).where(events.c.at >= before)).scalar()
@@ -57,15 +58,15 @@ def compact(url: str, before: int, show: Callable[[int, int], None] = lambda don
         while store.archive.last < end:
             _archive_part(store, min(end, store.archive.last + PART))
             show(store.archive.last - begin, end - begin)
-        store.database.shrink()
+        store.database.vacuum()
         held = sum((store.archive.folder / part.file).stat().st_size for part in store.archive.parts)
-        return Compacted(max(0, end - begin), size, store.database.size(), held, store.archive.own)
+        return Compacted(max(0, end - begin), size, store.database.size(), held, store.archive.own_folder)
     finally:
         store.close()
 
 
 def _archive_part(store: EventStore, end: int) -> None:
-    folder, parts = store.archive.own, store.archive.parts
+    folder, parts = store.archive.own_folder, store.archive.parts
     part = write_part(folder, store.archive.last + 1, _checked(store, end))
     new = EventArchive(folder, [*parts, part])
     found = next((event for page in new.read(end - 1, end) for event in page), None)
@@ -79,7 +80,7 @@ def _archive_part(store: EventStore, end: int) -> None:
 
 
 def _checked(store: EventStore, end: int) -> Iterator[list[Event]]:
-    """Yield the events to be archived, after a check that they are what was written."""
+    """Yield the events to be archived, after a check of their chain."""
     seq, chain = store.archive.last, store.archive.parts[-1].chain if store.archive.parts else store.seed
     for page in store.read(seq, end):
         check_chain(page, seq, chain)

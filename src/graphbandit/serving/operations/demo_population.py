@@ -13,8 +13,8 @@ import numpy as np
 from ... import graphs, signals
 from ...compute.arrays import Floats
 from ...graph import UserGraph
+from ..client import Client, ServiceError
 from ..domain.initial_state import InitialState
-from .client import Client, ServiceError
 
 logger = logging.getLogger("graphbandit.serving")
 N_USERS, N_ARMS, DIM = 300, 60, 5
@@ -23,8 +23,10 @@ TOPICS = ("news", "music", "sport", "film", "books", "food")
 
 
 class DemoPopulation:
-    """Users on a small-world graph along which their preferences θ vary smoothly. A visit is
-    offered ten arms, and the chosen one earns xᵀθ plus noise."""
+    """Users on a small-world graph along which their preferences θ vary smoothly.
+
+    Each visit offers ten arms, and the chosen arm earns xᵀθ plus noise.
+    """
 
     def __init__(self, seed: int = 0, rate: float = 40.0) -> None:
         self.rate = rate
@@ -38,7 +40,7 @@ class DemoPopulation:
     def initial_state(
         self, policy: str, seed: int, epsilon: float = 0.0, params: Mapping[str, Any] | None = None
     ) -> InitialState:
-        """The graph and the arms. The service does not see the preferences."""
+        """Return the graph and the arms; the service does not see the preferences."""
         graph = UserGraph(self._graph.adjacency, self._users)
         attributes = [{"topic": name.split("-")[0]} for name in self._arms]
         chosen: dict[str, Any] = dict(policy=policy, params=dict(params or {}), epsilon=epsilon, seed=seed)
@@ -61,7 +63,7 @@ class DemoPopulation:
                     logger.warning("a visit failed", extra={"reason": str(error)})
 
     def visit(self, client: Client) -> float:
-        """Ask for a recommendation to a random user, and send its reward; returns the reward."""
+        """Request a recommendation for a random user, send its reward, and return the reward."""
         user = int(self._rng.integers(N_USERS))
         offer = self._rng.choice(N_ARMS, 10, replace=False).tolist()
         decision = client.recommend(self._users[user], [self._arms[arm] for arm in offer])

@@ -1,5 +1,4 @@
-"""The log as Parquet, streamed: a few hundred events are converted and sent before the next ones are
-read."""
+"""The log as Parquet, streamed: a few hundred events are converted and sent before the next ones are read."""
 
 from __future__ import annotations
 
@@ -13,8 +12,8 @@ import numpy as np
 
 from ...compute.arrays import Ints
 from ...recommending.errors import InvalidRequest
-from ..domain.events import DecisionRecord, Event, EventKind, decision_id, decisions_in, encode, imported_in, reward_in
-from ..domain.logged_recommender import LoggedRecommender
+from ..domain.events import DecisionRecord, Event, EventKind, decision_id, encode, parse_decisions, parse_import, parse_reward
+from ..domain.service_state import ServiceState
 from ..store.event_store import EventStore
 from .recommendation_service import RecommendationService
 
@@ -22,8 +21,8 @@ Columns = dict[str, list[Any]]
 ROWS = 250  # that are converted at once: some milliseconds
 CELLS = 2_000_000  # candidates that are converted at once, at most
 ROW_GROUP = 40  # pieces
-LONGEST_REST = 9.0  # times as long as the work before it
-BUSY = 100.0  # requests a second with which it rests as long as it works
+LONGEST_PAUSE_RATIO = 9.0  # times as long as the work before it
+BUSY_RATE = 100.0  # requests a second with which it rests as long as it works
 KEPT_FILTERS = 100
 NEVER = np.iinfo(np.int64).max
 
@@ -37,19 +36,20 @@ class LoggedDecision(NamedTuple):
 
 
 class LoggedOffers:
-    """Expands the filters of decisions, which log a filter and the number of the catalogue in place of thousands of arms. Knows
-    the catalogue up to the moment at which it is made.
+    """Expands the filters of decisions, which log a filter and the number of the catalogue instead of all arms.
+
+    It knows the catalogue up to the moment at which it is made.
 
     >>> from graphbandit import graphs
     >>> from graphbandit.serving import InitialState, Request
     >>> topics = [{"topic": "hot"}, {"topic": "cold"}]
-    >>> state = LoggedRecommender.new(InitialState(graphs.empty(1), ["tea", "cola"], np.eye(2), topics))
+    >>> state = ServiceState.new(InitialState(graphs.empty(1), ["tea", "cola"], np.eye(2), topics))
     >>> [decision] = state.decide([Request("0", where={"topic": ["cold"]})], np.random.default_rng(0))
     >>> decision.candidates, LoggedOffers(state).of(decision)
     (None, array([1]))
     """
 
-    def __init__(self, state: LoggedRecommender) -> None:
+    def __init__(self, state: ServiceState) -> None:
         self._state = state
         n = len(state.until)
         self._since = np.array(state.since[:n], dtype=np.int64)
@@ -58,7 +58,7 @@ class LoggedOffers:
         self._offers: dict[tuple[str, int], Ints] = {}  # filter and number of the catalogue
 
     def of(self, decision: DecisionRecord) -> Ints | None:
-        """The versions that a decision chose from; None if these were all arms."""
+        """Return the versions that a decision chose from; None if these were all arms."""
         if decision.filter is None:
             return None if decision.candidates is None else np.array(decision.candidates)
         offer = self._offer(decision.filter["where"], decision.filter["catalogue"])
@@ -88,7 +88,7 @@ class Chunks(io.RawIOBase):
         self._parts: list[bytes] = []
 
     def writable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def write(self, data: Any) -> int:
@@ -103,7 +103,7 @@ class Chunks(io.RawIOBase):
 
 
 def decision_schema() -> Any:
-    """Columns of decisions.parquet."""
+    """Return the columns of decisions.parquet."""
     import pyarrow as pa
 
     numbers = pa.list_(pa.float64())
@@ -125,15 +125,15 @@ def decision_schema() -> Any:
 
 
 def decisions_of(events: Iterable[Event]) -> Iterator[LoggedDecision]:
-    """The decisions in these events, one after the other."""
+    """Yield the decisions of these events."""
     for event in events:
-        for item, decision in enumerate(decisions_in(event.body)):
+        for item, decision in enumerate(parse_decisions(event.body)):
             yield LoggedDecision(event, item, decision)
 
 
 def decision_columns(service: RecommendationService, offers: LoggedOffers, decisions: Iterable[LoggedDecision]) -> Columns:
-    """One row for each decision."""
-    state = service.recommender
+    """Return columns with a row for each decision."""
+    state = service.state
     columns: Columns = {name: [] for name in decision_schema().names}
     for event, item, decision in decisions:
         if not decision.arms:  # it was erased
@@ -148,9 +148,11 @@ def decision_columns(service: RecommendationService, offers: LoggedOffers, decis
     return columns
 
 
-def experiment_table(state: LoggedRecommender) -> bytes:
-    """Return the users of the running experiment as experiment.parquet, which `evaluation.holdout_report` reads with the
-    decisions and the rewards."""
+def experiment_table(state: ServiceState) -> bytes:
+    """Return experiment.parquet, the users of the running experiment.
+
+    `evaluation.holdout_report` reads it with the decisions and the rewards.
+    """
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -165,8 +167,7 @@ def experiment_table(state: LoggedRecommender) -> bytes:
 
 
 def reward_schema(dim: int) -> Any:
-    """Columns of rewards.parquet, which `graphbandit diagnose` can read as a log, and `evaluate` where
-    it has propensities."""
+    """Return the columns of rewards.parquet, which `graphbandit diagnose` reads, and `evaluate` where it has propensities."""
     import pyarrow as pa
 
     fields = [("decision", pa.string()), ("time", pa.timestamp("us", tz="UTC")), ("user", pa.string()), ("arm", pa.string())]
@@ -177,17 +178,17 @@ def reward_schema(dim: int) -> Any:
 
 
 def reward_columns(service: RecommendationService, events: Sequence[Event]) -> Columns:
-    """One row for each reward, with the features of what was shown."""
-    state = service.recommender
+    """Return columns with a row for each reward, with the features of what was shown."""
+    state = service.state
     rows: list[tuple[Any, ...]] = []
     row: tuple[Any, ...]
     versions: list[int] = []
     contexts: list[dict[str, Any] | None] = []
     for event in events:
-        if event.seq in state.without:
+        if event.seq in state.retracted:
             continue
         if event.kind == EventKind.IMPORTED:
-            body = imported_in(event.body)
+            body = parse_import(event.body)
             times, chances = body.times or repeat(event.at), body.propensities or repeat(None)
             for user, version, value, at, chance in zip(body.users, body.versions, body.values, times, chances, strict=False):
                 row = (None, at, state.names[user], state.versions[version], None, version, value, "import", chance)
@@ -198,7 +199,7 @@ def reward_columns(service: RecommendationService, events: Sequence[Event]) -> C
                 {name: cells[k] for name, cells in columns_of.items()} if columns_of else None for k in range(len(body.users))
             ]
         else:
-            reward = reward_in(event.body)
+            reward = parse_reward(event.body)
             arm = state.versions[reward.version]
             name = decision_id(reward.epoch, reward.decision, reward.item)
             row = (name, event.at, state.user_of(reward), arm, reward.place, reward.version, reward.value, "decision", None)
@@ -211,8 +212,8 @@ def reward_columns(service: RecommendationService, events: Sequence[Event]) -> C
     return columns | {f"x{k}": features[:, k].tolist() for k in range(state.dim)}
 
 
-def arm_columns(state: LoggedRecommender) -> Columns:
-    """Every version of every arm, deleted ones included."""
+def arm_columns(state: ServiceState) -> Columns:
+    """Return columns with every version of every arm, deleted ones included."""
     newest = set(state.arms.values())
     return {
         "version": list(range(len(state.versions))),
@@ -226,13 +227,15 @@ def arm_columns(state: LoggedRecommender) -> Columns:
 
 
 def _text(value: str | list[str]) -> str:
-    """An attribute as text; tags are joined."""
+    """Return an attribute as text; tags are joined by "|"."""
     return value if isinstance(value, str) else "|".join(value)
 
 
 def arm_table(store: EventStore, columns: Columns, seq: int) -> bytes:
-    """arms.parquet: what `arm_columns` returned after event `seq`, with times in place of numbers of events; may be called
-    from any thread."""
+    """Return arms.parquet: the columns of `arm_columns` after event `seq`, with times in place of event numbers.
+
+    It may be called from any thread.
+    """
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -257,8 +260,8 @@ def arm_table(store: EventStore, columns: Columns, seq: int) -> bytes:
 
 
 def decisions(service: RecommendationService) -> Iterator[bytes]:
-    """decisions.parquet, in pieces; those that are empty are opportunities to pause."""
-    state, offers = service.recommender, LoggedOffers(service.recommender)
+    """Yield decisions.parquet in pieces; between two pieces the caller may pause."""
+    state, offers = service.state, LoggedOffers(service.state)
     rows = max(1, min(ROWS, CELLS // max(1, len(state.versions))))
     made = chain.from_iterable(decisions_of(page) for page in _pages(service, [EventKind.DECIDED]))
     pieces = iter(lambda: list(islice(made, rows)), [])
@@ -266,18 +269,18 @@ def decisions(service: RecommendationService) -> Iterator[bytes]:
 
 
 def rewards(service: RecommendationService) -> Iterator[bytes]:
-    """rewards.parquet, in pieces; those that are empty are opportunities to pause."""
-    state, pages = service.recommender, _pages(service, [EventKind.REWARDED, EventKind.IMPORTED])
+    """Yield rewards.parquet in pieces; between two pieces the caller may pause."""
+    state, pages = service.state, _pages(service, [EventKind.REWARDED, EventKind.IMPORTED])
     return _parquet(reward_schema(state.dim), (reward_columns(service, page) for page in pages), ROWS)
 
 
 def _pages(service: RecommendationService, kinds: Sequence[EventKind]) -> Iterator[list[Event]]:
-    """The events of some kinds up to now."""
-    return service.store.read(until=service.recommender.seq, kinds=kinds, size=ROWS)
+    """Yield the events of some kinds up to now."""
+    return service.store.read(until=service.state.seq, kinds=kinds, size=ROWS)
 
 
 def _parquet(schema: Any, pieces: Iterator[Columns], rows: int) -> Iterator[bytes]:
-    """The pieces of a Parquet file whose groups of rows are as large as `ROW_GROUP` pieces."""
+    """Yield the pieces of a Parquet file, whose row groups have `ROW_GROUP` pieces."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -294,13 +297,13 @@ def _parquet(schema: Any, pieces: Iterator[Columns], rows: int) -> Iterator[byte
     yield sink.take()
 
 
-async def paced(pieces: Iterator[bytes], answered: Callable[[], int]) -> AsyncIterator[bytes]:
-    """The pieces, made in a thread, with pauses that leave the interpreter to requests.
+async def throttled(pieces: Iterator[bytes], answered: Callable[[], int]) -> AsyncIterator[bytes]:
+    """Yield the pieces, made in a thread, with pauses that leave the interpreter to requests.
 
-    Converting a piece is Python, which takes turns with the event loop. So after each piece it rests,
-    the longer the more requests were answered meanwhile: not at all on an idle service, `LONGEST_REST`
-    times as long as it has worked on a busy one. A low priority of the thread would not help: the loop
-    waits for the lock that it holds. `answered` is the number of requests so far.
+    Converting a piece is Python code, which takes turns with the event loop. So there is a pause after each piece:
+    none on an idle service, `LONGEST_PAUSE_RATIO` times the time of the piece on a busy one. A low priority of the
+    thread would not help, because the event loop waits for the interpreter lock that the thread holds. `answered`
+    returns the number of requests so far.
     """
     loop = asyncio.get_running_loop()
     before, then = answered(), loop.time()
@@ -314,4 +317,4 @@ async def paced(pieces: Iterator[bytes], answered: Callable[[], int]) -> AsyncIt
         count, now = answered(), loop.time()
         rate = (count - before) / max(now - then, 1e-3)
         before, then = count, now
-        await asyncio.sleep((now - start) * min(LONGEST_REST, rate / BUSY))
+        await asyncio.sleep((now - start) * min(LONGEST_PAUSE_RATIO, rate / BUSY_RATE))

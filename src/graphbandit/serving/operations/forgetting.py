@@ -1,8 +1,8 @@
 """`forget_user`: erases a person from log, archive and snapshots.
 
-The events, the archive's list of files, the initial state and the end of the log change in one transaction. Killed before
-it, nothing has changed. Killed after it, files from before are not used any more, since their chain is not that of the log, and
-the next run removes them.
+The events, the archive's list of files, the initial state and the end of the log change in one transaction. If the
+process is killed before it, nothing has changed. If it is killed afterwards, the old files are not used any more,
+because their chain is not that of the log, and the next run removes them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from sqlalchemy import delete, insert, update
 
 from ...graph import UserGraph
 from ..domain.erasure import Eraser
-from ..domain.events import Event, check_chain, seed_of
+from ..domain.events import Event
+from ..domain.hash_chain import check_chain, seed_of
 from ..domain.initial_state import InitialState
-from ..store.event_archive import EventArchive, Part, remove_strays, write_part
+from ..store.event_archive import EventArchive, Part, remove_orphans, write_part
 from ..store.event_store import EventStore, insert_events
 from ..store.schema import archived, events, head, initial_states
 from ..store.snapshots import Snapshots
-from .log_replay import replay, replay_from_zero, restart_point
+from .replay import replay, replay_from_zero, restart_point
 
 Show = Callable[[int, int], None]
 
@@ -35,18 +36,18 @@ class Forgotten(NamedTuple):
 
 
 def forget_user(url: str, name: str, folder: Path, show: Show = lambda done, total: None) -> Forgotten:
-    """Erase a person; no service may be running. The state is then that of a log in which they never were.
+    """Erase a person; no service may be running. The new state is that of a log in which the person never was.
 
     Parameters
     ----------
     url : str
         Address of the store.
     name : str
-        Of the person.
+        Name of the person.
     folder : Path
-        Of the snapshots, which are deleted; a new one is written.
+        Folder of the snapshots, which are deleted; a new one is written.
     show
-        Called with the number of events that were looked at, and of all.
+        Called with the number of events that were read, and the number of all events.
     """
     if not name:
         raise ValueError("the name of the person must not be empty.")
@@ -54,20 +55,20 @@ def forget_user(url: str, name: str, folder: Path, show: Show = lambda done, tot
     initial = store.open()
     snapshots = Snapshots(folder, store.name)
     try:
-        store.archive.check_own()
+        store.archive.check_ownership()
         state = replay(store, restart_point(store, snapshots, initial))
         rows = [row for row, known in enumerate(state.names) if known == name]
         fixed = len(initial.users) if initial.model is not None else 0
-        begun = initial_without(initial, name)
+        begun = initial_state_without(initial, name)
         content = None if begun is initial else begun.to_bytes()
         eraser = Eraser(name, rows, fixed, store.seed if content is None else seed_of(content))
         _erase(store, eraser, content, show)
         snapshots.remove_all()
-        remove_strays(store.archive)
-        store.database.shrink()
+        remove_orphans(store.archive)
+        store.database.vacuum()
         if store.last:
             snapshots.write(*replay_from_zero(store).pack())
-            store.database.shrink()  # what a reader may have kept of the log from before
+            store.database.vacuum()  # what a reader may have kept of the log from before
         return Forgotten(bool(rows) or begun is not initial or eraser.changed > 0, eraser.changed)
     finally:
         snapshots.close()
@@ -75,23 +76,23 @@ def forget_user(url: str, name: str, folder: Path, show: Show = lambda done, tot
 
 
 def _erase(store: EventStore, eraser: Eraser, content: bytes | None, show: Show) -> None:
-    """Rewrite the log; `content`: another initial state, if that has changed."""
+    """Rewrite the log; `content` is a new initial state, or None if it has not changed."""
     old = store.archive
     parts: list[Part] = []
     seq, chain = 0, store.seed
 
-    def rewritten(pages: Iterator[list[Event]]) -> Iterator[list[Event]]:
+    def rewrite(pages: Iterator[list[Event]]) -> Iterator[list[Event]]:
         nonlocal seq, chain
         for page in pages:
             check_chain(page, seq, chain)
             seq, chain = page[-1].seq, page[-1].chain
-            yield [eraser.rewritten(event) for event in page]
+            yield [eraser.rewrite(event) for event in page]
             show(seq, store.last)
 
     for part in old.parts:  # one that stays as it is keeps its name
-        parts.append(write_part(old.own, part.first, rewritten(EventArchive(old.folder, [part]).read())))
+        parts.append(write_part(old.own_folder, part.first, rewrite(EventArchive(old.folder, [part]).read())))
     with store.database.transaction(float("inf")) as connection:
-        for page in rewritten(store.read(old.last)):
+        for page in rewrite(store.read(old.last)):
             changed = [event for event in page if eraser.first is not None and event.seq >= eraser.first]
             if changed:
                 connection.execute(delete(events).where(events.c.seq.between(changed[0].seq, changed[-1].seq)))
@@ -99,15 +100,15 @@ def _erase(store: EventStore, eraser: Eraser, content: bytes | None, show: Show)
         if parts:
             connection.execute(delete(archived))
             connection.execute(insert(archived), [part._asdict() for part in parts])
-            connection.execute(update(head).values(archive=str(old.own)))
+            connection.execute(update(head).values(archive=str(old.own_folder)))
         if content is not None:
             connection.execute(update(initial_states).values(content=content))
         connection.execute(update(head).values(seed=eraser.seed, chain=eraser.chain, at=eraser.at))
     store.attach()  # what the log is now
 
 
-def initial_without(initial: InitialState, name: str) -> InitialState:
-    """Return the initial state without a person; the same object if it does not know them."""
+def initial_state_without(initial: InitialState, name: str) -> InitialState:
+    """Return the initial state without a person; the same object if it does not contain them."""
     if initial.model is not None:
         model = initial.model.without(name)
         return initial if model is initial.model else InitialState.from_model(model.content)

@@ -1,7 +1,7 @@
-"""History in: rewards of a table become events of the log, marked as imported.
+"""Import of history: rewards of a table become events of the log, marked as imported.
 
-A table is known by the digest of its bytes, and each of its parts has a key. So an import that was
-interrupted goes on where it stopped when it is run again, and nothing counts twice.
+A table is identified by the digest of its bytes, and each of its parts has a key. So an interrupted import continues
+where it stopped when it is run again, and nothing counts twice.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from .recommendation_service import RecommendationService
 
 ROWS = 1000
 """Rewards of one event."""
-TOGETHER = 50
+EVENTS_PER_TRANSACTION = 50
 """Events that are written in one transaction."""
-JOINING = 50_000
+USERS_PER_EVENT = 50_000
 """Users who join with one event: joining costs as much as there are users, however few join."""
 Progress = Callable[[float], None]
 
@@ -56,17 +56,17 @@ class _History(NamedTuple):
 def import_history(
     service: RecommendationService, path: Path, *, on_import: Progress | None = None, **reading: Unpack[Reading]
 ) -> Imported:
-    """Learn the rewards of a table, as events of the log; users whom nobody knows join, without edges.
+    """Learn the rewards of a table, as events of the log; unknown users join, without edges.
 
     Parameters
     ----------
     service : RecommendationService
-        Of the store; nobody else may use it meanwhile.
+        The service of the store, which nobody else may use meanwhile.
     path : path of a table
         User, item (or arm), reward and, optionally, time and propensity. Learned in order of time.
     on_import : function of a share from 0 to 1, optional
     reading
-        As in `read_table`. With `skip_bad`, rows whose arm is not known are left out as well.
+        As in `read_table`. With `skip_bad`, rows with an unknown arm are skipped as well.
     """
     digest = file_digest(path)
     if service.store.with_keys([import_key(digest)], EventKind.IMPORTED):
@@ -74,23 +74,23 @@ def import_history(
     table = read_table(path, EVENTS, **reading)
     table.check_columns("user", "item", "reward")
     history, skipped = _checked(service, table, bool(reading.get("skip_bad")), reading.get("say"))
-    before = len(service.recommender.rows), service.recommender.rewards
+    before = len(service.state.rows), service.state.rewards
     made: list[ProposedChange] = []
     for draft, share in _parts(service, digest, history):
         made.append(ProposedChange(draft))
-        if draft.body.startswith('{"join"') or len(made) == TOGETHER:
+        if draft.body.startswith('{"join"') or len(made) == EVENTS_PER_TRANSACTION:
             service.commit(made)
             made = []
             if on_import is not None:
                 on_import(share)
     end = ImportedRewards(file=path.name, rows=int(history.kept.sum()))
     service.commit([*made, ProposedChange(_draft(end, import_key(digest)))])
-    after = len(service.recommender.rows), service.recommender.rewards
+    after = len(service.state.rows), service.state.rewards
     return Imported(after[1] - before[1], after[0] - before[0], skipped, False)
 
 
 def file_digest(path: Path) -> str:
-    """A digest of the bytes of a file, or of all files of a folder."""
+    """Return a digest of the bytes of a file, or of all files of a folder."""
     digest = hashlib.blake2b(digest_size=12)
     for file in sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]:
         with file.open("rb") as content:
@@ -102,7 +102,7 @@ def file_digest(path: Path) -> str:
 def _checked(
     service: RecommendationService, table: Table, skip_bad: bool, say: Callable[[str], None] | None
 ) -> tuple[_History, int]:
-    """The columns, checked as a whole before anything is written, and the number of rows that were skipped."""
+    """Return the columns, and the number of skipped rows; everything is checked before anything is written."""
     order = table.order()
     user, names = table.codes("user")
     check_ids(names, lambda code: table.where(int((user == code).argmax())), table.title("user"))
@@ -111,7 +111,7 @@ def _checked(
     low, high = service.reward_range
     propensity = table.numbers("propensity", empty=True) if table.has("propensity") else None
     checks = {
-        "there is no such arm": (np.array([arm not in service.recommender.arms for arm in arms], dtype=bool)[item], "item"),
+        "there is no such arm": (np.array([arm not in service.state.arms for arm in arms], dtype=bool)[item], "item"),
         f"{table.title('reward')} must lie between {low:g} and {high:g}": (~((reward >= low) & (reward <= high)), "reward"),
     }
     if propensity is not None:
@@ -125,8 +125,8 @@ def _checked(
         bad |= new
     for sentence in why.raise_or_say(table.name, skip_bad):
         (say or (lambda _: None))(sentence)
-    if (~bad).any() and len(set(names) - service.recommender.rows.keys()):
-        service.recommender.policy.user_rows()  # raises, if this policy takes no new users
+    if (~bad).any() and len(set(names) - service.state.rows.keys()):
+        service.state.policy.user_rows()  # raises, if this policy takes no new users
     moments = table.micros()
     history = _History(
         user[order],
@@ -143,27 +143,27 @@ def _checked(
 
 
 def _context(service: RecommendationService, table: Table, order: Ints) -> dict[str, list[Any]]:
-    model = service.recommender.model
+    model = service.state.model
     names = [] if model is None else [name for name in model.context_columns if table.has(name)]
     return {name: table.data.column(name).take(order).to_pylist() for name in names}
 
 
 def _parts(service: RecommendationService, digest: str, history: _History) -> Iterator[tuple[Draft, float]]:
-    """The events that are not in the log yet, and the share that is done after each."""
-    recommender, total = service.recommender, len(history.user)
+    """Yield the events that are not in the log yet, and the share that is done after each."""
+    state, total = service.state, len(history.user)
     present = np.zeros(len(history.names), dtype=bool)
     present[history.user[history.kept]] = True
-    keys = [import_key(digest, f"u{start}") for start in range(0, len(history.names), JOINING)]
+    keys = [import_key(digest, f"u{start}") for start in range(0, len(history.names), USERS_PER_EVENT)]
     keys += [import_key(digest, str(start)) for start in range(0, total, ROWS)]
     known = set(service.store.with_keys(keys, EventKind.IMPORTED))  # that an earlier, interrupted import has written
-    for start in range(0, len(history.names), JOINING):
+    for start in range(0, len(history.names), USERS_PER_EVENT):
         key = import_key(digest, f"u{start}")
-        part = range(start, min(len(history.names), start + JOINING))
-        new = [history.names[code] for code in part if present[code] and history.names[code] not in recommender.rows]
+        part = range(start, min(len(history.names), start + USERS_PER_EVENT))
+        new = [history.names[code] for code in part if present[code] and history.names[code] not in state.rows]
         if new and key not in known:
             yield _draft(ImportedRewards(join=new), key), 0.0
-    rows = np.array([recommender.rows.get(name, -1) for name in history.names], dtype=np.int64)
-    versions = np.array([recommender.arms.get(arm, -1) for arm in history.arm], dtype=np.int64)
+    rows = np.array([state.rows.get(name, -1) for name in history.names], dtype=np.int64)
+    versions = np.array([state.arms.get(arm, -1) for arm in history.arm], dtype=np.int64)
     for start in range(0, total, ROWS):
         key = import_key(digest, str(start))
         kept = start + np.flatnonzero(history.kept[start : start + ROWS])

@@ -1,4 +1,4 @@
-"""Graphs and arms from files: CSV and its relatives, and Parquet.
+"""Graphs and arms from tables: CSV and its relatives, and Parquet.
 
 Every error names the file and the line.
 """
@@ -13,11 +13,11 @@ from ...graph import UserGraph
 from ...graphs import read_edges
 from ...recommending.named_policy import Attributes
 from ...tables import ITEMS, Reading, Source, feature_columns, read_table
-from ..domain.limits import ENCODED_SLASH, LARGEST_WEIGHT, LONGEST_ID, SMALLEST_WEIGHT
+from ..domain.events import ENCODED_SLASH, LARGEST_WEIGHT, LONGEST_ID, SMALLEST_WEIGHT
 
 
 def read_graph(source: Source, **reading: Unpack[Reading]) -> UserGraph:
-    """A graph from the columns user, friend and, optionally, weight. Ids are strings."""
+    """Return a graph from the columns user, friend and, optionally, weight; ids are strings."""
     graph = read_edges(source, **reading)
     check_ids([str(name) for name in graph.ids or ()], lambda _: str(source), "user")
     odd = graph.adjacency.data[(graph.adjacency.data < SMALLEST_WEIGHT) | (graph.adjacency.data > LARGEST_WEIGHT)]
@@ -29,8 +29,9 @@ def read_graph(source: Source, **reading: Unpack[Reading]) -> UserGraph:
 
 
 def read_arms(source: Source, **reading: Unpack[Reading]) -> tuple[list[str], Floats, list[Attributes]]:
-    """Names, features and attributes from the columns item (or arm), x0, x1, …; every other column
-    is an attribute.
+    """Return names, features and attributes from the columns item (or arm), x0, x1 and so on.
+
+    Every other column is an attribute.
     """
     table = read_table(source, ITEMS, name="arms", **reading)
     if not len(table):
@@ -45,7 +46,7 @@ def read_arms(source: Source, **reading: Unpack[Reading]) -> tuple[list[str], Fl
 
 
 def check_ids(names: Sequence[str], where: Callable[[int], str], column: str) -> None:
-    """Raise a ValueError that names the first id that the service does not take."""
+    """Raise a ValueError that names the first id that the service does not accept."""
     import pyarrow as pa
     from pyarrow import compute
 

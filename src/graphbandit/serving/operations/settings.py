@@ -45,8 +45,16 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """All settings. In the environment a name is written in capitals with the prefix
-    GRAPHBANDIT_."""
+    """All settings of the service.
+
+    In the environment a name is written in capitals with the prefix GRAPHBANDIT_.
+
+    Examples
+    --------
+    >>> settings = ServiceSettings(policy="linucb", port=9000)
+    >>> settings.store, settings.port
+    ('sqlite:///state.db', 9000)
+    """
 
     graph: Path | None = None
     items: Path | None = None
@@ -93,11 +101,11 @@ class ServiceSettings:
             )
 
     def tokens(self) -> list[Token]:
-        """The tokens of the file, as it is now."""
+        """Return the tokens of the token file as it is now."""
         return [] if self.token_file is None else read_tokens(self.token_file)
 
     def public(self) -> dict[str, Any]:
-        """All settings by name, without passwords and tokens."""
+        """Return all settings by name, without passwords and tokens."""
         from sqlalchemy.engine import make_url
 
         table = {entry.name: getattr(self, entry.name) for entry in fields(self)}
@@ -105,8 +113,7 @@ class ServiceSettings:
 
 
 def read_tokens(file: Path) -> list[Token]:
-    """The tokens of a file, one a line. The word `read` before a token makes it one that may read
-    only."""
+    """Return the tokens of a file, one a line; the word `read` before a token makes it read-only."""
     tokens: list[Token] = []
     # utf-8-sig: editors of Windows may put a byte order mark before the first token
     for line in filter(None, map(str.strip, file.read_text(encoding="utf-8-sig").splitlines())):
@@ -123,7 +130,7 @@ def read_tokens(file: Path) -> list[Token]:
 
 
 def load(flags: Mapping[str, Any], config: Path | None = None, environment: Mapping[str, str] = os.environ) -> ServiceSettings:
-    """The settings from all sources; a flag that is None was not given."""
+    """Return the settings from all sources; a flag that is None was not given."""
     kinds = get_type_hints(ServiceSettings)
     chosen: dict[str, Any] = {}
     if config is not None:

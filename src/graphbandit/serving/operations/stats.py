@@ -1,5 +1,4 @@
-"""Statistics since the start of the process: counters, time series and latencies, for the page and
-for Prometheus."""
+"""Statistics since the start of the process: counters, time series and latencies, for the page and for Prometheus."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from prometheus_client.registry import Collector
 from ...compute.arrays import Floats, Ints
 from ..domain.events import Event, EventKind
 
-BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
+PROMETHEUS_BOUNDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
 """Upper bounds, in seconds."""
 GAUGES = {
     "ready": "Whether requests are answered, 1 or 0.",
@@ -38,10 +37,10 @@ GAUGES = {
     "experiment_high": "Upper end of the interval.",
 }
 """Name: help."""
-BOUNDS = sorted({*BUCKETS, *np.geomspace(5e-5, 60.0, 78).tolist()})
+LATENCY_BOUNDS = sorted({*PROMETHEUS_BOUNDS, *np.geomspace(5e-5, 60.0, 78).tolist()})
 """Upper bounds of our own histogram: each at most a fifth above the one before, and those of
 Prometheus among them."""
-WIDTHS = (1, 2, 5, 10, 30, 60, 120, 180, 300, 600, 1800, 3600, 7200, 14400, 28800)
+STEP_SECONDS = (1, 2, 5, 10, 30, 60, 120, 180, 300, 600, 1800, 3600, 7200, 14400, 28800)
 """Seconds that one point of a curve may stand for."""
 DECISIONS, REWARDS, TOTAL, SHORTFALL = range(4)
 Counts = npt.NDArray[np.int32]
@@ -58,31 +57,30 @@ class Histogram:
     """
 
     def __init__(self) -> None:
-        self.counts = [0] * (len(BUCKETS) + 1)
+        self.counts = [0] * (len(PROMETHEUS_BOUNDS) + 1)
         self.total = 0.0
 
     def add(self, seconds: float) -> None:
         """Count a duration."""
-        self.counts[bisect_left(BUCKETS, seconds)] += 1
+        self.counts[bisect_left(PROMETHEUS_BOUNDS, seconds)] += 1
         self.total += seconds
 
     def cumulative(self) -> list[int]:
-        """Return cumulative counts: the number of times up to each bound; the last number counts all of them."""
+        """Return the number of durations up to each bound; the last number counts all of them."""
         return list(accumulate(self.counts))
 
 
 class TimeSeries:
-    """Sums and latency histograms of the last `size` steps of time, `step` seconds each, in a ring
-    buffer."""
+    """Sums and latency histograms of the last `size` steps of `step` seconds, in a ring buffer."""
 
     def __init__(self, step: int, size: int) -> None:
         self.step, self.size = step, size
         self._sums = [[0.0] * 4 for _ in range(size)]
-        self._times = np.zeros((size, len(BOUNDS) + 1), dtype=np.int32)  # histogram of latencies
+        self._times = np.zeros((size, len(LATENCY_BOUNDS) + 1), dtype=np.int32)  # histogram of latencies
         self._slot = [-1] * size  # which step of time a row is about
 
     def at(self, moment: float) -> list[float]:
-        """The sums of the step that a moment lies in; add to them."""
+        """Return the sums of the step of this moment, to which the caller adds."""
         slot = int(moment) // self.step
         place = slot % self.size
         if self._slot[place] != slot:
@@ -91,8 +89,7 @@ class TimeSeries:
         return self._sums[place]
 
     def add_latencies(self, moment: float, counts: Counts) -> None:
-        """Add a histogram to the step that a moment lies in; ignored if that step has left the
-        buffer."""
+        """Add a histogram to the step of this moment, unless the step has left the buffer."""
         slot = int(moment) // self.step
         place = slot % self.size
         if self._slot[place] <= slot:
@@ -100,7 +97,7 @@ class TimeSeries:
             self._times[place] += counts
 
     def steps(self, at: float) -> tuple[Ints, Floats, Counts]:
-        """The steps up to a moment, oldest first; their sums; their histograms."""
+        """Return the steps up to a moment, oldest first, with their sums and histograms."""
         now = int(at) // self.step
         held = np.array(self._slot)
         slots = np.arange(max(now - self.size + 1, int(held[held >= 0].min(initial=now))), now + 1)
@@ -109,14 +106,13 @@ class TimeSeries:
         return slots, np.array(self._sums)[places] * there, self._times[places] * there
 
     def table(self, at: float, points: int | None = None) -> dict[str, Any]:
-        """Columns, oldest step first; means and percentiles are None where nothing was counted.
+        """Return columns, oldest step first; means and percentiles are None where nothing was counted.
 
-        With `points`, steps are merged until there are at most so many; incomplete ones are left
-        out.
+        With `points`, steps are merged until there are at most this many, and incomplete ones are left out.
         """
         (slots, sums, times), step = self.steps(at), self.step
         if points is not None:
-            step = next((w for w in WIDTHS if w % step == 0 and len(slots) * step <= w * points), WIDTHS[-1])
+            step = next((w for w in STEP_SECONDS if w % step == 0 and len(slots) * step <= w * points), STEP_SECONDS[-1])
             slots, starts, sizes = np.unique(slots * self.step // step, return_index=True, return_counts=True)
             whole = sizes * self.step == step
             whole[-1] = len(slots) == 1  # it has not ended
@@ -128,25 +124,27 @@ class TimeSeries:
             "time": (slots * step).tolist(),
             "decisions": sums[:, DECISIONS].astype(int).tolist(),
             "rewards": counts.astype(int).tolist(),
-            "mean_reward": _known(sums[:, TOTAL] / np.maximum(counts, 1), counts),
-            "regret_proxy": _known(sums[:, SHORTFALL] / np.maximum(counts, 1), counts),
-            "latency_p50_ms": _known(half, requests),
-            "latency_p99_ms": _known(most, requests),
+            "mean_reward": none_where_empty(sums[:, TOTAL] / np.maximum(counts, 1), counts),
+            "regret_proxy": none_where_empty(sums[:, SHORTFALL] / np.maximum(counts, 1), counts),
+            "latency_p50_ms": none_where_empty(half, requests),
+            "latency_p99_ms": none_where_empty(most, requests),
         }
 
 
 def percentiles(counts: Counts, shares: Sequence[int]) -> Floats:
-    """(shares, rows) percentiles of the histogram in each row, in milliseconds, interpolated
-    between two bounds.
+    """Return (shares, rows) percentiles of the histogram in each row, in milliseconds, interpolated between two bounds.
 
-    >>> counts = np.zeros((1, len(BOUNDS) + 1), dtype=np.int32)
-    >>> counts[0, BOUNDS.index(0.002)] = 10  # ten requests that took 1.9 to 2 ms
+    >>> counts = np.zeros((1, len(LATENCY_BOUNDS) + 1), dtype=np.int32)
+    >>> counts[0, LATENCY_BOUNDS.index(0.002)] = 10  # ten requests that took 1.9 to 2 ms
     >>> percentiles(counts, (50, 100)).round(2)
     array([[1.95],
            [2.  ]])
     """
     below, rows = np.cumsum(counts, axis=1), np.arange(len(counts))
-    lows, highs = np.array([0.0, *BOUNDS]), np.array([*BOUNDS, BOUNDS[-1]])  # more than a minute counts as one
+    lows, highs = (
+        np.array([0.0, *LATENCY_BOUNDS]),
+        np.array([*LATENCY_BOUNDS, LATENCY_BOUNDS[-1]]),
+    )  # more than a minute counts as one
     found = np.empty((len(shares), len(counts)))
     for k, share in enumerate(shares):
         rank = share * below[:, -1]  # in hundredths of a request: integers, which are compared exactly
@@ -156,22 +154,24 @@ def percentiles(counts: Counts, shares: Sequence[int]) -> Floats:
     return found
 
 
-def _known(values: Floats, counts: npt.NDArray[Any]) -> list[float | None]:
-    """Values, and None where nothing was counted."""
+def none_where_empty(values: Floats, counts: npt.NDArray[Any]) -> list[float | None]:
+    """Return the values, with None where nothing was counted."""
     return [value if n else None for value, n in zip(values.tolist(), counts.tolist(), strict=True)]
 
 
-def family(name: str, text: str, histograms: Mapping[str, Histogram], label: str | None = None) -> HistogramMetricFamily:
-    """Histograms as one metric: by the values of a label, or the one histogram that there is."""
+def histogram_metric(
+    name: str, text: str, histograms: Mapping[str, Histogram], label: str | None = None
+) -> HistogramMetricFamily:
+    """Return histograms as one metric, with a value of the label for each, or without a label for a single one."""
     found = HistogramMetricFamily(name, text, labels=[] if label is None else [label])
     for value, histogram in histograms.items():
-        counts = zip((*map(str, BUCKETS), "+Inf"), histogram.cumulative(), strict=True)
+        counts = zip((*map(str, PROMETHEUS_BOUNDS), "+Inf"), histogram.cumulative(), strict=True)
         found.add_metric([] if label is None else [value], list(counts), histogram.total)
     return found
 
 
 class Stats(Collector):
-    """The statistics of a process. Only the event loop counts, so that there are no locks."""
+    """Statistics of a process; only the event loop counts, so there are no locks."""
 
     def __init__(self) -> None:
         self.started = time.time()
@@ -181,7 +181,7 @@ class Stats(Collector):
         self.total = self.shortfall = 0.0
         self.seconds, self.minutes = TimeSeries(1, 600), TimeSeries(60, 1440)
         self._second = int(self.started)  # counted apart from the series, since this is done for every request
-        self._times = [0] * (len(BOUNDS) + 1)
+        self._times = [0] * (len(LATENCY_BOUNDS) + 1)
         self.routes: defaultdict[str, Histogram] = defaultdict(Histogram)  # latency of each
         self.commits, self.loop_delay = Histogram(), Histogram()
         self.events: Counter[EventKind] = Counter()
@@ -198,11 +198,11 @@ class Stats(Collector):
         if second != self._second:
             self._next_second(second)
         self.requests[route, status] += 1
-        self._times[bisect_left(BOUNDS, seconds)] += 1
+        self._times[bisect_left(LATENCY_BOUNDS, seconds)] += 1
         self.routes[route].add(seconds)
 
     def _next_second(self, second: int) -> None:
-        """Add what was counted to the series, and go on with this second."""
+        """Add the counts of the last second to the series, and begin this second."""
         counts = np.array(self._times, dtype=np.int32)
         for series in (self.seconds, self.minutes):
             series.add_latencies(self._second, counts)
@@ -217,7 +217,7 @@ class Stats(Collector):
         self.events.update([event.kind for event in events])
 
     def count_snapshot(self, written: bool, at: float | None = None) -> None:
-        """Count a snapshot that was written, now or at another time, or that could not be."""
+        """Count a snapshot that was written, now or at another time, or that failed."""
         if written:
             self.snapshots += at is None
             self.snapshot_at = time.time() if at is None else at
@@ -234,8 +234,10 @@ class Stats(Collector):
             series.at(now)[DECISIONS] += n
 
     def count_rewards(self, rewards: Sequence[tuple[float, float]], duplicates: int = 0) -> None:
-        """Count rewards that are new in the log, and duplicates. A new one is given as its value
-        and the largest expected reward among the candidates of its decision."""
+        """Count rewards that are new in the log, and duplicates.
+
+        A new reward is a pair: its value, and the largest expected reward among the candidates of its decision.
+        """
         self.duplicates += duplicates
         if not rewards:
             return
@@ -252,8 +254,7 @@ class Stats(Collector):
             sums[SHORTFALL] += shortfall
 
     def table(self, series: str | None = None, points: int | None = None) -> dict[str, Any]:
-        """Everything as JSON values, with one series, "seconds" or "minutes", or both if `series`
-        is None."""
+        """Return everything as JSON values, with the series "seconds", "minutes" or both."""
         at = time.time()
         self._next_second(int(at))
         _, recent, times = self.seconds.steps(at)
@@ -267,11 +268,11 @@ class Stats(Collector):
             "mean_reward": self.total / self.rewards if self.rewards else None,
             "regret_proxy": self.shortfall / self.rewards if self.rewards else None,
             "decisions_per_second": float(np.mean(recent[-11:-1, DECISIONS])) if len(recent) > 1 else 0.0,
-            "latency_ms": dict(zip(("p50", "p95", "p99"), _known(shares, np.full(3, times.sum())), strict=True)),
+            "latency_ms": dict(zip(("p50", "p95", "p99"), none_where_empty(shares, np.full(3, times.sum())), strict=True)),
         } | {name: held.table(at, points) for name, held in both.items() if series in (None, name)}
 
     def collect(self) -> Iterable[Metric]:
-        """Metrics for Prometheus."""
+        """Yield the metrics for Prometheus."""
         requests = CounterMetricFamily("graphbandit_requests", "Requests answered.", labels=["route", "status"])
         for (route, status), n in self.requests.items():
             requests.add_metric([route, str(status)], n)
@@ -298,12 +299,12 @@ class Stats(Collector):
         for kind, n in self.events.items():
             kinds.add_metric([kind.name.lower()], n)
         yield kinds
-        yield family("graphbandit_request_seconds", "Latency of requests by route.", self.routes, "route")
-        yield family("graphbandit_commit_seconds", "Time to write a group of events durably.", {"": self.commits})
-        yield family(
+        yield histogram_metric("graphbandit_request_seconds", "Latency of requests by route.", self.routes, "route")
+        yield histogram_metric("graphbandit_commit_seconds", "Time to write a group of events durably.", {"": self.commits})
+        yield histogram_metric(
             "graphbandit_loop_delay_seconds", "How late the event loop was, ten times a second.", {"": self.loop_delay}
         )
 
     def prometheus(self) -> bytes:
-        """The metrics in the text format of Prometheus."""
+        """Return the metrics in the text format of Prometheus."""
         return generate_latest(self._registry)

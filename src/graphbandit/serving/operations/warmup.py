@@ -1,8 +1,7 @@
-"""Warm-up: compiles before the service is ready what later requests need, so that none of them waits for the compiler.
+"""Warm-up: compiles what later requests need before the service is ready.
 
-Changes of users and edges have kernels of their own. A policy may also switch to another solver
-when it has many users. Kernels are compiled when they are first called, which would block the event
-loop for many seconds.
+Changes of users and edges have kernels of their own, and a policy may switch to another solver when it has many
+users. Kernels are compiled when they are first called, which would block the event loop for many seconds.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from ...policies.core.kernels import Requests
 from ...policies.core.top_arms import LEAST_ARMS, ArmCatalogue
 from ...solvers import DENSE_ROWS, fits_dense
 from ..domain.initial_state import InitialState
-from ..domain.logged_recommender import LoggedRecommender
+from ..domain.service_state import ServiceState
 
 CATALOGUE = 2 * LEAST_ARMS  # arms: enough for what only large catalogues need
 logger = logging.getLogger("graphbandit.serving")
 
 
 def warm_up(initial: InitialState) -> None:
-    """Exercise every mutation on a small and a large policy to trigger compilation."""
+    """Call every change on a small and a large policy, so that it is compiled."""
     start = time.perf_counter()
     many = DENSE_ROWS // initial.dim + 2
     for n in (3, many) if fits_dense(initial.graph or graphs.empty(1), initial.dim) else (many,):
@@ -38,13 +37,13 @@ def warm_up(initial: InitialState) -> None:
 
 
 def compile_state(initial: InitialState) -> None:
-    """Compile all that a service with this initial state needs: to decide and to learn, and for changes."""
-    LoggedRecommender.new(initial).warm_up()
+    """Compile everything that a service with this initial state needs: decisions, learning, and changes."""
+    ServiceState.new(initial).warm_up()
     warm_up(initial)
 
 
 def compile_policy(policy: str, epsilon: float = 0.0) -> None:
-    """Compile what a service with this policy needs, before there is one: its graph and arms do not matter."""
+    """Compile what a service with this policy needs; its graph and arms do not matter."""
     features = np.random.default_rng(0).standard_normal((CATALOGUE, 2))
     names = [f"arm-{arm}" for arm in range(CATALOGUE)]
     graph = graphs.from_edges([("ann", "bob"), ("bob", "eve")])

@@ -1,10 +1,10 @@
-"""The event log in SQLite or PostgreSQL, and snapshots of the state that it leads to.
+"""The event log in SQLite or PostgreSQL, and snapshots of the state.
 
 | module | what is in it |
 |---|---|
-| `database` | addresses, connections, the lock against processes that exclude each other; `Unavailable`, `Occupied` |
 | `schema` | the SQL tables and their version |
+| `database` | addresses, connections, the lock between processes; `Unavailable`, `StoreInUse` |
+| `event_store` | `EventStore`: appends events, follows those of other processes, and reads them |
 | `event_archive` | old events in Parquet files, with which the log begins |
-| `event_store` | `EventStore`: appends events, each key once, follows those of other processes, and reads them |
 | `snapshots` | the state in files, so that a start need not replay the whole log |
 """

@@ -1,7 +1,8 @@
-"""Connections to SQLite or PostgreSQL: one that writes, some that read, one that listens, and a lock.
+"""Connections to SQLite or PostgreSQL: one that writes, some that read, one that listens; and a lock.
 
-In SQLite the lock admits one process. In PostgreSQL any number of processes share it, and a tool that changes the whole log
-takes it alone."""
+In SQLite the lock admits one process. In PostgreSQL any number of processes share the lock, and a tool that changes
+the whole log takes it exclusively.
+"""
 
 from __future__ import annotations
 
@@ -36,38 +37,41 @@ SERVER_SETTINGS = LIMITS | dict(tcp_keepalives_idle=5, tcp_keepalives_interval=2
 ADVISORY_LOCK = 7_306_627_741_153  # any number that other programs do not use
 CHANNEL = "graphbandit"  # of notifications
 
-STORE_TROUBLE = "the store cannot be used now; the log of the service says why."
+STORE_UNAVAILABLE = "the store cannot be used now; the log of the service says why."
 
 
 class Unavailable(Exception):
-    """The database cannot be used now. Either nothing was written, or that is not known.
+    """Error for a database that cannot be used now; either nothing was written, or that is unknown.
 
-    The message is for everybody. `detail` is what the database said, which may hold the names of
-    users, hosts and files, so it is for the log only."""
+    The message is for clients. `detail` is the message of the database, which may contain the names of users, hosts
+    and files: it is for the log only.
+    """
 
     def __init__(self, message: str, detail: str = "") -> None:
         super().__init__(message)
         self.detail = detail
 
 
-class KeyTaken(Unavailable):
-    """A row has a key that is in the table already. Nothing was written."""
+class DuplicateKey(Unavailable):
+    """Error for a row whose key is in the table already; nothing was written."""
 
 
 class LogChanged(Unavailable):
-    """The log is not the one that this process knows, or holds an event that this version does not know. Only a restart
-    helps, or another version."""
+    """Error for a log that is not the one this process knows, or that has an event of an unknown kind.
+
+    A restart helps, or another version of graphbandit.
+    """
 
 
-class Occupied(ValueError):
-    """Another process uses this store in a way that excludes this one."""
+class StoreInUse(ValueError):
+    """Error for a store that another process uses in a way that excludes this one."""
 
 
 class Watchdog:
     """Shuts down connections on which a query takes too long; may be used from any thread.
 
-    A server that has stopped still holds its end of a connection: neither its own timeout for statements nor TCP notices. So
-    the connection is shut down on our side, and the query that waits on it fails.
+    A server that has stopped still holds its end of a connection, and neither its timeout for statements nor TCP
+    notices. So the watchdog shuts the connection down on our side, and the query that waits on it fails.
     """
 
     def __init__(self) -> None:
@@ -78,7 +82,7 @@ class Watchdog:
 
     @contextmanager
     def limit(self, connection: Any, seconds: float) -> Iterator[None]:
-        """Give what happens inside so many seconds. `connection` has a method `fileno`."""
+        """Limit the time of the block; `connection` has a method `fileno`."""
         query = object()
         with self._lock:
             self._deadlines[query] = (time.monotonic() + seconds, connection)
@@ -110,23 +114,23 @@ class Watchdog:
 
 
 class Database:
-    """The connections of one process. It writes only while it holds the lock.
+    """The connections of one process, which writes only while it holds the lock.
 
     Parameters
     ----------
     url : str
     alone : bool
-        Whether the lock excludes all other processes in PostgreSQL, too.
+        Take the lock exclusively, in PostgreSQL too.
     """
 
     def __init__(self, url: str, alone: bool = False) -> None:
         self.url, self.alone = parse_url(url), alone
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self._watchdog = Watchdog()
-        self._writers = make_engine(self.url, "BEGIN IMMEDIATE")
-        self._readers = make_engine(self.url, "BEGIN")
+        self.writers = make_engine(self.url, "BEGIN IMMEDIATE")
+        self.readers = make_engine(self.url, "BEGIN")
         if not self.is_sqlite:
-            event.listen(self._readers, "checkout", self._ping)
+            event.listen(self.readers, "checkout", self._ping)
         self._connection: Connection | None = None  # the writer's
         self._listener: Any = None  # a connection of psycopg
         self._lock_file: IO[bytes] | None = None
@@ -134,52 +138,56 @@ class Database:
     def __repr__(self) -> str:
         return self.url.render_as_string(hide_password=True)
 
-    def lock(self, timeout: float, go_on: Callable[[], None] = lambda: None) -> None:
-        """Take the lock of a SQLite database: a file beside it (`flock`, on Windows `LockFileEx`), which the system
-        releases when the process ends, however it ends. In PostgreSQL the writer's connection holds the lock. `go_on` is
-        called while it waits, and may raise."""
+    def lock(self, timeout: float, check_cancelled: Callable[[], None] = lambda: None) -> None:
+        """Take the lock of a SQLite database: a file beside it, locked by `flock` or, on Windows, `LockFileEx`.
+
+        The operating system releases the lock when the process ends. In PostgreSQL the writer's connection holds the
+        lock. `check_cancelled` is called while this waits, and may raise.
+        """
         if not self.is_sqlite or self._lock_file is not None:
             return
         path = Path(f"{self.url.database}.lock")
         self._lock_file = path.open("ab")  # not truncated: Windows refuses that to everybody but the holder
-        for _ in _attempts(timeout, go_on):
+        for _ in _attempts(timeout, check_cancelled):
             if lock_descriptor(self._lock_file.fileno(), blocking=False):
                 return
         self._lock_file.close()
         self._lock_file = None
-        raise self._occupied()
+        raise self._in_use_error()
 
     @contextmanager
     def reading(self, limit: float | None = None) -> Iterator[Connection]:
-        """A connection for queries that take at most `limit` seconds, by default ANSWER_TIMEOUT, from any thread."""
-        with translated_errors(), self._readers.connect() as connection, self._limited(connection, limit):
+        """Yield a connection for queries, from any thread; they may take `limit` seconds, by default ANSWER_TIMEOUT."""
+        with translated_errors(), self.readers.connect() as connection, self._with_deadline(connection, limit):
             yield connection
 
     @contextmanager
     def transaction(self, limit: float | None = None) -> Iterator[Connection]:
-        """A transaction of the writer that takes at most `limit` seconds, by default ANSWER_TIMEOUT. After an
-        error other than `KeyTaken` the next one makes a new connection."""
+        """Yield the writer's connection in a transaction of at most `limit` seconds, by default ANSWER_TIMEOUT.
+
+        After an error other than `DuplicateKey`, the next transaction makes a new connection.
+        """
         with translated_errors():
             try:
                 connection = self._connection or self.connect()
-                with self._limited(connection, limit), connection.begin():
+                with self._with_deadline(connection, limit), connection.begin():
                     if limit is not None and limit > PAGE_TIMEOUT and not self.is_sqlite:
                         for name, value in LONG_LIMITS.items():
                             connection.exec_driver_sql(f"SET LOCAL {name} = {value}")
                     yield connection
             except IntegrityError as error:
-                raise KeyTaken(STORE_TROUBLE, _reason(error)) from error
+                raise DuplicateKey(STORE_UNAVAILABLE, _reason(error)) from error
             except BaseException:
                 self.disconnect()
                 raise
 
-    def take_turn(self, connection: Connection) -> None:
-        """Let one process at a time create tables: until the transaction ends."""
+    def lock_table_creation(self, connection: Connection) -> None:
+        """Let one process at a time create tables, until the transaction ends."""
         if not self.is_sqlite:
             connection.execute(select(func.pg_advisory_xact_lock(ADVISORY_LOCK + 1)))
 
     def wait(self, timeout: float, own: str) -> None:
-        """Return when another process has written, or after so many seconds. Notifications that say `own` do not count."""
+        """Wait for a write of another process, for at most `timeout` seconds; notifications of `own` are ignored."""
         end = time.monotonic() + timeout
         if not self.is_sqlite:
             import psycopg
@@ -203,26 +211,28 @@ class Database:
             listener.close()
 
     def size(self) -> int:
-        """Bytes on disk: of SQLite the file and its write-ahead log, of PostgreSQL the whole database."""
+        """Return the bytes on disk: of the SQLite file and its write-ahead log, or of the PostgreSQL database."""
         if not self.is_sqlite:
             with self.reading() as connection:
                 return int(connection.execute(select(func.pg_database_size(func.current_database()))).scalar_one())
         paths = [Path(f"{self.url.database}{suffix}") for suffix in ("", "-wal")]
         return sum(path.stat().st_size for path in paths if path.exists())
 
-    def damage(self) -> list[str]:
-        """Return the faults that SQLite finds in its file, as sentences; PostgreSQL has tools of its own."""
+    def integrity_problems(self) -> list[str]:
+        """Return the faults that SQLite finds in its file, as sentences; empty for PostgreSQL, which has its own tools."""
         if not self.is_sqlite:
             return []
         with self.reading() as connection:
             found = connection.exec_driver_sql("PRAGMA integrity_check(5)").scalars().all()
         return [] if found == ["ok"] else [f"the database is corrupt: {line}." for line in found]
 
-    def shrink(self) -> None:
-        """Give deleted rows' space back, and overwrite it: nothing of them stays in the files of SQLite. The
-        caller must be the writer."""
+    def vacuum(self) -> None:
+        """Return and overwrite the space of deleted rows, so that nothing of them stays in the files of SQLite.
+
+        The caller must be the writer.
+        """
         self.disconnect()
-        with translated_errors(), self._readers.connect() as connection:
+        with translated_errors(), self.readers.connect() as connection:
             driver = connection.connection.driver_connection
             assert driver is not None
             if self.is_sqlite:
@@ -250,20 +260,23 @@ class Database:
         self.disconnect()
         self._stop_listening()
         self._watchdog.stop()
-        self._writers.dispose()
-        self._readers.dispose()
+        self.writers.dispose()
+        self.readers.dispose()
         if self._lock_file is not None:
             self._lock_file.close()
             self._lock_file = None
 
-    def connect(self, timeout: float | None = None, go_on: Callable[[], None] = lambda: None) -> Connection:
-        """Make the writer's connection; in PostgreSQL with an advisory lock, shared unless `alone`, which ends with the
-        connection. Waits so many seconds for the lock, and calls `go_on` meanwhile."""
+    def connect(self, timeout: float | None = None, check_cancelled: Callable[[], None] = lambda: None) -> Connection:
+        """Make the writer's connection; in PostgreSQL with an advisory lock that ends with the connection.
+
+        The lock is shared unless `alone`. This waits `timeout` seconds for the lock, and calls `check_cancelled`
+        meanwhile.
+        """
         with translated_errors():
-            connection = self._writers.connect()
+            connection = self.writers.connect()
         try:
             if not self.is_sqlite:
-                self._lock_postgresql(connection, LOCK_TIMEOUT if timeout is None else timeout, go_on)
+                self._lock_postgresql(connection, LOCK_TIMEOUT if timeout is None else timeout, check_cancelled)
         except BaseException:
             connection.invalidate()
             connection.close()
@@ -271,19 +284,19 @@ class Database:
         self._connection = connection
         return connection
 
-    def _lock_postgresql(self, connection: Connection, timeout: float, go_on: Callable[[], None]) -> None:
+    def _lock_postgresql(self, connection: Connection, timeout: float, check_cancelled: Callable[[], None]) -> None:
         attempt = func.pg_try_advisory_lock if self.alone else func.pg_try_advisory_lock_shared
-        for _ in _attempts(timeout, go_on):
-            with self._limited(connection):
+        for _ in _attempts(timeout, check_cancelled):
+            with self._with_deadline(connection):
                 held = connection.execute(select(attempt(ADVISORY_LOCK))).scalar_one()
                 connection.commit()
             if held:
                 return
-        raise self._occupied()
+        raise self._in_use_error()
 
     @contextmanager
-    def _limited(self, connection: Connection, limit: float | None = None) -> Iterator[None]:
-        """Give what happens inside so many seconds, if the database is a server that may hang."""
+    def _with_deadline(self, connection: Connection, limit: float | None = None) -> Iterator[None]:
+        """Limit the time of the block, if the database is a server that may hang."""
         if self.is_sqlite:
             yield
             return
@@ -292,7 +305,7 @@ class Database:
             yield
 
     def _ping(self, connection: Any, _: Any, __: Any) -> None:
-        """Ask whether a connection that waited in the pool is still good, and not for ever."""
+        """Check that a pooled connection still works, within PING_TIMEOUT."""
         with self._watchdog.limit(connection, PING_TIMEOUT):
             try:
                 connection.execute("SELECT 1")
@@ -300,16 +313,16 @@ class Database:
             except Exception as error:
                 raise DisconnectionError from error  # the pool makes a new one
 
-    def _occupied(self) -> Occupied:
+    def _in_use_error(self) -> StoreInUse:
         if self.is_sqlite:
-            return Occupied(f"another process uses {self!r}: a SQLite file serves one process, PostgreSQL serves any number.")
+            return StoreInUse(f"another process uses {self!r}: a SQLite file serves one process, PostgreSQL serves any number.")
         if self.alone:
-            return Occupied(f"a service uses {self!r}: stop all its processes first.")
-        return Occupied(f"a tool is changing {self!r}: try again when it has ended.")
+            return StoreInUse(f"a service uses {self!r}: stop all its processes first.")
+        return StoreInUse(f"a tool is changing {self!r}: try again when it has ended.")
 
 
 def parse_url(url: str) -> URL:
-    """The address of a store; raises ValueError unless it is one of SQLite or PostgreSQL."""
+    """Return the parsed address of a store, or raise a ValueError unless it is one of SQLite or PostgreSQL."""
     try:
         parsed = make_url(url)
         if parsed.get_backend_name() == "postgresql":
@@ -322,14 +335,16 @@ def parse_url(url: str) -> URL:
 
 
 def sqlite_path(url: str) -> Path | None:
-    """The file of a SQLite database; None for PostgreSQL."""
+    """Return the file of a SQLite database; None for PostgreSQL."""
     parsed = parse_url(url)
     return Path(os.fspath(parsed.database or "")) if parsed.get_backend_name() == "sqlite" else None
 
 
 def make_engine(url: URL, begin: str) -> Engine:
-    """An engine. In SQLite a commit is on disk (synchronous=FULL), and readers do not wait for the
-    writer (write-ahead log)."""
+    """Return an engine.
+
+    In SQLite a commit is on disk (synchronous=FULL), and readers do not wait for the writer (write-ahead log).
+    """
     shared: dict[str, Any] = dict(pool_size=2, hide_parameters=True)  # no traceback shows what is in events
     if url.get_backend_name() != "sqlite":
         said = " ".join(f"-c {name}={value}" for name, value in SERVER_SETTINGS.items())
@@ -357,20 +372,20 @@ def translated_errors() -> Iterator[None]:
     try:
         yield
     except (SQLAlchemyError, OSError) as error:
-        raise Unavailable(STORE_TROUBLE, _reason(error)) from error
+        raise Unavailable(STORE_UNAVAILABLE, _reason(error)) from error
 
 
 def _reason(error: Exception) -> str:
-    """Return the first line of the database's message: later lines may show what was to be written."""
+    """Return the first line of the database's message; later lines may show what was to be written."""
     cause = getattr(error, "orig", None) or error
     return str(cause).strip().partition("\n")[0][:300]
 
 
-def _attempts(timeout: float, go_on: Callable[[], None]) -> Iterator[None]:
-    """Yield ten times a second until the time is over, and at least once."""
+def _attempts(timeout: float, check_cancelled: Callable[[], None]) -> Iterator[None]:
+    """Yield ten times a second until the time is over, at least once."""
     end = time.monotonic() + timeout
     while True:
-        go_on()
+        check_cancelled()
         yield
         if time.monotonic() > end:
             return
@@ -378,7 +393,7 @@ def _attempts(timeout: float, go_on: Callable[[], None]) -> Iterator[None]:
 
 
 def shut_down(connection: Any) -> None:
-    """Shut down the socket of a connection, so that whoever waits for it goes on with an error."""
+    """Shut down the socket of a connection, so that a query that waits on it fails."""
     try:
         with socket.socket(fileno=os.dup(connection.fileno())) as twin:
             twin.shutdown(socket.SHUT_RDWR)

@@ -1,7 +1,7 @@
-"""Archived events: Parquet files beside the store, which the log begins with.
+"""Archived events: Parquet files beside the store, with which the log begins.
 
-The log is the archive followed by the table, and the chain goes through. A part is written aside and
-renamed before its events leave the table; the table of parts says which files count.
+The log is the archive followed by the table, and the chain goes through both. A part is written under another name
+and renamed before its events leave the table; the table of parts says which files count.
 """
 
 from __future__ import annotations
@@ -36,34 +36,35 @@ class EventArchive:
     Parameters
     ----------
     folder : Path
-        Where the files are.
-    own : Path
-        Where this store writes files. A copy of a store may read those of the original, but does not write beside them.
+        Folder of the files.
+    own_folder : Path
+        Folder in which this store writes files. A copy of a store may read the files of the original,
+        but does not write beside them.
     """
 
-    def __init__(self, folder: Path, parts: Sequence[Part] = (), own: Path | None = None) -> None:
-        self.folder, self.parts, self.own = folder, tuple(parts), own or folder
+    def __init__(self, folder: Path, parts: Sequence[Part] = (), own_folder: Path | None = None) -> None:
+        self.folder, self.parts, self.own_folder = folder, tuple(parts), own_folder or folder
         self.last = parts[-1].last if parts else 0  # number of the last event that is archived
 
     @classmethod
     def load(cls, connection: Connection, url: URL, store: str, recorded: str | None) -> EventArchive:
-        """Return the archive that the store speaks of: in the store's own folder, or where it was when it was written."""
+        """Return the archive of a store: in the store's own folder, or else where it was when it was written."""
         rows = connection.execute(select(archived.c.first, archived.c.last, archived.c.chain, archived.c.file))
         own = archive_folder(url, store)
         folder = own if recorded is None or own.is_dir() else Path(recorded)
         is_here = folder.name == own.name and url.get_backend_name() != "sqlite"  # the same database, used in another directory
         return cls(folder, sorted(Part(*row) for row in rows), folder if is_here else own)
 
-    def check_own(self) -> None:
-        """Raise ValueError if the files may be those of another store, of which this one is a copy."""
-        if self.parts and self.folder != self.own:
+    def check_ownership(self) -> None:
+        """Raise a ValueError if the files may belong to another store, of which this one is a copy."""
+        if self.parts and self.folder != self.own_folder:
             raise ValueError(
                 f"the archived events of this store are in {self.folder}, which belongs to the store that this one is a copy "
-                f"of: copy that folder to {self.own}, and run this again."
+                f"of: copy that folder to {self.own_folder}, and run this again."
             )
 
     def read(self, after: int = 0, until: int | None = None, kinds: Sequence[EventKind] = ()) -> Iterator[list[Event]]:
-        """Yield archived events in order, in pages; an `ArchiveError` if a file is missing or damaged."""
+        """Yield archived events in order, in pages; raise an `ArchiveError` if a file is missing or damaged."""
         end = self.last if until is None else until
         for part in self.parts:
             if part.last > after and part.first <= end:
@@ -86,7 +87,7 @@ class EventArchive:
         except FileNotFoundError:
             raise ArchiveError(
                 f"{self.folder} lacks {part.file}, with events {part.first} to {part.last} of the log. Put the folder of the "
-                f"archive where it was, or to {self.own}."
+                f"archive where it was, or to {self.own_folder}."
             ) from None
         except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
             raise ArchiveError(f"{self.folder / part.file} cannot be read: {error}") from None
@@ -95,14 +96,14 @@ class EventArchive:
 def archive_folder(url: URL, store: str) -> Path:
     """Return the folder in which a store writes archived events, named after the database and the random name of the store.
 
-    It is beside a SQLite file, else in the present directory.
+    It is beside a SQLite file; for PostgreSQL, in the working directory.
     """
     path = Path(str(url.database))
     return path.with_name(f"{path.name}.archive-{store}").absolute()
 
 
 def write_part(folder: Path, first: int, pages: Iterator[list[Event]]) -> Part:
-    """Write a file of the archive, atomically, and name it after its last event's chain: the name tells what is in it."""
+    """Write a file of the archive, atomically; its name has the numbers of its events and the chain of the last one."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -120,11 +121,11 @@ def write_part(folder: Path, first: int, pages: Iterator[list[Event]]) -> Part:
     return part
 
 
-def remove_strays(archive: EventArchive) -> None:
-    """Delete files in the store's own folder that no part speaks of: of a run that was interrupted, or of rewritten events."""
-    archive.check_own()
+def remove_orphans(archive: EventArchive) -> None:
+    """Delete files in the store's own folder that are no part: of an interrupted run, or of rewritten events."""
+    archive.check_ownership()
     known = {part.file for part in archive.parts}
-    for path in [*archive.own.glob("events-*"), *archive.own.glob(".events-*.part")]:
+    for path in [*archive.own_folder.glob("events-*"), *archive.own_folder.glob(".events-*.part")]:
         if path.name not in known:
             path.unlink(missing_ok=True)
 

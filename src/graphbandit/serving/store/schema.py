@@ -89,7 +89,7 @@ archived = Table(
 
 
 def create_tables(connection: Connection) -> None:
-    """Create the tables of a new store; `check_version` for a store that has tables."""
+    """Create the tables of a new store, or check the version of existing ones."""
     if inspect(connection).has_table(versions.name):
         check_version(connection)
     else:
@@ -99,7 +99,7 @@ def create_tables(connection: Connection) -> None:
 
 
 def check_version(connection: Connection) -> None:
-    """Raise ValueError unless the store has the tables that this package works with."""
+    """Raise a ValueError unless the store has the tables that this package works with."""
     if not inspect(connection).has_table(versions.name):
         raise ValueError("the store has no tables, so it holds no log: `graphbandit serve` begins one.")
     found = connection.execute(select(func.max(versions.c.version))).scalar()

@@ -32,7 +32,7 @@ export async function refreshTrials(stats) {
 function show() {
   const { shadow, experiment, policy } = seen, { running, last } = experiment;
   renew(find("policies-body"), sideBySide(shadow), agreement(shadow), running ? el("p", { class: "soft" }, "While the experiment runs, the shadow cannot be promoted: end it first.") : el("p"),
-    buttons(running ? [] : ["promote"], shadow.can_go_back ? ["rollback"] : []), history(policy.history));
+    buttons(running ? [] : ["promote"], shadow.can_roll_back ? ["rollback"] : []), history(policy.history));
   find("experiment-form").hidden = Boolean(running);
   const shown = running || last;
   renew(find("experiment-body"), ...(shown ? summary(shown, !running) : [el("p", {}, "None has run yet.")]));

@@ -5,29 +5,28 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from graphbandit.serving.operations.traces import Traces
+from graphbandit.serving.operations.tracing import RequestTracer
 from serving_zoo import Running, free_port, running, small_initial_state
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
 
 @pytest.fixture
-def exported(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """An exporter that keeps spans in memory, which services with `traces` use."""
+def exported(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return an exporter that keeps spans in memory, for services with `traces`."""
     export = pytest.importorskip("opentelemetry.sdk.trace.export", reason="needs opentelemetry-sdk")
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
     kept, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(export.SimpleSpanProcessor(kept))
-    monkeypatch.setattr(Traces, "from_environment", classmethod(lambda cls: cls(provider)))
-    yield kept
+    monkeypatch.setattr(RequestTracer, "from_environment", classmethod(lambda cls: cls(provider)))
+    return kept
 
 
 def by_trace(exported: Any) -> dict[str, list[Any]]:
@@ -75,28 +74,28 @@ def test_a_trace_that_is_not_sampled_is_not_recorded(tmp_path: Path, exported: A
 
 def test_without_the_setting_nothing_of_it_is_imported(tmp_path: Path) -> None:
     lines = (
-        "import sys, graphbandit.serving.start",
+        "import sys, graphbandit.serving.server",
         "print(sorted(name for name in sys.modules if name.startswith('opentelemetry.sdk')))",
     )
     done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
     with running(tmp_path, small_initial_state()) as server:
-        assert guard_of(server).traces is None
+        assert guard_of(server).tracer is None
 
 
 def guard_of(server: Running) -> Any:
-    return server._server.config.app
+    return server.server.config.app
 
 
 def test_a_missing_sdk_and_an_unknown_exporter_are_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     with pytest.raises(ValueError, match=r"needs the OpenTelemetry SDK: install graphbandit with its extra otel"):
-        Traces.from_environment()
+        RequestTracer.from_environment()
     monkeypatch.undo()
     pytest.importorskip("opentelemetry.sdk.trace", reason="needs opentelemetry-sdk")
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "carrier-pigeon")
     with pytest.raises(ValueError, match="carrier-pigeon"):
-        Traces.from_environment()
+        RequestTracer.from_environment()
 
 
 def test_spans_go_to_the_console_as_the_environment_says(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
-"""Counts of the shadow's decisions since the start of the process: how often it agrees with what was shown, and
-what each of the two expects. What it would have earned is `graphbandit evaluate`'s to say, from an export.
+"""Monitoring of the shadow and of the guardrail of an experiment.
+
+The counts since the start of the process are how often the shadow agrees with what was shown, and what both policies
+expect. `graphbandit evaluate` estimates from an export what the shadow would have earned.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ from ...recommending.named_policy import Ranking
 from ..domain import policy_changes
 from ..domain.events import DecisionRecord
 from ..domain.initial_state import InitialState
-from ..domain.logged_recommender import LoggedRecommender
 from ..domain.policy_changes import ProposedChange
+from ..domain.service_state import ServiceState
 from ..domain.shadow import PolicySpec, parse_policy
 
 logger = logging.getLogger("graphbandit.serving")
@@ -26,23 +28,23 @@ a millisecond, and an interval does not change faster."""
 
 
 class ShadowStats:
-    """Counters, which begin anew whenever the two policies change."""
+    """Counts of the shadow's decisions, reset whenever the two policies change."""
 
     def __init__(self) -> None:
         self._of: tuple[str | None, int] = None, 0
         self.compared = self.agreed = self.failed = 0
         self.expected_shown = self.expected_shadow = 0.0
 
-    def _begin_anew_if_changed(self, state: LoggedRecommender) -> None:
-        if self._of == (now := (state.texts[1], state.switches)):
+    def _reset_if_changed(self, state: ServiceState) -> None:
+        if self._of == (now := (state.policy_texts[1], state.switches)):
             return
         self._of = now
         self.compared = self.agreed = self.failed = 0
         self.expected_shown = self.expected_shadow = 0.0
 
-    def decided(self, state: LoggedRecommender, decisions: Sequence[DecisionRecord], shadows: Sequence[Ranking | None]) -> None:
-        """Count what the shadow would have shown in place of these decisions."""
-        self._begin_anew_if_changed(state)
+    def decided(self, state: ServiceState, decisions: Sequence[DecisionRecord], shadows: Sequence[Ranking | None]) -> None:
+        """Count decisions and what the shadow would have shown instead."""
+        self._reset_if_changed(state)
         if not shadows:
             self.failed += sum(decision.policy is None for decision in decisions)
         for decision, other in zip(decisions, shadows, strict=False):
@@ -52,17 +54,17 @@ class ShadowStats:
                 self.expected_shown += decision.mean[0]
                 self.expected_shadow += other.mean[0]
 
-    def table(self, state: LoggedRecommender) -> dict[str, Any]:
-        """The shadow as JSON values; `shadow` is None without one."""
-        in_force, shadow = state.texts
+    def table(self, state: ServiceState) -> dict[str, Any]:
+        """Return the counts as JSON values; `shadow` is None without a shadow."""
+        in_force, shadow = state.policy_texts
         if shadow is None:
             return {"in_force": in_force, "shadow": None}
-        self._begin_anew_if_changed(state)
+        self._reset_if_changed(state)
         n = max(self.compared, 1)
         return {
             "in_force": in_force,
             "shadow": shadow,
-            "can_go_back": state.can_go_back,
+            "can_roll_back": state.can_roll_back,
             "compared": self.compared,
             "failed": self.failed,
             "agreement": self.agreed / n if self.compared else None,
@@ -71,16 +73,18 @@ class ShadowStats:
         }
 
 
-class ExperimentWatch:
-    """Looks at the guardrail of a running experiment."""
+class GuardrailMonitor:
+    """Checks the guardrail of a running experiment."""
 
     def __init__(self) -> None:
         self._looked = (0, 0)  # experiment, decisions
         self._submitted = 0  # the experiment whose end waits to be written
 
-    def due(self, state: LoggedRecommender) -> list[ProposedChange]:
-        """The events that end the experiment and put the control in force, if its guardrail is breached and nobody has
-        submitted them yet."""
+    def due(self, state: ServiceState) -> list[ProposedChange]:
+        """Return the events that end the experiment and put the control in force, if the guardrail is breached.
+
+        They are returned once, until `failed` is called.
+        """
         experiment = state.experiment
         if experiment is None or experiment.guardrail is None or self._submitted == experiment.begun:
             return []
@@ -88,25 +92,25 @@ class ExperimentWatch:
         if begun == experiment.begun and experiment.n_decisions < max(decisions + LOOK_EVERY, LOOK_GROWTH * decisions):
             return []
         self._looked = experiment.begun, experiment.n_decisions
-        made = policy_changes.guardrail_drafts(state)
+        made = policy_changes.guardrail_proposals(state)
         if made:
             self._submitted = experiment.begun
             found = experiment.difference()
-            treatment, control = state.texts
+            treatment, control = state.policy_texts
             facts: dict[str, Any] = dict(treatment=treatment, control=control, low=found.low, high=found.high)
             facts |= dict(guardrail=experiment.guardrail, decisions=experiment.n_decisions)
             logger.critical("guardrail: the policy in force earns less than the control, which is put in force", extra=facts)
         return made
 
     def failed(self) -> None:
-        """The events could not be written: the next look submits them again."""
+        """Record that the events could not be written, so that the next check submits them again."""
         self._submitted, self._looked = 0, (0, 0)
 
 
-def follow_shadow(asked: str, state: LoggedRecommender, commit: Callable[[ProposedChange], object]) -> None:
-    """Make the store's shadow the one that was asked for at the start; "" leaves it as it is, "none" ends it.
+def follow_shadow(asked: str, state: ServiceState, commit: Callable[[ProposedChange], object]) -> None:
+    """Make the store's shadow the one of the setting; "" leaves it unchanged, "none" ends it.
 
-    A policy that is in force already needs no shadow of its own: it was promoted since.
+    A policy that is in force already, because it was promoted, needs no shadow.
     """
     if not asked or state.spec is None:
         return
@@ -125,8 +129,8 @@ def follow_shadow(asked: str, state: LoggedRecommender, commit: Callable[[Propos
     commit(policy_changes.begin_shadow(state, wanted))
 
 
-def check_policy(spec: PolicySpec, state: LoggedRecommender) -> None:
-    """Raise a ValueError if there is no such policy, or if it could not take users as the one in force does."""
+def check_policy(spec: PolicySpec, state: ServiceState) -> None:
+    """Raise a ValueError if there is no such policy, or if it cannot take in users as the policy in force can."""
     nothing = InitialState(None, ["an arm"], np.ones((1, state.dim)), [{}])
     try:
         policy = spec.initial_state(nothing).make_policy()

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from graphbandit.cli import app
 from graphbandit.serving import EventStore, RecommendationService, Request, Reward, replay_from_zero
-from graphbandit.serving.operations.store_tools import verify
+from graphbandit.serving.operations.verify import verify
 from serving_zoo import fingerprint, small_initial_state
 
 
@@ -64,7 +64,7 @@ def test_a_snapshot_that_a_replay_does_not_lead_to_is_found(tmp_path: Path) -> N
     url, folder = lived(tmp_path), tmp_path / "state.db.snapshots"
     store = EventStore(url)
     service = RecommendationService.open(store, folder)
-    service.recommender.decisions += 1  # an error of the arithmetic
+    service.state.decisions += 1  # an error of the arithmetic
     service.snapshot()
     service.store.close()
     found = verify(url, folder)
@@ -86,7 +86,7 @@ def flip(path: Path, place: int) -> None:
 
 
 def copied(source: Path, target: Path) -> Path:
-    """The files of a store whose process was killed."""
+    """Copy the files of a store whose process was killed."""
     target.mkdir()
     for path in source.glob("state.db*"):
         if path.is_file():
@@ -95,12 +95,12 @@ def copied(source: Path, target: Path) -> Path:
 
 
 def bits_of(path: Path, text: bytes) -> int:
-    """A bit in the middle of these bytes."""
+    """Return the position of a bit in the middle of these bytes."""
     return 8 * (path.read_bytes().index(text) + len(text) // 2)
 
 
 def state_or_refusal(folder: Path) -> str:
-    """The state that a start leads to, or "refused"."""
+    """Return the fingerprint of the state after a start, or "refused"."""
     store = EventStore(f"sqlite:///{folder}/state.db")
     try:
         store.open()

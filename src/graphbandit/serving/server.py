@@ -1,4 +1,4 @@
-"""Builds everything from the settings, and runs the server."""
+"""The server: builds the service from its settings, and runs it until a signal ends the process."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from .domain.shadow import PolicySpec, parse_policy
 from .http.app import create_app
 from .http.guard import Guard
 from .operations import json_logs
+from .operations.async_service import AsyncService
 from .operations.demo_population import DemoPopulation
 from .operations.importing import Imported, import_history
 from .operations.input_files import read_arms, read_graph
 from .operations.recommendation_service import RecommendationService
-from .operations.runtime import Runtime
 from .operations.settings import ServiceSettings
-from .operations.shadow_stats import follow_shadow
+from .operations.shadow_monitor import follow_shadow
 from .operations.stats import Stats
-from .operations.traces import Traces
+from .operations.tracing import RequestTracer
 from .operations.warmup import warm_up
 from .store import snapshots
 from .store.event_store import EventStore
@@ -44,8 +44,10 @@ logger = logging.getLogger("graphbandit.serving")
 
 
 def read_initial_state(settings: ServiceSettings) -> InitialState | None:
-    """The initial state from the input files; None without files, which a store that has a log does
-    not need."""
+    """Return the initial state from the input files.
+
+    It is None without files, which a store that has a log does not need.
+    """
     if settings.model is not None:
         if settings.graph is not None or settings.items is not None:
             raise ValueError("model is given, so graph and items must not be: it brings its own.")
@@ -63,14 +65,14 @@ def read_initial_state(settings: ServiceSettings) -> InitialState | None:
 
 
 def reading_options(settings: ServiceSettings) -> dict[Path, Reading]:
-    """Reading options of each input file."""
+    """Return the reading options of each input file."""
     roles = ((settings.graph, EDGES), (settings.items, ITEMS), (settings.history, EVENTS))
     said = split_columns(parse_columns(settings.columns), {path: (path, role) for path, role in roles if path is not None})
     return {path: {"columns": columns, "skip_bad": settings.skip_bad, "say": logger.info} for path, columns in said.items()}
 
 
 def import_before_serving(service: RecommendationService, settings: ServiceSettings) -> None:
-    """Import the history, if there is one and the log does not have it yet."""
+    """Import the history, if there is one and the log does not contain it yet."""
     if settings.history is None:
         return
     start = time.perf_counter()
@@ -103,26 +105,28 @@ def import_into_store(
 
 
 def snapshot_folder(settings: ServiceSettings) -> Path:
-    """The folder of the snapshots."""
+    """Return the folder of the snapshots."""
     return snapshots.snapshot_folder(settings.store, settings.snapshots)
 
 
-def overruled(settings: ServiceSettings, found: InitialState) -> dict[str, Any]:
-    """Settings that somebody chose and that the log of the store overrules: it goes on as it was begun."""
+def overridden_settings(settings: ServiceSettings, found: InitialState) -> dict[str, Any]:
+    """Return the given settings that differ from the log of the store, which overrides them."""
     usual = ServiceSettings()
     asked = {name: getattr(settings, name) for name in ("policy", "params", "epsilon", "seed")}
     return {name: value for name, value in asked.items() if value not in (getattr(usual, name), getattr(found, name))}
 
 
 def build_app(
-    settings: ServiceSettings, initial: InitialState | None, on_failure: Callable[[], None], is_awaited: bool = False
+    settings: ServiceSettings, initial: InitialState | None, on_failure: Callable[[], None], wait_until_ready: bool = False
 ) -> tuple[FastAPI, Guard]:
-    """The application and its guard. Opens the store; `on_failure` is called if the service cannot start later, or go on.
-    `is_awaited` as in `create_app`."""
-    traces = Traces.from_environment() if settings.traces else None  # raises before the store is touched
+    """Return the application and its guard, after opening the store.
+
+    `on_failure` is called if the service cannot start, or cannot continue. `wait_until_ready` is as in `create_app`.
+    """
+    traces = RequestTracer.from_environment() if settings.traces else None  # raises before the store is touched
     store = EventStore(settings.store)
     found = store.open(initial)
-    report_overruled(settings, initial, found)
+    log_overridden_settings(settings, initial, found)
     stats = Stats()
 
     def start() -> RecommendationService:
@@ -130,33 +134,33 @@ def build_app(
         service.reward_range = (settings.reward_low, settings.reward_high)
         try:
             import_before_serving(service, settings)
-            follow_shadow(settings.shadow, service.recommender, service.change)
-            for spec in service.recommender.specs:
+            follow_shadow(settings.shadow, service.state, service.change)
+            for spec in service.state.specs:
                 warm_up(spec.initial_state(found))
-            service.recommender.warm_up()
+            service.state.warm_up()
         except BaseException:
             service.close()
             raise
         return service
 
-    def make_runtime() -> Runtime:
-        return Runtime(start, stats, settings.snapshot_every, store.cancel, settings.most_work)
+    def make_async_service() -> AsyncService:
+        return AsyncService(start, stats, settings.snapshot_every, store.cancel, settings.most_work)
 
-    app = create_app(make_runtime, on_failure, is_awaited)
+    app = create_app(make_async_service, on_failure, wait_until_ready)
     return app, Guard(app, stats, settings, traces)
 
 
-def report_overruled(settings: ServiceSettings, initial: InitialState | None, found: InitialState) -> None:
-    """Say which settings the log of the store overrules."""
+def log_overridden_settings(settings: ServiceSettings, initial: InitialState | None, found: InitialState) -> None:
+    """Log a warning for each setting that the log of the store overrides."""
     if initial is not None and found.to_bytes() != initial.to_bytes():
         logger.warning("the store has a log already: its own graph, items and policy are used, not those given now")
-    for name, asked in overruled(settings, found).items():
+    for name, asked in overridden_settings(settings, found).items():
         facts = {"setting": name, "asked": asked, "in_force": getattr(found, name)}
         logger.warning("a setting is not in force: the log of the store was begun with another", extra=facts)
 
 
 class GracefulServer(uvicorn.Server):
-    """A server that first says that it is not ready any more, and then stops."""
+    """A uvicorn server that reports itself as not ready before it stops."""
 
     def __init__(self, guard: Guard, settings: ServiceSettings) -> None:
         super().__init__(
@@ -176,24 +180,24 @@ class GracefulServer(uvicorn.Server):
         self._guard, self._notice = guard, settings.shutdown_notice
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """A signal asks the process to end."""
+        """Report as not ready from the first signal on."""
         self._guard.is_stopping = True
         super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
-        """Answer what has begun, and close all connections."""
+        """Answer the requests that have begun, and close all connections."""
         self._guard.is_stopping = True
         if not self.force_exit:
             await self.wait_for_notice()
         await super().shutdown(sockets)
 
     async def wait_for_notice(self) -> None:
-        """Give load balancers the time to notice that the service is not ready."""
+        """Wait until load balancers have noticed that the service is not ready."""
         await asyncio.sleep(self._notice)
 
 
 def reload_tokens(guard: Guard, settings: ServiceSettings) -> None:
-    """Read the token file again. If it is wrong, the tokens stay as they are."""
+    """Read the token file again; keep the tokens if it is wrong."""
     try:
         tokens = settings.tokens()
     except (OSError, ValueError) as error:
@@ -212,7 +216,7 @@ def reload_tokens_on_signal(guard: Guard, settings: ServiceSettings) -> None:
 
 
 def serve(settings: ServiceSettings, demo: bool = False) -> None:
-    """Run until a signal ends the process; raises whatever kept the service from starting."""
+    """Run the service until a signal ends the process; raise the error if it cannot start."""
     json_logs.set_up_logging(settings.log_level)
     # uvicorn shuts down and then raises the signal again, which would end the process before it has
     # cleaned up.
@@ -227,7 +231,7 @@ def serve(settings: ServiceSettings, demo: bool = False) -> None:
 
 
 def require_log(settings: ServiceSettings) -> None:
-    """Raise ValueError if the store has no log: one that was lost must not be replaced by an empty one without a word."""
+    """Raise a ValueError if the store has no log, so that a lost log is not replaced by an empty one."""
     store = EventStore(settings.store)
     try:
         is_there = store.exists()
@@ -263,6 +267,6 @@ def _run(settings: ServiceSettings, initial: InitialState | None, population: De
         secret = next((token.secret for token in tokens if token.may_write), None)
         population.start(f"http://{settings.host}:{settings.port}", secret)
     server.run()
-    runtime: Runtime | None = getattr(app.state, "runtime", None)
-    if runtime is not None and runtime.failed is not None:
-        raise runtime.failed
+    async_service: AsyncService | None = getattr(app.state, "async_service", None)
+    if async_service is not None and async_service.failed is not None:
+        raise async_service.failed

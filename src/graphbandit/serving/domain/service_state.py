@@ -1,11 +1,13 @@
-"""`LoggedRecommender`: users and arms by name around a policy, as the events of a log lead to it.
+"""`ServiceState`: the state of the service, with users and arms by name around a policy.
 
-`apply` is the only method that changes the state, so that the same events lead to the same state,
-bit for bit. Deciding changes nothing: a decision takes effect as an event, like everything else.
+`apply` is the only method that changes the state, so that the same events lead to the same state, bit for bit. A
+decision changes nothing before it is applied as an event.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from ...compute.arrays import Floats, Ints
 from ...policies import Policy
@@ -28,66 +30,65 @@ from .events import (
     Event,
     EventKind,
     RewardRecord,
-    decisions_in,
-    imported_in,
-    retracted_by,
-    reward_in,
-    table_in,
+    parse_body,
+    parse_decisions,
+    parse_import,
+    parse_retraction,
+    parse_reward,
 )
 from .experiment import HoldoutExperiment
 from .initial_state import InitialState
-from .model import ServiceModel, joining_edges, resolve_context
-from .packing import json_bytes
 from .policy_changes import POLICY_KINDS, apply_policy_event
-from .shadow import LogSource, PolicySpec, ShadowedPolicy, class_in_force
+from .saved_model import SavedModel, newcomer_edges, resolve_context
+from .shadow import LogReader, PolicySpec, PolicyWithShadow, class_in_force
 
-KEPT_REFUSALS = 1000
+KEPT_REJECTIONS = 1000
 """Events whose refusal is kept, for the request that waits for its answer."""
 
 
-class LoggedRecommender(ShadowedPolicy):
+class ServiceState(PolicyWithShadow):
     """The state of the service.
 
     >>> from graphbandit import graphs
     >>> from graphbandit.serving import Request
     >>> graph = graphs.from_edges([("ann", "bob")])
-    >>> recommender = LoggedRecommender.new(InitialState(graph, ["tea", "coffee"], np.eye(2), [{}, {}]))
-    >>> [decision] = recommender.decide([Request("ann", ["tea"])], np.random.default_rng(0))
-    >>> recommender.names[decision.user], [recommender.versions[version] for version in decision.arms]
+    >>> state = ServiceState.new(InitialState(graph, ["tea", "coffee"], np.eye(2), [{}, {}]))
+    >>> [decision] = state.decide([Request("ann", ["tea"])], np.random.default_rng(0))
+    >>> state.names[decision.user], [state.versions[version] for version in decision.arms]
     ('ann', ['tea'])
     """
 
     def __init__(self, policy: Policy, names: list[str], gone: Iterable[int] = ()) -> None:
         super().__init__(policy, names, gone)
         self.seq = 0  # of the last event
-        self.tail = ""  # the chain of the last event, by which a snapshot knows its timeline
+        self.chain = ""  # the chain of the last event, by which a snapshot knows its timeline
         self.decisions = 0
         self.rewards = 0
         self._latest = np.zeros(len(names), dtype=np.int64)
-        self.without: set[int] = set()  # events of rewards that were retracted, known before a replay gets to them
+        self.retracted: set[int] = set()  # events of rewards that were retracted, known before a replay gets to them
         self.stale = False  # whether a reward was retracted after it was learned: the state must be replayed
-        self.model: ServiceModel | None = None  # that the log began from
+        self.model: SavedModel | None = None  # that the log began from
         self.refused: dict[int, InvalidRequest] = {}  # the last events that had no effect, and why
         self.experiment: HoldoutExperiment | None = None
         self.last_experiment: dict[str, Any] | None = None  # what the one before came to
 
     @classmethod
     def new(cls, initial: InitialState, afresh: bool = False) -> Self:
-        """The state before the first event; `afresh`: with a policy that knows nothing of what a model had learned."""
+        """Return the state before the first event; with `afresh`, the policy ignores what a saved model had learned."""
         if initial.model is not None:
             named = initial.model.load()
             policy = replace(initial, model=None).make_policy() if afresh else named.policy
-            recommender = cls(policy, named.names, named.gone)
-            recommender.restore_arms(named.arms_table(), named.features)
-            recommender.use_model(initial.model)
+            state = cls(policy, named.names, named.gone)
+            state.restore_arms(named.arms_table(), named.features)
+            state.use_model(initial.model)
         else:
-            recommender = cls(initial.make_policy(), initial.users)
+            state = cls(initial.make_policy(), initial.users)
             for name, features, attributes in zip(initial.arms, initial.features, initial.attributes, strict=True):
-                recommender.put_arm(name, features, attributes)
-        recommender.spec = PolicySpec.of(initial)
-        recommender.catalogue, recommender.since = 0, [0] * len(recommender.versions)  # changes have the numbers of events
-        recommender.until = [None if end is None else 0 for end in recommender.until]
-        return recommender
+                state.put_arm(name, features, attributes)
+        state.spec = PolicySpec.of(initial)
+        state.catalogue, state.since = 0, [0] * len(state.versions)  # changes have the numbers of events
+        state.until = [None if end is None else 0 for end in state.until]
+        return state
 
     @property
     def latest(self) -> Ints:
@@ -96,8 +97,8 @@ class LoggedRecommender(ShadowedPolicy):
             self._latest = np.concatenate([self._latest, np.zeros(len(self.names), dtype=np.int64)])
         return self._latest[: len(self.names)]
 
-    def use_model(self, model: ServiceModel | None) -> None:
-        """Let the model that the log began from describe contexts and newcomers."""
+    def use_model(self, model: SavedModel | None) -> None:
+        """Describe contexts and newcomers by the saved model that the log began with."""
         self.model = model
         if model is not None and model.alike is not None:
             self.unknown_users.near = lambda name: model.near(name, None, self.rows, NEIGHBOURS)
@@ -105,28 +106,27 @@ class LoggedRecommender(ShadowedPolicy):
     # Reading: nothing below changes the state.
 
     def user_of(self, record: DecisionRecord | RewardRecord) -> str:
-        """The name of the user that a record is about."""
+        """Return the name of the user of a record."""
         return self.names[record.user] if record.newcomer is None else record.newcomer
 
     def resolve(self, request: AnyRequest) -> ResolvedRequest:
-        """Look up the names in a request, and put its context into the vectors of the arms."""
+        """Look up the names in a request, and combine its context with the vectors of the arms."""
         found = super().resolve(request)
         if not request.context and not request.attributes:
             return found
         return resolve_context(self, self.model, request, found)
 
     def shown(self, versions: Sequence[int], contexts: Sequence[Mapping[str, Any] | None]) -> Floats:
-        """(rows, dim) the vectors of versions as they were shown, each in its context."""
+        """Return (rows, dim) the vectors of versions as they were shown, each in its context."""
         plain = self.features[np.array(versions, dtype=np.int64)]
         return plain if self.model is None else self.model.vectors(plain, contexts)
 
     def decide(self, requests: Sequence[AnyRequest], draws: np.random.Generator) -> list[DecisionRecord]:
-        """Rank the eligible arms for each user. A decision takes effect once it has been applied as
-        an event."""
+        """Rank the eligible arms for each user; a decision takes effect when it is applied as an event."""
         return self.decide_resolved([self.resolve(request) for request in requests], draws)
 
     def decide_resolved(self, requests: Sequence[ResolvedRequest], draws: np.random.Generator) -> list[DecisionRecord]:
-        """The decision about each request, with one call of the policy for all."""
+        """Decide about all requests with one call of each policy."""
         held = [] if self.experiment is None else [one for one in requests if self.experiment.holds_out(one.user)]
         by_control = self.rank_by_shadow(held) if held else None
         if (
@@ -145,7 +145,7 @@ class LoggedRecommender(ShadowedPolicy):
     def shadow_decisions(
         self, requests: Sequence[ResolvedRequest], decisions: Sequence[DecisionRecord]
     ) -> list[Ranking | None] | None:
-        """Return what the shadow would have shown for each decision of the policy in force; None if it cannot say."""
+        """Rank by the shadow what the policy in force has decided; None if there is no shadow, or if it fails."""
         if self.shadow is None:
             return None
         asked = [request for request, decision in zip(requests, decisions, strict=True) if decision.policy is None]
@@ -156,7 +156,7 @@ class LoggedRecommender(ShadowedPolicy):
         return [next(rankings) if decision.policy is None else None for decision in decisions]
 
     def warm_up(self) -> None:
-        """Compile what deciding and learning need, so that no request waits for it."""
+        """Compile what deciding and learning need, so that no request waits for the compiler."""
         for policy in filter(None, (self.policy, self.shadow)):
             policy.compile()
         pool = self.matching({})
@@ -167,8 +167,8 @@ class LoggedRecommender(ShadowedPolicy):
         if moments is not None and self.names:
             moments(0)  # explanations need it
 
-    def reads_from(self, source: LogSource) -> None:
-        """Say where the log is, which a shadow learns when it begins."""
+    def use_log(self, source: LogReader) -> None:
+        """Set the log from which a new shadow learns."""
         self.source = source
         if self.spec is None:  # a snapshot of a log that never had a shadow does not say
             self.spec = PolicySpec.of(source.initial())
@@ -176,40 +176,42 @@ class LoggedRecommender(ShadowedPolicy):
     # Applying events: the only way to change the state.
 
     def apply(self, events: Sequence[Event]) -> None:
-        """Apply the next events of the log, in its order. An event about a user or an arm that was
-        deleted has no effect."""
+        """Apply the next events of the log, in its order: the only way to change the state.
+
+        An event about a user or an arm that was deleted has no effect.
+        """
         rewards: list[RewardRecord] = []  # learned together, up to the next event that changes the policy
         for event in events:
             if event.seq <= self.seq:
                 raise ValueError(f"events must come in order, but {event.seq} follows {self.seq}.")
             self.seq = event.seq
-            self.tail = event.chain
+            self.chain = event.chain
             if event.user is not None:
                 self.latest[event.user] = event.seq
             if event.kind == EventKind.REWARDED:
-                reward = reward_in(event.body)
+                reward = parse_reward(event.body)
                 if reward.newcomer is not None and reward.newcomer not in self.rows:
                     self._learn(rewards)
-                    edges = joining_edges(self, self.model, reward.newcomer, reward.context)
+                    edges = newcomer_edges(self, self.model, reward.newcomer, reward.context)
                     joins = partial(self._change, EventKind.USER_PUT, {"user": reward.newcomer, "edges": edges})
                     if not self._try_change(event.seq, joins):
                         self.rewards += 1
                         continue
                 if reward.newcomer is not None:
                     reward = reward._replace(user=self.rows[reward.newcomer])
-                if event.seq not in self.without:
+                if event.seq not in self.retracted:
                     rewards.append(reward)
                     if self.experiment is not None:
                         self.experiment.rewarded(reward.user, reward.decision, reward.value)
             elif event.kind == EventKind.DECIDED:
                 self.decisions += event.items
                 if self.experiment is not None:
-                    for decision in decisions_in(event.body):
+                    for decision in parse_decisions(event.body):
                         self.experiment.decided(decision.user)
             elif event.kind == EventKind.FORGOTTEN:
                 continue
             elif event.kind == EventKind.RETRACTED:
-                self._retract(retracted_by(event.body).reward)
+                self._retract(parse_retraction(event.body).reward)
             elif event.kind == EventKind.IMPORTED:
                 self._learn(rewards)
                 self._import(event)
@@ -223,7 +225,7 @@ class LoggedRecommender(ShadowedPolicy):
         if event.kind in POLICY_KINDS:
             apply_policy_event(self, event)
         else:
-            self._change(event.kind, table_in(event.body))
+            self._change(event.kind, parse_body(event.body))
 
     def _learn(self, rewards: list[RewardRecord]) -> None:
         """Learn these rewards, and empty the list."""
@@ -238,13 +240,13 @@ class LoggedRecommender(ShadowedPolicy):
         rewards.clear()
 
     def _retract(self, reward: int) -> None:
-        if reward not in self.without:
-            self.without.add(reward)
+        if reward not in self.retracted:
+            self.retracted.add(reward)
             self.stale = True
 
     def _import(self, event: Event) -> None:
-        """Let users join, and learn rewards that were not earned by decisions of this log."""
-        body = imported_in(event.body)
+        """Add users, and learn rewards that no decision of this log has earned."""
+        body = parse_import(event.body)
         if body.join:
             self._try_change(event.seq, partial(self.join_many, body.join))
         kept = np.flatnonzero(~np.isin(np.array(body.users, dtype=np.int64), list(self.gone)))
@@ -257,12 +259,12 @@ class LoggedRecommender(ShadowedPolicy):
             self.learn(users, versions, np.array(body.values)[kept], features)
 
     def _try_change(self, seq: int, change: Callable[[], None]) -> bool:
-        """Change users, edges, arms or policies; False if that is refused, which is kept, and nothing is changed."""
+        """Change users, edges, arms or policies; if the change is rejected, keep the error and return False."""
         try:
             change()
         except ValueError as error:
             self.refused[seq] = error if isinstance(error, InvalidRequest) else InvalidRequest("policy", str(error))
-            if len(self.refused) > KEPT_REFUSALS:
+            if len(self.refused) > KEPT_REJECTIONS:
                 del self.refused[min(self.refused)]
             return False
         return True
@@ -290,23 +292,23 @@ class LoggedRecommender(ShadowedPolicy):
     def learn(
         self, users: npt.ArrayLike, versions: Sequence[int] | Ints, rewards: npt.ArrayLike, features: Floats | None = None
     ) -> None:
-        """Learn rewards, in both policies."""
+        """Learn rewards in both policies."""
         super().learn(users, versions, rewards, features)
         if self.shadow is None:
             return
         x = self.features[versions] if features is None else features
-        self._follow(lambda shadow: shadow.update_many(users, x, rewards, items=self.version_items[versions]))
+        self.change_shadow(lambda shadow: shadow.update_many(users, x, rewards, items=self.version_items[versions]))
         self._shadow_unknown.learned += len(versions)
 
     def put_user(self, name: str, edges: Mapping[str, float]) -> int:
-        """Add a user, or neighbours of one; an experiment draws who joins."""
+        """Add a user, or neighbours of one; assign a new user to an arm of the experiment."""
         row = super().put_user(name, edges)
         if self.experiment is not None:
             self.experiment.joined(row, name, self.seq, dict(self.edges(row)))
         return row
 
     def join_many(self, names: Sequence[str]) -> None:
-        """Add all users that are new, without edges; an experiment draws them."""
+        """Add all users that are new, without edges; assign them to arms of the experiment."""
         first = len(self.names)
         super().join_many(names)
         if self.experiment is not None:
@@ -314,31 +316,33 @@ class LoggedRecommender(ShadowedPolicy):
                 self.experiment.joined(row, self.names[row], self.seq, {})
 
     def lose_shadow(self, reason: str) -> None:
-        """Give up a shadow that could not follow, and the experiment that needs it."""
+        """Drop a shadow that could not follow, and end the experiment that needs it."""
         if self.experiment is not None:
             self.end_experiment(None, f"the shadow could not follow: {reason}")
         super().lose_shadow(reason)
 
     def end_experiment(self, at: int | None, reason: str) -> None:
-        """End the experiment, and keep what it came to; `at` is in microseconds."""
+        """End the experiment, and keep its result; `at` is in microseconds."""
         assert self.experiment is not None
         ended = {"ended": None if at is None else at / 1e6, "reason": reason}
         self.last_experiment, self.experiment = self.experiment_table() | ended, None
 
     def experiment_table(self) -> dict[str, Any]:
-        """The running experiment as JSON values."""
+        """Return the running experiment as JSON values."""
         assert self.experiment is not None
-        return self.experiment.table(*self.texts)
+        return self.experiment.table(*self.policy_texts)
 
     # Snapshots.
 
     def pack(self) -> tuple[dict[str, Any], archive.Arrays]:
-        """Header and arrays of a snapshot. They are copies, so that they can be written while
-        further events are applied."""
+        """Return the header and the arrays of a snapshot.
+
+        They are copies, so that they can be written while further events are applied.
+        """
         policy, arrays = self.policy.pack()
         header: dict[str, Any] = dict(policy=policy, gone=sorted(self.gone)) | self.arms_table()
-        header |= dict(seq=self.seq, tail=self.tail, decisions=self.decisions, rewards=self.rewards)
-        header |= dict(without=sorted(self.without), stale=self.stale)
+        header |= dict(seq=self.seq, chain=self.chain, decisions=self.decisions, rewards=self.rewards)
+        header |= dict(retracted=sorted(self.retracted), stale=self.stale)
         packed: archive.Arrays = {f"policy.{name}": np.array(array) for name, array in arrays.items()}
         packed |= {"names": json_bytes(self.names), "features": self.features.copy(), "latest": self.latest.copy()}
         table, shadow = self.pack_policies()
@@ -351,21 +355,21 @@ class LoggedRecommender(ShadowedPolicy):
 
     @classmethod
     def unpack(cls, policy_class: type[Policy], header: dict[str, Any], arrays: archive.Arrays) -> Self:
-        """The recommender that `pack` returned header and arrays of."""
+        """Return the state with the header and the arrays from `pack`."""
         inner = {name.removeprefix("policy."): array for name, array in arrays.items() if name.startswith("policy.")}
         policy = class_in_force(header, policy_class).unpack(header["policy"], inner)
-        recommender = cls(policy, from_json(arrays["names"].tobytes()), header["gone"])
-        recommender.restore_arms(header, arrays["features"])
-        recommender._latest = arrays["latest"]
-        recommender.seq, recommender.decisions, recommender.rewards = header["seq"], header["decisions"], header["rewards"]
-        recommender.tail = header["tail"]
-        recommender.unpack_policies(header, arrays)
-        recommender.last_experiment = header.get("last_experiment")
+        state = cls(policy, from_json(arrays["names"].tobytes()), header["gone"])
+        state.restore_arms(header, arrays["features"])
+        state._latest = arrays["latest"]
+        state.seq, state.decisions, state.rewards = header["seq"], header["decisions"], header["rewards"]
+        state.chain = header["chain"]
+        state.unpack_policies(header, arrays)
+        state.last_experiment = header.get("last_experiment")
         if "experiment" in header:
             sums = {name: arrays[f"experiment.{name}"] for name in ("sums", "rows", "holdout")}
-            recommender.experiment = HoldoutExperiment.unpack(header["experiment"], sums)
-        recommender.without, recommender.stale = set(header["without"]), header["stale"]
-        return recommender
+            state.experiment = HoldoutExperiment.unpack(header["experiment"], sums)
+        state.retracted, state.stale = set(header["retracted"]), header["stale"]
+        return state
 
 
 def _record(request: ResolvedRequest, ranking: Ranking, policy: str | None = None) -> DecisionRecord:
@@ -373,7 +377,25 @@ def _record(request: ResolvedRequest, ranking: Ranking, policy: str | None = Non
 
 
 def _listed(request: ResolvedRequest) -> list[int] | None:
-    """The versions that a record has to list, since nothing shorter says which they were."""
+    """Return the versions that a record must list; None if a filter, or "all arms", identifies them."""
     if request.is_all or request.filter is not None:
         return None
     return list(request.versions.tolist())
+
+
+def digest(header: dict[str, Any], arrays: archive.Arrays) -> str:
+    """Return a hash of the header and the arrays from `pack`; equal hashes mean equal states."""
+    whole = hashlib.sha256()
+    # In pieces: all other threads wait while one call encodes, and there may be a million arms.
+    for piece in json.JSONEncoder(sort_keys=True, default=lambda value: value.tolist()).iterencode(header):
+        whole.update(piece.encode())
+    for name in sorted(arrays):
+        whole.update(f"{name}{arrays[name].dtype.str}{arrays[name].shape}".encode())
+        whole.update(np.ascontiguousarray(arrays[name]).data if arrays[name].size else b"")
+    return whole.hexdigest()
+
+
+def json_bytes(names: list[str]) -> npt.NDArray[np.uint8]:
+    """Return names as JSON in bytes, encoded in pieces: other threads wait while one call encodes a million names."""
+    pieces = [to_json(names[start : start + 10_000])[1:-1] for start in range(0, len(names), 10_000)]
+    return np.frombuffer(b"[" + b",".join(pieces) + b"]", dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""The client: one method for each thing that one asks of the service."""
+"""The client: one method for each operation of the service."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 from urllib.parse import quote
 
-from .answers import AcceptedRewards, LoggedChange, RetractedReward, ServedDecision
-from .http_calls import HttpCalls, ServiceError
+from .connection import HttpConnection, ServiceError
+from .responses import AcceptedRewards, LoggedChange, RetractedReward, ServedDecision
 
 
-class Client(HttpCalls):
-    """A client of the service. It keeps connections open, repeats calls until they are answered, and may be shared by threads.
+class Client(HttpConnection):
+    """A client of the service, with persistent connections and retries; threads may share it.
 
-    A call is repeated if there is no answer, or if its status is 429, 502, 503 or 504: after growing
-    pauses, or after as many seconds as the service asks for (Retry-After). That is safe: decisions
-    are sent with an idempotency key, and everything else has the same effect when it is done twice.
+    A call is retried if there is no response, or if its status is 429, 502, 503 or 504: after growing pauses, or
+    after the seconds of the Retry-After header. Retries are safe: decisions are sent with an idempotency key, and
+    every other call is idempotent.
 
     Parameters
     ----------
@@ -70,18 +70,18 @@ class Client(HttpCalls):
         ----------
         user : str
         candidates : sequence of str, optional
-            Arms to choose from; all if not given.
+            Arms to choose from; all by default.
         where : mapping, optional
-            Attribute: its allowed values.
+            Allowed values of attributes: {attribute: values}.
         exclude : sequence of str, optional
             Arms that must not be shown.
         k : int
-            How many arms.
+            Number of arms.
         context, attributes : mapping, optional
-            What the request says, and what is known of a user that nobody knows: for a service that
-            began from a model.
+            Columns of context of the request, and attributes of an unknown user: for a service that began
+            with a saved model.
         idempotency_key : str, optional
-            A later call with the same key gets the same decision. By default every call has its own.
+            A later call with the same key gets the same decision. By default every call has its own key.
         """
         said: dict[str, Any] = {"user": user, "k": k}
         for name, names in (("candidates", candidates), ("exclude", exclude)):
@@ -97,8 +97,10 @@ class Client(HttpCalls):
     def recommend_many(
         self, requests: Sequence[Mapping[str, Any]], *, idempotency_key: str | None = None
     ) -> list[ServedDecision]:
-        """Choose arms for many users; a request has `user` and, optionally, `candidates`, `where`,
-        `exclude`, `k`, `context` and `attributes`."""
+        """Choose arms for many users.
+
+        A request has `user` and, optionally, `candidates`, `where`, `exclude`, `k`, `context` and `attributes`.
+        """
         body = {"requests": [dict(request) for request in requests]} | _key(idempotency_key)
         return list(self.call("POST", "/v1/recommendations/batch", body)["decisions"])
 
@@ -130,49 +132,53 @@ class Client(HttpCalls):
         return cast(LoggedChange, self.call("PUT", _path("arms", arm), said))
 
     def put_item(self, arm: str, columns: Mapping[str, Any]) -> LoggedChange:
-        """Add an arm, or describe it anew, by a row of the table of items: for a service that began from a model."""
+        """Add or replace an arm by its row of the table of items: for a service that began with a saved model."""
         return cast(LoggedChange, self.call("PUT", _path("arms", arm), {"columns": dict(columns)}))
 
     def delete(self, kind: str, *names: str) -> None:
-        """Delete ("users", name), ("edges", a, b) or ("arms", name). It is no error that it is gone already after an attempt
-        whose answer was lost, which may have deleted it."""
+        """Delete ("users", name), ("edges", a, b) or ("arms", name).
+
+        A 404 is ignored if the response to an earlier attempt was lost, because that attempt may have deleted it.
+        """
         try:
             self.call("DELETE", _path(kind, *names))
         except ServiceError as error:
-            if error.status != 404 or not error.may_be_done:
+            if error.status != 404 or not error.may_have_executed:
                 raise
 
     def user(self, user: str) -> dict[str, Any]:
-        """A user, its neighbours, and how uncertain their estimates are."""
+        """Return a user, its neighbours, and the uncertainty of their estimates."""
         return self.call("GET", _path("users", user))
 
     def edge(self, a: str, b: str) -> dict[str, Any]:
-        """The weight of an edge."""
+        """Return the weight of an edge."""
         return self.call("GET", _path("edges", a, b))
 
     def arm(self, arm: str) -> dict[str, Any]:
-        """The features and attributes of an arm, as they are now."""
+        """Return the current features and attributes of an arm."""
         return self.call("GET", _path("arms", arm))
 
     def explanation(self, user: str) -> dict[str, Any]:
-        """Why a user is shown what it is shown."""
+        """Return the sources and the uncertainty of a user's estimate, and its best arms."""
         return self.call("GET", _path("users", user) + "/explanation")
 
     def history(self, user: str, limit: int = 50) -> dict[str, Any]:
-        """The newest decisions and rewards of a user."""
+        """Return the newest decisions and rewards of a user."""
         return self.call("GET", f"{_path('users', user)}/history?limit={limit:d}")
 
     def policy(self) -> dict[str, Any]:
-        """Which policy is in force, its shadow, and how that came about."""
+        """Return the policy in force, its shadow, and the history of changes."""
         return self.call("GET", "/v1/policy")
 
     def shadow(self) -> dict[str, Any]:
-        """What the shadow would have shown, beside what was shown."""
+        """Return how often the shadow agrees with what was shown, and what both policies expect."""
         return self.call("GET", "/v1/shadow")
 
     def promote(self, policy: str | None = None) -> dict[str, Any]:
-        """Put the shadow in force; refused unless it is `policy`, if that is given. The request names the policy, so that
-        a retry cannot undo it."""
+        """Put the shadow in force; the service refuses if the shadow is not `policy`.
+
+        The request names the policy, so that a retry cannot undo the promotion.
+        """
         return self.call("POST", "/v1/policy/promote", {"policy": policy or self.shadow()["shadow"]})
 
     def roll_back(self) -> dict[str, Any]:
@@ -180,7 +186,7 @@ class Client(HttpCalls):
         return self.call("POST", "/v1/policy/rollback", {"policy": self.shadow()["shadow"]})
 
     def experiment(self) -> dict[str, Any]:
-        """The running experiment and the last one."""
+        """Return the running experiment and the last one."""
         return self.call("GET", "/v1/experiment")
 
     def begin_experiment(
@@ -195,23 +201,23 @@ class Client(HttpCalls):
         return self.call("DELETE", "/v1/experiment")
 
     def stats(self) -> dict[str, Any]:
-        """Statistics since the start of the service."""
+        """Return statistics since the start of the service."""
         return self.call("GET", "/v1/stats")
 
     def state(self) -> dict[str, Any]:
-        """The number of the last event, and a hash of the whole state."""
+        """Return the number of the last event, and a hash of the whole state."""
         return self.call("GET", "/v1/state")
 
     def is_alive(self) -> bool:
-        """Whether the process answers, asked once."""
+        """Return True if the process answers; there is one attempt."""
         return self.attempt("GET", "/health", None).status == 200
 
     def is_ready(self) -> bool:
-        """Whether requests would be answered, asked once."""
+        """Return True if the service is ready for requests; there is one attempt."""
         return self.attempt("GET", "/ready", None).status == 200
 
     def wait(self) -> None:
-        """Wait until the service is ready; raises ServiceError after `patience` seconds."""
+        """Wait until the service is ready; raise a ServiceError after `patience` seconds."""
         self.call("GET", "/ready")
 
 

@@ -19,7 +19,7 @@ from serving_zoo import Running, running, small_initial_state
 
 @pytest.fixture(autouse=True)
 def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same clusters in every run: with others, a difference may take longer to show."""
+    """Draw the same clusters in every run: with others, a difference may take longer to show."""
     monkeypatch.setattr(policy_changes, "secrets", SimpleNamespace(randbits=lambda bits: 7))
 
 
@@ -50,9 +50,9 @@ def test_the_shadow_is_shown_promoted_and_rolled_back(server: Running) -> None:
     assert shadow["shadow"] == "linucb:exploration=50,epsilon=0.1" and shadow["in_force"] == "linucb:epsilon=0.1"
     assert shadow["compared"] == 200 and 0 <= shadow["agreement"] <= 1
     before = server.http.get("/v1/policy").json()
-    assert not before["can_go_back"] and [entry["what"] for entry in before["history"]] == ["a shadow began"]
+    assert not before["can_roll_back"] and [entry["what"] for entry in before["history"]] == ["a shadow began"]
     after = server.http.post("/v1/policy/promote", json={"policy": shadow["shadow"]}).raise_for_status().json()
-    assert after["in_force"] == shadow["shadow"] and after["shadow"] == shadow["in_force"] and after["can_go_back"]
+    assert after["in_force"] == shadow["shadow"] and after["shadow"] == shadow["in_force"] and after["can_roll_back"]
     use(server, 1)
     back = server.http.post("/v1/policy/rollback", json={}).raise_for_status().json()
     assert back["in_force"] == before["in_force"] and back["history"][-1]["what"] == "rolled back"
@@ -136,7 +136,7 @@ def test_a_restart_keeps_the_experiment(tmp_path: Path) -> None:
 def test_the_client_knows_all_of_it(server: Running) -> None:
     with Client(server.url) as client:
         assert client.shadow()["shadow"] == client.policy()["shadow"]
-        assert client.promote()["can_go_back"] and not client.roll_back()["can_go_back"]
+        assert client.promote()["can_roll_back"] and not client.roll_back()["can_roll_back"]
         assert client.begin_experiment(0.4, guardrail=1.0)["running"]["guardrail"] == 1.0
         assert client.experiment()["running"]["share"] == 0.4
         assert client.end_experiment()["last"]["reason"] == "asked for"

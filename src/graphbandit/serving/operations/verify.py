@@ -10,29 +10,29 @@ from typing import NamedTuple
 from sqlalchemy import select
 
 from ...storage import archive
-from ..domain.events import DamagedLog, Event, EventKind, chain_of, reward_in, reward_key, seed_of
+from ..domain.events import Event, EventKind, parse_reward, reward_key
+from ..domain.hash_chain import DamagedLog, chain_of, seed_of
 from ..domain.initial_state import InitialState
-from ..domain.logged_recommender import LoggedRecommender
-from ..domain.packing import digest
+from ..domain.service_state import ServiceState, digest
 from ..store.database import Unavailable
 from ..store.event_store import EventStore
 from ..store.schema import initial_states
-from ..store.snapshots import Snapshots, mismatch, other_arithmetic
-from .log_replay import initial_recommender, replay
+from ..store.snapshots import Snapshots, arithmetic_mismatch, mismatch
+from .replay import initial_recommender, replay
 
 MOST_EXAMPLES = 5
 """Events that are named when many have the same problem."""
 
 
 class Findings(NamedTuple):
-    """The findings of `verify`, as sentences."""
+    """Findings of `verify`, as sentences."""
 
     facts: list[str]
     problems: list[str]  # empty if all is well
 
 
 class LogCheck:
-    """Checks the events of a log in order, and goes on after a problem."""
+    """Checks the events of a log in order, and continues after a problem."""
 
     def __init__(self, seed: str) -> None:
         self.seq, self.chain, self.epochs = 0, seed, set[str]()
@@ -60,7 +60,7 @@ class LogCheck:
 
     @property
     def problems(self) -> list[str]:
-        """The problems, as sentences."""
+        """Problems as sentences."""
         return [_sentence(said, found) for said, found in self._found.items()]
 
 
@@ -71,7 +71,7 @@ def _sentence(said: str, found: Sequence[int]) -> str:
 
 def _has_its_key(event: Event) -> bool:
     try:
-        reward = reward_in(event.body)
+        reward = parse_reward(event.body)
     except (ValueError, TypeError):
         return False
     return event.key == reward_key(reward.decision, reward.item, reward.place)
@@ -87,17 +87,17 @@ def verify(url: str, folder: Path | None = None, show: Callable[[int, int], None
     folder : Path, optional
         Folder of the snapshots.
     show
-        Called with the number of events that were checked, and of all.
+        Called with the number of checked events, and the number of all events.
 
     Returns
     -------
     Findings
-        Sentences: `facts`, and `problems`, of which a sound store has none.
+        Sentences: `facts`, and `problems`, which are empty for a sound store.
     """
     store = EventStore(url)
     try:
         initial = store.attach()
-        problems = store.database.damage()
+        problems = store.database.integrity_problems()
         with store.database.reading() as connection:
             if seed_of(connection.execute(select(initial_states.c.content)).scalar_one()) != store.seed:
                 problems.append("damaged: the checksum of the initial state does not fit.")
@@ -119,7 +119,7 @@ def verify(url: str, folder: Path | None = None, show: Callable[[int, int], None
 
 
 def _check_snapshots(store: EventStore, initial: InitialState, folder: Path) -> tuple[list[str], list[str]]:
-    """Return facts and problems: every snapshot of this log must be the state that a replay leads to, bit for bit."""
+    """Return facts and problems: every snapshot of this log must equal the state of a replay, bit for bit."""
     facts: list[str] = []
     problems: list[str] = []
     state = initial_recommender(store, initial)
@@ -135,12 +135,12 @@ def _check_snapshots(store: EventStore, initial: InitialState, folder: Path) -> 
         if reason is not None:
             problems.append(f"snapshot {path.name} would not be used: {reason}.")
             continue
-        other = other_arithmetic(header)
+        other = arithmetic_mismatch(header)
         if other is not None:
             facts.append(f"snapshot {path.name} would not be used: {other}.")
             continue
         state = replay(store, state, header["seq"])
-        found = LoggedRecommender.unpack(initial.policy_class, header, arrays)
+        found = ServiceState.unpack(initial.policy_class, header, arrays)
         if digest(*found.pack()) == digest(*state.pack()):
             facts.append(f"snapshot {path.name} is what a replay leads to, bit for bit.")
         else:

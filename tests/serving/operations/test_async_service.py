@@ -1,5 +1,4 @@
-"""The service in an event loop: requests during a snapshot, trouble with the store, shutting
-down."""
+"""The service in an event loop: requests during a snapshot, a failing store, shutting down."""
 
 from __future__ import annotations
 
@@ -15,9 +14,9 @@ import pytest
 
 from graphbandit.serving import EventStore, replay_from_zero
 from graphbandit.serving.domain.events import Event, EventKind
-from graphbandit.serving.domain.logged_recommender import LoggedRecommender
-from graphbandit.serving.operations import pipeline
-from graphbandit.serving.operations.runtime import UnsoundState
+from graphbandit.serving.domain.service_state import ServiceState
+from graphbandit.serving.operations import group_commit
+from graphbandit.serving.operations.async_service import DivergedState
 from graphbandit.serving.store import database
 from graphbandit.serving.store.snapshots import Snapshots
 from graphbandit.storage.archive import Arrays
@@ -27,9 +26,9 @@ from waiting import wait_until
 
 def test_requests_go_on_while_the_state_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, finish = threading.Event(), threading.Event()
-    pack = LoggedRecommender.pack
+    pack = ServiceState.pack
 
-    def slow(self: LoggedRecommender) -> tuple[dict[str, Any], Arrays]:
+    def slow(self: ServiceState) -> tuple[dict[str, Any], Arrays]:
         begun.set()
         before = self.seq
         finish.wait(60)
@@ -37,50 +36,50 @@ def test_requests_go_on_while_the_state_is_copied(tmp_path: Path, monkeypatch: p
         return pack(self)
 
     with running(tmp_path, small_initial_state(), snapshot_every=4) as server:
-        monkeypatch.setattr(LoggedRecommender, "pack", slow)
+        monkeypatch.setattr(ServiceState, "pack", slow)
         while not begun.is_set():
             server.http.post("/v1/recommendations", json={"user": "ann"})
-        seen = server.runtime.service.recommender.rewards
+        seen = server.async_service.service.state.rewards
         found = server.http.post("/v1/recommendations", json={"user": "bob"}).json()
         told = {"decision": found["decision"], "value": 1.0}
         assert server.http.post("/v1/rewards", json=told).json() == {"accepted": 1, "duplicates": 0}
         assert server.http.post("/v1/rewards", json=told).json() == {"accepted": 0, "duplicates": 1}
-        assert server.runtime.service.recommender.rewards == seen
+        assert server.async_service.service.state.rewards == seen
         with ThreadPoolExecutor(1) as other:  # a change is answered for when it is in force
             change = other.submit(lambda: server.http.put("/v1/users/new", json={"edges": {"ann": 1.0}}))
             with pytest.raises(TimeoutError):
                 change.result(0.3)
             finish.set()
             assert change.result(60).status_code == 200
-        monkeypatch.setattr(LoggedRecommender, "pack", pack)
+        monkeypatch.setattr(ServiceState, "pack", pack)
         assert server.http.post("/v1/recommendations", json={"user": "new"}).status_code == 200
-        assert server.runtime.service.recommender.rewards == seen + 1
+        assert server.async_service.service.state.rewards == seen + 1
     assert sorted(path.name for path in (tmp_path / "snapshots").iterdir())
     store = EventStore(server.settings.store)
     store.open()
     whole = replay_from_zero(store)
     store.close()
     with running(tmp_path) as again:
-        assert fingerprint(again.runtime.service.recommender) == fingerprint(whole)
+        assert fingerprint(again.async_service.service.state) == fingerprint(whole)
 
 
 def test_a_state_that_does_not_follow_the_log_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    apply = LoggedRecommender.apply
+    apply = ServiceState.apply
 
-    def fail(self: LoggedRecommender, events: Sequence[Event]) -> None:
+    def fail(self: ServiceState, events: Sequence[Event]) -> None:
         if any(event.kind == EventKind.REWARDED for event in events):
             raise RuntimeError("a defect")
         apply(self, events)
 
     with running(tmp_path, small_initial_state()) as server:
         found = server.http.post("/v1/recommendations", json={"user": "ann"}).json()
-        monkeypatch.setattr(LoggedRecommender, "apply", fail)
+        monkeypatch.setattr(ServiceState, "apply", fail)
         told = {"decision": found["decision"], "value": 1.0}
         assert server.http.post("/v1/rewards", json=told).status_code == 503
         assert server.has_ended()  # so that whoever supervises it starts it again
-        monkeypatch.setattr(LoggedRecommender, "apply", apply)
+        monkeypatch.setattr(ServiceState, "apply", apply)
     with running(tmp_path) as again:
-        assert again.runtime.service.recommender.rewards == 1
+        assert again.async_service.service.state.rewards == 1
         assert again.http.post("/v1/rewards", json=told).json() == {"accepted": 0, "duplicates": 1}
 
 
@@ -113,16 +112,16 @@ def test_trouble_with_the_store_is_503_and_passes(
         other.close()
         assert reward(server, decision=name, value=1.0) == (200, {"accepted": 1, "duplicates": 0})
         assert server.http.get("/ready").status_code == 200
-        monkeypatch.setattr(pipeline, "LONGEST_QUEUE", 0)
+        monkeypatch.setattr(group_commit, "LONGEST_QUEUE", 0)
         assert "too many" in server.http.post("/v1/recommendations", json={"user": "ann"}).text
 
 
 def test_a_state_that_does_not_follow_the_log_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running(tmp_path, small_initial_state()) as server:
-        monkeypatch.setattr(server.runtime.service.recommender, "apply", lambda events: 1 / 0)
+        monkeypatch.setattr(server.async_service.service.state, "apply", lambda events: 1 / 0)
         answer = server.http.post("/v1/recommendations", json={"user": "ann"})
         assert answer.status_code == 503 and "restarted" in answer.text
-        assert server.has_ended() and isinstance(server.runtime.failed, UnsoundState)
+        assert server.has_ended() and isinstance(server.async_service.failed, DivergedState)
     with running(tmp_path) as server:
         assert server.http.get("/v1/state").json()["event"] == 1  # the log has what was written
 

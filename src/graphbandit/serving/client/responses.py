@@ -1,4 +1,4 @@
-"""What the service answers, as types: plain dicts, whose fields an editor and a type checker know."""
+"""Responses of the service as types: plain dicts whose fields an editor and a type checker know."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TypedDict
 
 
 class ServedArm(TypedDict):
-    """An arm that is shown, and what the policy thinks of it."""
+    """An arm that is shown, with its scores."""
 
     arm: str
     mean: float  # the expected reward
@@ -14,7 +14,7 @@ class ServedArm(TypedDict):
 
 
 class ServedDecision(TypedDict):
-    """What a user is shown. It is in the log of the service."""
+    """A decision, which is in the log of the service."""
 
     decision: str  # the id, to be sent with the reward
     user: str
@@ -23,7 +23,7 @@ class ServedDecision(TypedDict):
 
 
 class AcceptedRewards(TypedDict):
-    """How many rewards were new. All of them are on disk."""
+    """Numbers of new rewards and of duplicates; all of them are on disk."""
 
     accepted: int
     duplicates: int  # the log had them already: an arm of a decision has one reward, the first
@@ -43,7 +43,7 @@ class LoggedChange(TypedDict):
 
 
 class ServiceProblem(TypedDict):
-    """One thing that is wrong with a request."""
+    """One problem of a request."""
 
     loc: list[str | int]  # where; the name of the field comes last
     msg: str

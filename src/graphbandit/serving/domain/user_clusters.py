@@ -1,9 +1,8 @@
-"""Clusters of users for an experiment: label propagation with a bound on the size, the same for the
-same graph and seed.
+"""Clusters of users for an experiment: label propagation with a bound on the size.
 
-Neighbours share what is learned, so an experiment draws whole clusters. Few edges should leave a
-cluster, since what crosses them leaks; and there should be many clusters, since they are what is
-counted.
+Neighbours share what is learned, so an experiment draws whole clusters. Few edges should leave a cluster, because
+what crosses them leaks from one arm to the other. There should be many clusters, because they are the observations.
+The same graph and seed give the same clusters.
 """
 
 from __future__ import annotations
@@ -24,27 +23,27 @@ CLUSTERS_WANTED = 15
 """Clusters that the smaller arm should have at least."""
 
 
-def size_bound(n_users: int, share: float) -> int:
-    """Most users of a cluster, so that the smaller arm has enough clusters.
+def largest_cluster_size(n_users: int, share: float) -> int:
+    """Return the largest size of a cluster with which the smaller arm still has enough clusters.
 
-    >>> size_bound(300, 0.2), size_bound(1_000_000, 0.2), size_bound(10, 0.5)
+    >>> largest_cluster_size(300, 0.2), largest_cluster_size(1_000_000, 0.2), largest_cluster_size(10, 0.5)
     (4, 200, 1)
     """
     smaller = min(share, 1.0 - share)
     return max(1, min(LARGEST_CLUSTER, floor(n_users * smaller / CLUSTERS_WANTED)))
 
 
-def user_clusters(adjacency: sparse.csr_array, largest: int, seed: int) -> Ints:
-    """(n,) the cluster of every user, numbered from 0 in the order of their first users.
+def cluster_users(adjacency: sparse.csr_array, largest: int, seed: int) -> Ints:
+    """Return (n,) the cluster of every user, numbered from 0 in the order of their first users.
 
-    Every user begins alone. In each sweep users go, in random order, to the cluster that most of
-    their edges' weight leads to, if there is room.
+    Every user begins alone. In each sweep every user, in random order, moves to the cluster with most of the weight
+    of its edges, if that cluster has room.
 
     Examples
     --------
     >>> from graphbandit import graphs
     >>> graph = graphs.from_edges([(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5), (2, 3)])
-    >>> user_clusters(graph.adjacency, 3, seed=0).tolist()
+    >>> cluster_users(graph.adjacency, 3, seed=0).tolist()
     [0, 0, 0, 1, 1, 1]
     """
     n = adjacency.shape[0]
@@ -84,24 +83,24 @@ def user_clusters(adjacency: sparse.csr_array, largest: int, seed: int) -> Ints:
     return rank[found]
 
 
-def drawn_clusters(n_clusters: int, share: float, seed: int) -> list[int]:
-    """The clusters of the holdout: a share of all, drawn at random.
+def draw_holdout(n_clusters: int, share: float, seed: int) -> list[int]:
+    """Draw the clusters of the holdout: a share of all, at random.
 
-    >>> drawn_clusters(10, 0.2, seed=0)
+    >>> draw_holdout(10, 0.2, seed=0)
     [1, 9]
     """
     drawn = np.random.default_rng([seed, 1]).permutation(n_clusters)[: round(share * n_clusters)]
     return sorted(drawn.tolist())
 
 
-def is_drawn(name: str, share: float, seed: int) -> bool:
-    """Whether a user who joins later, and knows nobody, is in the holdout: by a hash of its name."""
+def is_newcomer_held_out(name: str, share: float, seed: int) -> bool:
+    """Return True if a user who joins later without neighbours is in the holdout, by a hash of its name."""
     digest = hashlib.blake2b(f"{seed}:{name}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") < share * 2.0**64
 
 
-def cut_share(adjacency: sparse.csr_array, is_holdout: npt.NDArray[np.bool_]) -> float:
-    """The share of all edge weight that joins somebody of the holdout with somebody else; 0 without edges."""
+def cross_edge_share(adjacency: sparse.csr_array, is_holdout: npt.NDArray[np.bool_]) -> float:
+    """Return the share of all edge weight that joins a user of the holdout with another user; 0 without edges."""
     edges = adjacency.tocoo()
     total = float(edges.data.sum())
     across = float(edges.data[is_holdout[edges.row] != is_holdout[edges.col]].sum())

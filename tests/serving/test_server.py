@@ -16,8 +16,9 @@ import uvicorn
 from typer.testing import CliRunner
 
 from graphbandit.cli import app
-from graphbandit.serving import Client, InitialState, RecommendationService, ServiceSettings, start
-from graphbandit.serving.start import GracefulServer, build_app, overruled, read_initial_state, snapshot_folder
+from graphbandit.serving import Client, InitialState, RecommendationService, ServiceSettings
+from graphbandit.serving import server as service_server
+from graphbandit.serving.server import GracefulServer, build_app, overridden_settings, read_initial_state, snapshot_folder
 from graphbandit.serving.store import event_store
 from serving_zoo import ServiceProcess, free_port, opened_store, running, small_initial_state, write_input_files
 from waiting import wait_until
@@ -181,15 +182,15 @@ def test_a_start_that_fails_ends_the_server(tmp_path: Path, monkeypatch: pytest.
     thread = threading.Thread(target=server.run)
     thread.start()
     thread.join(timeout=60)
-    assert not thread.is_alive() and isinstance(application.state.runtime.failed, ZeroDivisionError)
+    assert not thread.is_alive() and isinstance(application.state.async_service.failed, ZeroDivisionError)
 
 
 def test_settings_that_the_log_of_a_store_overrules_are_found() -> None:
     found = replace(small_initial_state("linucb"), epsilon=0.1)
-    assert overruled(ServiceSettings(policy="linucb", epsilon=0.1), found) == {}
-    assert overruled(ServiceSettings(), found) == {}  # nobody asked for the defaults
+    assert overridden_settings(ServiceSettings(policy="linucb", epsilon=0.1), found) == {}
+    assert overridden_settings(ServiceSettings(), found) == {}  # nobody asked for the defaults
     asked = ServiceSettings(policy="graphucb", epsilon=0.3, params={"alpha": 2.0})
-    assert overruled(asked, found) == {"policy": "graphucb", "epsilon": 0.3, "params": {"alpha": 2.0}}
+    assert overridden_settings(asked, found) == {"policy": "graphucb", "epsilon": 0.3, "params": {"alpha": 2.0}}
 
 
 def test_a_shadow_that_cannot_be_read_is_refused_before_the_store_is_touched(
@@ -206,12 +207,12 @@ def test_a_shadow_that_cannot_be_read_is_refused_before_the_store_is_touched(
 
 def test_all_policies_are_compiled_before_the_service_is_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     warmed: list[str] = []
-    monkeypatch.setattr(start, "warm_up", lambda initial: warmed.append(initial.policy))
+    monkeypatch.setattr(service_server, "warm_up", lambda initial: warmed.append(initial.policy))
     settings = ServiceSettings(store=f"sqlite:///{tmp_path}/state.db", snapshots=tmp_path, shadow="graphucb-local")
-    made, _ = build_app(settings, small_initial_state(), lambda: None, is_awaited=True)
+    made, _ = build_app(settings, small_initial_state(), lambda: None, wait_until_ready=True)
 
     async def live() -> None:
         async with made.router.lifespan_context(made):
-            assert made.state.runtime.trouble is None and warmed == ["linucb", "graphucb-local"]
+            assert made.state.async_service.trouble is None and warmed == ["linucb", "graphucb-local"]
 
     asyncio.run(live())

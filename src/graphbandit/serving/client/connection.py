@@ -1,4 +1,4 @@
-"""Calls over HTTP that are repeated until they are answered, on connections that are kept open."""
+"""HTTP calls that are retried until they are answered, over persistent connections."""
 
 from __future__ import annotations
 
@@ -19,30 +19,38 @@ MOST_SHOWN = 200  # characters of an answer in a message
 
 
 class ServiceError(Exception):
-    """The service refused a request, or did not answer, in which case `status` is 0.
+    """Error for a request that was refused or not answered; without an answer, `status` is 0.
 
-    `may_be_done` says whether an attempt was sent whose answer was lost. Otherwise the request was never sent, or refused."""
+    `may_have_executed` is True if an attempt was sent whose response was lost. Otherwise the request was never sent,
+    or was refused.
+
+    Examples
+    --------
+    >>> error = ServiceError(404, [{"loc": ["user"], "msg": "there is no user 'eve'."}], "GET /v1/users/eve")
+    >>> error.status, str(error)
+    (404, "GET /v1/users/eve was refused with status 404: user: there is no user 'eve'.")
+    """
 
     def __init__(
-        self, status: int, problems: Sequence[Mapping[str, Any]], call: str = "the request", may_be_done: bool = False
+        self, status: int, problems: Sequence[Mapping[str, Any]], call: str = "the request", may_have_executed: bool = False
     ) -> None:
         said = "; ".join(f"{'.'.join(map(str, entry['loc']))}: {entry['msg']}" for entry in problems)
         what = f"{call} was refused with status {status}" if status else f"{call} failed"
         super().__init__(f"{what}: {said}")
-        self.status, self.problems, self.may_be_done = status, problems, may_be_done
+        self.status, self.problems, self.may_have_executed = status, problems, may_have_executed
 
 
-class HttpAnswer(NamedTuple):
-    """What came back: a status, the JSON, or a text if it is none, and how many seconds the service asks to wait."""
+class HttpResponse(NamedTuple):
+    """A response: its status, its JSON (or a text if it is not JSON), and the seconds of its Retry-After header."""
 
     status: int  # NO_ANSWER if there was none; the content says why
     content: Any
     retry_after: float = 0.0
-    is_lost: bool = False  # whether the request was sent, and its answer did not come
+    response_lost: bool = False  # whether the request was sent, and its answer did not come
 
 
-class HttpCalls:
-    """Calls to one address. Threads may share it: each call in progress has a connection of its own."""
+class HttpConnection:
+    """Calls to one address; threads may share it, because each call in progress has a connection of its own."""
 
     def __init__(self, url: str, token: str | None, timeout: float, patience: float, context: ssl.SSLContext | None) -> None:
         parts = urlsplit(url)
@@ -68,32 +76,31 @@ class HttpCalls:
         self.close()
 
     def close(self) -> None:
-        """Close the connections. A later call opens a new one."""
+        """Close the connections; a later call opens a new one."""
         while self._idle:
             self._idle.pop().close()
 
     def call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        """Send any request and return the answer; raises ServiceError if it is refused, or after
-        `patience` seconds."""
+        """Send a request and return its response; a ServiceError if it is refused, or after `patience` seconds."""
         try:
             content = None if body is None else json.dumps(body, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{method} {path} cannot be sent, since its body is not JSON: {error}.") from None
-        end, pause, may_be_done = time.monotonic() + self._patience, FIRST_PAUSE, False
+        end, pause, may_have_executed = time.monotonic() + self._patience, FIRST_PAUSE, False
         while True:
             answer = self.attempt(method, path, content)
             if 200 <= answer.status < 300 and isinstance(answer.content, dict):
                 return answer.content
-            may_be_done |= answer.is_lost
+            may_have_executed |= answer.response_lost
             wait = max(answer.retry_after, pause * random.uniform(0.5, 1.0))
             is_final = answer.status != NO_ANSWER and answer.status not in RETRIED_STATUSES
             if is_final or time.monotonic() + wait > end:
-                raise ServiceError(answer.status, _problems(answer), f"{method} {self.url}{path}", may_be_done)
+                raise ServiceError(answer.status, _problems(answer), f"{method} {self.url}{path}", may_have_executed)
             time.sleep(wait)
             pause = min(LONGEST_PAUSE, 2.0 * pause)
 
-    def attempt(self, method: str, path: str, body: str | None) -> HttpAnswer:
-        """Send a request once. Without an answer the status is 0, and the content says why."""
+    def attempt(self, method: str, path: str, body: str | None) -> HttpResponse:
+        """Send a request once; without a response the status is 0, and the content is the reason."""
         connection = self._idle.pop() if self._idle else self._connect()
         was_sent = False
         try:
@@ -107,14 +114,17 @@ class HttpCalls:
             connection.close()
             reason = f"{type(error).__name__}: {error}".rstrip(": ")
             if not was_sent:
-                return HttpAnswer(NO_ANSWER, f"no connection, so that nothing was sent ({reason}).")
-            return HttpAnswer(NO_ANSWER, f"sent, but no answer within {self._timeout:g} s ({reason}).", is_lost=True)
+                return HttpResponse(NO_ANSWER, f"no connection, so that nothing was sent ({reason}).")
+            return HttpResponse(NO_ANSWER, f"sent, but no answer within {self._timeout:g} s ({reason}).", response_lost=True)
         except BaseException:  # Ctrl-C: half an answer must not be taken for that of the next call
             connection.close()
             raise
         self._idle.append(connection)
-        seconds, is_lost = _seconds(response.headers.get("retry-after")), response.status in (502, 504)  # answers of a proxy
-        return HttpAnswer(response.status, _parsed(content), seconds, is_lost)
+        seconds, response_lost = (
+            _seconds(response.headers.get("retry-after")),
+            response.status in (502, 504),
+        )  # answers of a proxy
+        return HttpResponse(response.status, _parsed(content), seconds, response_lost)
 
     def _connect(self) -> http.client.HTTPConnection:
         if self._is_secure:
@@ -129,8 +139,8 @@ def _parsed(content: bytes) -> Any:
         return f"the answer is not JSON: {content[:MOST_SHOWN].decode(errors='replace')!r}."
 
 
-def _problems(answer: HttpAnswer) -> Sequence[Mapping[str, Any]]:
-    """What is wrong, as the service says it, or in words of our own: a proxy may have answered."""
+def _problems(answer: HttpResponse) -> Sequence[Mapping[str, Any]]:
+    """Return the problems that the service reports, or one in our own words if a proxy has answered."""
     if isinstance(answer.content, dict) and answer.content.get("detail"):
         found: Sequence[Mapping[str, Any]] = answer.content["detail"]
         if isinstance(found, list) and all(isinstance(entry, dict) and {"loc", "msg"} <= entry.keys() for entry in found):
@@ -140,12 +150,12 @@ def _problems(answer: HttpAnswer) -> Sequence[Mapping[str, Any]]:
 
 
 def _seconds(retry_after: str | None) -> float:
-    """Seconds from a Retry-After header; 0 if there is none, or if it has a date."""
+    """Return the seconds of a Retry-After header; 0 if there is none, or if it is a date."""
     return float(retry_after) if retry_after is not None and retry_after.strip().isdecimal() else 0.0
 
 
 def _checked(token: str) -> str:
-    """The token without the line end that it has in a file. An error must not show it."""
+    """Return the token without a line end; an error must not show it."""
     found = token.strip()
     if not found or not (found.isascii() and found.isprintable()):
         raise ValueError("token must be of printable ASCII characters, and not empty.")

@@ -22,12 +22,12 @@ from graphbandit.recommending.requests import AnyRequest, ResolvedRequest
 from graphbandit.serving import EventStore, RecommendationService, Request, Reward, Unavailable, replay_from_zero
 from graphbandit.serving.domain import proposals
 from graphbandit.serving.domain.events import DecisionRecord, Event, EventKind
-from graphbandit.serving.domain.logged_recommender import LoggedRecommender
 from graphbandit.serving.domain.proposals import RequestBatch
-from graphbandit.serving.operations import recommendation_service, runtime
+from graphbandit.serving.domain.service_state import ServiceState
+from graphbandit.serving.operations import async_service, recommendation_service
 from graphbandit.serving.operations.export import LoggedOffers
-from graphbandit.serving.operations.log_replay import replay_pages
-from graphbandit.serving.operations.pipeline import TURN, Pipeline, Unapplied, Waiting
+from graphbandit.serving.operations.group_commit import GROUP_WORK, GroupCommit, PendingGroup, QueuedRequest
+from graphbandit.serving.operations.replay import replay_pages
 from graphbandit.serving.operations.stats import Stats
 from serving_zoo import ARMS, USERS, fingerprint, recommend, reward, running, small_initial_state
 from waiting import wait_until
@@ -36,16 +36,14 @@ from waiting import wait_until
 def test_a_defect_fails_one_request_and_its_trace_leads_to_the_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    original = LoggedRecommender.decide_resolved
+    original = ServiceState.decide_resolved
 
-    def defective(
-        self: LoggedRecommender, requests: Sequence[ResolvedRequest], draws: np.random.Generator
-    ) -> list[DecisionRecord]:
+    def defective(self: ServiceState, requests: Sequence[ResolvedRequest], draws: np.random.Generator) -> list[DecisionRecord]:
         if any(request.user == 0 for request in requests):
             raise RuntimeError("a defect")
         return original(self, requests, draws)
 
-    monkeypatch.setattr(LoggedRecommender, "decide_resolved", defective)
+    monkeypatch.setattr(ServiceState, "decide_resolved", defective)
     with running(tmp_path, small_initial_state()) as server, ThreadPoolExecutor(8) as crowd:
 
         def visit(number: int) -> int:
@@ -69,7 +67,7 @@ def test_rewards_of_decisions_that_left_memory_are_looked_up_together(tmp_path: 
     def counted(self: EventStore, numbers: Any) -> dict[int, Event]:
         queries.append(len(numbers))
         if len(queries) == 1:  # a slow store: the others wait together
-            wait_until(lambda: server.runtime.pipeline.waiting >= 39)
+            wait_until(lambda: server.async_service.group_commit.waiting >= 39)
         return original(self, numbers)
 
     monkeypatch.setattr(EventStore, "find_many", counted)
@@ -85,7 +83,7 @@ def test_rewards_of_decisions_that_left_memory_are_looked_up_together(tmp_path: 
         monkeypatch.setattr(recommendation_service, "REMEMBERED_DECISIONS", 3)
         for _ in range(9):
             recommend(server)
-        assert len(server.runtime.service._recent) == 3
+        assert len(server.async_service.service.recent_decisions) == 3
 
 
 def test_filters_of_two_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,28 +111,28 @@ def test_filters_of_two_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_large_request_is_decided_in_slices_beside_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Others are served while the third slice is held up; a slice has bounded work."""
-    monkeypatch.setattr(runtime, "LIGHT", 50)
-    monkeypatch.setattr(runtime, "SLICE", 12)
+    monkeypatch.setattr(async_service, "LIGHT_WORK", 50)
+    monkeypatch.setattr(async_service, "SLICE_WORK", 12)
     slices, finish = list[int](), threading.Event()
-    original = RecommendationService.decide_some
+    original = RecommendationService.decide_in_thread
 
     def held(self: RecommendationService, requests: Sequence[AnyRequest]) -> list[DecisionRecord]:
-        assert threading.current_thread() is not server._thread
+        assert threading.current_thread() is not server.thread
         slices.append(len(requests))
         assert len(slices) != 3 or finish.wait(60)
         return original(self, requests)
 
-    monkeypatch.setattr(RecommendationService, "decide_some", held)
+    monkeypatch.setattr(RecommendationService, "decide_in_thread", held)
     with running(tmp_path, small_initial_state()) as server, ThreadPoolExecutor(1) as pool:
         body = {"requests": [{"user": "ann", "k": 2}] * 20}
         batch = pool.submit(server.http.post, "/v1/recommendations/batch", json=body)
         wait_until(lambda: len(slices) == 3)
         for _ in range(5):
             recommend(server, user="bob")
-        assert not batch.done() and server.runtime.heavy_work == 100
+        assert not batch.done() and server.async_service.heavy_work == 100
         finish.set()
         found = {one["decision"] for one in batch.result(60).json()["decisions"]}
-        assert len(found) == 20 and max(slices) == 2 and sum(slices) == 20 and server.runtime.heavy_work == 0
+        assert len(found) == 20 and max(slices) == 2 and sum(slices) == 20 and server.async_service.heavy_work == 0
         assert reward(server, rewards=[{"decision": name, "value": 1.0} for name in found])[1]["accepted"] == 20
         bad = {"requests": [{"user": "ann"}] * 15 + [{"user": "ann", "candidates": ["nothing"]}]}
         assert server.http.post("/v1/recommendations/batch", json=bad).status_code == 404
@@ -146,35 +144,35 @@ def test_a_large_request_is_decided_in_slices_beside_the_loop(tmp_path: Path, mo
     whole = replay_from_zero(store)
     store.close()
     with running(tmp_path) as again:
-        assert fingerprint(again.runtime.service.recommender) == fingerprint(whole)
+        assert fingerprint(again.async_service.service.state) == fingerprint(whole)
 
 
 def test_work_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime, "LIGHT", 0)
+    monkeypatch.setattr(async_service, "LIGHT_WORK", 0)
     with running(tmp_path, small_initial_state(), most_work=12) as server:
         assert recommend(server)["user"] == "ann"
         answer = server.http.post("/v1/recommendations/batch", json={"requests": [{"user": "ann"}] * 3})
         [problem] = answer.json()["detail"]
         assert answer.status_code == 422 and problem["loc"] == ["requests"] and "most_work" in problem["msg"]
-        server.runtime.heavy_work = 120
+        server.async_service.heavy_work = 120
         answer = server.http.post("/v1/recommendations", json={"user": "ann"})
         assert answer.status_code == 503 and "wait already" in answer.text
-        server.runtime.heavy_work = 0
+        server.async_service.heavy_work = 0
 
 
 def test_a_decision_about_all_arms_names_the_catalogue_if_it_has_changed_since(tmp_path: Path) -> None:
     record = DecisionRecord(0, None, [0], [0.0], [0.0], 1.0, 0.0)
-    assert runtime._dated(record, 3, 3) is record
-    dated = runtime._dated(record, 0, 3)
+    assert async_service.with_catalogue(record, 3, 3) is record
+    dated = async_service.with_catalogue(record, 0, 3)
     assert dated.filter == {"where": {}, "exclude": [], "catalogue": 0}
-    state = LoggedRecommender.new(small_initial_state())
+    state = ServiceState.new(small_initial_state())
     offer = LoggedOffers(state).of(dated)
     assert offer is not None and offer.tolist() == list(range(len(ARMS)))
 
 
 @pytest.fixture
 def service(tmp_path: Path) -> Any:
-    """A service without a server."""
+    """Open a service without a server."""
     store = EventStore(f"sqlite:///{tmp_path}/a.db")
     found = RecommendationService.open(store, tmp_path / "snapshots", small_initial_state())
     yield found
@@ -183,13 +181,13 @@ def service(tmp_path: Path) -> Any:
 
 def test_what_waits_is_taken_in_groups_of_bounded_cost(service: RecommendationService) -> None:
     async def scene() -> None:
-        pipeline, groups = Pipeline(service, Stats()), []
+        group_commit, groups = GroupCommit(service, Stats()), []
         for cost in (30_000, 15_000, 10_000, 90_000, 1):
-            pipeline._queue.append(Waiting(asyncio.get_running_loop().create_future(), cost=cost))
-        while pipeline._queue:
-            groups.append([waiting.cost for waiting in pipeline._next_group()])
-        assert groups == [[30_000, 15_000], [10_000], [90_000], [1]] and TURN == 50_000
-        await pipeline.stop()
+            group_commit.queue.append(QueuedRequest(asyncio.get_running_loop().create_future(), cost=cost))
+        while group_commit.queue:
+            groups.append([waiting.cost for waiting in group_commit.next_group()])
+        assert groups == [[30_000, 15_000], [10_000], [90_000], [1]] and GROUP_WORK == 50_000
+        await group_commit.stop()
 
     asyncio.run(scene())
 
@@ -198,10 +196,10 @@ def test_decisions_wait_neither_behind_many_changes_nor_for_a_state_that_is_held
     service: RecommendationService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scene() -> None:
-        pipeline, applied = Pipeline(service, Stats()), []
-        pipeline._after_apply = lambda: applied.append(service.recommender.seq)
-        puts = [pipeline.commit([proposals.put_user(service.recommender, f"new{k}", {})]) for k in range(40)]
-        made = await pipeline.recommend(RequestBatch([Request("ann")]))
+        applied: list[int] = []
+        group_commit = GroupCommit(service, Stats(), after_apply=lambda: applied.append(service.state.seq))
+        puts = [group_commit.commit([proposals.put_user(service.state, f"new{k}", {})]) for k in range(40)]
+        made = await group_commit.recommend(RequestBatch([Request("ann")]))
         assert made.seq <= 9 and sum(put.done() for put in puts) <= 8  # one group of changes may be before it
         await asyncio.gather(*puts)
         applied.clear()
@@ -212,16 +210,16 @@ def test_decisions_wait_neither_behind_many_changes_nor_for_a_state_that_is_held
             time.sleep(0.03 * len(new))
 
         monkeypatch.setattr(service, "apply", slow)
-        await asyncio.gather(*[pipeline.commit([proposals.put_user(service.recommender, f"next{k}", {})]) for k in range(4)])
-        await asyncio.gather(*[pipeline.commit([proposals.put_user(service.recommender, f"later{k}", {})]) for k in range(4)])
+        await asyncio.gather(*[group_commit.commit([proposals.put_user(service.state, f"next{k}", {})]) for k in range(4)])
+        await asyncio.gather(*[group_commit.commit([proposals.put_user(service.state, f"later{k}", {})]) for k in range(4)])
         assert np.diff(applied[-4:]).tolist() == [1, 1, 1]  # the loop has a turn after each, since they take long
-        pipeline.hold()
-        put = pipeline.commit([proposals.put_user(service.recommender, "one more", {})])
-        await asyncio.wait_for(pipeline.recommend(RequestBatch([Request("ann")])), 60)
+        group_commit.hold()
+        put = group_commit.commit([proposals.put_user(service.state, "one more", {})])
+        await asyncio.wait_for(group_commit.recommend(RequestBatch([Request("ann")])), 60)
         assert not put.done()
-        await pipeline.release()
+        await group_commit.release()
         await put
-        await pipeline.stop()
+        await group_commit.stop()
 
     asyncio.run(scene())
 
@@ -231,17 +229,17 @@ def test_a_rebuild_replays_what_comes_meanwhile_before_it_holds_the_state(
 ) -> None:
     replayed: list[int] = []
 
-    def replay(store: EventStore, fresh: LoggedRecommender) -> Iterator[int]:
+    def replay(store: EventStore, fresh: ServiceState) -> Iterator[int]:
         yield from replay_pages(store, fresh)
         replayed.append(fresh.seq)
         for _ in range(4 - len(replayed)):  # fewer from round to round
             service.recommend([Request("ann")])
 
-    monkeypatch.setattr(runtime, "replay_pages", replay)
+    monkeypatch.setattr(async_service, "replay_pages", replay)
     service.recommend([Request("ann")])
-    fresh = runtime._replayed(service, lambda: True)
+    fresh = async_service.replay_new_state(service, lambda: True)
     assert replayed[:4] == [1, 4, 6, 7] and fresh is not None and fresh.seq == service.store.last
-    assert fingerprint(fresh) == fingerprint(service.recommender)
+    assert fingerprint(fresh) == fingerprint(service.state)
 
 
 @pytest.mark.parametrize("at", [1, 2])
@@ -253,17 +251,17 @@ def test_a_rebuild_notices_that_a_reward_that_it_has_learned_is_retracted_meanwh
     service.snapshot()
     rounds: list[int] = []
 
-    def replay(store: EventStore, fresh: LoggedRecommender, until: int | None = None) -> Iterator[int]:
+    def replay(store: EventStore, fresh: ServiceState, until: int | None = None) -> Iterator[int]:
         rounds.append(fresh.seq)
         if len(rounds) == at:
             service.retract(decision)
         yield from replay_pages(store, fresh, until)
 
-    monkeypatch.setattr(runtime, "replay_pages", replay)
-    fresh = runtime._replayed(service, lambda: True)
+    monkeypatch.setattr(async_service, "replay_pages", replay)
+    fresh = async_service.replay_new_state(service, lambda: True)
     assert fresh is not None and fresh.stale
-    runtime._replace(service, fresh)
-    assert service.recommender is not fresh and fingerprint(service.recommender) == fingerprint(replay_from_zero(service.store))
+    async_service.replace_when_caught_up(service, fresh)
+    assert service.state is not fresh and fingerprint(service.state) == fingerprint(replay_from_zero(service.store))
 
 
 def test_what_was_held_is_applied_even_if_more_comes_all_the_time(
@@ -273,44 +271,44 @@ def test_what_was_held_is_applied_even_if_more_comes_all_the_time(
     monkeypatch.setattr(service, "apply", lambda new: applied.extend(event.seq for event in new))
 
     async def scene() -> None:
-        loop, pipeline = asyncio.get_running_loop(), Pipeline(service, Stats())
+        loop, group_commit = asyncio.get_running_loop(), GroupCommit(service, Stats())
         numbers = iter(range(1, 10_000))
 
         def come() -> None:  # two groups at every turn of the loop
             for number in (next(numbers), next(numbers)):
-                pipeline._take(Unapplied([Event(number, EventKind.DECIDED, 0, "[]")]))
+                group_commit.take(PendingGroup([Event(number, EventKind.DECIDED, 0, "[]")]))
             if not over.done():
                 loop.call_soon(come)
 
         over = loop.create_future()
-        pipeline.hold()
+        group_commit.hold()
         come()
         for _ in range(20):
             await asyncio.sleep(0)
         assert not applied
-        await asyncio.wait_for(pipeline.release(), 60)
+        await asyncio.wait_for(group_commit.release(), 60)
         assert applied == list(range(1, len(applied) + 1)) and len(applied) >= 40
         over.set_result(None)
         await asyncio.sleep(0)
         assert applied[-1] == next(numbers) - 1  # what comes later does not wait
-        await pipeline.stop()
+        await group_commit.stop()
 
     asyncio.run(scene())
 
 
 def test_the_state_pauses_after_the_event_of_a_snapshot(service: RecommendationService) -> None:
     async def scene() -> None:
-        pipeline = Pipeline(service, Stats())
-        pipeline.pause_after = 3
-        asked = [pipeline.recommend(RequestBatch([Request(user)])) for user in USERS]
+        group_commit = GroupCommit(service, Stats())
+        group_commit.pause_after = 3
+        asked = [group_commit.recommend(RequestBatch([Request(user)])) for user in USERS]
         assert [logged.seq for logged in await asyncio.gather(*asked)] == [1, 2, 3, 4, 5]  # acknowledged: they are on disk
-        assert service.recommender.seq == 3 and pipeline.backlog == 2
-        pipeline.pause_after = 100
-        await pipeline.release()
-        assert service.recommender.seq == 5
-        await pipeline.stop()
+        assert service.state.seq == 3 and group_commit.backlog == 2
+        group_commit.pause_after = 100
+        await group_commit.release()
+        assert service.state.seq == 5
+        await group_commit.stop()
         with pytest.raises(Unavailable, match="stopping"):
-            await pipeline.beat()
+            await group_commit.write_heartbeat()
 
     asyncio.run(scene())
 

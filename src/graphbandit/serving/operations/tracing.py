@@ -18,15 +18,15 @@ HEADERS = (b"traceparent", b"tracestate")
 """Headers of the W3C trace that a request is part of."""
 
 
-class Traces:
-    """Makes spans.
+class RequestTracer:
+    """Makes spans of requests.
 
     Parameters
     ----------
     provider
         OpenTelemetry's tracer provider.
     is_own
-        Whether to end it with the service.
+        Shut the provider down with the service.
     """
 
     def __init__(self, provider: Any, is_own: bool = True) -> None:
@@ -38,8 +38,8 @@ class Traces:
         self._propagator = TraceContextTextMapPropagator()
 
     @classmethod
-    def from_environment(cls) -> Traces:
-        """Traces as the standard OTEL_* variables say: exporter, sampler, name of the service."""
+    def from_environment(cls) -> RequestTracer:
+        """Return a tracer with the exporter, sampler and service name of the standard OTEL_* variables."""
         try:
             from opentelemetry import trace
             from opentelemetry.sdk.resources import Resource
@@ -57,8 +57,8 @@ class Traces:
             provider.add_span_processor(BatchSpanProcessor(_exporter(name)))
         return cls(provider)
 
-    async def around(self, answer: Awaitable[int], method: str, route: str, headers: Mapping[bytes, bytes]) -> None:
-        """Answer a request within a span, which continues the trace that the headers name and gets the status of the answer."""
+    async def trace_request(self, answer: Awaitable[int], method: str, route: str, headers: Mapping[bytes, bytes]) -> None:
+        """Answer a request within a span, which continues the trace of its headers and gets the status of the response."""
         carrier = {name.decode(): headers[name].decode("latin-1") for name in HEADERS if name in headers}
         facts = {"http.request.method": method, "http.route": route}
         parent = self._propagator.extract(carrier) if carrier else self._context.Context()
@@ -74,13 +74,13 @@ class Traces:
                     span.set_status(self._trace.StatusCode.ERROR)
 
     def close(self) -> None:
-        """Export what waits."""
+        """Export the remaining spans."""
         if self._is_own:
             self._provider.shutdown()
 
 
 def _exporter(name: str) -> Any:
-    """The exporter of this name, as packages announce it: `console` is in the SDK, `otlp` in a package of its own."""
+    """Return the exporter of this name, by its entry point: `console` is in the SDK, `otlp` in a package of its own."""
     found = [entry for entry in entry_points(group="opentelemetry_traces_exporter") if entry.name == name]
     if not found:
         raise ValueError(

@@ -20,9 +20,9 @@ import pytest
 
 from graphbandit import __version__
 from graphbandit.serving import Client, ServiceError
-from graphbandit.serving.operations import client as package
-from graphbandit.serving.operations.client import answers
-from graphbandit.serving.operations.client.http_calls import HttpAnswer
+from graphbandit.serving import client as package
+from graphbandit.serving.client import responses
+from graphbandit.serving.client.connection import HttpResponse
 from serving_zoo import running, small_initial_state
 
 ROOT = Path(__file__).parents[3]
@@ -35,11 +35,11 @@ def test_the_client_retries_and_repeats_safely(tmp_path: Path, monkeypatch: pyte
         assert [arm["arm"] for arm in decision["arms"]] == ["tea"]
         attempt, lost = client.attempt, list[str]()
 
-        def unlucky(method: str, path: str, body: str | None) -> HttpAnswer:
+        def unlucky(method: str, path: str, body: str | None) -> HttpResponse:
             answer = attempt(method, path, body)
             if len(lost) % 2 == 0:  # the answer to every first attempt gets lost
                 lost.append(path)
-                return HttpAnswer(0, "lost", is_lost=True)
+                return HttpResponse(0, "lost", response_lost=True)
             lost.append(path)
             return answer
 
@@ -158,7 +158,7 @@ def test_something_that_was_never_there_is_not_deleted() -> None:
         client.delete("users", "ann")  # perhaps it was the first attempt, whose answer was lost
     with scripted((504, {}, b"{}"), gone) as (_, url), Client(url) as client, pytest.raises(ServiceError) as caught:
         client.retract("1.0")  # has an answer with fields, or none
-    assert caught.value.status == 404 and caught.value.may_be_done
+    assert caught.value.status == 404 and caught.value.may_have_executed
 
 
 def test_a_request_that_was_never_sent_is_not_one_without_an_answer() -> None:
@@ -166,10 +166,10 @@ def test_a_request_that_was_never_sent_is_not_one_without_an_answer() -> None:
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(ServiceError, match="service: sent, but no answer within") as caught:
             Client(url, timeout=0.1, patience=0.0).put_user("new")
-        assert caught.value.status == 0 and caught.value.may_be_done
+        assert caught.value.status == 0 and caught.value.may_have_executed
     with pytest.raises(ServiceError, match="service: no connection, so that nothing was sent") as caught:
         Client(url, patience=0.0).put_user("new")
-    assert caught.value.status == 0 and not caught.value.may_be_done
+    assert caught.value.status == 0 and not caught.value.may_have_executed
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_arguments_that_cannot_work_are_refused_with_a_sentence() -> None:
         Client("http://localhost").reward("1", float("nan"))
 
 
-def test_types_of_answers_are_those_of_the_openapi_document() -> None:
+def test_types_of_responses_are_those_of_the_openapi_document() -> None:
     document = json.loads((ROOT / "docs" / "reference" / "openapi.json").read_text(encoding="utf-8"))
     schemas = document["components"]["schemas"]
     pairs = {
@@ -217,7 +217,7 @@ def test_types_of_answers_are_those_of_the_openapi_document() -> None:
     }
     kinds = {"string": str, "number": float, "integer": int, "boolean": bool}
     for ours, theirs in pairs.items():
-        hints, fields = get_type_hints(getattr(answers, ours)), schemas[theirs]["properties"]
+        hints, fields = get_type_hints(getattr(responses, ours)), schemas[theirs]["properties"]
         assert hints.keys() == fields.keys()
         simple = {name: kinds[field["type"]] for name, field in fields.items() if field["type"] in kinds}
         assert simple == {name: hints[name] for name in simple}

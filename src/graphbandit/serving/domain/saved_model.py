@@ -1,7 +1,7 @@
-"""`ServiceModel`: the saved `Recommender` that a service was begun from.
+"""`SavedModel`: the saved `Recommender` that a log begins with.
 
-It turns the context of a request, the attributes of a user that nobody knows and the columns of an
-arm into vectors, as the Recommender does. It never changes: what is learned is in the state.
+It turns the context of a request, the attributes of an unknown user and the columns of an arm into vectors, as the
+Recommender does. It never changes: what is learned is in the state.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 ATTRIBUTES = "@attributes"
 """The entry of a logged context that holds the attributes of a user that nobody knew."""
-BEGUN_PLAIN = "this service was begun from plain vectors; one begun with --model takes it"
+NO_SAVED_MODEL = "this service was begun from plain vectors; one begun with --model takes it"
 
 
-class ServiceModel:
-    """A saved recommender, as bytes and in use."""
+class SavedModel:
+    """A saved Recommender, as the content of its file and as an object."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content
@@ -41,21 +41,24 @@ class ServiceModel:
         return from_bytes(Recommender, self.content, "the model")
 
     def load(self) -> NamedPolicy:
-        """Users, arms and policy with all that it had learned: new objects at every call."""
+        """Return users, arms and policy with all that it had learned: new objects at every call."""
         return self._recommender().named
 
-    def without(self, name: str) -> ServiceModel:
-        """The model without a person: their row is that of somebody who was deleted, without a name; the same
-        object if it does not know them. What others' estimates owe to the person stays learned."""
+    def without(self, name: str) -> SavedModel:
+        """Return the model without a person, or the same object if the model does not contain them.
+
+        The person's row becomes that of a deleted user without a name. What the estimates of others owe to the person
+        stays learned.
+        """
         from ...recommending import recommender_file
 
         found = self._recommender()
         if not found.erase(name):
             return self
-        return ServiceModel(recommender_file.to_bytes(found))
+        return SavedModel(recommender_file.to_bytes(found))
 
     def vectors(self, plain: Floats, contexts: Sequence[Mapping[str, Any] | None]) -> Floats:
-        """(rows, dim) vectors in the average context, with a context put into each row that has one."""
+        """Return (rows, dim) vectors with the context of each row in place of the average context."""
         found = plain.copy()
         for row, context in enumerate(contexts):
             said = {name: value for name, value in (context or {}).items() if name != ATTRIBUTES}
@@ -64,22 +67,22 @@ class ServiceModel:
         return found
 
     def imported(self, plain: Floats, columns: Mapping[str, Sequence[Any]]) -> Floats:
-        """(rows, dim) the same for columns of context."""
+        """Return (rows, dim) vectors with contexts that are given as columns."""
         import pyarrow as pa
 
         return self.whole(plain, self.catalogue.features.context_rows(pa.table(dict(columns)), len(plain)))
 
     def whole(self, plain: Floats, context: Floats) -> Floats:
-        """(rows, dim) vectors with a context in them."""
+        """Return (rows, dim) vectors with a context in them."""
         return self.catalogue.whole(plain, context)
 
     @property
     def context_columns(self) -> list[str]:
-        """What a request may say."""
+        """Columns of the context that a request may contain."""
         return [encoder.column for encoder in self.catalogue.features.context_encoders]
 
     def context_vector(self, context: Mapping[str, Any]) -> Floats:
-        """(1, width) a context; raises `InvalidRequest`."""
+        """Return (1, width) the vector of a context, or raise `InvalidRequest`."""
         if not self.context_columns:
             raise InvalidRequest("context", "context is given, but the model was fitted to events without context columns.")
         try:
@@ -91,7 +94,7 @@ class ServiceModel:
         return found
 
     def near(self, name: str, attributes: Mapping[str, Any] | None, rows: Mapping[str, int], k: int) -> dict[int, float]:
-        """Rows and weights of the users most alike to one that nobody knows; raises `InvalidRequest`."""
+        """Return rows and weights of the users most similar to an unknown user, or raise `InvalidRequest`."""
         if self.alike is None:
             if attributes:
                 raise InvalidRequest("attributes", "attributes are given, but the model was made without a table of users.")
@@ -104,7 +107,7 @@ class ServiceModel:
             raise InvalidRequest("attributes", str(error)) from None
 
     def arm(self, name: str, columns: Mapping[str, Any]) -> tuple[Floats, Attributes]:
-        """Vector and attributes of an arm, from the columns of the table of items; raises `InvalidRequest`."""
+        """Return the vector and the attributes of an arm from its columns in the table of items, or raise `InvalidRequest`."""
         if self.catalogue.transformer is not None or "item" in columns:
             raise InvalidRequest("columns", "columns must be those of the table of items, without the item itself.")
         try:
@@ -115,15 +118,15 @@ class ServiceModel:
 
 
 def resolve_context(
-    named: NamedPolicy, model: ServiceModel | None, request: AnyRequest, found: ResolvedRequest
+    named: NamedPolicy, model: SavedModel | None, request: AnyRequest, found: ResolvedRequest
 ) -> ResolvedRequest:
-    """A resolved request with its context, and with the users alike to one that nobody knows."""
+    """Add the context to a resolved request, and to an unknown user the users with similar attributes."""
     context, attributes = request.context, request.attributes if found.name is not None else None
     if model is None:
         if request.context:
-            raise InvalidRequest("context", f"context is given, but {BEGUN_PLAIN}.")
+            raise InvalidRequest("context", f"context is given, but {NO_SAVED_MODEL}.")
         if request.attributes:
-            raise InvalidRequest("attributes", f"attributes are given, but {BEGUN_PLAIN}.")
+            raise InvalidRequest("attributes", f"attributes are given, but {NO_SAVED_MODEL}.")
         return found
     said: dict[str, Any] = dict(context or {})
     if said:
@@ -134,10 +137,10 @@ def resolve_context(
     return found._replace(context=said or None)
 
 
-def joining_edges(
-    named: NamedPolicy, model: ServiceModel | None, name: str, context: Mapping[str, Any] | None
+def newcomer_edges(
+    named: NamedPolicy, model: SavedModel | None, name: str, context: Mapping[str, Any] | None
 ) -> dict[str, float]:
-    """Whom a newcomer is joined with at its first reward: the users most alike, if the model knows attributes."""
+    """Return the edges with which a newcomer joins at its first reward: to the most similar users, if attributes are known."""
     if model is None:
         return {}
     found = model.near(name, (context or {}).get(ATTRIBUTES), named.rows, EDGES)

@@ -1,5 +1,4 @@
-"""Any interleaving of decisions, rewards, changes, retries, lost answers and restarts ends where a
-replay of the log ends."""
+"""Any interleaving of decisions, rewards, changes, retries, lost answers and restarts ends in the state of a replay."""
 
 from __future__ import annotations
 
@@ -28,17 +27,17 @@ from graphbandit.serving.domain.events import (
     Draft,
     EventKind,
     decision_id,
-    decisions_in,
     encode,
+    parse_decisions,
+    parse_reward,
     retracted_rewards,
-    reward_in,
 )
-from graphbandit.serving.domain.experiment import begin_body
+from graphbandit.serving.domain.experiment import experiment_body
 from graphbandit.serving.domain.policy_changes import ProposedChange
 from graphbandit.serving.domain.proposals import Proposal, RequestBatch
 from graphbandit.serving.domain.shadow import parse_policy
-from graphbandit.serving.operations.log_replay import initial_recommender, log_source
 from graphbandit.serving.operations.recommendation_service import Logged
+from graphbandit.serving.operations.replay import initial_recommender, log_reader
 from serving_zoo import ARMS, USERS, fingerprint, losing_acknowledgements, small_initial_state
 
 POLICIES: dict[str, dict[str, Any]] = {
@@ -97,7 +96,7 @@ class History:
                 action(*given)
             else:
                 more: tuple[dict[str, str], ...] = ({},) if name == "put_arm" else ()
-                self.commit(getattr(proposals, name)(self.service.recommender, *given, *more))
+                self.commit(getattr(proposals, name)(self.service.state, *given, *more))
         except (UnknownName, InvalidRequest):
             pass  # refused before anything changed
 
@@ -114,10 +113,10 @@ class History:
         logged = self.propose([Request(user, k=k)], key)
         if logged is not None:
             found = self.service.store.find(logged.seq)
-            assert found is not None and decisions_in(found.body) == list(logged.decisions) and found.items == 1
+            assert found is not None and parse_decisions(found.body) == list(logged.decisions) and found.items == 1
 
     def batch(self, names: list[str]) -> None:
-        logged = self.propose([Request(name, list(self.service.recommender.arms)[:2]) for name in names])
+        logged = self.propose([Request(name, list(self.service.state.arms)[:2]) for name in names])
         assert logged is None or (logged.is_new and len(logged.decisions) == len(names))
 
     def reward(self, which: int, place: int, value: float) -> None:
@@ -125,56 +124,56 @@ class History:
             return
         name, decision = self.decisions[which % len(self.decisions)]
         shown = decision.arms[place % len(decision.arms)]
-        reward = Reward(name, value, self.service.recommender.versions[shown])
+        reward = Reward(name, value, self.service.state.versions[shown])
         self.service.remember(self.service.store.find_many(self.service.missing_decisions([reward])).values())
         [proposal] = self.service.propose_rewards([reward])
         logged = self.commit(proposal)
         if logged is not None:
             found = self.service.store.find(logged.seq)
             assert found is not None
-            kept = reward_in(found.body)
+            kept = parse_reward(found.body)
             assert not logged.is_new or kept.value == value
             assert self.rewarded.setdefault((name, kept.place), kept.value) == kept.value
 
     def shadow(self, text: str) -> None:
-        state = self.service.recommender
+        state = self.service.state
         assert state.spec is not None
         if text != "oracle-not-there":
             self.commit(policy_changes.begin_shadow(state, parse_policy(text, state.spec)))
 
     def promote(self) -> None:
-        self.commit(policy_changes.promote(self.service.recommender))
+        self.commit(policy_changes.promote(self.service.state))
 
     def roll_back(self) -> None:
-        for proposal in policy_changes.roll_back(self.service.recommender):
+        for proposal in policy_changes.roll_back(self.service.state):
             self.commit(proposal)
 
     def end_shadow(self) -> None:
-        self.commit(policy_changes.end_shadow(self.service.recommender))
+        self.commit(policy_changes.end_shadow(self.service.state))
 
     def experiment(self) -> None:
-        rows = range(len(self.service.recommender.names))
-        body = begin_body([row // 2 for row in rows], [1], 0.5, 0.1, 0, 0.0)
+        rows = range(len(self.service.state.names))
+        body = experiment_body([row // 2 for row in rows], [1], 0.5, 0.1, 0, 0.0)
         self.commit(ProposedChange(Draft(EventKind.EXPERIMENT_BEGUN, 1, encode(body))))
 
     def end_experiment(self) -> None:
-        self.commit(policy_changes.end_experiment(self.service.recommender))
+        self.commit(policy_changes.end_experiment(self.service.state))
 
     def retract(self, which: int, place: int) -> None:
         if self.decisions:
             name, decision = self.decisions[which % len(self.decisions)]
             shown = decision.arms[place % len(decision.arms)]
-            self.commit(self.service.propose_retraction(name, self.service.recommender.versions[shown]))
+            self.commit(self.service.propose_retraction(name, self.service.state.versions[shown]))
 
     def snapshot(self) -> None:
         self.service.snapshot()
 
     def restart(self) -> None:
         self.service.commit([])  # what was lost is applied
-        before = fingerprint(self.service.recommender)
+        before = fingerprint(self.service.state)
         self.service.close()
         self.service = RecommendationService.open(EventStore(self.url), self.folder / "snapshots")
-        assert fingerprint(self.service.recommender) == before
+        assert fingerprint(self.service.state) == before
 
     def kill(self) -> None:
         self.service.store.close()  # no snapshot
@@ -195,21 +194,21 @@ def test_state_is_what_the_log_says(policy: str, script: list[tuple[Any, ...]]) 
         history.lose_next = False
         service = history.service
         service.commit([])
-        expected = fingerprint(service.recommender)
+        expected = fingerprint(service.state)
         assert fingerprint(replay_from_zero(service.store)) == expected
         log = [event for page in service.store.read() for event in page]
         one_by_one = initial_recommender(service.store)
-        one_by_one.reads_from(log_source(service.store))
-        one_by_one.without = retracted_rewards(service.store.retractions())
+        one_by_one.use_log(log_reader(service.store))
+        one_by_one.retracted = retracted_rewards(service.store.retractions())
         for event in log:
             one_by_one.apply([event])
         assert fingerprint(one_by_one) == expected
-        kept = [reward_in(event.body) for event in log if event.kind == EventKind.REWARDED]
+        kept = [parse_reward(event.body) for event in log if event.kind == EventKind.REWARDED]
         names = [decision_id(reward.epoch, reward.decision, reward.item) for reward in kept]
         found = {(name, reward.place): reward.value for name, reward in zip(names, kept, strict=True)}
         assert len(found) == len(kept)  # none twice
         assert history.rewarded.items() <= found.items()  # every acknowledged one, with its value
-        assert service.recommender.rewards == len(kept) - len(one_by_one.without)
-        made = [len(decisions_in(event.body)) for event in log if event.kind == EventKind.DECIDED]
-        assert service.recommender.decisions == sum(made)
+        assert service.state.rewards == len(kept) - len(one_by_one.retracted)
+        made = [len(parse_decisions(event.body)) for event in log if event.kind == EventKind.DECIDED]
+        assert service.state.decisions == sum(made)
         service.close()
