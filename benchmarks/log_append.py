@@ -22,8 +22,7 @@ from typing import NamedTuple
 
 from graphbandit.recommending.requests import Request, Reward
 from graphbandit.serving import EventStore, ServiceSettings
-from graphbandit.serving.domain.events import Draft, EventKind
-from graphbandit.serving.domain.hash_chain import check_chain
+from graphbandit.serving.domain.events import Draft, EventKind, check_chain
 from graphbandit.serving.domain.proposals import Proposal, ProposedDecisions, RequestBatch
 from graphbandit.serving.operations.recommendation_service import Logged, RecommendationService
 from graphbandit.serving.operations.verify import verify

@@ -25,7 +25,7 @@ from graphbandit.serving.client import responses
 from graphbandit.serving.client.connection import HttpResponse
 from serving_zoo import running, small_initial_state
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 
 
 def test_the_client_retries_and_repeats_safely(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -297,7 +297,7 @@ def test_starting_interrupted_in_trouble_and_back(fresh: Running, tab: Tab) -> N
     becomes("null", "Live", "")
     becomes(down, "Interrupted", "What you see is from")
     becomes("[0]", "No connection", "cannot be reached")
-    becomes('[429, {detail: [{msg: "too many requests."}]}]', "QueuedRequest", "more often than it allows")
+    becomes('[429, {detail: [{msg: "too many requests."}]}]', "Waiting", "more often than it allows")
     becomes('[500, "oh"]', "Problem", "the answer was 500.")
     stats = fresh.http.get("/v1/stats").json() | {"trouble": "the disk is full"}
     becomes(f"[200, {json.dumps(stats)}]", "Store in trouble", "The store cannot be used: the disk is full.")

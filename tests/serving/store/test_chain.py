@@ -9,8 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from graphbandit.serving import EventStore, RecommendationService, Request, Reward, UnknownName
-from graphbandit.serving.domain.events import Draft, EventKind, parse_decision_id
-from graphbandit.serving.domain.hash_chain import DamagedLog, chain_of, seed_of
+from graphbandit.serving.domain.events import DamagedLog, Draft, EventKind, chain_of, parse_decision_id, seed_of
 from graphbandit.serving.store.database import LogChanged, make_engine, parse_url
 from serving_zoo import opened_store, small_initial_state
 

@@ -64,7 +64,7 @@ def test_an_append_that_waited_for_another_process_gets_its_events(postgres: str
         assert may_write.wait(60)
         return number(*words)
 
-    monkeypatch.setattr(one, "_number", number_later)
+    monkeypatch.setattr(one, "number_drafts", number_later)
     waiting = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = :name")
     engine = create_engine(one.database.url)
     with ThreadPoolExecutor(2) as processes, engine.connect() as connection:

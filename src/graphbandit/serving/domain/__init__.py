@@ -4,8 +4,7 @@ Events are the only way to change the state (event sourcing).
 
 | module | what is in it |
 |---|---|
-| `events` | the kinds of events, and the JSON bodies that the log keeps |
-| `hash_chain` | the hash chain that makes a changed or missing event noticeable |
+| `events` | the kinds of events, their JSON bodies, and the hash chain that reveals a changed or missing event |
 | `service_state` | `ServiceState`: a `NamedPolicy` that applies events; its snapshots |
 | `proposals` | from a request to its event: decisions, rewards, changes |
 | `policy_changes` | shadow, promotion, rollback, experiment: from the request to the event, and to the state |

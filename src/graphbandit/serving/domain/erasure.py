@@ -16,6 +16,7 @@ from .events import (
     DecisionRecord,
     Event,
     EventKind,
+    chain_of,
     encode,
     encode_decisions,
     encode_record,
@@ -26,7 +27,6 @@ from .events import (
     parse_retraction,
     parse_reward,
 )
-from .hash_chain import chain_of
 
 EMPTY_DECISION = DecisionRecord(-1, None, [], [], [], 0.0, 0.0, "")
 """An entry of a batch that was erased; it shows nothing."""

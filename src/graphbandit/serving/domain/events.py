@@ -1,4 +1,4 @@
-"""Events of the log, of which the state is a function (event sourcing).
+"""Events of the log, of which the state is a function (event sourcing), and their hash chain.
 
 Bodies are JSON, so that the log can be read without this package. A user is a row, numbered in the order in which
 users were added. The features of an arm are a *version*: a row that never changes, so that a late reward is learned
@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
@@ -259,3 +260,57 @@ def reward_key(seq: int, item: int, place: int) -> str:
 def request_key(key: str) -> str:
     """Return the key of a request for recommendations, from its idempotency key."""
     return f"k{key}"
+
+
+# The hash chain: every event has a hash of itself and of the hash before it.
+
+
+def seed_of(initial: bytes) -> str:
+    """Return the chain before the first event: a hash of the initial state as the store keeps it.
+
+    >>> seed_of(b"graph and arms")
+    '759b7ca0f5da19b3dc0d55fd11b2e4a4'
+    """
+    return blake2b(initial, digest_size=16).hexdigest()
+
+
+def chain_of(previous: str, event: Event) -> str:
+    """Return the hash of an event and of the chain before it, and so of the initial state and the log up to here.
+
+    Time and epoch are hashed too, so that two timelines of a log differ even where the bodies of their events are
+    equal.
+
+    >>> first = Event(1, EventKind.ARM_DELETED, 0, '{"arm":"tea"}')
+    >>> chain_of(seed_of(b"a"), first) == chain_of(seed_of(b"b"), first)
+    False
+    >>> chain_of("", first) == chain_of("", first._replace(at=1))
+    False
+    """
+    return link(previous, *event[:8])
+
+
+def link(previous: str, *fields: Any) -> str:
+    """Return `chain_of` from the fields of an event; the length of the key keeps key and body apart."""
+    seq, kind, at, body, key, user, items, epoch = fields
+    length = -1 if key is None else len(key)
+    text = f"{previous}|{seq}|{int(kind)}|{at}|{user}|{items}|{epoch}|{length}|{key or ''}{body}"
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+class DamagedLog(ValueError):
+    """Error for an event that is missing, or is not what was written."""
+
+
+def check_chain(events: Sequence[Event], seq: int, chain: str) -> None:
+    """Raise `DamagedLog` unless these are the events after event `seq`, which has this chain."""
+    for event in events:
+        seq += 1
+        if event.seq != seq:
+            raise DamagedLog(
+                f"event {seq} is missing from the log: {event.seq} comes in its place; see docs/explanation/durability.md."
+            )
+        chain = chain_of(chain, event)
+        if event.chain != chain:
+            raise DamagedLog(
+                f"event {seq} of the log is damaged: its checksum does not fit; see docs/explanation/durability.md."
+            )

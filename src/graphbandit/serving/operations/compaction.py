@@ -14,8 +14,7 @@ from typing import NamedTuple
 from sqlalchemy import delete, func, insert, select, update
 
 from ...storage.archive import ArchiveError
-from ..domain.events import Event
-from ..domain.hash_chain import check_chain
+from ..domain.events import Event, check_chain
 from ..store.event_archive import EventArchive, remove_orphans, write_part
 from ..store.event_store import EventStore
 from ..store.schema import archived, events, head

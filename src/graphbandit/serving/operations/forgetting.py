@@ -16,8 +16,7 @@ from sqlalchemy import delete, insert, update
 
 from ...graph import UserGraph
 from ..domain.erasure import Eraser
-from ..domain.events import Event
-from ..domain.hash_chain import check_chain, seed_of
+from ..domain.events import Event, check_chain, seed_of
 from ..domain.initial_state import InitialState
 from ..store.event_archive import EventArchive, Part, remove_orphans, write_part
 from ..store.event_store import EventStore, insert_events

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...policies import policy_class
-from ..domain.events import retracted_rewards
-from ..domain.hash_chain import chain_of, check_chain
+from ..domain.events import chain_of, check_chain, retracted_rewards
 from ..domain.initial_state import InitialState
 from ..domain.service_state import ServiceState
 from ..domain.shadow import LogReader

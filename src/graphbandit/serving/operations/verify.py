@@ -10,8 +10,7 @@ from typing import NamedTuple
 from sqlalchemy import select
 
 from ...storage import archive
-from ..domain.events import Event, EventKind, parse_reward, reward_key
-from ..domain.hash_chain import DamagedLog, chain_of, seed_of
+from ..domain.events import DamagedLog, Event, EventKind, chain_of, parse_reward, reward_key, seed_of
 from ..domain.initial_state import InitialState
 from ..domain.service_state import ServiceState, digest
 from ..store.database import Unavailable

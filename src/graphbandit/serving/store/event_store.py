@@ -24,8 +24,7 @@ from sqlalchemy import Connection, delete, insert, inspect, select, true
 from sqlalchemy.dialects import sqlite
 
 from ...compute.arrays import Ints
-from ..domain.events import Draft, Event, EventKind
-from ..domain.hash_chain import DamagedLog, check_chain, link, seed_of
+from ..domain.events import DamagedLog, Draft, Event, EventKind, check_chain, link, seed_of
 from ..domain.initial_state import InitialState
 from .database import CHANNEL, PAGE_TIMEOUT, Database, DuplicateKey, LogChanged
 from .event_archive import EventArchive
