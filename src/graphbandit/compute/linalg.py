@@ -64,7 +64,7 @@ def symmetric_form(matrix: Floats, x: Floats) -> float:
 
 @compiled
 def add_outer(matrix: Floats, x: Floats) -> None:
-    """Matrix += x xᵀ, in place."""
+    """matrix += x xᵀ, in place."""
     for i in range(x.shape[0]):
         for j in range(x.shape[0]):
             matrix[i, j] += x[i] * x[j]
@@ -106,7 +106,7 @@ def cholesky(matrix: Floats, shift: float, factor: Floats) -> None:
 
 @compiled
 def log_determinant(matrix: Floats, shift: float, factor: Floats) -> float:
-    """Log det(matrix + shift·I), never through `det`, which overflows; `factor` is scratch."""
+    """log det(matrix + shift·I), never through `det`, which overflows; `factor` is scratch."""
     cholesky(matrix, shift, factor)
     total = 0.0
     for k in range(matrix.shape[0]):

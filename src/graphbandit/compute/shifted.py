@@ -166,7 +166,7 @@ def invert_together(matrix: Floats, shifts: Floats, out: Floats) -> None:
 
 @compiled
 def subtract_rows(row: Floats, share: Floats, rows: Floats) -> None:
-    """Row -= Σ_k share[k] · rows[k], in this order, four rows at a time."""
+    """row -= Σ_k share[k] · rows[k], in this order, four rows at a time."""
     done = 0
     while done + 4 <= share.shape[0]:
         a, b, c, d = share[done], share[done + 1], share[done + 2], share[done + 3]
@@ -295,7 +295,7 @@ def symmetric_form(matrix: Floats, x: Floats) -> float:
 
 @compiled
 def add_sandwich(outer: Floats, inner: Floats, total: Floats) -> None:
-    """Total += outer inner outer for symmetric matrices, in the lower triangle only."""
+    """total += outer inner outer for symmetric matrices, in the lower triangle only."""
     dim = outer.shape[0]
     half = np.zeros(dim)
     for i in range(dim):

@@ -231,7 +231,7 @@ class CoLin(Policy):
 
 
 def log_ratio(covariance: Floats, grams: Floats) -> float:
-    """Log det M - log det ridge I of a component: log det (I + (covariance ⊗ I) blockdiag(A_u))."""
+    """log det M - log det ridge I of a component: log det (I + (covariance ⊗ I) blockdiag(A_u))."""
     k, dim = grams.shape[:2]
     product = np.einsum("uv,vij->uivj", covariance, grams).reshape(k * dim, k * dim)
     return float(np.linalg.slogdet(np.eye(k * dim) + product)[1])

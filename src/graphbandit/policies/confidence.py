@@ -126,7 +126,7 @@ def user_precision(region: Confidence, links: Links, seen: Observations, user: i
 
 @compiled
 def copy_into(matrix: Floats, out: Floats) -> None:
-    """Out = matrix; a loop compiles several times faster than a slice assignment."""
+    """out = matrix; a loop compiles several times faster than a slice assignment."""
     for i in range(out.shape[0]):
         for j in range(out.shape[0]):
             out[i, j] = matrix[i, j]
@@ -134,7 +134,7 @@ def copy_into(matrix: Floats, out: Floats) -> None:
 
 @compiled
 def add_scaled(total: Floats, weight: float, matrix: Floats) -> None:
-    """Total += weight · matrix."""
+    """total += weight · matrix."""
     for i in range(total.shape[0]):
         for j in range(total.shape[0]):
             total[i, j] += weight * matrix[i, j]

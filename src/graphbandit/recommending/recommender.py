@@ -284,8 +284,7 @@ class Recommender:
 
     def add_friends(self, user: Hashable, friends: Mapping[Hashable, float] | Iterable[Hashable]) -> None:
         """Join a user, known or new, with others, known or new: `add_friends("zoe", ["ann", "bob"])`, or with weights
-        `add_friends("zoe", {"ann": 2.0})`.
-        """
+        `add_friends("zoe", {"ann": 2.0})`."""
         names = id_texts(friends, "friends") or []
         weights = list(friends.values()) if isinstance(friends, Mapping) else [1.0] * len(names)
         for name in names:
@@ -300,8 +299,7 @@ class Recommender:
 
     def erase(self, user: Hashable) -> bool:
         """Remove a user and its name everywhere: attributes and open recommendations too; False if nobody knew it.
-        The row stays, of nobody. What others' estimates owe to the user stays learned.
-        """
+        The row stays, of nobody. What others' estimates owe to the user stays learned."""
         name, named = id_text(user, "user"), self.named
         rows = [row for row, known in enumerate(named.names) if known == name]
         named.delete_user(name)

@@ -14,8 +14,7 @@ Filter = Mapping[str, Sequence[str]]
 
 class AnyRequest(Protocol):
     """What the recommender reads of a request; the body of an HTTP request has these fields as
-    well.
-    """
+    well."""
 
     @property
     def user(self) -> str:

@@ -72,8 +72,7 @@ class UnknownUsers:
 
     def order(self, policy: Policy, scores: Scores, k: int, draws: np.random.Generator) -> tuple[Ints, float]:
         """The `k` best arms and the probability of the first; ties in random order, and a share epsilon
-        of decisions at random if the policy's are.
-        """
+        of decisions at random if the policy's are."""
         values, m = scores.mean + scores.bonus, len(scores.mean)
         epsilon = float(policy.params["epsilon"]) if isinstance(policy, Stochastic) else 0.0
         dealt = draws.permutation(m)

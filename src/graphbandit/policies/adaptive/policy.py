@@ -206,7 +206,7 @@ class AdaptiveGraphUCB(Policy):
         return float(np.sqrt(chdtri(self.dim, 1.0 - level)))
 
     def user_rows(self) -> dict[str, Any]:
-        own = dict.fromkeys(("x_sum", "spread", "message", "gain"), 0.0)
+        own = {name: 0.0 for name in ("x_sum", "spread", "message", "gain")}
         return observation_rows("seen") | link_rows("links") | own
 
     def forget_user(self, user: int) -> None:

@@ -61,7 +61,7 @@ class CLUBState(NamedTuple):
 
 @compiled
 def theory_radius(state: CLUBState, cluster: int) -> float:
-    """Sigma sqrt(2 log(2 det V / (delta det ridge I))) + sqrt(ridge): the article's, whose ridge is 1, for any."""
+    """sigma sqrt(2 log(2 det V / (delta det ridge I))) + sqrt(ridge): the article's, whose ridge is 1, for any."""
     growth = log(2.0 / state.delta) + log_ratio(state.models, cluster)
     return state.sigma * sqrt(2.0 * growth) + sqrt(state.models.ridge)
 

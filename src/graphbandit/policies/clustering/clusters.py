@@ -75,7 +75,7 @@ def theoretical_radius(state: Any, cluster: int) -> Any:
 
 @compiled
 def log_ratio(models: ClusterModels, cluster: int) -> float:
-    """Log det V - log det ridge I of a cluster's V = Σ A_u + ridge I: 0 before the first observation."""
+    """log det V - log det ridge I of a cluster's V = Σ A_u + ridge I: 0 before the first observation."""
     gram = models.pooled.gram[cluster]
     dim = gram.shape[0]
     log_det = log_determinant(gram, models.ridge, np.empty(gram.shape))
@@ -84,7 +84,7 @@ def log_ratio(models: ClusterModels, cluster: int) -> float:
 
 @compiled
 def cluster_radius(state: Any, cluster: int) -> float:
-    """Beta = exploration times the theoretical radius, sqrt(log(1 + t)) or 1."""
+    """beta = exploration times the theoretical radius, sqrt(log(1 + t)) or 1."""
     if state.schedule == THEORY:
         return float(state.exploration * theoretical_radius(state, cluster))
     return float(state.exploration * practical(state.schedule, state.rounds[0]))

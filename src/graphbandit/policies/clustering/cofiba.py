@@ -29,7 +29,7 @@ COMPLETE_ITEMS = 50  # a complete graph tests a chosen item against all others
 
 @compiled
 def radius(state: COFIBAState) -> float:
-    """Beta = exploration times sqrt(log(1 + t)) or 1."""
+    """beta = exploration times sqrt(log(1 + t)) or 1."""
     return state.exploration * practical(state.schedule, state.rounds[0])
 
 

@@ -36,7 +36,7 @@ class DCCBState(NamedTuple):
 
 @compiled
 def radius(state: DCCBState, agent: int) -> float:
-    """Exploration · sqrt(log(1 + t)) or 1; or, as in theory,
+    """exploration · sqrt(log(1 + t)) or 1; or, as in theory,
 
     sigma sqrt(d log(1 + m T / (d ridge)) + log 1/delta) + sqrt(ridge).
     """

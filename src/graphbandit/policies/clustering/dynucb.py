@@ -52,7 +52,7 @@ def home(state: DynUCBState, user: int) -> int:
 
 @compiled
 def radius(state: DynUCBState) -> float:
-    """Beta = exploration times sqrt(log(1 + t)) or 1."""
+    """beta = exploration times sqrt(log(1 + t)) or 1."""
     return state.exploration * practical(state.schedule, state.rounds[0])
 
 

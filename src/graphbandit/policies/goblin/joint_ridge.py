@@ -57,8 +57,7 @@ def prior_norm(state: GobLinState, group: int) -> float:
 @compiled
 def radius(state: GobLinState, node: int) -> float:
     """The confidence radius: exploration · sqrt(log(1 + t)), as in the article's experiments, or
-    exploration · (sigma sqrt(log det M/delta) + ‖U‖_K), as in its theory.
-    """
+    exploration · (sigma sqrt(log det M/delta) + ‖U‖_K), as in its theory."""
     if state.schedule != THEORY:
         return state.exploration * practical(state.schedule, state.rounds[0])
     group = state.group[node]
@@ -109,7 +108,7 @@ def follow_prior(policy: Policy, prior: sparse.csr_array, node: Ints, group: Int
 
 
 def log_ratios(solver: Dense, prior: sparse.csr_array, seen: Observations, group: Ints) -> Floats:
-    """Log det M of each group, the sum over its components of log det Σ - log det K ⊗ I."""
+    """log det M of each group, the sum over its components of log det Σ - log det K ⊗ I."""
     ratios, dim = np.zeros(group.max() + 1), solver.theta.shape[1]
     for c in range(len(solver.offset)):
         nodes = solver.members[solver.first[c] : solver.first[c + 1]]

@@ -48,7 +48,7 @@ class FieldPolicy(Policy):
 
     @property
     def own_precision(self) -> float:
-        """Strength sigma²: K without its edges is this multiple of I."""
+        """strength sigma²: K without its edges is this multiple of I."""
         return float(self.params["strength"] * self.params["sigma"] ** 2)
 
     def field_prior(self) -> sparse.csr_array:

@@ -42,7 +42,7 @@ class SpectralTSState(NamedTuple):
 
 @compiled
 def spread(state: SpectralTSState, block: int) -> float:
-    """V = sigma sqrt(6 d log((ridge + T) / (delta ridge))) + C, times `scale`."""
+    """v = sigma sqrt(6 d log((ridge + T) / (delta ridge))) + C, times `scale`."""
     return state.scale * (state.noise + smoothness(state.norm, state.model.visits[block]))
 
 
