@@ -25,9 +25,7 @@ from graphbandit.evaluation.estimators import Estimate
 from graphbandit.experiments import Experiment, Interval, Tuned
 from graphbandit.experiments.tune import Trial
 from graphbandit.first_look import FirstLook
-from graphbandit.first_look.contenders import ADAPTIVE, ALONE, Played
-from graphbandit.first_look.lifts import LiftInterval
-from graphbandit.first_look.log_rounds import LogRounds
+from graphbandit.first_look.replay import ADAPTIVE, ALONE, LiftInterval, LogRounds, Played
 from graphbandit.graph_building import BuiltGraph, Candidate
 from graphbandit.leaderboard import LeaderboardSettings
 from graphbandit.leaderboard.board import Board
@@ -113,7 +111,7 @@ def look(said: str = "Guessed nothing.") -> FirstLook:
     lift = LiftInterval(0.2, 0.1, 0.3, 30, 30)
     facts: dict[str, Any] = dict(name="log.csv", n_events=9000, n_users=30, n_items=40, said=(said,), features="")
     parts: dict[str, Any] = dict(built=built(said=said), rounds=rounds, played=played, lifts={ALONE: lift}, by_group=())
-    return FirstLook(**facts, **parts, evaluation=None, learned="", favourites=(), arms=([said], ARMS))
+    return FirstLook(**facts, **parts, evaluation=None, learned="", favourites=(), items={"item": [said]})
 
 
 def result(policy: str = "LinUCB") -> gb.Result:

@@ -8,17 +8,30 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.main import get_command
 from typer.testing import CliRunner
 
 from graphbandit.cli import app
 from graphbandit.first_look import FirstLook, first_look, write_look
-from graphbandit.first_look.contenders import ADAPTIVE, ALONE, CONTENDERS, NO_GRAPH, SHARED
-from graphbandit.first_look.lifts import clustered_interval
-from graphbandit.first_look.log_rounds import log_rounds, user_by_user
-from graphbandit.first_look.look_text import as_text, cannot_tell, headline, protocol, serve_line
+from graphbandit.first_look.output import as_text, cannot_tell, headline, protocol, python_lines, serve_line
+from graphbandit.first_look.replay import (
+    ADAPTIVE,
+    ALONE,
+    CONTENDERS,
+    ITEM_MEAN,
+    NO_GRAPH,
+    SHARED,
+    USER_RIDGE,
+    clustered_interval,
+    log_rounds,
+    user_by_user,
+)
 from graphbandit.graph_building.events import read_events, split_events
-from graphbandit.serving.operations.input_files import read_arms, read_graph
+from graphbandit.policies import POLICIES
+from graphbandit.serving.operations import settings
+from graphbandit.serving.operations.input_files import read_arms
+from graphbandit.serving.operations.recommendation_service import RecommendationService
+from graphbandit.serving.start import import_into_store, snapshot_folder
+from graphbandit.serving.store.event_store import EventStore
 from graphbandit.tables import EVENTS, read_table
 
 N_USERS, N_ITEMS = 60, 40
@@ -42,7 +55,8 @@ def test_tastes_that_differ_are_found(look: FirstLook) -> None:
     assert look.lifts["at random"].verdict == "more" and look.lifts[SHARED].verdict == "more"
     assert (look.n_events, look.n_users, look.n_items) == (3000, N_USERS, N_ITEMS)
     assert "replay of what was shown" in protocol(look)
-    assert {one.name for one in look.played} >= {"at random", ALONE, SHARED, "CLUB", NO_GRAPH}
+    assert {one.name for one in look.played} >= {"at random", ITEM_MEAN, USER_RIDGE, ALONE, SHARED, "CLUB", NO_GRAPH}
+    assert look.best.reward.mean() == max(one.reward.mean() for one in look.played if one.contender is not None)
 
 
 def test_the_page_has_pictures_if_they_can_be_drawn(look: FirstLook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,19 +72,56 @@ def test_the_page_and_the_files_of_serve_are_written(look: FirstLook, tmp_path: 
     for part in (*headline(look), *cannot_tell(look), *look.said, "graphbandit serve"):
         assert part.split("'")[0].split("`")[0] in page
     assert "{{" not in page and "http" not in page.replace("http://www.w3.org", "")
-    names, features, _ = read_arms(tmp_path / "look" / "arms.csv")
+    names, features, _ = read_arms(tmp_path / "look" / "items.csv")
     assert len(names) == N_ITEMS and features.shape[0] == N_ITEMS
-    if look.built.helps:
-        assert read_graph(tmp_path / "look" / "edges.csv").n_edges == look.built.graph.n_edges
     history = read_table(tmp_path / "look" / "history.parquet", EVENTS)
     assert len(history) == 3000 and set(history.codes("item")[1]) <= set(names)
     assert sorted(history.numbers("reward")) == pytest.approx(sorted(two_tastes()["reward"]))
-    assert "--history look/history.parquet" in as_text(look, "look")
-    _, name, *words = serve_line(look, "look").split()
-    get_command(app).commands[name].make_context(name, words)  # type: ignore[attr-defined]  # it takes these options
+    assert serve_line("look") in as_text(look, "look")
     table = json.loads((tmp_path / "look" / "look.json").read_text())
     assert table["users"] == N_USERS and table["lifts"]["at random"]["verdict"] == "more"
     assert all(sentence[:40] in as_text(look, "look").replace("\n", " ") for sentence in headline(look))
+
+
+def test_what_is_printed_is_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Python lines and the line of `serve` make the best policy with its settings, all items and the history."""
+    monkeypatch.chdir(tmp_path)
+    table = {"item": np.arange(N_ITEMS + 5), "kind": ["even", "odd"] * (N_ITEMS // 2) + ["new"] * 5}
+    found = first_look(two_tastes(900), items=table)
+    write_look(found, "look")
+    names: dict[str, Any] = {}
+    exec(python_lines(found, "look"), names)
+    made, best = names["recommender"], found.deployed
+    assert len(made.items) == N_ITEMS + 5 and made.n_events == 900 and made.policy.dim == made.features.dim
+    assert made.policy.n_users >= N_USERS and type(made.policy) is POLICIES[best.policy]
+    assert {name: made.policy.params[name] for name in best.params} == dict(best.params)
+    assert made.recommend(0, k=3, where={"kind": "new"}).items
+    line = serve_line("look").split()
+    chosen = settings.load({}, Path(line[line.index("--config") + 1]), {})
+    import_into_store(chosen)
+    service = RecommendationService.open(EventStore(chosen.store), snapshot_folder(chosen), None)
+    try:
+        served = service.recommender
+        assert type(served.policy) is type(made.policy) and len(served.arms) == N_ITEMS + 5 and served.rewards == 900
+        for user in range(3):
+            mine, theirs = made.recommend(user, k=4), served.ranked(served.rows[str(user)])[:4]
+            assert [mean for _, mean, _ in theirs] == pytest.approx(list(mine.mean), abs=1e-6)
+    finally:
+        service.close()
+
+
+def test_a_plain_baseline_that_is_best_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody likes the same items, and nothing else is to be learned."""
+    rng = np.random.default_rng(4)
+    user, item = rng.integers(N_USERS, size=2500), rng.integers(N_ITEMS, size=2500)
+    look = first_look(
+        {"user": user, "item": item, "reward": 0.2 * rng.permutation(N_ITEMS)[item] / 8 + rng.standard_normal(2500)}
+    )
+    first = headline(look)[0]
+    assert look.lifts[look.rival].verdict == "more" or not first.startswith("Yes"), first
+    better = look.lifts[look.rival].verdict == "less"
+    assert better == first.startswith("No: "), first
+    assert all(0.2 * 0 - 4 < value < 0.2 * 5 + 5 for _, value in look.favourites)
 
 
 def test_names_of_the_data_are_escaped(tmp_path: Path) -> None:
@@ -131,8 +182,9 @@ def test_intervals_take_the_rounds_of_a_user_as_one() -> None:
 
 
 def test_all_contenders_are_tuned_with_the_same_effort() -> None:
-    sizes = [len(contender.settings()) for contender in CONTENDERS]
+    sizes = [len(contender.settings()) for contender in CONTENDERS if not contender.is_plain]
     assert min(sizes) >= 6 and max(sizes) <= 8
+    assert {len(contender.settings()) for contender in CONTENDERS if contender.is_plain} == {1}
 
 
 def test_the_command_writes_and_says(tmp_path: Path) -> None:

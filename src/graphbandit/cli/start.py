@@ -31,13 +31,12 @@ def start(
 ) -> None:
     """Find out on one page whether a graph bandit pays on your events.
 
-    The page shows the graph, the lift over LinUCB, which users gain, and the next steps.
+    The page shows what each policy would have earned, plain baselines among them, the graph, and the next steps.
     """
     import json
 
     from ..first_look import first_look, write_look
-    from ..first_look.look_files import as_table
-    from ..first_look.look_text import as_text
+    from ..first_look.output import as_text, look_table
     from ..graphs import read_edges
     from ..tables import EDGES as EDGE_ROLES
     from ..tables import EVENTS, ITEMS, USERS, read_table
@@ -63,4 +62,4 @@ def start(
             if sentence not in reader.said:
                 typer.echo(sentence, err=True)
         write_look(look, out)
-        typer.echo(json.dumps(as_table(look), indent=2, ensure_ascii=False) if as_json else as_text(look, str(out)))
+        typer.echo(json.dumps(look_table(look), indent=2, ensure_ascii=False) if as_json else as_text(look, str(out)))

@@ -11,26 +11,59 @@ import numpy as np
 from ..compute.arrays import Floats, Ints
 from ..diagnose.judge import EARLIER
 from ..display import as_html
-from ..evaluation import Evaluation
+from ..evaluation import DecisionLog, Evaluation, evaluate
 from ..graph import UserGraph
 from ..graph_building import BuiltGraph, build_graph
 from ..graph_building.events import Events, read_events, split_events
 from ..graphs import empty, read_edges
-from ..policies import AdaptiveGraphUCB, LinUCB
+from ..policies import AdaptiveGraphUCB, GraphUCBLocal, LinUCB, Policy
 from ..recommending.behaviour import behaviour_vectors
 from ..recommending.catalogue_table import CatalogueTable
 from ..tables import EVENTS, ITEMS, Source, Table, read_table, unmatched_ids
-from .contenders import ADAPTIVE, ALONE, NO_GRAPH, SHARED, Played, compete, play
-from .lifts import LiftInterval, UserGroup, clustered_interval, groups
-from .log_rounds import LogRounds, log_rounds, reordered, user_by_user
-from .off_policy_look import off_policy
+from .replay import (
+    ADAPTIVE,
+    ALONE,
+    NO_GRAPH,
+    SHARED,
+    LiftInterval,
+    LogRounds,
+    Played,
+    UserGroup,
+    clustered_interval,
+    compete,
+    groups,
+    log_rounds,
+    play,
+    reordered,
+    user_by_user,
+)
 
 TUNING = 0.7  # of the earlier events are learned before the rounds on which settings are tuned
 Progress = Callable[[float, str], None]
+Make = Callable[..., Policy]
+
+
+OFF_POLICY: dict[str, tuple[str, dict[str, Any], bool]] = {
+    ALONE: ("linucb", {}, False),
+    SHARED: ("linucb", {"shared": True}, False),
+    NO_GRAPH: ("adaptive", {}, False),
+    "GraphUCB-Local": ("graphucb-local", {"preset": "recommended"}, True),
+    ADAPTIVE: ("adaptive", {}, True),
+}
+"""Policies that are compared off-policy: name in POLICIES, settings, and whether with the graph."""
+
+
+class Deployed(NamedTuple):
+    """A policy as it is served: exactly what was measured."""
+
+    name: str
+    policy: str  # in POLICIES
+    params: Mapping[str, Any]
+    uses_graph: bool
 
 
 class GroupLift(NamedTuple):
-    """The lift over LinUCB for some users."""
+    """The lift over the rival for some users."""
 
     name: str
     lift: LiftInterval
@@ -49,12 +82,12 @@ class FirstLook:
     built: BuiltGraph
     rounds: LogRounds | None  # None if the log has propensities
     played: tuple[Played, ...]
-    lifts: Mapping[str, LiftInterval]  # of AdaptiveGraphUCB over each other contender
-    by_group: tuple[GroupLift, ...]  # of AdaptiveGraphUCB over the better LinUCB
+    lifts: Mapping[str, LiftInterval]  # of our default over each other contender
+    by_group: tuple[GroupLift, ...]  # of our default over the rival
     evaluation: Evaluation | None  # if the log has propensities
     learned: str  # what AdaptiveGraphUCB says of the graph
     favourites: tuple[tuple[str, float], ...]  # items that earn the most for everybody
-    arms: tuple[list[str], Floats]  # names and vectors of all items
+    items: Mapping[str, Any]  # columns of all items, those without events too: item, x0, x1, …, attributes
     history: Mapping[str, Any] = field(default_factory=dict)  # columns of all events, as they were learned
 
     def __repr__(self) -> str:
@@ -62,7 +95,7 @@ class FirstLook:
         return f"FirstLook({sizes}, {'a graph helps' if self.built.helps else 'no graph helps'})"
 
     def _repr_html_(self) -> str:
-        from .look_text import cannot_tell, headline, played_table
+        from .output import cannot_tell, headline, played_table
 
         title, *more = headline(self)
         headings, rows = played_table(self) if self.evaluation is None else self.evaluation.estimate_table()
@@ -75,9 +108,25 @@ class FirstLook:
         return ADAPTIVE if ADAPTIVE in names else NO_GRAPH
 
     @property
-    def baseline(self) -> str:
-        """The better of the two LinUCBs."""
-        return _better_linucb(self.played).name
+    def rival(self) -> str:
+        """The best of the policies beside our default, plain baselines among them."""
+        return _best(self.played, lambda one: one.name not in (ADAPTIVE, NO_GRAPH)).name
+
+    @property
+    def best(self) -> Played:
+        """The policy that earned the most of those that can be served."""
+        return _best(self.played, lambda one: one.contender is not None)
+
+    @property
+    def deployed(self) -> Deployed:
+        """The best policy with the settings that were measured."""
+        if self.evaluation is None:
+            best = self.best
+            assert best.contender is not None
+            return Deployed(best.name, best.contender.policy, best.settings, best.uses_graph)
+        judged = {one.policy: float("-inf") if one.dr is None else one.dr.value for one in self.evaluation.policies}
+        name = max((name for name in OFF_POLICY if name in judged), key=lambda name: judged[name])
+        return Deployed(name, *OFF_POLICY[name])
 
     @property
     def graph_lift(self) -> LiftInterval | None:
@@ -161,7 +210,8 @@ def _by_rounds(
     order, first = user_by_user(split.user[few], TUNING)
     tuning = log_rounds(reordered(split, few[order], first), raw[few[order]], first, len(few), judged, seed)
     rounds = log_rounds(split, raw, n, len(split.user), np.ones_like(judged), seed)
-    described = _descriptions(log, items, split.user[seen], split.item[seen], raw[seen])
+    names, catalogue = _all_items(log, items)
+    described = _descriptions(names, catalogue, split.user[seen], split.item[seen], raw[seen])
     features, vectors = _best_description(described, tuning, len(place))
     if not len(rounds):
         raise ValueError(f"{table.name}: no user has two later events, so there is nothing to choose from.")
@@ -171,7 +221,7 @@ def _by_rounds(
     show(0.95, "comparing")
     ours = next((one for one in played if one.name == ADAPTIVE), played[-1])
     lifts = {one.name: clustered_interval(ours.reward - one.reward, rounds.round_user) for one in played if one is not ours}
-    base = _better_linucb(played)
+    base = _best(played, lambda one: one.name not in (ADAPTIVE, NO_GRAPH))
     by_group = [
         _group_lift(group, ours.reward - base.reward, rounds.round_user)
         for group in groups(rounds.round_user, split.user[seen], len(place))
@@ -186,8 +236,8 @@ def _by_rounds(
         by_group=tuple(by_group),
         evaluation=None,
         learned=_learned(ours),
-        favourites=_favourites(log, ours, vectors),
-        arms=(list(log.item_ids), vectors),
+        favourites=_favourites(log, ours, vectors, raw),
+        items=_item_columns(names, vectors, catalogue),
         history=_history(log, split.user, split.item, raw),
     )
 
@@ -195,7 +245,7 @@ def _by_rounds(
 def _history(log: Events, user: Ints, item: Ints, reward: Floats) -> dict[str, Any]:
     """Columns that a service can import, in order."""
     users, items = np.array(log.user_ids, dtype=object), np.array(log.item_ids, dtype=object)
-    return {"user": users[user].tolist(), "arm": items[item].tolist(), "reward": reward.tolist()}
+    return {"user": users[user].tolist(), "item": items[item].tolist(), "reward": reward.tolist()}
 
 
 def _by_propensities(
@@ -203,12 +253,13 @@ def _by_propensities(
 ) -> FirstLook:
     early = log.order[: round(EARLIER * len(log.order))]
     reward = np.ones(len(log.user)) if log.reward is None else log.reward
-    described = _descriptions(log, items, log.user[early], log.item[early], reward[early])
+    names, catalogue = _all_items(log, items)
+    described = _descriptions(names, catalogue, log.user[early], log.item[early], reward[early])
     features, vectors = list(described.items())[-1]
     show(0.5, "off-policy estimates")
     # A graph that was built user by user knows decisions that are judged here.
     by_time = any(sentence.startswith("Split in ") for sentence in built.said)
-    found = off_policy(table, vectors, list(log.item_ids), built.earlier if built.helps and by_time else None)
+    found = off_policy(table, vectors, names, built.earlier if built.helps and by_time else None)
     show(1.0, "done")
     return FirstLook(
         **_facts(table, log, built, features, unmatched),
@@ -220,7 +271,7 @@ def _by_propensities(
         evaluation=found,
         learned="",
         favourites=(),
-        arms=(list(log.item_ids), vectors),
+        items=_item_columns(names, vectors, catalogue),
         history=_history(log, log.user[log.order], log.item[log.order], reward[log.order])
         | {"propensity": table.numbers("propensity", empty=True)[log.order].tolist()},
     )
@@ -238,26 +289,47 @@ def _unscaled(reward: Floats, standardised: Floats) -> Floats:
     return np.asarray(reward.min() + (standardised - low) * (np.ptp(reward) / spread))
 
 
-def _descriptions(log: Events, items: Source | None, user: Ints, item: Ints, reward: Floats) -> dict[str, Floats]:
-    """Description → (items, dim) vectors of all items of the log: from earlier events, from their table, from both."""
-    catalogue = CatalogueTable.read(None, None)
+def _descriptions(
+    names: list[str], catalogue: CatalogueTable | None, user: Ints, item: Ints, reward: Floats
+) -> dict[str, Floats]:
+    """Return vectors of all items by their description: from earlier events, from their table, from both."""
+    own_features = CatalogueTable.read(None, None)
     found = behaviour_vectors(user, item, reward)
-    rows = np.zeros((len(log.item_ids), found.shape[1]))
+    rows = np.zeros((len(names), found.shape[1]))
     rows[: len(found)] = found
-    catalogue.describe(list(log.item_ids), rows)
+    own_features.describe(names, rows)
     how = f"{rows.shape[1]} directions of who took what, and an intercept"
-    behaviour = catalogue.whole_vectors(catalogue.rows)
-    if items is None:
+    behaviour = own_features.whole_vectors(own_features.rows)
+    if catalogue is None:
         return {how: behaviour}
-    catalogue = CatalogueTable.read(items, None)
     place = {name: row for row, name in enumerate(catalogue.names)}
-    rows = np.zeros((len(log.item_ids), catalogue.features.item_width))
-    for row, name in enumerate(log.item_ids):
+    rows = np.zeros((len(names), catalogue.features.item_width))
+    for row, name in enumerate(names):
         if name in place:
             rows[row] = catalogue.rows[place[name]]
     own, columns = catalogue.whole_vectors(rows), str(catalogue.features)
     both = np.hstack([behaviour[:, :1], np.sqrt(0.5) * behaviour[:, 1:], np.sqrt(0.5) * own[:, 1:]])
     return {how: behaviour, columns: own, f"{columns}\n  and {how}": both}
+
+
+def _all_items(log: Events, items: Source | None) -> tuple[list[str], CatalogueTable | None]:
+    """Return the items of the log, then those of the table that have no events; and the table."""
+    if items is None:
+        return list(log.item_ids), None
+    catalogue = CatalogueTable.read(items, None)
+    return list(dict.fromkeys([*log.item_ids, *catalogue.names])), catalogue
+
+
+def _item_columns(names: list[str], vectors: Floats, catalogue: CatalogueTable | None) -> dict[str, Any]:
+    """Return the columns of the items as `serve` and `Recommender` read them: vectors as measured, and what to filter by."""
+    columns: dict[str, Any] = {"item": names} | {f"x{k}": vectors[:, k].tolist() for k in range(vectors.shape[1])}
+    if catalogue is None or catalogue.table is None:
+        return columns
+    known = dict(zip(catalogue.names, catalogue.attributes(catalogue.table), strict=True))
+    for column in catalogue.filters:
+        cells = [known.get(name, {}).get(column) for name in names]
+        columns[column] = ["" if cell is None else cell if isinstance(cell, str) else "|".join(cell) for cell in cells]
+    return columns
 
 
 def _best_description(found: Mapping[str, Floats], tuning: LogRounds, n_users: int) -> tuple[str, Floats]:
@@ -271,8 +343,8 @@ def _best_description(found: Mapping[str, Floats], tuning: LogRounds, n_users: i
     return max(found.items(), key=lambda entry: earned(entry[1]))
 
 
-def _better_linucb(played: Sequence[Played]) -> Played:
-    return max((one for one in played if one.name in (ALONE, SHARED)), key=lambda one: float(one.reward.mean()))
+def _best(played: Sequence[Played], which: Callable[[Played], bool]) -> Played:
+    return max(filter(which, played), key=lambda one: float(one.reward.mean()))
 
 
 def _earlier_graph(built: BuiltGraph, n_users: int) -> UserGraph | None:
@@ -290,13 +362,55 @@ def _learned(ours: Played) -> str:
     return ours.policy.report().details()
 
 
-def _favourites(log: Events, ours: Played, vectors: Floats) -> tuple[tuple[str, float], ...]:
-    """The five items that an average user is expected to like best."""
+def _favourites(log: Events, ours: Played, vectors: Floats, rewards: Floats) -> tuple[tuple[str, float], ...]:
+    """Return the five items that an average user is expected to like best; expected rewards within the range of rewards."""
     if ours.policy is None:
         return ()
     from ..recommending.unknown_users import UnknownUsers
 
-    mean = UnknownUsers().scores(ours.policy, None, vectors, np.arange(len(vectors))).mean
-    seen = np.bincount(log.item, minlength=len(vectors)) >= 5
+    n_items = len(log.item_ids)
+    mean = UnknownUsers().scores(ours.policy, None, vectors[:n_items], np.arange(n_items)).mean
+    seen = np.bincount(log.item, minlength=n_items) >= 5
     order = [int(row) for row in np.argsort(-mean, kind="stable") if seen[row]][:5]
-    return tuple((log.item_ids[row], float(mean[row])) for row in order)
+    return tuple((log.item_ids[row], float(np.clip(mean[row], rewards.min(), rewards.max()))) for row in order)
+
+
+MOST_DECISIONS = 50_000
+
+
+def off_policy(table: Table, features: Floats, item_ids: list[str], graph: UserGraph | None) -> Evaluation:
+    """Estimate the rewards of other policies from the propensities in a table, whose rows are in order of time."""
+    order = table.order()[-MOST_DECISIONS:]
+    user, names = table.codes("user")
+    item = table.codes("item", item_ids)[0]
+    propensity = table.numbers("propensity", empty=True)
+    log = DecisionLog(user[order], item[order], propensity[order], table.numbers("reward")[order], features, ids=tuple(names))
+    joined = _over(graph, names)
+    return evaluate(log, joined, off_policy_makers(joined), share=EARLIER, by_user=True)
+
+
+def off_policy_makers(graph: UserGraph) -> dict[str, Make]:
+    """Return the policies by name; those that need a graph only if there is one."""
+    bare = UserGraph(empty(graph.n_users).adjacency, graph.ids)
+    makers: dict[str, Make] = {
+        ALONE: LinUCB,
+        SHARED: lambda graph, dim, seed=0: LinUCB(graph, dim, shared=True, seed=seed),
+        NO_GRAPH: lambda graph, dim, seed=0: AdaptiveGraphUCB(bare, dim, seed=seed),
+    }
+    if graph.n_edges:
+        makers["GraphUCB-Local"] = lambda graph, dim, seed=0: GraphUCBLocal(graph, dim, preset="recommended", seed=seed)
+        makers[ADAPTIVE] = AdaptiveGraphUCB
+    return makers
+
+
+def _over(graph: UserGraph | None, names: list[str]) -> UserGraph:
+    """Return the graph with all users of the log in it."""
+    if graph is None:
+        return UserGraph(empty(len(names)).adjacency, names)
+    missing = [name for name in names if name not in graph.rows_by_id]
+    if not missing:
+        return graph
+    n = graph.n_users + len(missing)
+    bigger = graph.adjacency.copy()
+    bigger.resize((n, n))
+    return UserGraph(bigger, [*(graph.ids or map(str, np.arange(graph.n_users))), *missing])
