@@ -30,7 +30,7 @@ from graphbandit.policies import POLICIES
 from graphbandit.serving.operations import settings
 from graphbandit.serving.operations.input_files import read_arms
 from graphbandit.serving.operations.recommendation_service import RecommendationService
-from graphbandit.serving.start import import_into_store, snapshot_folder
+from graphbandit.serving.server import import_into_store, snapshot_folder
 from graphbandit.serving.store.event_store import EventStore
 from graphbandit.tables import EVENTS, read_table
 
@@ -101,7 +101,7 @@ def test_what_is_printed_is_what_was_measured(tmp_path: Path, monkeypatch: pytes
     import_into_store(chosen)
     service = RecommendationService.open(EventStore(chosen.store), snapshot_folder(chosen), None)
     try:
-        served = service.recommender
+        served = service.state
         assert type(served.policy) is type(made.policy) and len(served.arms) == N_ITEMS + 5 and served.rewards == 900
         for user in range(3):
             mine, theirs = made.recommend(user, k=4), served.ranked(served.rows[str(user)])[:4]
