@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from html import escape
 
 Rows = Iterable[Sequence[object]]
@@ -46,3 +47,22 @@ def _html_row(tag: str, cells: Sequence[object]) -> str:
     first, *others = (escape(str(cell)) for cell in cells)
     numbers = "".join(f'<{tag} style="text-align:right">{cell}</{tag}>' for cell in others)
     return f'<tr><th style="text-align:left">{first}</th>{numbers}</tr>'
+
+
+@contextmanager
+def shown_progress(progress: Callable[[float], None] | bool) -> Iterator[Callable[[float], None]]:
+    """Yield a function of the share that is done: the given one, or one that moves a bar in a terminal.
+
+    >>> with shown_progress(False) as show:
+    ...     show(0.5)
+    """
+    if callable(progress):
+        yield progress
+        return
+    from rich.console import Console  # slow to import
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not progress or not console.is_terminal) as bar:
+        task = bar.add_task("learning", total=1.0)
+        yield lambda share: bar.update(task, completed=share)

@@ -282,3 +282,96 @@ def test_ids_that_do_not_match_are_a_warning_with_an_example() -> None:
     friends = {"user": ["01", "02"], "friend": ["02", "03"]}
     with pytest.warns(UserWarning, match="2 of 2 users of the events are not in the graph"):
         Recommender(friends, policy="linucb").fit(events)
+
+
+# Any object is a policy
+
+
+class Greedy:
+    """Shows the first arm that a user liked before, else the first of all."""
+
+    def __init__(self) -> None:
+        self.liked: dict[int, list[float]] = {}
+
+    def recommend(self, user: int, arms: Any) -> int:
+        near = [row for row, arm in enumerate(arms) if arm.tolist() == self.liked.get(user)]
+        return near[0] if near else 0
+
+    def update(self, user: int, x: Any, reward: float) -> None:
+        if reward > 0:
+            self.liked[user] = list(x)
+
+
+@pytest.mark.parametrize("give", ["object", "function"])
+def test_any_object_with_recommend_and_update_is_a_policy(give: str) -> None:
+    policy: Any = Greedy() if give == "object" else lambda graph, dim: Greedy()
+    made = Recommender(FRIENDS, ITEMS, policy=policy, epsilon=0.0).fit(EVENTS)
+    found = made.recommend("bob", k=3)
+    assert found.items == ("tea", "cola", "milk") and np.isnan(found.mean).all()
+    made.observe("bob", "mate", 1.0)
+    assert made.recommend("bob", k=2).items == ("mate", "tea")
+    made.reward(made.recommend("bob", candidates=["milk"]), 1.0)
+    assert made.recommend("bob").items == ("milk",)
+    made.observe("somebody new", "cola", 1.0)
+    assert made.recommend("somebody new").items == ("cola",)
+
+
+def test_a_policy_that_is_there_must_fit() -> None:
+    policy = LinUCB(graphs.empty(3), 4)
+    assert Recommender(FRIENDS, ITEMS, policy=policy).policy is policy
+    with pytest.raises(ValueError, match="policy is for 3 users and 2 features, but there are 3 and 4"):
+        Recommender(FRIENDS, ITEMS, policy=LinUCB(graphs.empty(3), 2)).recommend("ann")
+    with pytest.raises(ValueError, match="params must be empty"):
+        Recommender(FRIENDS, ITEMS, policy=policy, params={"ridge": 1.0})
+    with pytest.raises(ValueError, match="policy must be a name, a function"):
+        Recommender(FRIENDS, ITEMS, policy=7)
+
+
+# Rewards far from zero
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("kind", ["ratings", "clicks"])
+def test_rewards_far_from_zero_need_no_setting(kind: str) -> None:
+    """Ratings with a mean of 3.8, and clicks at 3 %: better than at random by a clear margin, for known users and newcomers."""
+    rng = np.random.default_rng(5)
+    n_users, n_items, n = 60, 40, 6000
+    user, item = rng.integers(n_users, size=n), rng.integers(n_items, size=n)
+    likes = user % 2 == item % 2
+    best = np.arange(n_items) < 4  # of everybody
+    if kind == "ratings":
+        reward = np.clip(np.round(3.3 + 0.8 * likes + 0.8 * best[item] + 0.4 * rng.standard_normal(n)), 1, 5)
+    else:
+        reward = (rng.random(n) < 0.002 + 0.03 * likes + 0.1 * best[item]).astype(float)
+    items = {"item": np.arange(n_items), "kind": ["even", "odd"] * (n_items // 2)}
+    made = Recommender(items=items).fit({"user": user, "item": item, "reward": reward, "time": np.arange(n)})
+    mean = 3.78 if kind == "ratings" else 0.027
+    assert reward.mean() == pytest.approx(mean, rel=0.15)
+    shown = [(who, made.recommend(who, k=4)) for who in range(n_users)]
+    rows = [(who, np.array(found.items, dtype=np.int64)) for who, found in shown]
+    good = np.mean([best[at].mean() + (at % 2 == who % 2).mean() for who, at in rows])
+    assert good > (1.2 if kind == "ratings" else 1.0), good  # 0.6 at random
+    means = np.concatenate([found.mean for _, found in shown])
+    assert reward.min() - 0.3 < means.min() and means.max() < reward.max() + 0.3
+    newcomer = made.recommend("newcomer", k=4)
+    assert best[np.array(newcomer.items, dtype=np.int64)].mean() >= 0.5
+
+
+def test_attributes_of_a_newcomer_come_with_the_request() -> None:
+    people = {"user": ["ann", "bob", "eve"], "age": [20, 70, 22], "job": ["chef", "poet", "chef"]}
+    made = Recommender(FRIENDS, ITEMS, users=people, policy="linucb", params={"exploration": 0.0})
+    taste = {"ann": "hot", "eve": "hot", "bob": "cold"}
+    kind = dict(tea="hot", cola="cold", milk="cold", mate="hot")
+    rows = [(user, item, float(taste[user] == kind[item])) for user in taste for item in kind] * 30
+    made.fit({"user": [row[0] for row in rows], "item": [row[1] for row in rows], "reward": [row[2] for row in rows]})
+    chef = made.recommend("zoe", attributes={"age": 21, "job": "chef"})
+    assert kind[str(chef.items[0])] == "hot"
+    poet = made.recommend("kim", attributes={"age": 71, "job": "poet"})
+    assert kind[str(poet.items[0])] == "cold"
+    made.reward(chef, 1.0)
+    joined = {made.named.names[row] for row, _ in made.named.edges(made.named.rows["zoe"])}
+    assert joined and joined <= {"ann", "eve"}
+    with pytest.raises(ValueError, match="attributes have 'shoe', which no user has"):
+        made.recommend("leo", attributes={"shoe": 44})
+    with pytest.raises(ValueError, match="made without a table of users"):
+        small().fit(EVENTS).recommend("leo", attributes={"age": 3})

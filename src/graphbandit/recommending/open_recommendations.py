@@ -39,6 +39,7 @@ class OpenRecommendation(NamedTuple):
     versions: tuple[int, ...]
     context: Mapping[str, Any] | None
     rewarded: tuple[int, ...] = ()  # places
+    attributes: Mapping[str, Any] | None = None  # of a newcomer
 
 
 class OpenRecommendations:
@@ -54,11 +55,19 @@ class OpenRecommendations:
         self._entries: OrderedDict[str, OpenRecommendation] = OrderedDict(entries or {})
         self._count = count  # all that there ever were
 
-    def add(self, user: str, versions: Sequence[int], context: Mapping[str, Any] | None) -> str:
+    def add(
+        self, user: str, versions: Sequence[int], context: Mapping[str, Any] | None, attributes: Mapping[str, Any] | None = None
+    ) -> str:
         """Remember what was shown; its id."""
         self._count += 1
         name = f"r{self._count}"
-        self._entries[name] = OpenRecommendation(user, tuple(versions), None if context is None else dict(context))
+        self._entries[name] = OpenRecommendation(
+            user,
+            tuple(versions),
+            None if context is None else dict(context),
+            (),
+            None if attributes is None else dict(attributes),
+        )
         if len(self._entries) > REMEMBERED:
             self._entries.popitem(last=False)
         return name
@@ -99,8 +108,8 @@ class OpenRecommendations:
     def from_table(cls, table: Mapping[str, Any]) -> OpenRecommendations:
         """What `as_table` returned."""
         entries = {
-            name: OpenRecommendation(user, tuple(versions), context, tuple(rewarded))
-            for name, (user, versions, context, rewarded) in table["entries"].items()
+            name: OpenRecommendation(user, tuple(versions), context, tuple(rewarded), attributes)
+            for name, (user, versions, context, rewarded, attributes) in table["entries"].items()
         }
         return cls(table["count"], entries)
 

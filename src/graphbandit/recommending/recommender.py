@@ -10,7 +10,7 @@ from typing import Any, Self, Unpack
 import numpy as np
 
 from ..compute.arrays import Floats, Ints
-from ..display import as_html
+from ..display import as_html, shown_progress
 from ..policies import Policy
 from ..tables import EDGES as EDGE_ROLES
 from ..tables import EVENTS, ITEMS, USERS, Reading, SaidColumns, Source, Table, read_table, split_columns, unmatched_ids
@@ -29,7 +29,7 @@ from .rank_everybody import Ids, RankAllOptions, rank_all
 from .requests import Request
 from .user_names import UserNames, read_users
 
-CHUNK = 50_000  # events whose vectors are in memory at once
+CHUNK = 10_000  # events whose vectors are in memory at once
 
 
 class Recommender:
@@ -43,8 +43,9 @@ class Recommender:
     items : table, optional
         A column of ids, and whatever is known of the items. Without it, items are those of the
         first events, described by who took them.
-    policy : str, or function of a graph and a dimension
-        A name in `graphbandit.POLICIES`, "adaptive" by default.
+    policy : str, function of a graph and a dimension, or object
+        A name in `graphbandit.POLICIES`, "adaptive" by default; or any object with `recommend(user, arms)` and
+        `update(user, x, reward)`, or a function that makes one.
     users : table, optional
         Attributes of users, for those of whom nothing else is known.
     features : Features, or a scikit-learn transformer, optional
@@ -84,7 +85,7 @@ class Recommender:
         graph: Any = None,
         items: Source | None = None,
         *,
-        policy: str | Callable[..., Policy] = "adaptive",
+        policy: str | Callable[..., Any] | Any = "adaptive",
         users: Source | None = None,
         features: Any = None,
         params: Mapping[str, Any] | None = None,
@@ -154,7 +155,7 @@ class Recommender:
         *,
         columns: Mapping[str, str] | None = None,
         skip_bad: bool = False,
-        progress: Callable[[float], None] | None = None,
+        progress: Callable[[float], None] | bool = True,
     ) -> Self:
         """Learn a log of events: user, item, reward, and perhaps time and context columns; may be called again.
 
@@ -162,6 +163,8 @@ class Recommender:
         role are the context of an event, if they are there at the first call. Where there are no
         rewards, or all are equal, an item that the user did not take is drawn beside each event, by
         popularity, and learned as 0.
+
+        `progress` is a function of the share that is done; True shows a bar in a terminal.
         """
         table = read_table(events, EVENTS.allow_missing("reward"), columns=columns, skip_bad=skip_bad, name="events")
         table.check_columns("user", "item")
@@ -195,15 +198,15 @@ class Recommender:
                 "events: rewards are all equal, so an item that the user did not take is learned beside each, as 0."
             )
             reward = np.ones(len(reward))
-        for start in range(0, len(order), CHUNK):
-            part = order[start : start + CHUNK]
-            self._learn(rows[part], versions[part], reward[part], context[part])
-            if unseen is not None:
-                other = part[unseen[part] >= 0]
-                self._learn(rows[other], newest[unseen[other]], np.zeros(len(other)), context[other])
-            self.n_events += len(part)
-            if progress is not None:
-                progress(min(1.0, (start + CHUNK) / len(order)))
+        with shown_progress(progress) as show:
+            for start in range(0, len(order), CHUNK):
+                part = order[start : start + CHUNK]
+                self._learn(rows[part], versions[part], reward[part], context[part])
+                if unseen is not None:
+                    other = part[unseen[part] >= 0]
+                    self._learn(rows[other], newest[unseen[other]], np.zeros(len(other)), context[other])
+                self.n_events += len(part)
+                show(min(1.0, (start + CHUNK) / len(order)))
         return self
 
     def observe(self, user: Hashable, item: Hashable, reward: float, *, context: Mapping[str, Any] | None = None) -> None:
@@ -221,7 +224,7 @@ class Recommender:
         shown = self._shown.find(name)
         names = [self.named.versions[version] for version in shown.versions]
         place = self._shown.place_of(name, names, None if item is None else id_text(item, "item"))
-        context, row = self.features.context_rows(shown.context), self._join(shown.user)
+        context, row = self.features.context_rows(shown.context), self._join(shown.user, attributes=shown.attributes)
         self._learn(np.array([row]), np.array([shown.versions[place]]), np.array([float(reward)]), context)
         self._shown.close(name, place)
         self.n_events += 1
@@ -241,6 +244,7 @@ class Recommender:
         exclude: Iterable[Hashable] | None = None,
         where: Mapping[str, Any] | None = None,
         context: Mapping[str, Any] | None = None,
+        attributes: Mapping[str, Any] | None = None,
     ) -> Recommendation:
         """The `k` best items for a user, fewer if not so many are eligible.
 
@@ -254,6 +258,8 @@ class Recommender:
             Only items that have one of these values.
         context : mapping, optional
             Values of context columns; a missing one is average.
+        attributes : mapping, optional
+            Attributes of a newcomer who is not in the table of users, by its columns; a missing one is average.
         """
         check("k", k, count())
         named = self.named
@@ -265,13 +271,15 @@ class Recommender:
             id_texts(exclude, "exclude"),
         )
         resolved = named.resolve(request)
+        if attributes and resolved.name is not None:
+            resolved = resolved._replace(near=self._near(named, resolved.name, NEIGHBOURS, attributes))
         if self.features.context_width:
             vector = self.features.context_rows(context)
             resolved = resolved._replace(features=self.catalogue.whole(named.features[resolved.versions], vector))
         elif context:
             raise ValueError("context is given, but no events had context columns when the recommender was fitted.")
         [ranking] = named.rank([resolved], self._draws)
-        name = self._shown.add(request.user, ranking.arms, context)
+        name = self._shown.add(request.user, ranking.arms, context, attributes)
         items = tuple(self.catalogue.out(named.versions[version]) for version in ranking.arms)
         return Recommendation(name, user, items, tuple(ranking.mean), tuple(ranking.bonus), ranking.propensity)
 
@@ -367,17 +375,21 @@ class Recommender:
         if self.alike is not None:
             named.unknown_users.near = lambda name: self._near(named, name)
 
-    def _near(self, named: NamedPolicy, name: str, k: int = NEIGHBOURS) -> dict[int, float]:
-        assert self.alike is not None
-        return self.alike.near(name, named.rows, k)
+    def _near(
+        self, named: NamedPolicy, name: str, k: int = NEIGHBOURS, attributes: Mapping[str, Any] | None = None
+    ) -> dict[int, float]:
+        if self.alike is None:
+            raise ValueError("attributes are given, but the recommender was made without a table of users.")
+        return self.alike.near_attributes(attributes, named.rows, k) if attributes else self.alike.near(name, named.rows, k)
 
-    def _join(self, name: str, edges: Mapping[str, float] | None = None) -> int:
-        """The row of a user, who joins if need be."""
+    def _join(self, name: str, edges: Mapping[str, float] | None = None, attributes: Mapping[str, Any] | None = None) -> int:
+        """Return the row of a user, who joins if need be."""
         named = self.named
         if name in named.rows and not edges:
             return named.rows[name]
         if name not in named.rows and not edges and self.alike is not None:
-            edges = {named.names[row]: weight for row, weight in self._near(named, name, EDGES).items()}
+            near = self._near(named, name, EDGES, attributes)
+            edges = {named.names[row]: weight for row, weight in near.items()}
         return named.put_user(name, edges or {})
 
     def _join_all(self, names: Sequence[str]) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..compute.arrays import Floats, Ints
 from ..policies import Policy, Scores, Stochastic
+from ..policies.core.top_arms import best_first
 
 UNKNOWN_USER = -1
 """The row of a user that nobody knows."""
@@ -58,7 +59,7 @@ class UnknownUsers:
         theta = _moved(policy, average.theta, near) if near else average.theta
         # Cautious, as decisions for known users are: else a newcomer gets whatever item was shown least.
         effects = policy.effects_of(items, cautious=True)
-        width = np.einsum("ij,jk,ik->i", arms, average.inverse, arms)
+        width = np.einsum("ij,ij->i", arms @ average.inverse, arms)
         spread = np.sqrt(np.maximum(width, 0.0)) * _scale(policy)
         return Scores(arms @ theta + effects.mean, np.hypot(spread, _exploration(policy) * effects.deviation))
 
@@ -71,18 +72,15 @@ class UnknownUsers:
         return self._average
 
     def order(self, policy: Policy, scores: Scores, k: int, draws: np.random.Generator) -> tuple[Ints, float]:
-        """The `k` best arms and the probability of the first; ties in random order, and a share epsilon
-        of decisions at random if the policy's are."""
+        """Return the `k` best arms and the probability of the first; ties, and a share epsilon of decisions, at random."""
         values, m = scores.mean + scores.bonus, len(scores.mean)
         epsilon = float(policy.params["epsilon"]) if isinstance(policy, Stochastic) else 0.0
-        dealt = draws.permutation(m)
-        order = dealt[np.argsort(-values[dealt], kind="stable")]
-        if epsilon and draws.random() < epsilon:
-            order = dealt
+        luck = draws.random(m)
+        is_uniform = bool(epsilon) and draws.random() < epsilon
+        order = best_first(np.zeros(m) if is_uniform else values, luck, k)
         ties = values == values.max()
-        first = order[0]
-        propensity = (1.0 - epsilon) * (ties[first] / ties.sum()) + epsilon / m
-        return order[:k], float(propensity)
+        propensity = (1.0 - epsilon) * (ties[order[0]] / ties.sum()) + epsilon / m
+        return order, float(propensity)
 
 
 def _exploration(policy: Policy) -> float:
