@@ -16,7 +16,7 @@
 | `horde` | Horde of bandits, Thompson sampling and epoch-greedy |
 | `adaptive` | AdaptiveGraphUCB, the default: the strength of the graph by evidence |
 | `clustering` | CLUB, SCLUB, DynUCB, COFIBA, CommunityUCB, DCCB, DCB |
-| `items` | SpectralUCB and SpectralTS, on a graph of items |
+| `spectral` | SpectralUCB and SpectralTS, on a graph of items |
 | `wrappers` | policies around a policy: Stochastic, Pending |
 | `core` | what all of them are built from; no policy is in it |
 """
@@ -39,19 +39,15 @@ from .colin import CoLin
 from .core.kernels import Choice, Scores
 from .core.live_users import Removal
 from .core.policy import Policy
-from .goblin.block import GobLinBlock
-from .goblin.macro import GobLinMacro
-from .goblin.policy import GobLin
+from .goblin import GobLin, GobLinBlock, GobLinMacro
 from .graphucb import GraphUCB
 from .graphucb_local import GraphUCBLocal
-from .horde.epoch_greedy import HordeEpochGreedy
-from .horde.thompson import HordeTS
-from .items.spectral_ts import SpectralTS
-from .items.spectral_ucb import SpectralUCB
+from .horde import HordeEpochGreedy, HordeTS
 from .lints import LinTS
 from .linucb import LinUCB
 from .oful import OFUL
 from .random import Random
+from .spectral import SpectralTS, SpectralUCB
 from .tcb import TCB
 from .wrappers.pending import Decision, Pending
 from .wrappers.stochastic import Stochastic

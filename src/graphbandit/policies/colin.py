@@ -11,12 +11,11 @@ from scipy import sparse
 from ..compute.arrays import Floats, Ints
 from ..compute.compiler import compiled
 from ..compute.linalg import dot, invert_positive, quadratic_form
-from ..compute.observations import Observations, no_observations, observation_rows, record
+from ..compute.observations import Observations, no_observations, record
 from ..graph import UserGraph
 from ..solvers.dense import Dense, component_inverse, dense_layout, fill_inverse, is_stale, marginal, rank_one
 from .core.item_effects import ItemEffects
 from .core.kernels import register
-from .core.live_users import Changes
 from .core.policy import Policy, Seed
 from .core.ridge import RADII, THEORY, Radius, practical, self_normalised
 
@@ -177,6 +176,7 @@ class CoLin(Policy):
     """
 
     State = CoLinState
+    follow_graph = Policy.refuse_changes
 
     def __init__(
         self,
@@ -210,31 +210,6 @@ class CoLin(Policy):
     def theta(self) -> Floats:
         """(n_users, dim) the users' own vectors Θ w_u, as a copy."""
         return self.state.solver.theta.copy()  # type: ignore[no-any-return]
-
-    def user_rows(self) -> dict[str, Any]:
-        if self.params["weights"] is not None:
-            raise ValueError(f"CoLin cannot take in or remove users while it runs with weights for {self.n_users} users.")
-        return observation_rows("seen")
-
-    def follow_graph(self, users: Ints, changes: Changes) -> None:
-        if self.params["weights"] is not None:
-            return
-        state, mixing = self.state, default_weights(self.graph)
-        solver = mixing_solver(mixing, state.ridge, self.dim)
-        self.state = state._replace(solver=solver, log_ratio=np.zeros(len(solver.offset)))
-        covariance = (mixing.T @ mixing).toarray() / state.ridge
-        for c in range(len(solver.offset)):
-            users = solver.members[solver.first[c] : solver.first[c + 1]]
-            if state.seen.visits[users].any():
-                self.state.log_ratio[c] = log_ratio(covariance[np.ix_(users, users)], state.seen.gram[users])
-                rebuild(self.state, c)
-
-
-def log_ratio(covariance: Floats, grams: Floats) -> float:
-    """log det M - log det ridge I of a component: log det (I + (covariance ⊗ I) blockdiag(A_u))."""
-    k, dim = grams.shape[:2]
-    product = np.einsum("uv,vij->uivj", covariance, grams).reshape(k * dim, k * dim)
-    return float(np.linalg.slogdet(np.eye(k * dim) + product)[1])
 
 
 def default_weights(graph: UserGraph) -> sparse.csr_array:

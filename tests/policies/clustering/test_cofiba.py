@@ -9,7 +9,7 @@ import pytest
 
 from graphbandit import COFIBA, LinUCB, graphs, signals
 from graphbandit.compute.arrays import Floats
-from graphbandit.policies.clustering.feature_columns import column_widths, frobenius_norm
+from graphbandit.policies.clustering.cofiba import column_widths, frobenius_norm
 from oracles import History, components, random_history
 
 DIM, USERS = 3, 9

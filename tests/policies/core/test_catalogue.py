@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphbandit.policies.items.catalogue import catalogue, digest, item_of, slot_of
+from graphbandit.policies.core.catalogue import catalogue, digest, item_of, slot_of
 
 
 @given(st.integers(1, 60), st.integers(1, 4), st.integers(0, 10**6))

@@ -9,10 +9,5 @@
 | `cofiba` | COFIBA: items are clustered too, and users are clustered for each cluster of items |
 | `dccb` | DCCB and DCB: every user is an agent that learns by gossip; DCB has one cluster for good |
 | `clusters` | `ClusterModels`: a ridge regression per user and a pooled one per cluster; scores, moves |
-| `separation` | `width` and `distance`: when two users count as different |
 | `decremental_graph` | a graph that only loses edges, and which users a lost edge separates |
-| `member_lists` | members of clusters as circular linked lists, with smallest and largest visit counts |
-| `co_clusters` | the state of COFIBA, and how its clusters of users and of items split |
-| `feature_columns` | quantities of many feature vectors at once, for the tests of COFIBA |
-| `gossip` | the state of a gossiping network of agents: buffers, peers, believed clusters |
 """

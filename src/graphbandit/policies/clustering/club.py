@@ -22,10 +22,12 @@ from .clusters import (
     cluster_count,
     cluster_labels,
     cluster_models,
+    distance,
     log_ratio,
     move_users,
     observe_in_cluster,
     theoretical_radius,
+    width,
 )
 from .decremental_graph import (
     STARTS,
@@ -35,7 +37,6 @@ from .decremental_graph import (
     decremental_graph,
     starting_graph,
 )
-from .separation import distance, width
 
 DELETIONS = ("practice", "theory", "released")
 PRACTICE, THEORY_WIDTH, RELEASED = range(3)

@@ -8,7 +8,7 @@ cluster takes its sums along, and only the two clusters concerned are solved afr
 
 from __future__ import annotations
 
-from math import log
+from math import log, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,10 +17,33 @@ from ...compute.arrays import Floats, Ints
 from ...compute.compiler import compiled
 from ...compute.dispatch import generic
 from ...compute.growable import growable_zeros
-from ...compute.linalg import cholesky, follow_gram, invert_positive, log_determinant, multiply, solve_cholesky
+from ...compute.linalg import (
+    cholesky,
+    follow_gram,
+    invert_positive,
+    log_determinant,
+    multiply,
+    solve_cholesky,
+    squared_distance,
+)
 from ...compute.observations import Observations, no_observations, record
 from ..core.policy import Policy
 from ..core.ridge import THEORY, practical
+
+
+@compiled
+def width(visits: int) -> float:
+    """F(T) = sqrt((1 + log(1 + T)) / (1 + T)): how far a vector from T observations may be off.
+
+    This is CLUB's practical width, without its factor alpha2.
+    """
+    return sqrt((1.0 + log(1.0 + visits)) / (1.0 + visits))
+
+
+@compiled
+def distance(a: Floats, b: Floats) -> float:
+    """‖a - b‖."""
+    return sqrt(squared_distance(a, b))
 
 
 class ClusterModels(NamedTuple):

@@ -8,5 +8,6 @@
 | `policy_file` | a policy as header and arrays of a file |
 | `item_effects` | what an item earns beyond its features, for everybody |
 | `ridge` | ridge regression by rank-one updates, and published radii of confidence |
+| `catalogue` | which item of a fixed catalogue an offered arm is |
 | `top_arms` | the best arms of a large catalogue without scoring all exactly; `ArmCatalogue` for `Policy.rank` |
 """

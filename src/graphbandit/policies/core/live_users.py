@@ -217,6 +217,10 @@ class LiveUsers:
     def follow_graph(self, users: Ints, changes: Changes) -> None:
         """Update the state after changes of edges, or of the data of `users`; a ValueError if the policy cannot."""
 
+    def refuse_changes(self, users: Ints, changes: Changes) -> None:
+        """Raise a ValueError: the `follow_graph` of a policy whose estimate cannot follow a change of the graph."""
+        raise ValueError(f"{type(self).__name__} cannot follow changes of the graph that it began with; make a new one.")
+
     def n_observations(self, user: int) -> int:
         """Return how many observations of a user there are; -1 if the state does not count them."""
         seen = getattr(self, "observations", None)

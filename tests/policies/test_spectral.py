@@ -9,9 +9,9 @@ import pytest
 
 from graphbandit import LinTS, LinUCB, SpectralTS, SpectralUCB, UserGraph, graphs, signals
 from graphbandit.compute.arrays import Floats
+from graphbandit.policies import spectral
 from graphbandit.policies.core import kernels
-from graphbandit.policies.items import spectrum
-from graphbandit.policies.items.spectrum import effective_dimension, smoothest
+from graphbandit.policies.spectral import effective_dimension, smoothest
 from graphbandit.validate import NO_ITEMS
 from oracles import random_history
 
@@ -178,14 +178,14 @@ def test_the_basis_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
         calls.append(k)
         return graphs.knn(features, k)
 
-    monkeypatch.setattr(spectrum, "knn", counted)
+    monkeypatch.setattr(spectral, "knn", counted)
     items = signals.unit_arms(30, 3, seed=77)
     first = [cls(USERS, 3, items=items.tolist(), neighbours=4) for cls in (SpectralUCB, SpectralTS)]
     second = SpectralUCB(USERS, 3, items=items.copy(), neighbours=4, ridge=3.0)
     assert len(calls) == 1
     fed(first[0], random_pulls(3, 30, 50, seed=0), items)
     assert not second.theta.any() and not first[1].theta.any()
-    assert spectrum.spectrum.cache_info().maxsize == spectrum.item_graph.cache_info().maxsize == spectrum.REMEMBERED
+    assert spectral.spectrum.cache_info().maxsize == spectral.item_graph.cache_info().maxsize == spectral.REMEMBERED
 
 
 def test_a_state_that_does_not_fit_is_refused() -> None:

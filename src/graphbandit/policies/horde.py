@@ -1,27 +1,66 @@
-"""Horde of bandits: Thompson sampling from a Gaussian Markov random field over the users."""
+"""Horde of bandits: Thompson sampling and epoch-greedy on a Gaussian Markov random field over the users.
+
+With the prior precision K = strength sigma² (I + L) and Σ = A + K ⊗ I, the posterior of all users' vectors is
+N(Σ⁻¹ b, sigma² Σ⁻¹). The `dense` solver keeps Σ⁻¹, which is always up to date. The `cg` solver keeps sums per user and solves
+for the mean at every refresh.
+"""
 
 from __future__ import annotations
 
 from math import sqrt
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
-from ...compute.arrays import Floats, Ints
-from ...compute.compiler import compiled
-from ...compute.dispatch import generic
-from ...compute.growable import growable_zeros
-from ...compute.linalg import cholesky, dot
-from ...compute.observations import Observations, no_observations, record
-from ...graph import UserGraph
-from ...solvers.cg import CG, solve
-from ...solvers.dense import Dense, marginal
-from ...solvers.selection import observe
-from ...validate import NOT_NEGATIVE, POSITIVE
-from ..core.item_effects import ItemEffects, add_item_means
-from ..core.kernels import draw_with_items, register
-from ..core.policy import Seed
-from .random_field import RANGES, FieldPolicy, FieldSolver
+from ..compute.arrays import Floats, Ints
+from ..compute.compiler import compiled
+from ..compute.dispatch import generic
+from ..compute.growable import growable_zeros
+from ..compute.linalg import cholesky, dot, normal_cdf
+from ..compute.observations import Observations, no_observations, record
+from ..graph import UserGraph
+from ..solvers.cg import CG, solve
+from ..solvers.dense import Dense, marginal
+from ..solvers.priors import laplacian_prior
+from ..solvers.selection import JOINT_SOLVERS, joint_solver, observe
+from ..validate import NO_ITEMS, NOT_NEGATIVE, POSITIVE, Range, count, one_of, optional
+from .core.item_effects import ItemEffects, add_item_means
+from .core.kernels import draw_with_items, register
+from .core.policy import Policy, Seed
+
+FieldSolver = Literal["auto", "dense", "cg"]
+MEAN_TOLERANCE = 1e-8  # of the posterior mean when it is found by conjugate gradients
+RANGES = Policy.ranges | {
+    "strength": POSITIVE,
+    "sigma": POSITIVE,
+    "solver": one_of(JOINT_SOLVERS),
+    "period": optional(Range("a positive integer", count().holds)),
+}
+
+
+class FieldPolicy(Policy):
+    """A policy whose state has `seen` and the `solver` of a Gaussian Markov random field."""
+
+    follow_graph = Policy.refuse_changes
+
+    @property
+    def period(self) -> int:
+        """Observations between two solves; 0 with the dense solver, which is always up to date."""
+        return int(self.params["period"]) if isinstance(self.state.solver, CG) else 0
+
+    def field_solver(self) -> Dense | CG:
+        """Return the solver that the settings ask for, before the first observation; set the default period."""
+        period = self.params["period"]
+        self.params["period"] = max(1, self.n_users // 10) if period is None else int(period)
+        prior = sparse.csr_array(self.params["strength"] * self.params["sigma"] ** 2 * laplacian_prior(self.graph))
+        return joint_solver(self.graph, self.dim, prior=prior, solver=self.params["solver"])
+
+    def refresh(self) -> None:
+        """With `cg`, solve for the posterior mean of all users, starting from the last one."""
+        if isinstance(self.state.solver, CG):
+            state = self.state
+            solve(state.solver, state.seen, state.seen.bias, state.solver.theta, MEAN_TOLERANCE)
 
 
 class HordeTSState(NamedTuple):
@@ -74,7 +113,7 @@ def draw(state: HordeTSState, user: int, arms: Floats, items: Ints, normals: Flo
 
 
 @compiled
-def update(state: HordeTSState, user: int, x: Floats, item: int, reward: float) -> None:
+def update(state: Any, user: int, x: Floats, item: int, reward: float) -> None:
     """A_i += x xᵀ, b_i += y x."""
     record(state.seen, user, x, reward)
     observe(state.solver, state.seen, user, x, reward)
@@ -182,7 +221,7 @@ class HordeTS(FieldPolicy):
             seen=no_observations(graph.n_users, self.dim),
             solver=joint,
             drawn=growable_zeros(graph.n_users if isinstance(joint, CG) else 0, self.dim),
-            prior=self.own_precision,
+            prior=float(strength * sigma**2),
         )
         self.refresh()
 
@@ -215,3 +254,120 @@ class HordeTS(FieldPolicy):
 
 
 register(HordeTSState, belief=belief, update=update, draw=draw)
+
+
+class HordeEGState(NamedTuple):
+    """The posterior mean, and a clock for exploration."""
+
+    seen: Observations
+    solver: Dense | CG
+    rounds: Ints  # (1,), observations so far
+    rate: float
+    items: ItemEffects
+
+
+@compiled
+def greedy_belief(state: HordeEGState, user: int) -> tuple[Floats, Floats, float]:
+    """Return the posterior mean and no bonus: exploration does not depend on the arm."""
+    dim = state.solver.theta.shape[1]
+    return state.solver.theta[user], np.zeros((dim, dim)), 0.0
+
+
+@compiled
+def greedy_draw(state: HordeEGState, user: int, arms: Floats, items: Ints, normals: Floats, values: Floats) -> None:
+    """Write the means; if Φ(normal) is below the rate, 0 for all: the tie break then draws an arm."""
+    exploring = normal_cdf(normals[0]) < exploration_rate(state)
+    for a in range(arms.shape[0]):
+        values[a] = 0.0 if exploring else dot(arms[a], state.solver.theta[user])
+    if not exploring:
+        add_item_means(state.items, items, values)
+
+
+@compiled
+def exploration_rate(state: HordeEGState) -> float:
+    """min(1, rate t^-⅓) in round t."""
+    return float(min(1.0, state.rate * (1.0 + state.rounds[0]) ** (-1.0 / 3.0)))
+
+
+@compiled
+def greedy_update(state: HordeEGState, user: int, x: Floats, item: int, reward: float) -> None:
+    """Learn as `HordeTS` does, and count the round."""
+    update(state, user, x, item, reward)
+    state.rounds[0] += 1
+
+
+class HordeEpochGreedy(FieldPolicy):
+    """Epoch-greedy on a Gaussian Markov random field.
+
+    Chooses the arm with the best posterior mean or, with probability min(1, rate t^-⅓), any arm.
+    The estimate is that of `HordeTS`.
+
+    Parameters
+    ----------
+    strength, sigma
+        As in `HordeTS`; only strength sigma² matters.
+    rate : float
+        Multiplies the probability of exploring; 0 is greedy. The exponent is from the regret bound,
+        the constant is ours.
+    solver : {"auto", "dense", "cg"}
+        As in `HordeTS`: the mean of every round, or one for every `period` observations, solved
+        to 1e-8.
+    period : int, optional
+        For `cg`; n_users / 10 by default.
+    item_effects, item_ridge
+        Effects of items, as in `LinUCB`.
+
+    References
+    ----------
+    Vaswani, Schmidt & Lakshmanan 2017, "Horde of bandits using Gaussian Markov random fields".
+
+    Examples
+    --------
+    >>> from graphbandit import graphs
+    >>> policy = HordeEpochGreedy(graphs.from_edges([(0, 1)], n_users=3), 1, sigma=1.0, rate=0.0)
+    >>> policy.update(0, [1.0], 1.0)
+    >>> policy.recommend(1, [[-1.0], [1.0]])
+    1
+    """
+
+    State = HordeEGState
+    ranges = RANGES | {"rate": NOT_NEGATIVE}
+
+    def __init__(
+        self,
+        graph: UserGraph,
+        dim: int,
+        *,
+        strength: float = 1.0,
+        sigma: float = 0.1,
+        rate: float = 1.0,
+        solver: FieldSolver = "auto",
+        period: int | None = None,
+        item_effects: bool = False,
+        item_ridge: float | None = None,
+        seed: Seed = 0,
+    ) -> None:
+        super().__init__(graph, dim, locals())
+        self.state = self.build_state(
+            seen=no_observations(graph.n_users, self.dim),
+            solver=self.field_solver(),
+            rounds=np.zeros(1, dtype=np.int64),
+        )
+
+    @property
+    def n_normals(self) -> int:
+        return 1
+
+    @property
+    def is_sampling(self) -> bool:
+        """False: the draw is a coin of known probability."""
+        return False
+
+    def choice_probabilities(self, user: int, arms: Floats, normals: Floats, items: Ints = NO_ITEMS) -> Floats:
+        """(1 - ε) for the greedy choice, ε shared by all arms."""
+        rate = exploration_rate(self.state)
+        greedy = super().choice_probabilities(user, arms, np.full((1, 1), np.inf), items)
+        return (1.0 - rate) * greedy + rate / len(arms)
+
+
+register(HordeEGState, belief=greedy_belief, update=greedy_update, draw=greedy_draw)
