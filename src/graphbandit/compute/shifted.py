@@ -1,10 +1,9 @@
 """Solutions and inverses of A + τ I for several shifts τ at once, for a positive semi-definite A.
 
-In small dimensions the time of a Cholesky factor is the wait of each step for the one before. There
-all shifts are treated together, in innermost loops over the shifts, which do not wait for each
-other. In larger ones the factors of all shifts do not fit into the cache, and one is treated after
-another in loops over contiguous rows, which vectorise. A matrix of zeros, that of a user without
-data, needs neither. Diagonals of factors are kept as reciprocals: a division is slow.
+The time of a Cholesky factor of a small matrix is the wait of each step for the one before. Here all
+shifts are treated together, in innermost loops over the shifts, which do not wait for each other. A
+matrix of zeros, that of a user without data, needs no factor. Diagonals of factors are kept as
+reciprocals: a division is slow.
 """
 
 from __future__ import annotations
@@ -13,13 +12,11 @@ from math import sqrt
 
 import numpy as np
 
-from .arrays import Floats, Ints
+from .arrays import Floats
 from .compiler import compiled
-from .linalg import dot, invert_positive, multiply, quadratic_form
+from .linalg import dot, invert_positive
 
-TOGETHER = 24  # the largest dimension in which all shifts are treated together
 FEW = 5  # shifts for which separate inverses cost less
-MANY = 8  # targets that are solved together
 
 
 @compiled
@@ -33,10 +30,8 @@ def solve_shifted(matrix: Floats, shifts: Floats, targets: Floats) -> None:
             for r in range(targets.shape[1]):
                 for i in range(targets.shape[2]):
                     targets[k, r, i] /= shifts[k]
-    elif matrix.shape[0] <= TOGETHER:
-        solve_together(matrix, shifts, targets)
     else:
-        solve_in_turn(matrix, shifts, targets)
+        solve_together(matrix, shifts, targets)
 
 
 @compiled
@@ -48,14 +43,11 @@ def invert_shifted(matrix: Floats, shifts: Floats, out: Floats) -> None:
             for i in range(dim):
                 for j in range(dim):
                     out[k, i, j] = 1.0 / shifts[k] if i == j else 0.0
-    elif dim <= TOGETHER and shifts.shape[0] > FEW:
+    elif shifts.shape[0] > FEW:
         invert_together(matrix, shifts, out)
     else:
         for k in range(shifts.shape[0]):
-            if dim <= TOGETHER:
-                invert_positive(matrix, shifts[k], out[k])
-            else:
-                invert_by_rows(matrix, shifts[k], out[k])
+            invert_positive(matrix, shifts[k], out[k])
 
 
 @compiled
@@ -66,17 +58,8 @@ def fill(vector: Floats, value: float) -> None:
 
 
 @compiled
-def gather(vector: Floats, places: Ints) -> Floats:
-    """The entries at these places."""
-    out = np.empty(places.shape[0])
-    for i in range(places.shape[0]):
-        out[i] = vector[places[i]]
-    return out
-
-
-@compiled
 def is_zero(matrix: Floats) -> bool:
-    """Whether a positive semi-definite matrix is 0: then its diagonal is."""
+    """Return True if a positive semi-definite matrix is 0: then its diagonal is."""
     trace = 0.0
     for i in range(matrix.shape[0]):
         trace += matrix[i, i]
@@ -165,146 +148,38 @@ def invert_together(matrix: Floats, shifts: Floats, out: Floats) -> None:
 
 
 @compiled
-def subtract_rows(row: Floats, share: Floats, rows: Floats) -> None:
-    """row -= Σ_k share[k] · rows[k], in this order, four rows at a time."""
-    done = 0
-    while done + 4 <= share.shape[0]:
-        a, b, c, d = share[done], share[done + 1], share[done + 2], share[done + 3]
-        first, second, third, fourth = rows[done], rows[done + 1], rows[done + 2], rows[done + 3]
+def add_rows(row: Floats, share: Floats, rows: Floats) -> None:
+    """row += Σ_k share[k] · rows[k], in this order; the loop over contiguous entries vectorises."""
+    for k in range(share.shape[0]):
+        factor, source = share[k], rows[k]
         for i in range(row.shape[0]):
-            row[i] = (((row[i] - a * first[i]) - b * second[i]) - c * third[i]) - d * fourth[i]
-        done += 4
-    while done < share.shape[0]:
-        a, first = share[done], rows[done]
-        for i in range(row.shape[0]):
-            row[i] -= a * first[i]
-        done += 1
-
-
-@compiled
-def factor_by_rows(matrix: Floats, shift: float, factor: Floats) -> None:
-    """Write the lower Cholesky factor of matrix + shift·I into `factor`, and its transpose above the diagonal, reciprocal."""
-    dim = matrix.shape[0]
-    for j in range(dim):
-        row, source = factor[j, j:], matrix[j, j:]
-        for i in range(dim - j):
-            row[i] = source[i]
-        row[0] += shift
-        subtract_rows(row, factor[j, :j], factor[:j, j:])
-        scale = 1.0 / sqrt(max(row[0], shift))
-        row[0] = scale
-        for i in range(1, dim - j):
-            row[i] *= scale
-            factor[j + i, j] = row[i]
-
-
-@compiled
-def solve_in_turn(matrix: Floats, shifts: Floats, targets: Floats) -> None:
-    """`solve_shifted` with one shift after another, row by row."""
-    factor = np.empty(matrix.shape)
-    for k in range(shifts.shape[0]):
-        factor_by_rows(matrix, shifts[k], factor)
-        if targets.shape[1] < MANY:
-            for r in range(targets.shape[1]):
-                solve_one(factor, targets[k, r])
-        else:
-            solve_many(factor, targets[k])
-
-
-@compiled
-def solve_one(factor: Floats, x: Floats) -> None:
-    """Solve L Lᵀ z = x for a factor of `factor_by_rows`, writing z over x."""
-    dim = x.shape[0]
-    for i in range(dim):
-        row = factor[i]
-        solved = x[i] * row[i]
-        x[i] = solved
-        for j in range(i + 1, dim):
-            x[j] -= row[j] * solved
-    for i in range(dim - 1, -1, -1):
-        row = factor[i]
-        solved = x[i] * row[i]
-        x[i] = solved
-        for j in range(i):
-            x[j] -= row[j] * solved
-
-
-@compiled
-def solve_many(factor: Floats, targets: Floats) -> None:
-    """The same for every row of `targets`, in innermost loops over the rows."""
-    many, dim = targets.shape
-    x = np.empty((dim, many))
-    for i in range(dim):
-        for r in range(many):
-            x[i, r] = targets[r, i]
-        subtract_rows(x[i], factor[i, :i], x[:i])
-        for r in range(many):
-            x[i, r] *= factor[i, i]
-    for i in range(dim - 1, -1, -1):
-        subtract_rows(x[i], factor[i, i + 1 :], x[i + 1 :])
-        for r in range(many):
-            x[i, r] *= factor[i, i]
-            targets[r, i] = x[i, r]
-
-
-@compiled
-def invert_by_rows(matrix: Floats, shift: float, out: Floats) -> None:
-    """`invert_shifted` for one shift, row by row."""
-    dim = matrix.shape[0]
-    factor, half, share = np.empty((dim, dim)), np.zeros((dim, dim)), np.empty(dim)
-    factor_by_rows(matrix, shift, factor)
-    for i in range(dim):  # half = L⁻¹
-        row = half[i, : i + 1]
-        subtract_rows(row, factor[i, :i], half[:i, : i + 1])
-        for j in range(i):
-            row[j] *= factor[i, i]
-        row[i] = factor[i, i]
-    for i in range(dim):  # -L⁻ᵀ L⁻¹
-        row = out[i, : i + 1]
-        fill(row, 0.0)
-        for k in range(i, dim):
-            share[k] = half[k, i]
-        subtract_rows(row, share[i:], half[i:, : i + 1])
-    for i in range(dim):
-        for j in range(i + 1):
-            out[i, j] = -out[i, j]
-            out[j, i] = out[i, j]
+            row[i] += factor * source[i]
 
 
 @compiled
 def multiply_symmetric(matrix: Floats, x: Floats, out: Floats) -> None:
     """Write matrix @ x into `out`, for a symmetric matrix."""
-    if x.shape[0] <= TOGETHER:
-        multiply(matrix, x, out)
-    else:
-        fill(out, 0.0)
-        subtract_rows(out, x, matrix)
-        for i in range(x.shape[0]):
-            out[i] = -out[i]
+    fill(out, 0.0)
+    add_rows(out, x, matrix)
 
 
 @compiled
 def symmetric_form(matrix: Floats, x: Floats) -> float:
-    """The number xᵀ matrix x, for a symmetric matrix."""
-    if x.shape[0] <= TOGETHER:
-        return quadratic_form(matrix, x)
+    """Return xᵀ matrix x, for a symmetric matrix."""
     product = np.zeros(x.shape[0])
-    subtract_rows(product, x, matrix)
-    return -dot(product, x)
+    add_rows(product, x, matrix)
+    return dot(x, product)
 
 
 @compiled
 def add_sandwich(outer: Floats, inner: Floats, total: Floats) -> None:
     """total += outer inner outer for symmetric matrices, in the lower triangle only."""
     dim = outer.shape[0]
-    half = np.zeros(dim)
+    half, row = np.empty(dim), np.empty(dim)
     for i in range(dim):
-        if dim <= TOGETHER:
-            for j in range(dim):
-                half[j] = dot(outer[i], inner[j])
-            for j in range(i + 1):
-                total[i, j] += dot(half, outer[j])
-        else:
-            fill(half, 0.0)
-            subtract_rows(half, outer[i], inner)
-            subtract_rows(total[i, : i + 1], half, outer[:, : i + 1])
+        fill(half, 0.0)
+        fill(row, 0.0)
+        add_rows(half, outer[i], inner)
+        add_rows(row, half, outer)
+        for j in range(i + 1):
+            total[i, j] += row[j]
