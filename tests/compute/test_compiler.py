@@ -101,7 +101,7 @@ def test_import_leaves_the_heavy_parts_out() -> None:
 
 @pytest.mark.compiled
 def test_a_kernel_without_the_lock_lets_other_threads_run_python() -> None:
-    @partial(compiled, cache=False, nogil=True)
+    @partial(compiled, nogil=True)
     def slow(numbers: npt.NDArray[np.float64], rounds: int) -> None:
         for _ in range(rounds):
             for k in range(1, numbers.shape[0]):

@@ -31,7 +31,7 @@ class Links(NamedTuple):
 
 
 def link_rows(name: str) -> dict[str, float]:
-    """The rows of a user without neighbours, for the links that the state has under this name."""
+    """Return the rows of a user without neighbours, for the links that the state has under this name."""
     return {f"{name}.{part}": row for part, row in (("start", 0), ("filled", 0), ("room", 0), ("degree", 1.0))}
 
 

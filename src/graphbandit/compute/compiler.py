@@ -7,107 +7,105 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable
-from functools import partial
-from importlib import import_module
+from functools import cached_property, update_wrapper
 from inspect import signature
 from typing import Any, TypeVar
 
-import llvmlite.binding
 import numba
 import numpy
-from numba.core.imputils import user_function
+from numba import types
+from numba.core.typing.templates import AbstractTemplate, infer_global
+from numba.core.typing.templates import signature as typed
+from numba.extending import lower_builtin
 
-from .kernel_cache import PACKAGE, KernelCache
+from .kernel_cache import is_called_by_name, keep_on_disk
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 # No fast-math: it would let the compiler drop the NaN checks that guard every update. Division by zero follows NumPy.
 FLAGS: dict[str, Any] = {"error_model": "numpy", "no_cfunc_wrapper": True}
-LARGE = 8000
-"""Bytes of intermediate code from which on callers call a kernel by name."""
 
 
-def compiled(function: F, *, cache: bool = True, nogil: bool = False) -> F:
-    """Compile `function` when it is first called with arguments of new types.
+def compiled(function: F, *, nogil: bool = False) -> F:
+    """Compile `function` when it is first called with arguments of new types, and keep the machine code on disk.
 
-    With `cache`, keep the machine code on disk for the next process. With `nogil`, a call from Python releases the
-    interpreter lock: for calls of milliseconds, whose arrays no other thread touches.
+    With `nogil`, a call from Python releases the interpreter lock: for calls of milliseconds, whose arrays no other thread
+    touches.
     """
-    dispatcher: Any = numba.njit(**FLAGS, no_cpython_wrapper=True)(function)
-    if dispatcher is function:  # under NUMBA_DISABLE_JIT=1
-        return function
-    if cache:
-        dispatcher._cache = KernelCache(function)
-        if function.__module__.startswith(f"{PACKAGE}."):
-            dispatcher.compile = partial(compile_for_callers, dispatcher, dispatcher.compile)
-    dispatcher.add_overload = partial(add_for_callers, dispatcher)
-    dispatcher._compile_for_args = partial(compile_for_python, dispatcher, nogil)
-    return dispatcher  # type: ignore[no-any-return]
+    return function if numba.config.DISABLE_JIT else Kernel(function, nogil)  # type: ignore[return-value]
 
 
-def add_for_callers(dispatcher: Any, result: Any) -> None:
-    """Keep machine code for compiled callers only: what converts Python objects would be most of many kernels."""
-    dispatcher.overloads[tuple(result.signature.args)] = result
+class Kernel:
+    """A compiled function: `inner` for compiled callers, `entry` for Python.
 
+    What converts Python objects would be most of many kernels, and most are never called from Python.
+    """
 
-def compile_for_python(dispatcher: Any, nogil: bool, *args: Any) -> Any:
-    """Compile or load a function that calls the kernel with converted Python objects, at the first call from Python."""
-    if not hasattr(dispatcher, "entry"):
-        kernel, parameters = dispatcher.py_func, ", ".join(signature(dispatcher.py_func).parameters)
-        scope: dict[str, Any] = {"kernel": dispatcher, "__name__": kernel.__module__}
+    __module__: str
+    __qualname__: str
+
+    def __init__(self, function: Callable[..., Any], nogil: bool = False) -> None:
+        update_wrapper(self, function)
+        self.py_func, self.nogil = function, nogil
+        callable_from_kernels(self)
+
+    def __call__(self, *args: Any) -> Any:
+        """Call the kernel from Python."""
+        return self.entry(*args)
+
+    def __reduce__(self) -> Any:
+        return Kernel, (self.py_func, self.nogil)
+
+    def chosen(self, args: Any) -> Kernel:
+        """Return the kernel that runs for arguments of these types."""
+        return self
+
+    def compile(self, args: Any) -> Any:
+        """Compile or load the machine code for arguments of these types."""
+        self.inner.compile(args)
+        return self.inner.overloads[args]
+
+    @cached_property
+    def inner(self) -> Any:
+        """The dispatcher for compiled callers."""
+        return keep_on_disk(numba.njit(**FLAGS, no_cpython_wrapper=True)(self.py_func))
+
+    @cached_property
+    def entry(self) -> Any:
+        """A function that only calls the kernel, compiled with the conversion of its arguments."""
+        parameters = ", ".join(signature(self.py_func).parameters)
+        scope: dict[str, Any] = {"kernel": self, "__name__": self.__module__}
         source = f"def entry({parameters}):\n    return kernel({parameters})\n"
-        exec(compile(source, kernel.__code__.co_filename, "exec"), scope)
-        scope["entry"].__qualname__ = f"{kernel.__qualname__}_entry"  # names its file
-        dispatcher.entry = numba.njit(**FLAGS, nogil=nogil)(scope["entry"])
-        if isinstance(dispatcher._cache, KernelCache):
-            dispatcher.entry._cache = KernelCache(scope["entry"])
-    machine_code = dispatcher.entry._compile_for_args(*args)
-    result = next(result for result in dispatcher.entry.overloads.values() if result.entry_point is machine_code)
-    dispatcher._insert([kind._code for kind in result.signature.args], machine_code, False)
-    return machine_code
+        exec(compile(source, self.py_func.__code__.co_filename, "exec"), scope)
+        scope["entry"].__qualname__ = f"{self.__qualname__}_entry"  # names its file
+        return keep_on_disk(numba.njit(**FLAGS, nogil=self.nogil)(scope["entry"]))
 
 
-def compile_for_callers(dispatcher: Any, compile_or_load: Callable[..., Any], sig: Any) -> Any:
-    """Compile or load a kernel; if it is large, let callers call it by name.
+def callable_from_kernels(callee: Any) -> None:
+    """Let compiled code call an object that has `chosen`: a small kernel is copied into the caller, a large one called by name.
 
-    By default a caller contains a copy of all that it calls, which is optimised again: in each caller, and in theirs.
+    By default Numba copies every kernel. The copy is optimised again, in each caller and in theirs.
     """
-    entry = compile_or_load(sig)
-    calls = dispatcher.targetctx._defns[entry]
-    result = next(result for result in dispatcher.overloads.values() if result.entry_point is entry)
-    if not isinstance(calls.versions[0][1].libs[0], ByName) and len(llvm_module(result.library).as_bitcode()) > LARGE:
-        call = user_function(result.fndesc, [ByName(dispatcher.py_func, result)])
-        calls.versions[:] = [(call.signature, call)]
-        calls._cache.clear()
-    return entry
 
+    class Call(AbstractTemplate):  # type: ignore[misc]
+        """The types of a call."""
 
-def llvm_module(library: Any) -> Any:
-    """Return the intermediate code that callers are linked with."""
-    return library._get_module_for_linking()
+        key = callee
 
+        def generic(self, args: Any, kws: Any) -> Any:
+            """Return the types of result and arguments."""
+            args = tuple(map(types.unliteral, args))
+            return typed(callee.chosen(args).compile(args).signature.return_type, *args)
 
-class ByName:
-    """Linked with a caller in place of a kernel's code: no code, but what must be in memory before the caller is loaded."""
+    def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kernel = callee.chosen(sig.args)
+        result = kernel.compile(sig.args)
+        if not is_called_by_name(result, kernel.__module__, kernel.__qualname__):
+            context.add_linking_libs([result.library])
+        return context.call_internal(builder, result.fndesc, result.signature, args)
 
-    def __init__(self, source: Any, result: Any) -> None:
-        self.code, name = result.library, result.fndesc.mangled_name
-        self._reload_init = {partial(load_as, name, source.__module__, source.__qualname__, tuple(result.signature.args))}
-
-    def _ensure_finalized(self) -> None:
-        """Do nothing: the code is ready."""
-
-    def _get_module_for_linking(self) -> Any:
-        return llvmlite.binding.parse_assembly("")
-
-
-def load_as(name: str, module: str, qualname: str, args: Any) -> None:
-    """Load a kernel, and let code from disk call it by the name that it had in the process that compiled that code."""
-    kernel: Any = getattr(import_module(module), qualname)
-    kernel.compile(args)
-    result = kernel.overloads[args]
-    if result.fndesc.mangled_name != name:
-        llvmlite.binding.add_symbol(name, result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
+    infer_global(callee, types.Function(Call))
+    lower_builtin(callee, types.VarArg(types.Any))(call)
 
 
 def arithmetic() -> str:

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any
 
-from numba.extending import overload
-
+from .compiler import callable_from_kernels
 from .states import by_pointer
 
 
@@ -21,10 +20,11 @@ class Generic:
 
     def __init__(self, signature: Callable[..., Any]) -> None:
         update_wrapper(self, signature)
-        self._implementations: dict[type, Callable[..., Any]] = {}
-        overload(self, strict=False)(self._call)  # strict would compare the names of parameters
+        self._implementations: dict[type, Any] = {}
+        callable_from_kernels(self)
 
     def __call__(self, first: Any, *rest: Any) -> Any:
+        """Call the kernel of the type of `first` from Python."""
         return self._implementations[type(first)](first, *rest)
 
     def register(self, kind: type, kernel: Callable[..., Any]) -> None:
@@ -32,22 +32,10 @@ class Generic:
         self._implementations[kind] = kernel
         by_pointer(kind)
 
-    def _call(self, first: Any, *rest: Any) -> Any:
-        """Return the source of a call for a compiled caller: of the kernel as it was compiled, once for all callers."""
-        kernel: Any = self._implementations[first.instance_class]
-        if (
-            not hasattr(kernel, "py_func") or kernel.is_compiling
-        ):  # a wrapper in a wrapper: code that calls itself is not cached
-            return getattr(kernel, "py_func", kernel)
-
-        def call(first: Any, *rest: Any) -> Any:
-            return kernel(first, *rest)
-
-        # Machine code is linked by name and types of arguments. Names must differ, or cached code could call another kernel.
-        call.__qualname__ = f"{self.__name__} by {kernel.__module__}.{kernel.py_func.__qualname__}"
-        return call
+    def chosen(self, args: Any) -> Any:
+        """Return the kernel that runs for arguments of these types."""
+        return self._implementations[args[0].instance_class]
 
 
-def generic(signature: Callable[..., Any]) -> Generic:
-    """Decorate a function of which only name, parameters and docstring count: its body is chosen by type."""
-    return Generic(signature)
+generic = Generic
+"""Decorates a function of which only name, parameters and docstring count: its body is chosen by type."""

@@ -42,7 +42,7 @@ def growable_zeros(*shape: int) -> Floats:
 
 
 def append_rows(array: npt.NDArray[Any], row: npt.ArrayLike, by: int = 1) -> npt.NDArray[Any]:
-    """The same array with `by` copies of a row at the end; the shorter one must not be appended to again.
+    """Return the same array with `by` copies of a row at the end; the shorter one must not be appended to again.
 
     >>> append_rows(growable_rows(0, 2, int), 7)
     array([0, 0, 7])
@@ -64,7 +64,7 @@ def _view(n: int, capacity: int, shape: tuple[int, ...], dtype: npt.DTypeLike) -
 
 
 def append_user_rows(state: Any, rows: dict[str, Any], by: int = 1, prefix: str = "") -> Any:
-    """A nested named tuple with `by` more rows in every array named in `rows`, with dots: copies of the row given there."""
+    """Return nested named tuples with `by` more rows in every array named in `rows`, dotted: copies of the row given there."""
     changed = {}
     for name, part in state._asdict().items():
         key = f"{prefix}{name}"

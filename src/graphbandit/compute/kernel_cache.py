@@ -1,23 +1,40 @@
-"""Machine code on disk: Numba's cache with a stamp of our own."""
+"""Machine code on disk: Numba's cache with a stamp of our own. The only module that uses private names of Numba."""
 
 from __future__ import annotations
 
 import logging
 import multiprocessing
+import re
 from contextlib import suppress
 from functools import cache as once
-from functools import cached_property
+from functools import partial
+from importlib import import_module
 from typing import Any
 
+import llvmlite.binding
 from numba.core.caching import FunctionCache
 
 from .staleness import KERNEL_ROOMS, code_digest, file_digest
 
 PACKAGE = __name__.partition(".")[0]
 COMPILING = "graphbandit: compiling, once; this usually takes 5 to 20 seconds a policy."
+DECLARED = re.compile(r'^declare .*@"?([^"( ]+)', re.MULTILINE)
+LARGE = 40_000
+"""Characters of optimised intermediate code from which on compiled callers call a kernel by name."""
+_sizes: dict[str, int] = {}
+"""Size of kernels, by the name of their code."""
+_by_name: dict[str, Any] = {}
+"""Kernels that compiled code calls by name: the further arguments of `load_as`."""
 
 
-class KernelCache:
+def keep_on_disk(dispatcher: Any) -> Any:
+    """Return a dispatcher whose machine code is kept for the next process, if its source is a file."""
+    with suppress(RuntimeError):
+        dispatcher._cache = KernelCache(dispatcher.py_func)
+    return dispatcher
+
+
+class KernelCache(FunctionCache):  # type: ignore[misc]
     """Numba's cache for one kernel, with a stamp of our own.
 
     A kernel contains the code of the kernels that it calls, so it is stale when any code of the package's kernels changes.
@@ -25,55 +42,66 @@ class KernelCache:
     """
 
     def __init__(self, function: Any) -> None:
-        self.function, self.is_ours = function, function.__module__.startswith(f"{PACKAGE}.")
-
-    @cached_property
-    def cache(self) -> Any:
-        """Numba's cache. Set up at the first call: for 300 kernels that would be a tenth of the import."""
-        cache = FunctionCache(self.function)
-        index = cache._cache_file
+        super().__init__(function)
+        self.is_ours, index = function.__module__.startswith(f"{PACKAGE}."), self._cache_file
         # The version is compared before the rest of the index is unpickled, which may name types that no longer exist.
-        stamp = file_digest(self.function.__code__.co_filename), code_digest(*KERNEL_ROOMS)
+        stamp = file_digest(function.__code__.co_filename), code_digest(*KERNEL_ROOMS)
         index._version, index._source_stamp = (index._version, *stamp), None
-        return cache
-
-    @property
-    def cache_path(self) -> str:
-        """The folder, for `stats` of a kernel."""
-        return str(self.cache.cache_path)
 
     def load_overload(self, sig: Any, target: Any) -> Any:
         """Return the machine code for these types, or None."""
-        with suppress(Exception):
-            found = self.cache.load_overload(sig, target) if self.may_name(sig) else None
-            if found is not None and found.signature.args == tuple(sig):  # two processes may have written one file
-                found.library._reload_init.update(found.reload_init)  # callers that contain this kernel's code need the same
-                return found
+        result = None
+        try:
+            result = super().load_overload(sig, target) if self.may_name(sig) else None
+        except Exception:  # the index cannot be read
+            with suppress(Exception):
+                self.flush()
+        if result is not None and result.signature.args == tuple(sig):  # two processes may have written one file
+            return result
         if self.is_ours:
             announce_compilation()
         return None
 
     def save_overload(self, sig: Any, result: Any) -> None:
-        """Keep the machine code. A kernel without a file, or on a full disk, works without."""
+        """Keep the machine code, its size, and which kernels it calls by name. On a full disk a kernel works without."""
         with suppress(Exception):
             if self.may_name(sig):
-                try:
-                    self.cache.save_overload(sig, result)
-                except Exception:  # the index cannot be read
-                    self.cache.flush()
-                    self.cache.save_overload(sig, result)
+                names = set(DECLARED.findall(result.library.get_llvm_str())) & _by_name.keys()
+                needs = [partial(load_as, name, *_by_name[name]) for name in sorted(names)]
+                needs.append(partial(set_size, result.fndesc.mangled_name, size_of(result)))
+                super().save_overload(sig, result._replace(reload_init=needs))
 
     def may_name(self, sig: Any) -> bool:
         """Return True if the file may name these types: those of a user's module never enter files of the package."""
-        return not self.is_ours or not any(map(is_foreign, sig))
+        return not self.is_ours or not any(getattr(kind, "is_foreign", False) for kind in sig)
 
 
-def is_foreign(kind: Any) -> bool:
-    """Return True if a type is, or contains, a NamedTuple from outside the package."""
-    made_of = getattr(kind, "instance_class", None)
-    if made_of is not None and not made_of.__module__.startswith(f"{PACKAGE}."):
-        return True
-    return any(map(is_foreign, (*getattr(kind, "fields", ()), *getattr(kind, "types", ()))))
+def size_of(result: Any) -> int:
+    """Return the size of a kernel, in characters of optimised intermediate code."""
+    name = result.fndesc.mangled_name
+    if name not in _sizes:
+        set_size(name, len(result.library.get_llvm_str()))
+    return _sizes[name]
+
+
+def set_size(name: str, size: int) -> None:
+    """Remember the size of a kernel; a kernel from disk cannot be measured."""
+    _sizes[name] = size
+
+
+def is_called_by_name(result: Any, module: str, qualname: str) -> bool:
+    """Return True if compiled callers call this kernel by its name, because it is large."""
+    if size_of(result) > LARGE:
+        _by_name[result.fndesc.mangled_name] = module, qualname, result.signature.args
+    return result.fndesc.mangled_name in _by_name
+
+
+def load_as(name: str, module: str, qualname: str, args: Any) -> None:
+    """Load a kernel, and let code from disk call it by the name that it had in the process that compiled that code."""
+    result = getattr(import_module(module), qualname).compile(args)
+    _by_name[name] = module, qualname, args
+    if result.fndesc.mangled_name != name:
+        llvmlite.binding.add_symbol(name, result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
 
 
 @once

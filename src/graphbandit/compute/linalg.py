@@ -24,7 +24,7 @@ def dot(a: Floats, b: Floats) -> float:
 
 @compiled
 def euclidean_norm(a: Floats) -> float:
-    """‖a‖."""
+    """Return ‖a‖."""
     return sqrt(dot(a, a))
 
 
@@ -40,7 +40,7 @@ def multiply(matrix: Floats, x: Floats, out: Floats) -> None:
 
 @compiled
 def quadratic_form(matrix: Floats, x: Floats) -> float:
-    """The number xᵀ matrix x; the matrix need not be symmetric."""
+    """Return xᵀ matrix x; the matrix need not be symmetric."""
     total = 0.0
     for i in range(x.shape[0]):
         row = 0.0
@@ -52,7 +52,7 @@ def quadratic_form(matrix: Floats, x: Floats) -> float:
 
 @compiled
 def symmetric_form(matrix: Floats, x: Floats) -> float:
-    """The number xᵀ matrix x for a symmetric matrix, of which only the lower triangle is read."""
+    """Return xᵀ matrix x for a symmetric matrix, of which only the lower triangle is read."""
     total = 0.0
     for i in range(x.shape[0]):
         row = 0.0
@@ -64,7 +64,7 @@ def symmetric_form(matrix: Floats, x: Floats) -> float:
 
 @compiled
 def add_outer(matrix: Floats, x: Floats) -> None:
-    """matrix += x xᵀ, in place."""
+    """Add x xᵀ to a matrix, in place."""
     for i in range(x.shape[0]):
         for j in range(x.shape[0]):
             matrix[i, j] += x[i] * x[j]
@@ -106,7 +106,7 @@ def cholesky(matrix: Floats, shift: float, factor: Floats) -> None:
 
 @compiled
 def log_determinant(matrix: Floats, shift: float, factor: Floats) -> float:
-    """log det(matrix + shift·I), never through `det`, which overflows; `factor` is scratch."""
+    """Return log det(matrix + shift·I), never through `det`, which overflows; `factor` is scratch."""
     cholesky(matrix, shift, factor)
     total = 0.0
     for k in range(matrix.shape[0]):
@@ -189,7 +189,7 @@ def all_within(matrix: Floats, limit: float) -> bool:
 
 @compiled
 def squared_distance(a: Floats, b: Floats) -> float:
-    """‖a - b‖²."""
+    """Return ‖a - b‖²."""
     total = 0.0
     for k in range(a.shape[0]):
         total += (a[k] - b[k]) ** 2

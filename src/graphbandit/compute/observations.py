@@ -21,12 +21,12 @@ class Observations(NamedTuple):
 
 
 def no_observations(n_users: int, dim: int) -> Observations:
-    """The statistics before the first round."""
+    """Return the statistics before the first round."""
     return Observations(growable_zeros(n_users, dim, dim), growable_zeros(n_users, dim), growable_rows(0, n_users, np.int64))
 
 
 def observation_rows(name: str) -> dict[str, float]:
-    """The rows of a user without data, for the observations that the state has under this name."""
+    """Return the rows of a user without data, for the observations that the state has under this name."""
     return {f"{name}.{part}": 0.0 for part in Observations._fields}
 
 

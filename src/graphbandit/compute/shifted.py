@@ -149,7 +149,7 @@ def invert_together(matrix: Floats, shifts: Floats, out: Floats) -> None:
 
 @compiled
 def add_rows(row: Floats, share: Floats, rows: Floats) -> None:
-    """row += Σ_k share[k] · rows[k], in this order; the loop over contiguous entries vectorises."""
+    """Add Σ_k share[k] · rows[k] to a row, in this order; the loop over contiguous entries vectorises."""
     for k in range(share.shape[0]):
         factor, source = share[k], rows[k]
         for i in range(row.shape[0]):
@@ -173,7 +173,7 @@ def symmetric_form(matrix: Floats, x: Floats) -> float:
 
 @compiled
 def add_sandwich(outer: Floats, inner: Floats, total: Floats) -> None:
-    """total += outer inner outer for symmetric matrices, in the lower triangle only."""
+    """Add outer inner outer to `total`, for symmetric matrices, in the lower triangle only."""
     dim = outer.shape[0]
     half, row = np.empty(dim), np.empty(dim)
     for i in range(dim):

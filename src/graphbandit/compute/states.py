@@ -16,17 +16,21 @@ from numba.core.datamodel import models
 from numba.core.typing.templates import AttributeTemplate
 from numba.extending import NativeValue, infer_getattr, lower_getattr_generic, register_model, typeof_impl, unbox
 
+PACKAGE = __name__.partition(".")[0]
+
 
 class StatePointer(types.Type):
     """The address of a NamedTuple of this class whose fields have these types."""
 
     def __init__(self, instance_class: Any, fields: tuple[Any, ...]) -> None:
         self.instance_class, self.fields = instance_class, fields
-        name = f"{instance_class.__module__}.{instance_class.__qualname__}"
-        super().__init__(f"{name}({', '.join(map(str, fields))})")
+        own = instance_class.__module__.startswith(f"{PACKAGE}.")
+        self.is_foreign = not own or any(getattr(field, "is_foreign", False) for field in fields)
+        super().__init__(f"{instance_class.__module__}.{instance_class.__qualname__}({', '.join(map(str, fields))})")
 
     @property
     def key(self) -> tuple[Any, ...]:
+        """Two types with the same key are the same."""
         return self.instance_class, self.fields
 
 
@@ -41,7 +45,7 @@ def by_pointer(kind: Any) -> None:
 
 
 def typeof_state(value: Any, context: Any) -> StatePointer:
-    """The type of a state: its class and the types of its fields."""
+    """Return the type of a state: its class and the types of its fields."""
     return StatePointer(type(value), tuple(typeof_impl(field, context) for field in value))
 
 
@@ -61,7 +65,7 @@ class StateFields(AttributeTemplate):  # type: ignore[misc]
     key = StatePointer
 
     def generic_resolve(self, kind: StatePointer, name: str) -> Any:
-        """The type of a field."""
+        """Return the type of a field."""
         names = kind.instance_class._fields
         return kind.fields[names.index(name)] if name in names else None
 
@@ -71,17 +75,25 @@ def read_field(context: Any, builder: Any, kind: StatePointer, pointer: Any, nam
     """Load a field. Of an array, only what is used: the optimiser drops the rest."""
     index = kind.instance_class._fields.index(name)
     field, place = kind.fields[index], cgutils.gep_inbounds(builder, pointer, 0, index)
+    model = context.data_model_manager[field]
     if not isinstance(field, types.Array):
-        return context.data_model_manager[field].from_data(builder, read(builder, place))
-    stored, array = context.make_array(field)(context, builder, ref=place), context.make_array(field)(context, builder)
-    array.data = read(builder, stored._get_ptr_by_name("data"))
-    array.nitems = read(builder, stored._get_ptr_by_name("nitems"))
-    array.itemsize = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(field.dtype)))
-    for part in ("shape", "strides"):
-        values = stored._get_ptr_by_name(part)
-        numbers = [read(builder, cgutils.gep_inbounds(builder, values, 0, k)) for k in range(field.ndim)]
-        setattr(array, part, cgutils.pack_array(builder, numbers, context.get_value_type(types.intp)))
-    return array._getvalue()  # without a reference to what owns the memory, so none is counted
+        return model.from_data(builder, read(builder, place))
+
+    def part(name: str, *inside: int) -> Any:
+        return read(builder, cgutils.gep_inbounds(builder, place, 0, model.get_field_position(name), *inside))
+
+    parts = {"data": part("data"), "nitems": part("nitems")}
+    parts["itemsize"] = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(field.dtype)))
+    for name in ("shape", "strides"):
+        parts[name] = cgutils.pack_array(
+            builder, [part(name, k) for k in range(field.ndim)], context.get_value_type(types.intp)
+        )
+    array = cgutils.get_null_value(
+        context.get_value_type(field)
+    )  # without a reference to what owns the memory: none is counted
+    for name, value in parts.items():
+        array = model.set(builder, array, value, name)
+    return array
 
 
 def read(builder: Any, place: Any) -> Any:
@@ -94,19 +106,15 @@ def read(builder: Any, place: Any) -> Any:
 @unbox(StatePointer)  # type: ignore[untyped-decorator]
 def lay_out(kind: StatePointer, state: Any, c: Any) -> NativeValue:
     """Lay out a Python object in memory for the time of a call."""
-    manager, builder = c.context.data_model_manager, c.builder
-    layout = cgutils.alloca_once(builder, manager[kind].get_value_type().pointee)
-    natives = [c.unbox(field, c.pyapi.tuple_getitem(state, index)) for index, field in enumerate(kind.fields)]
-    for index, (field, native) in enumerate(zip(kind.fields, natives, strict=True)):
-        builder.store(manager[field].as_data(builder, native.value), cgutils.gep_inbounds(builder, layout, 0, index))
+    manager, by_value = c.context.data_model_manager, types.NamedTuple(kind.fields, kind.instance_class)  # type: ignore[attr-defined]
+    native, layout = c.unbox(by_value, state), cgutils.alloca_once(c.builder, manager[kind].get_value_type().pointee)
+    for index, field in enumerate(kind.fields):
+        value = manager[field].as_data(c.builder, c.builder.extract_value(native.value, index))
+        c.builder.store(value, cgutils.gep_inbounds(c.builder, layout, 0, index))
 
     def release() -> None:
-        for field, native in zip(kind.fields, natives, strict=True):
-            if native.cleanup is not None:
-                native.cleanup()
-            c.context.nrt.decref(builder, field, native.value)
+        if native.cleanup is not None:
+            native.cleanup()
+        c.context.nrt.decref(c.builder, by_value, native.value)
 
-    failed = cgutils.false_bit
-    for native in natives:
-        failed = builder.or_(failed, native.is_error)
-    return NativeValue(layout, is_error=failed, cleanup=release)
+    return NativeValue(layout, is_error=native.is_error, cleanup=release)
