@@ -104,9 +104,7 @@ def radius(
     return float(noise + np.sqrt(alpha) * np.linalg.norm(rough))
 
 
-def club_clusters(
-    start: Floats, history: History, dim: int, alpha2: float, *, before: bool = False, spare_unseen: bool = False
-) -> list[set[int]]:
+def club_clusters(start: Floats, history: History, dim: int, alpha2: float, *, before: bool = False) -> list[set[int]]:
     """Return the final clusters of CLUB, with an adjacency matrix and a search from scratch."""
     n = len(start)
     edges, seen = start.astype(bool).copy(), [0] * n
@@ -119,7 +117,7 @@ def club_clusters(
     def cut(user: int) -> None:
         for other in range(n):
             apart = np.linalg.norm(theta[user] - theta[other]) > width(user) + width(other)
-            if apart and not (spare_unseen and seen[other] == 0):
+            if apart:
                 edges[user, other] = edges[other, user] = False
 
     for user, x, reward in history:

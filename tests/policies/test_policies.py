@@ -62,9 +62,8 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {},
         {"alpha2": 0.0},
         {"alpha2": 5.0, "radius": "theory", "exploration": 0.01},
-        {"deletion": "theory", "alpha2": 0.3},
         {"preset": "released", "alpha2": 0.15, "test": "before"},
-        {"start": "graph", "spare_unseen": True},
+        {"start": "graph"},
         {"start": "random", "radius": "constant"},
     ],
     "sclub": [

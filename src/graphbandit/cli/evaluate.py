@@ -132,8 +132,7 @@ def candidates(names: list[str], settings: list[str]) -> dict[str, ConfiguredPol
 
     `alpha=1` is for all policies that have an alpha, `graphucb.alpha=1` for one.
     """
-    from ..experiments.experiment_worlds import ConfiguredPolicy
-    from ..experiments.table_checks import settings_of
+    from ..experiments.experiment_worlds import ConfiguredPolicy, settings_of
     from ..policies import policy_class
 
     given: dict[str, dict[str, Any]] = {name: {} for name in names}

@@ -11,8 +11,7 @@
 | `ray_engine` | the same on a Ray cluster |
 | `tune` | `tune`: grid search on seeds that are not reported |
 | `experiment_file` | `Experiment`, and `load`, which reads it from TOML |
-| `experiment_worlds` | the worlds and policies that the tables of an experiment stand for |
-| `table_checks` | checks of these tables; `SpecError` |
+| `experiment_worlds` | the worlds and policies that the tables of an experiment stand for, and their checks; `SpecError` |
 | `run_experiment` | `run` and `tune_experiment`: an experiment into a folder, with summaries |
 | `testbeds` | the synthetic environments of the paper |
 """
@@ -22,10 +21,10 @@ from __future__ import annotations
 from .compare import compare
 from .delayed import DelayedTrace, geometric, simulate_delayed
 from .experiment_file import Experiment, load
+from .experiment_worlds import SpecError
 from .result import Interval, Result
 from .run_experiment import run, tune_experiment
 from .simulate import Trace, simulate
-from .table_checks import SpecError
 from .tune import TUNING_SEEDS, Tuned, tune
 
 __all__ = [

@@ -14,8 +14,7 @@ from typing import Any
 
 from ..policies import policy_class
 from .compare import checked_seeds
-from .experiment_worlds import GridPoint, configured_policy, world_of
-from .table_checks import SpecError, check_keys, check_type, settings_of
+from .experiment_worlds import GridPoint, SpecError, check_keys, check_type, configured_policy, settings_of, world_of
 from .tune import TUNING_SEEDS
 
 

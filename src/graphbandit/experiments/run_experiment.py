@@ -16,10 +16,9 @@ from typing import Any
 from ..storage.atomic import write_text
 from .compare import compare, policy_for
 from .experiment_file import Experiment
-from .experiment_worlds import GridPoint
+from .experiment_worlds import GridPoint, SpecError
 from .parallel import Engine, engine_running
 from .result import Interval, Result
-from .table_checks import SpecError
 from .tune import TUNING_SEEDS, Tuned, tune
 
 Progress = Callable[[int, int], None]

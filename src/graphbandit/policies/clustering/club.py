@@ -38,9 +38,6 @@ from .decremental_graph import (
     starting_graph,
 )
 
-DELETIONS = ("practice", "theory", "released")
-PRACTICE, THEORY_WIDTH, RELEASED = range(3)
-
 
 class CLUBState(NamedTuple):
     """Clusters are the connected components of a graph that loses edges."""
@@ -50,13 +47,12 @@ class CLUBState(NamedTuple):
     n_clusters: Ints  # (1,), slots in use, none of them empty
     rounds: Ints  # (1,), observations so far
     schedule: int
-    deletion: int
+    released_width: bool
     alpha2: float
     sigma: float
     delta: float
     exploration: float
     tests_before: bool  # edges are tested before the update, not after it
-    spare_unseen: bool
     items: ItemEffects
 
 
@@ -71,18 +67,9 @@ def theory_radius(state: CLUBState, cluster: int) -> float:
 def deletion_width(state: CLUBState, user: int) -> float:
     """How far a user's vector may be from the truth; an edge is cut by the sum of two of these."""
     count = state.models.seen.visits[user]
-    if state.deletion == PRACTICE:
-        return state.alpha2 * width(count)
-    if state.deletion == RELEASED:  # a misplaced parenthesis: tends to alpha2, not to 0 (errata, the released code)
+    if state.released_width:  # a misplaced parenthesis: tends to alpha2, not to 0 (errata, the released code)
         return state.alpha2 * sqrt(1.0 + log(1.0 + count) / (1.0 + count))
-    n, dim = state.models.theta.shape
-    spread = log((count + 3.0) * 2.0 * n * dim / state.delta)
-    growth = max(0.0, count / (4.0 * dim) - 8.0 * spread - 2.0 * sqrt(count * spread))  # least eigenvalue 1/d assumed
-    # The article has ridge 1. For any, det V / det ridge I <= (1 + t / (d ridge))^d, and the least eigenvalue starts at it.
-    ridge = state.models.ridge
-    log_rounds = log(max(1.0, state.rounds[0]) / min(1.0, ridge))
-    noise = state.sigma * sqrt(2.0 * dim * log_rounds + 2.0 * log(2.0 / state.delta))
-    return state.alpha2 * (noise + sqrt(ridge)) / sqrt(ridge + growth)
+    return state.alpha2 * width(count)
 
 
 @compiled
@@ -103,7 +90,7 @@ def cut_edges(state: CLUBState, user: int) -> None:
     theta, own_width = models.theta[user], deletion_width(state, user)
     for edge in range(edges.start[user], edges.start[user + 1]):
         other = edges.neighbour[edge]
-        if not edges.alive[edge] or (state.spare_unseen and models.seen.visits[other] == 0):
+        if not edges.alive[edge]:
             continue
         if distance(theta, models.theta[other]) > own_width + deletion_width(state, other):
             part = cut_edge(edges, user, edge)
@@ -123,13 +110,9 @@ class CLUB(Policy):
     start : {"auto", "complete", "random", "graph"}
         The graph to begin with: all pairs; an Erdős-Rényi graph with p = 3 log n / n, which scales;
         or the user graph that was given. `auto` is `complete` up to 200 users and `random` above.
-    deletion : {"practice", "theory", "released"}
-        Width of a user with T observations: `alpha2 sqrt((1 + log(1 + T)) / (1 + T))`; the
-        article's theoretical one times alpha2, which cuts nothing for tens of thousands of rounds a
-        user; or that of the GraphUCB authors' code, whose misplaced parenthesis makes it tend to
-        alpha2.
     alpha2 : float
-        Multiplies the width. 0 cuts every served user off; a very large one never cuts.
+        Multiplies the width of a user with T observations, `sqrt((1 + log(1 + T)) / (1 + T))`, as in
+        the article's experiments. 0 cuts every served user off; a very large one never cuts.
     ridge : float
         Regulariser of every block; 1 in the article. In low noise a smaller one is much better.
     radius : {"log", "theory", "constant"}
@@ -140,11 +123,9 @@ class CLUB(Policy):
     test : {"after", "before"}
         Whether edges are tested after the update, as most codes do, or before it, as in the
         article.
-    spare_unseen : bool
-        Keep edges to users that were never served. The article does not: their vector is 0 and
-        their width alpha2.
     preset : {"paper", "released"}
-        Sets `deletion` to "practice" or "released" unless it is given.
+        `released` has the width of the GraphUCB authors' code, whose misplaced parenthesis makes it
+        tend to alpha2.
     item_effects, item_ridge
         Effects of items, as in `LinUCB`.
     seed
@@ -169,7 +150,6 @@ class CLUB(Policy):
     ranges = Policy.ranges | {
         "alpha2": NOT_NEGATIVE,
         "start": one_of(STARTS),
-        "deletion": one_of(DELETIONS),
         "test": one_of(("after", "before")),
         "preset": one_of(("paper", "released")),
     }
@@ -182,19 +162,16 @@ class CLUB(Policy):
         alpha2: float = 0.2,
         ridge: float = 1.0,
         start: Literal["auto", "complete", "random", "graph"] = "auto",
-        deletion: Literal["practice", "theory", "released"] | None = None,
         radius: Radius = "log",
         exploration: float = 0.1,
         sigma: float = 0.01,
         delta: float = 0.01,
         test: Literal["after", "before"] = "after",
-        spare_unseen: bool = False,
         preset: Literal["paper", "released"] = "paper",
         item_effects: bool = False,
         item_ridge: float | None = None,
         seed: Seed = 0,
     ) -> None:
-        deletion = deletion or ("released" if preset == "released" else "practice")
         super().__init__(graph, dim, locals())
         edges = starting_graph(graph, start, self.rng)
         labels = edges.components
@@ -204,7 +181,7 @@ class CLUB(Policy):
             n_clusters=np.array([labels.max() + 1], dtype=np.int64),
             rounds=np.zeros(1, dtype=np.int64),
             schedule=RADII.index(radius),
-            deletion=DELETIONS.index(deletion),
+            released_width=preset == "released",
             tests_before=test == "before",
         )
 

@@ -62,7 +62,7 @@ COMMON_RANGES: dict[str, Range] = {
     "item_ridge": optional(POSITIVE),
     "scale": optional(NOT_NEGATIVE),
     "radius": one_of(RADII),
-    **{name: SWITCH for name in ("shared", "thompson", "item_effects", "inherit", "spare_unseen")},
+    **{name: SWITCH for name in ("shared", "thompson", "item_effects", "inherit")},
 }
 """Ranges of the settings that several policies share."""
 
