@@ -11,9 +11,7 @@ from .console import guarded
 
 
 def compile_policies(
-    policies: Annotated[
-        list[str] | None, typer.Argument(help="Names of policies. Default: adaptive.", show_default=False)
-    ] = None,
+    policies: Annotated[list[str] | None, typer.Argument(help="Names of policies. Default: adaptive.")] = None,
     epsilon: Annotated[float, typer.Option(min=0.0, max=1.0, help="The epsilon of the service.")] = 0.0,
 ) -> None:
     """Compile what the service needs ahead of its first start, into NUMBA_CACHE_DIR or beside the sources."""

@@ -22,18 +22,13 @@ EngineName = Annotated[
 ]
 Address = Annotated[
     str | None,
-    typer.Option(
-        help="With --engine ray: a running cluster, as host:port or auto. Default: a Ray of this machine is started.",
-        show_default=False,
-    ),
+    typer.Option(help="With --engine ray: a running cluster, as host:port or auto. Default: a Ray of this machine is started."),
 ]
-DataFolder = Annotated[Path | None, typer.Option(help="Folder with the archives of the public data sets.", show_default=False)]
+DataFolder = Annotated[Path | None, typer.Option(help="Folder with the archives of the public data sets.")]
 Columns = Annotated[
     str | None,
     typer.Option(
-        metavar="ROLE=COLUMN,…",
-        help="The columns, as in user=uid,item=sku; by default they are recognised by their names.",
-        show_default=False,
+        metavar="ROLE=COLUMN,…", help="The columns, as in user=uid,item=sku; by default they are recognised by their names."
     ),
 ]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip rows that cannot be read, and print their number.")]

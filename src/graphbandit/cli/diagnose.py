@@ -27,12 +27,11 @@ def diagnose(
         typer.Option(
             metavar="ITEMS",
             help="Items: an id, and x0, x1, … or whatever is known; the log then has items.",
-            show_default=False,
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Also write diagnosis.json into this folder.", show_default=False),
+        typer.Option(help="Also write diagnosis.json into this folder."),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,

@@ -27,10 +27,7 @@ def evaluate(
         ),
     ],
     policies: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Names separated by commas; the option may be repeated. Default: adaptive,linucb.", show_default=False
-        ),
+        list[str] | None, typer.Option(help="Names separated by commas; the option may be repeated. Default: adaptive,linucb.")
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -38,25 +35,22 @@ def evaluate(
             "--set",
             metavar="NAME=VALUE",
             help="A setting: alpha=0.5 for all policies that have it, graphucb.alpha=0.5 for one. May be repeated.",
-            show_default=False,
         ),
     ] = None,
-    graph: Annotated[Path | None, typer.Option(metavar="EDGES", help=f"{EDGES} Default: no edges.", show_default=False)] = None,
+    graph: Annotated[Path | None, typer.Option(metavar="EDGES", help=f"{EDGES} Default: no edges.")] = None,
     arms: Annotated[
         Path | None,
         typer.Option(
             "--items",
             "--arms",
             help="A table of items: an id, and x0, x1, … or whatever is known of them; if the log has no features.",
-            show_default=False,
         ),
     ] = None,
     train: Annotated[
         float, typer.Option(help="Share of the log, from its start, to train policies on; they are judged on the rest.")
     ] = 0.5,
     missing: Annotated[
-        float | None,
-        typer.Option(help="Reward of rounds without one. Default: these rounds are left out.", show_default=False),
+        float | None, typer.Option(help="Reward of rounds without one. Default: these rounds are left out.")
     ] = None,
     uniform: Annotated[
         bool, typer.Option("--uniform", help="Take unknown propensities to be those of a uniformly random choice.")
@@ -66,10 +60,7 @@ def evaluate(
     ] = False,
     floor: Annotated[
         float | None,
-        typer.Option(
-            help="Floor of the replay, which is exact if no propensity is below it. Default: the 5 % quantile.",
-            show_default=False,
-        ),
+        typer.Option(help="Floor of the replay, which is exact if no propensity is below it. Default: the 5 % quantile."),
     ] = None,
     behaviour: Annotated[str, typer.Option(help="Open Bandit Dataset: the logging policy, random or bts.")] = "random",
     campaign: Annotated[str, typer.Option(help="Open Bandit Dataset: all, men or women.")] = "all",

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 Spec = Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="The experiment; see docs/howto/experiments.md.")]
 Out = Annotated[Path, typer.Option(help="Results go into a folder in this one, named after the experiment.")]
-Workers = Annotated[
-    int | None, typer.Option(min=1, help="Number of processes. Default: the one in the file.", show_default=False)
-]
+Workers = Annotated[int | None, typer.Option(min=1, help="Number of processes. Default: the one in the file.")]
 
 
 def run(

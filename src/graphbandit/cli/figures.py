@@ -28,10 +28,9 @@ def demo(
 
 
 def reproduce(
-    figures: Annotated[list[str] | None, typer.Argument(help="Names of figures. Default: all.", show_default=False)] = None,
+    figures: Annotated[list[str] | None, typer.Argument(help="Names of figures. Default: all.")] = None,
     runs: Annotated[
-        int | None,
-        typer.Option(min=2, help="Number of seeds to average over. Default: 20, or 3 with --quick.", show_default=False),
+        int | None, typer.Option(min=2, help="Number of seeds to average over. Default: 20, or 3 with --quick.")
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer seeds and parameter values: all figures in two minutes.")
@@ -39,8 +38,7 @@ def reproduce(
     setting: Annotated[
         str | None,
         typer.Option(
-            help="printed: the environment that the paper describes; released: that of the authors' scripts. Default: both.",
-            show_default=False,
+            help="printed: the environment that the paper describes; released: that of the authors' scripts. Default: both."
         ),
     ] = None,
     workers: Workers = 2,

@@ -18,11 +18,10 @@ def fit(
     ],
     arms: Annotated[Path, typer.Option(metavar="ARMS", help="A table: item, x0, x1, …, attributes.")],
     out: Annotated[Path, typer.Option(help="Folder of the model.")],
-    graph: Annotated[Path | None, typer.Option(metavar="EDGES", help=EDGES, show_default=False)] = None,
+    graph: Annotated[Path | None, typer.Option(metavar="EDGES", help=EDGES)] = None,
     policy: Annotated[str, typer.Option(help="Name of the policy.")] = "adaptive",
     settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the policy. May be repeated.", show_default=False),
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the policy. May be repeated.")
     ] = None,
     epsilon: Annotated[float, typer.Option(help="Share of decisions that will be uniform.")] = 0.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the policy's random numbers.")] = 0,

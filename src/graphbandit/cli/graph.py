@@ -33,17 +33,10 @@ def build(
             "optionally, reward and time.",
         ),
     ],
-    out: Annotated[
-        Path,
-        typer.Option(help="Write the edges here, and the picture beside it: .parquet, .csv or .csv.gz.", show_default=False),
-    ],
-    attributes: Annotated[
-        Path | None, typer.Option(help="A row for each user, with numbers and categories.", show_default=False)
-    ] = None,
-    given: Annotated[Path | None, typer.Option(metavar="EDGES", help=EDGES, show_default=False)] = None,
-    items: Annotated[
-        Path | None, typer.Option(help="A row for each item, with numbers and categories.", show_default=False)
-    ] = None,
+    out: Annotated[Path, typer.Option(help="Write the edges here, and the picture beside it: .parquet, .csv or .csv.gz.")],
+    attributes: Annotated[Path | None, typer.Option(help="A row for each user, with numbers and categories.")] = None,
+    given: Annotated[Path | None, typer.Option(metavar="EDGES", help=EDGES)] = None,
+    items: Annotated[Path | None, typer.Option(help="A row for each item, with numbers and categories.")] = None,
     neighbours: Annotated[int, typer.Option(min=1, help="Number of users with whom every user is joined.")] = 10,
     seed: Annotated[int, typer.Option(min=0, help="Seed of shuffles and samples.")] = 0,
     as_json: AsJson = False,

@@ -16,16 +16,13 @@ def import_events(
         Path, typer.Argument(metavar="EVENTS", help="A table: user, item (or arm), reward and perhaps time and propensity.")
     ],
     store: Annotated[str, typer.Option(metavar="URL", help="sqlite:///state.db or postgresql://user@host/name.")],
-    graph: Annotated[Path | None, typer.Option(metavar="EDGES", help=f"{EDGES} For a new store.", show_default=False)] = None,
+    graph: Annotated[Path | None, typer.Option(metavar="EDGES", help=f"{EDGES} For a new store.")] = None,
     items: Annotated[
-        Path | None,
-        typer.Option(metavar="ITEMS", help="A table: item, x0, x1, …, attributes. For a new store.", show_default=False),
+        Path | None, typer.Option(metavar="ITEMS", help="A table: item, x0, x1, …, attributes. For a new store.")
     ] = None,
-    policy: Annotated[str | None, typer.Option(help="Policy of a new store; adaptive by default.", show_default=False)] = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="Share of uniform decisions of a new store.", show_default=False)
-    ] = None,
-    snapshots: Annotated[Path | None, typer.Option(help="Folder for snapshots.", show_default=False)] = None,
+    policy: Annotated[str | None, typer.Option(help="Policy of a new store; adaptive by default.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Share of uniform decisions of a new store.")] = None,
+    snapshots: Annotated[Path | None, typer.Option(help="Folder for snapshots.")] = None,
     columns: Columns = None,
     skip_bad: SkipBad = False,
     quiet: Quiet = False,

@@ -20,15 +20,10 @@ def rank_all(
     out: Annotated[Path, typer.Option(help="Parquet file with the columns user, rank, item, mean, bonus.")] = Path(
         "top.parquet"
     ),
-    model: Annotated[
-        Path | None, typer.Option(help="A recommender that was saved, or the folder of a model.", show_default=False)
-    ] = None,
-    store: Annotated[
-        str | None, typer.Option(help="URL or file of the events of a service; it may be running.", show_default=False)
-    ] = None,
+    model: Annotated[Path | None, typer.Option(help="A recommender that was saved, or the folder of a model.")] = None,
+    store: Annotated[str | None, typer.Option(help="URL or file of the events of a service; it may be running.")] = None,
     where: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN=VALUE", help="Only items that have this value. May be repeated.", show_default=False),
+        list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="Only items that have this value. May be repeated.")
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads; by default one for each processor.")] = None,
     quiet: Quiet = False,

@@ -18,8 +18,7 @@ app = typer.Typer(no_args_is_help=True, help="Check the store of a service, make
 
 StoreUrl = Annotated[str, typer.Option("--store", metavar="URL", help="sqlite:///state.db or postgresql://user@host/name.")]
 SnapshotFolder = Annotated[
-    Path | None,
-    typer.Option("--snapshots", help="Folder of the snapshots; by default beside a SQLite file.", show_default=False),
+    Path | None, typer.Option("--snapshots", help="Folder of the snapshots; by default beside a SQLite file.")
 ]
 
 
@@ -66,11 +65,9 @@ def verify(store: StoreUrl = "sqlite:///state.db", snapshots: SnapshotFolder = N
 @app.command()
 def compact(
     before: Annotated[
-        str | None, typer.Option(metavar="DATE", help="Archive events before this day, as in 2026-01-31.", show_default=False)
+        str | None, typer.Option(metavar="DATE", help="Archive events before this day, as in 2026-01-31.")
     ] = None,
-    keep_days: Annotated[
-        float | None, typer.Option(min=0, help="Or: keep the events of this many days.", show_default=False)
-    ] = None,
+    keep_days: Annotated[float | None, typer.Option(min=0, help="Or: keep the events of this many days.")] = None,
     store: StoreUrl = "sqlite:///state.db",
     quiet: Quiet = False,
 ) -> None:
@@ -129,14 +126,12 @@ def forget_user(
 @app.command()
 def replay(
     to: Annotated[str, typer.Option("--to", metavar="URL", help="Address of the new store, which must be empty.")],
-    policy: Annotated[str | None, typer.Option(help="Another policy; the same by default.", show_default=False)] = None,
+    policy: Annotated[str | None, typer.Option(help="Another policy; the same by default.")] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting of the policy, as in half_life=200; may be repeated."),
     ] = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="Share of decisions that are uniform; unchanged by default.", show_default=False)
-    ] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Share of decisions that are uniform; unchanged by default.")] = None,
     store: StoreUrl = "sqlite:///state.db",
     snapshots: SnapshotFolder = None,
     quiet: Quiet = False,

@@ -1,18 +1,16 @@
 """Public data sets, all in the same in-memory form: `load("lastfm")` finds the files and reads them.
 
-Data sets are not part of the package: their licences forbid it. `DATASETS` says where each comes
-from.
+Data sets are not part of the package: their licences forbid it. `DATASETS` has the address of each.
 
 | module | what is in it |
 |---|---|
-| `official_sources` | `DATASETS`: address, checksum, licence, citation and loader of each data set; `describe` |
-| `source` | `Source`, an entry of that table; the folders in which data sets are looked for |
-| `loading` | `load`, `find`, `fetch`; parsed copies in the cache |
+| `movielens`, `netflix`, `lastfm`, `delicious`, `ciao` | address, licence, citation and loader of each data set |
+| `loading` | `DATASETS`, `describe`, `load`, `find`, `fetch`; parsed copies in the cache |
+| `source` | `Source`, a data set and where it comes from; the folders in which data sets are searched |
 | `download` | downloads that are checked |
 | `dataset_files` | `Files`: the files in an archive or a folder, and the tables in them |
 | `ratings` | `Ratings`: the in-memory form |
 | `factorise` | `factorise`: latent features from ratings |
-| `movielens`, `netflix`, `lastfm`, `delicious`, `ciao` | the loader of each data set |
 """
 
 from __future__ import annotations
@@ -20,8 +18,7 @@ from __future__ import annotations
 from .dataset_files import DatasetError, Files
 from .download import UnreachableServer
 from .factorise import Factors, factorise
-from .loading import fetch, find, load
-from .official_sources import DATASETS, describe
+from .loading import DATASETS, describe, fetch, find, load
 from .ratings import Ratings
 from .source import MissingDataset, Source, cache_folder
 

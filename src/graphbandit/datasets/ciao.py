@@ -7,6 +7,7 @@ import numpy as np
 from .dataset_files import Files
 from .lastfm import social_graph
 from .ratings import Ratings, row_numbers
+from .source import Source
 
 FILE = "trusts.txt"
 
@@ -31,3 +32,15 @@ def load(files: Files) -> Ratings:
         item_ids=item_ids,
         graph=social_graph(trusts[np.isin(trusts, user_ids).all(axis=1)], user_ids),
     )
+
+
+CIAO = Source(
+    name="ciao",
+    title="Ciao: 282,650 ratings of 105,114 products by 7,375 users, 85,205 pairs of which one trusts the other",
+    archives=("ciao.zip",),
+    file=FILE,
+    licence="none is stated; published for research",
+    citation="J. Tang, H. Gao and H. Liu (2012). mTrust: Discerning Multi-Faceted Trust in a Connected World. WSDM 2012. "
+    "doi:10.1145/2124295.2124309",
+    load=load,
+)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,7 @@ class Files:
         if path.is_dir():
             self._members = {file.name: file.name for file in path.iterdir() if file.is_file()}
         else:
-            with _ZipErrors(path), zipfile.ZipFile(path) as archive:
+            with _zip_errors(path), zipfile.ZipFile(path) as archive:
                 for member in sorted(archive.namelist(), key=len, reverse=True):  # the outermost of two files wins
                     self._members[member.rpartition("/")[2]] = member
 
@@ -47,7 +49,7 @@ class Files:
             raise DatasetError(f"{self.path} has no file {name}: it is another data set, or a part is missing.")
         if self.path.is_dir():
             return (self.path / name).read_bytes()
-        with _ZipErrors(self.path), zipfile.ZipFile(self.path) as archive:
+        with _zip_errors(self.path), zipfile.ZipFile(self.path) as archive:
             return archive.read(self._members[name])
 
     def sources(self) -> list[Path]:
@@ -100,19 +102,12 @@ class Files:
         return [column.to_numpy() for column in table.columns]
 
 
-class _ZipErrors:
+@contextmanager
+def _zip_errors(path: Path) -> Iterator[None]:
     """Re-raise errors of the zip reader as DatasetError."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        # The zip reader raises a dozen kinds on damaged bytes; a file that cannot be opened is not
-        # damaged.
-        if isinstance(error, Exception) and not isinstance(error, FileNotFoundError | PermissionError):
-            raise DatasetError(
-                f"{self.path} cannot be read: it is truncated, corrupted or not a zip archive ({error})."
-            ) from None
+    try:
+        yield
+    except (FileNotFoundError, PermissionError, DatasetError):
+        raise
+    except Exception as error:  # the zip reader raises a dozen kinds on damaged bytes
+        raise DatasetError(f"{path} cannot be read: it is truncated, corrupted or not a zip archive ({error}).") from None

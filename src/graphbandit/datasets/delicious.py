@@ -7,6 +7,7 @@ import numpy as np
 from .dataset_files import Files
 from .lastfm import social_graph, tag_counts
 from .ratings import Ratings, row_numbers
+from .source import GROUPLENS, HETREC_CITATION, HETREC_LICENCE, Source
 
 FILE = "user_taggedbookmarks.dat"
 TIME = ("day", "month", "year", "hour", "minute", "second")
@@ -28,3 +29,15 @@ def load(files: Files) -> Ratings:
         graph=social_graph(contacts[:, :2], user_ids),
         item_tags=tag_counts(tagged[:, 1], tagged[:, 2], item_ids),
     )
+
+
+DELICIOUS = Source(
+    name="delicious",
+    title="Delicious, HetRec 2011: 104,799 bookmarks of 69,226 pages by 1,867 users, 7,664 contacts, tags",
+    url=f"{GROUPLENS}/hetrec2011/hetrec2011-delicious-2k.zip",
+    archives=("hetrec2011-delicious-2k.zip",),
+    file=FILE,
+    licence=HETREC_LICENCE,
+    citation=HETREC_CITATION,
+    load=load,
+)

@@ -10,6 +10,7 @@ from ..compute.arrays import Ints
 from ..graph import UserGraph
 from .dataset_files import Files
 from .ratings import Ratings, row_numbers
+from .source import GROUPLENS, HETREC_CITATION, HETREC_LICENCE, Source
 
 FILE = "user_artists.dat"
 
@@ -46,3 +47,16 @@ def tag_counts(items: Ints, tags: Ints, item_ids: Ints) -> sparse.csr_array:
     known = row >= 0
     shape = len(item_ids), len(tag_ids)
     return sparse.csr_array((np.ones(known.sum()), (row[known], column[known])), shape=shape)
+
+
+LASTFM = Source(
+    name="lastfm",
+    title="Last.fm, HetRec 2011: 92,834 plays of 17,632 artists by 1,892 users, 12,717 friendships, tags",
+    url=f"{GROUPLENS}/hetrec2011/hetrec2011-lastfm-2k.zip",
+    archives=("hetrec2011-lastfm-2k.zip",),
+    file=FILE,
+    sha256="6738f48195667ff03caaab4d32ca9a3133d8cc026b7c3cdaf6ce1010e913c59c",
+    licence=HETREC_LICENCE,
+    citation=HETREC_CITATION,
+    load=load,
+)

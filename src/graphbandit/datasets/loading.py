@@ -1,4 +1,4 @@
-"""`load`, `find` and `fetch` a data set by its name; a parsed copy is kept in the cache."""
+"""`DATASETS`, and `load`, `find` and `fetch` a data set by its name; a parsed copy is kept in the cache."""
 
 from __future__ import annotations
 
@@ -11,14 +11,33 @@ from scipy import sparse
 
 from ..graph import UserGraph
 from ..storage import archive
+from ..validate import check, one_of
+from .ciao import CIAO
 from .dataset_files import Files
+from .delicious import DELICIOUS
 from .download import ByteProgress, download
-from .official_sources import describe
+from .lastfm import LASTFM
+from .movielens import MOVIELENS_1M, MOVIELENS_100K
+from .netflix import NETFLIX
 from .ratings import Ratings
 from .source import MissingDataset, Source, cache_folder, search_folders
 
 PARSER_VERSION = 1
 """Increase it when a loader returns something else: parsed copies of other versions are not used."""
+COLUMNS = ("user", "item", "value", "user_ids", "item_ids")
+DATASETS: dict[str, Source] = {
+    source.name: source for source in (MOVIELENS_100K, MOVIELENS_1M, NETFLIX, LASTFM, DELICIOUS, CIAO)
+}
+
+
+def describe(name: str) -> Source:
+    """Return address, licence, citation and loader of the data set with this name.
+
+    >>> describe("lastfm").archives
+    ('hetrec2011-lastfm-2k.zip',)
+    """
+    check("name", name, one_of(DATASETS))
+    return DATASETS[name]
 
 
 def load(name: str, data: str | os.PathLike[str] | None = None) -> Ratings:
@@ -84,12 +103,11 @@ def read_cached(source: Source, path: Path) -> Ratings:
 
 def write_parsed(path: Path, origin: str, ratings: Ratings) -> None:
     """Write ratings to one file; `origin` is a digest of the files that they were parsed from."""
-    arrays = {name: getattr(ratings, name) for name in ("user", "item", "value", "user_ids", "item_ids")}
+    arrays = {name: getattr(ratings, name) for name in COLUMNS}
     friends = None if ratings.graph is None else ratings.graph.adjacency
     for name, matrix in (("graph", friends), ("tags", ratings.item_tags)):
         if matrix is not None:
-            parts = {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr, "shape": np.array(matrix.shape)}
-            arrays |= {f"{name}.{part}": array for part, array in parts.items()}
+            arrays |= {f"{name}.{part}": np.asarray(getattr(matrix, part)) for part in ("data", "indices", "indptr", "shape")}
     archive.write(path, "ratings", {"origin": origin}, arrays)
 
 
@@ -99,19 +117,10 @@ def read_parsed(path: Path, origin: str) -> Ratings:
     if header["origin"] != origin:
         raise ValueError(f"{path} was made from other files.")
     graph, tags = (
-        sparse.csr_array(
-            (arrays[f"{name}.data"], arrays[f"{name}.indices"], arrays[f"{name}.indptr"]), shape=arrays[f"{name}.shape"]
-        )
+        sparse.csr_array(tuple(arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr")), arrays[f"{name}.shape"])
         if f"{name}.data" in arrays
         else None
         for name in ("graph", "tags")
     )
-    return Ratings(
-        arrays["user"],
-        arrays["item"],
-        arrays["value"],
-        user_ids=arrays["user_ids"],
-        item_ids=arrays["item_ids"],
-        graph=None if graph is None else UserGraph(graph, arrays["user_ids"].tolist()),
-        item_tags=tags,
-    )
+    friends = None if graph is None else UserGraph(graph, arrays["user_ids"].tolist())
+    return Ratings(**{name: arrays[name] for name in COLUMNS}, graph=friends, item_tags=tags)

@@ -9,6 +9,7 @@ import numpy as np
 from ..compute.arrays import Ints
 from .dataset_files import DatasetError, Files
 from .ratings import Ratings, row_numbers
+from .source import Source
 
 FILE = "combined_data_1.txt"
 EXPECTED = "a line `film:` or a line `user,rating,year-month-day` below one"
@@ -45,3 +46,15 @@ def read(files: Files, name: str) -> Ints:
         raise DatasetError(f"{files.location(name)} has no ratings.")
     film = user[is_film][np.cumsum(is_film) - 1]
     return np.asarray(np.column_stack([film, user, rating])[~is_film], dtype=np.int64)
+
+
+NETFLIX = Source(
+    name="netflix",
+    title="Netflix prize: 100,480,507 ratings of 17,770 films by 480,189 users",
+    archives=("netflix-prize-data.zip", "netflix-sample.zip", "netflix.zip"),
+    file=FILE,
+    licence="research only; no redistribution (terms of the Netflix prize)",
+    citation="J. Bennett and S. Lanning (2007). The Netflix Prize. KDD Cup and Workshop 2007",
+    load=load,
+    page="https://www.kaggle.com/datasets/netflix-inc/netflix-prize-data",
+)

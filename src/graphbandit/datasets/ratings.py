@@ -52,13 +52,7 @@ class Ratings:
     item_tags: sparse.csr_array | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        for name, kind in (
-            ("user", np.int32),
-            ("item", np.int32),
-            ("value", np.float64),
-            ("user_ids", None),
-            ("item_ids", None),
-        ):
+        for name, kind in (("user", "i4"), ("item", "i4"), ("value", "f8"), ("user_ids", None), ("item_ids", None)):
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=kind))
         if not self.user.shape == self.item.shape == self.value.shape == (len(self.value),):
             shapes = f"{self.user.shape}, {self.item.shape} and {self.value.shape}"

@@ -12,6 +12,13 @@ from .dataset_files import DatasetError, Files
 from .ratings import Ratings
 
 ENVIRONMENT = "GRAPHBANDIT_DATA"
+GROUPLENS = "https://files.grouplens.org/datasets"
+HETREC_LICENCE = "non-commercial use only (see readme.txt in the archive)"
+HETREC_CITATION = (
+    "I. Cantador, P. Brusilovsky and T. Kuflik (2011). 2nd Workshop on Information Heterogeneity and Fusion in Recommender "
+    "Systems. RecSys 2011"
+)
+"""Of Last.fm and Delicious."""
 
 
 class MissingDataset(DatasetError):
@@ -24,14 +31,14 @@ class Source:
 
     name: str
     title: str
-    url: str | None  # None: there is no download without an account
     archives: tuple[str, ...]  # file names of the archive, the official one first
     file: str  # a file by which the unpacked archive is recognised
-    sha256: str | None  # of the official archive; None: not known, so the checksums inside the zip are used
-    size: int | None  # bytes of the official archive
     licence: str
     citation: str
     load: Callable[[Files], Ratings]
+    url: str | None = None  # None: there is no download without an account
+    sha256: str | None = None  # of the official archive; None: not known, so the checksums inside the zip are used
+    size: int | None = None  # bytes of the official archive
     page: str = ""  # address of the download for people with an account, if there is no `url`
 
     @property

@@ -39,13 +39,7 @@ class Linear:
     """
 
     def __init__(
-        self,
-        graph: UserGraph,
-        theta: npt.ArrayLike,
-        arms: npt.ArrayLike,
-        *,
-        sigma: float = 0.01,
-        pool: int | None = None,
+        self, graph: UserGraph, theta: npt.ArrayLike, arms: npt.ArrayLike, *, sigma: float = 0.01, pool: int | None = None
     ) -> None:
         self.graph = checked_graph(graph)
         self.truth: Floats = finite_matrix(theta, "theta")

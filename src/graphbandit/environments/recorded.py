@@ -51,13 +51,7 @@ class Recorded:
     """
 
     def __init__(
-        self,
-        user: npt.ArrayLike,
-        contexts: npt.ArrayLike,
-        rewards: npt.ArrayLike,
-        graph: UserGraph,
-        *,
-        shuffle: bool = False,
+        self, user: npt.ArrayLike, contexts: npt.ArrayLike, rewards: npt.ArrayLike, graph: UserGraph, *, shuffle: bool = False
     ) -> None:
         self.graph, self.shuffle = checked_graph(graph), bool(shuffle)
         self.user: Indices = np.array([graph.check_user(one) for one in np.asarray(user).tolist()], dtype=np.int32)

@@ -187,14 +187,7 @@ def _coloured_graph(
 
 
 def draw_users(
-    axes: Any,
-    graph: UserGraph,
-    place: Floats,
-    values: Floats,
-    *,
-    colours: str,
-    ends: tuple[float, float],
-    sized: bool = False,
+    axes: Any, graph: UserGraph, place: Floats, values: Floats, *, colours: str, ends: tuple[float, float], sized: bool = False
 ) -> Any:
     """Draw edges and coloured users; return the users, for a colour bar."""
     n = graph.n_users

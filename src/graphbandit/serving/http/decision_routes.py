@@ -53,8 +53,7 @@ class RecommendationRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_
         Meta(description="Arms to choose from; all if not given."),
     ] = None
     where: Annotated[
-        Filter | None,
-        Meta(description="Only arms whose attribute has one of these values.", examples=[{"topic": ["news"]}]),
+        Filter | None, Meta(description="Only arms whose attribute has one of these values.", examples=[{"topic": ["news"]}])
     ] = None
     exclude: Annotated[
         Annotated[list[Name], Meta(max_length=MOST_EXCLUDED)] | None,
@@ -65,8 +64,7 @@ class RecommendationRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_
         Meta(description="Columns of context of this request, if the service began from a model.", examples=[{"hour": 20}]),
     ] = None
     attributes: Annotated[
-        Columns | None,
-        Meta(description="Attributes of a user who is not in the graph yet, if the service began from a model."),
+        Columns | None, Meta(description="Attributes of a user who is not in the graph yet, if the service began from a model.")
     ] = None
     k: Annotated[int, Meta(ge=1, le=MOST_PLACES, description="How many arms, best first; fewer if fewer are eligible.")] = 1
 
