@@ -127,7 +127,7 @@ def test_tables_of_other_systems_are_read(tmp_path: Path) -> None:
     log = written(tmp_path / "log.csv", "customer,thing,prob,click\n" + rows + "u1,a,7,1\n")
     arms = written(tmp_path / "arms.tsv", "sku\tx0\na\t1\nb\t2\n")
     edges = written(tmp_path / "edges.txt", "from to\nu0 u1\n")
-    words = (log, "--arms", arms, "--graph", edges, "--policies", "linucb", "--columns", "item=thing", "--skip-bad")
+    words = (log, "--items", arms, "--graph", edges, "--policies", "linucb", "--columns", "item=thing", "--skip-bad")
     done = run(*words)
     assert done.exit_code == 0, done.output
     for part in (

@@ -41,7 +41,7 @@ def test_mistakes_are_sentences(tmp_path: Path) -> None:
     words = files(tmp_path)
     for more, sentence in (
         (["--policy", "best"], "policy must be one of"),
-        (["--set", "ridge"], "--set ridge: it must be NAME=VALUE"),
+        (["--set", "ridge"], "--set must be NAME=VALUE, but it is 'ridge'"),
         (["--columns", "user=uid"], "no table that has a role user has a column uid"),
     ):
         code, said = run(*words, *more)

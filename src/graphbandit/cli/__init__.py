@@ -12,11 +12,9 @@
 | `evaluate` | `graphbandit evaluate` |
 | `rank_all` | `graphbandit rank-all` |
 | `fit` | `graphbandit fit` |
-| `serve` | `graphbandit serve` |
-| `compile` | `graphbandit compile` |
-| `import_events` | `graphbandit import` |
-| `store` | `graphbandit store verify`, `replay`, `compact` and `forget-user`: tools for the log of a service |
-| `console` | what they share: errors without a traceback, Ctrl-C, the progress bar, lists of names |
+| `serve` | `graphbandit serve` and `graphbandit compile` |
+| `store` | `graphbandit import`, `graphbandit store verify`, `replay`, `compact` and `forget-user` |
+| `console` | shared parts: common options, errors without a traceback, Ctrl-C, the progress bar |
 
 The library is imported inside the commands, so that `--help` answers at once.
 """
@@ -29,15 +27,13 @@ import typer
 
 from .. import __version__
 from . import datasets, experiments, figures, graph, store
-from .compile import compile_policies
 from .console import replace_unencodable_letters
 from .diagnose import diagnose
 from .evaluate import evaluate
 from .fit import fit
-from .import_events import import_events
 from .leaderboard import leaderboard
 from .rank_all import rank_all
-from .serve import serve
+from .serve import compile_policies, serve
 from .start import start
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Bandits for many users who are joined by a graph.")
@@ -56,7 +52,7 @@ app.command()(rank_all)
 app.command()(fit)
 app.command()(serve)
 app.command("compile")(compile_policies)
-app.command("import")(import_events)
+app.command("import")(store.import_events)
 
 
 @app.callback(invoke_without_command=True)

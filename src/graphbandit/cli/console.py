@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from ..validate import missing_package
 
 if TYPE_CHECKING:
     from ..tables import Reading, Roles
@@ -18,7 +21,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress bar.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Workers = Annotated[int, typer.Option(min=1, help="Number of processes; results do not depend on it.")]
 EngineName = Annotated[
-    str, typer.Option("--engine", help="local: processes of this machine; ray: a Ray cluster. The numbers are the same.")
+    str, typer.Option("--engine", help="local: processes of this machine; ray: a Ray cluster. Same numbers.")
 ]
 Address = Annotated[
     str | None,
@@ -32,8 +35,26 @@ Columns = Annotated[
     ),
 ]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip rows that cannot be read, and print their number.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the random numbers.")]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the policy. May be repeated.")
+]
+StoreUrl = Annotated[str, typer.Option("--store", metavar="URL", help="sqlite:///state.db or postgresql://user@host/name.")]
+SnapshotFolder = Annotated[
+    Path | None, typer.Option("--snapshots", help="Folder of the snapshots. Default: beside a SQLite file.")
+]
 EDGES = "The graph: a table with the columns user, friend (or source, target and so on) and, optionally, weight."
-"""Help for an option that names a file of edges."""
+Events = Annotated[
+    Path,
+    typer.Argument(
+        metavar="EVENTS",
+        help="A table (.csv, .tsv, .dat, .txt, also gzipped, or .parquet) with the columns user, item and, optionally, reward, "
+        "time and propensity.",
+    ),
+]
+Graph = Annotated[Path | None, typer.Option(metavar="EDGES", help=EDGES)]
+Items = Annotated[Path | None, typer.Option(metavar="ITEMS", help="A table of items: an id, and x0, x1, … or any attributes.")]
+Names = Annotated[list[str] | None, typer.Option(help="Names, separated by commas; may be repeated. Default: all.")]
 
 ShowProgress = Callable[[int, int, str], None]
 """`show(done, total, note)`; the note describes the current step."""
@@ -65,6 +86,20 @@ def guarded(kept: Callable[[], str] = lambda: "nothing was written") -> Iterator
     except KeyboardInterrupt:
         typer.echo(f"interrupted: {kept()}.", err=True)
         raise typer.Exit(130) from None
+
+
+@contextmanager
+def service_errors(kept: Callable[[], str] = lambda: "nothing was written") -> Iterator[None]:
+    """Do as `guarded`, also for errors of the store and a missing extra `serve`."""
+    with guarded(kept):
+        try:
+            from ..serving.store.database import Unavailable
+        except ImportError as error:
+            raise ValueError(missing_package("the service", error.name, "serve")) from None
+        try:
+            yield
+        except Unavailable as error:
+            raise ValueError(f"{error} {error.detail}".strip()) from None
 
 
 @contextmanager
@@ -111,10 +146,8 @@ class TableReader:
     def __init__(self, columns: str | None, skip_bad: bool, files: Mapping[Path, Roles]) -> None:
         from ..tables import parse_columns, split_columns
 
-        self.columns, self.skip_bad = (
-            split_columns(parse_columns(columns), {path: (path, roles) for path, roles in files.items()}),
-            skip_bad,
-        )
+        self.columns = split_columns(parse_columns(columns), {path: (path, roles) for path, roles in files.items()})
+        self.skip_bad = skip_bad
         self.said: list[str] = []
         self.show: ShowProgress = lambda done, total, note: None
 
@@ -143,3 +176,24 @@ def split_names(words: list[str] | None) -> list[str]:
     ['er', 'ba', 'ws']
     """
     return [name for word in words or [] for name in word.split(",") if name]
+
+
+def setting_value(text: str) -> Any:
+    """Return the value of a setting: as JSON if it is JSON, otherwise as a string."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def parse_settings(words: list[str] | None) -> dict[str, Any]:
+    """Return the settings of an option NAME=VALUE that may be repeated.
+
+    >>> parse_settings(["half_life=200", "solver=local"])
+    {'half_life': 200, 'solver': 'local'}
+    """
+    pairs = [word.partition("=") for word in words or []]
+    wrong = ["".join(pair) for pair in pairs if not pair[0] or not pair[1]]
+    if wrong:
+        raise ValueError(f"--set must be NAME=VALUE, but it is {wrong[0]!r}.")
+    return {name: setting_value(text) for name, _, text in pairs}

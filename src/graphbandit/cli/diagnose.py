@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from .console import EDGES, AsJson, Columns, Quiet, SkipBad, TableReader, guarded
+from .console import EDGES, AsJson, Columns, Items, Quiet, Seed, SkipBad, TableReader, guarded
 
 
 def diagnose(
@@ -22,21 +22,12 @@ def diagnose(
         ),
     ],
     graph: Annotated[Path, typer.Option(metavar="EDGES", help=EDGES)],
-    items: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="ITEMS",
-            help="Items: an id, and x0, x1, … or whatever is known; the log then has items.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Also write diagnosis.json into this folder."),
-    ] = None,
+    items: Items = None,
+    out: Annotated[Path | None, typer.Option(help="Also write diagnosis.json into this folder.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     shuffles: Annotated[int, typer.Option(min=2, help="Number of graphs with shuffled users to compare with.")] = 19,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the shuffles.")] = 0,
+    seed: Seed = 0,
     columns: Columns = None,
     skip_bad: SkipBad = False,
 ) -> None:

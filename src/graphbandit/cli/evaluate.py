@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .console import EDGES, AsJson, Columns, Quiet, SkipBad, TableReader, guarded, progress_bar, split_names
+from .console import (
+    AsJson,
+    Columns,
+    Graph,
+    Items,
+    Quiet,
+    SkipBad,
+    TableReader,
+    guarded,
+    progress_bar,
+    setting_value,
+    split_names,
+)
 
 if TYPE_CHECKING:
     from ..evaluation import DecisionLog
@@ -26,42 +38,18 @@ def evaluate(
             "reward, x0, x1, …; or the archive or folder of the Open Bandit Dataset.",
         ),
     ],
-    policies: Annotated[
-        list[str] | None, typer.Option(help="Names separated by commas; the option may be repeated. Default: adaptive,linucb.")
-    ] = None,
+    policies: Annotated[list[str] | None, typer.Option(help="Names, separated by commas. Default: adaptive,linucb.")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="A setting: alpha=0.5 for all policies that have it, graphucb.alpha=0.5 for one. May be repeated.",
-        ),
+        typer.Option("--set", metavar="NAME=VALUE", help="alpha=0.5 for all policies, linucb.alpha=0.5 for one."),
     ] = None,
-    graph: Annotated[Path | None, typer.Option(metavar="EDGES", help=f"{EDGES} Default: no edges.")] = None,
-    arms: Annotated[
-        Path | None,
-        typer.Option(
-            "--items",
-            "--arms",
-            help="A table of items: an id, and x0, x1, … or whatever is known of them; if the log has no features.",
-        ),
-    ] = None,
-    train: Annotated[
-        float, typer.Option(help="Share of the log, from its start, to train policies on; they are judged on the rest.")
-    ] = 0.5,
-    missing: Annotated[
-        float | None, typer.Option(help="Reward of rounds without one. Default: these rounds are left out.")
-    ] = None,
-    uniform: Annotated[
-        bool, typer.Option("--uniform", help="Take unknown propensities to be those of a uniformly random choice.")
-    ] = False,
-    by_user: Annotated[
-        bool, typer.Option("--by-user", help="Cluster standard errors by user: for users who are a sample of many more.")
-    ] = False,
-    floor: Annotated[
-        float | None,
-        typer.Option(help="Floor of the replay, which is exact if no propensity is below it. Default: the 5 % quantile."),
-    ] = None,
+    graph: Graph = None,
+    items: Items = None,
+    train: Annotated[float, typer.Option(help="Share of the log, from its start, to train policies on.")] = 0.5,
+    missing: Annotated[float | None, typer.Option(help="Reward of rounds without one. Default: skip them.")] = None,
+    uniform: Annotated[bool, typer.Option("--uniform", help="Assume uniform choices where propensities are missing.")] = False,
+    by_user: Annotated[bool, typer.Option("--by-user", help="Cluster standard errors by user.")] = False,
+    floor: Annotated[float | None, typer.Option(help="Least propensity in the replay. Default: the 5 % quantile.")] = None,
     behaviour: Annotated[str, typer.Option(help="Open Bandit Dataset: the logging policy, random or bts.")] = "random",
     campaign: Annotated[str, typer.Option(help="Open Bandit Dataset: all, men or women.")] = "all",
     dim: Annotated[int, typer.Option(min=1, help="Open Bandit Dataset: number of features of an item.")] = 10,
@@ -78,12 +66,12 @@ def evaluate(
     with guarded():
         makers = candidates(split_names(policies) or ["adaptive", "linucb"], settings or [])
         if is_open_bandit(log):
-            if graph is not None or arms is not None or columns is not None:
-                raise ValueError("--graph, --arms and --columns are not for the Open Bandit Dataset, which brings its own.")
+            if graph is not None or items is not None or columns is not None:
+                raise ValueError("--graph, --items and --columns are not for the Open Bandit Dataset, which brings its own.")
             rows, joined = evaluation.read_open_bandit(log, behaviour, campaign=campaign, dim=dim)
         else:
             rows, joined = _read(
-                log.parent if log.name == "decisions.parquet" else log, graph, arms, (columns, skip_bad, quiet)
+                log.parent if log.name == "decisions.parquet" else log, graph, items, (columns, skip_bad, quiet)
             )
         with progress_bar("steps", quiet) as show:
             options: dict[str, Any] = dict(
@@ -97,7 +85,7 @@ def evaluate(
 
 
 def _read(
-    log: Path, graph: Path | None, arms: Path | None, reading: tuple[str | None, bool, bool]
+    log: Path, graph: Path | None, items: Path | None, reading: tuple[str | None, bool, bool]
 ) -> tuple[DecisionLog, UserGraph]:
     from .. import graphs
     from .. import tables as columns
@@ -108,10 +96,10 @@ def _read(
 
     files = {} if is_export(log) else {log: DECISIONS}
     files |= {} if graph is None else {graph: columns.EDGES}
-    files |= {} if arms is None else {arms: columns.ITEMS}
+    files |= {} if items is None else {items: columns.ITEMS}
     reader = TableReader(reading[0], reading[1], files)
     with reader.bar(reading[2]):
-        listed = None if arms is None else read_table(arms, columns.ITEMS, **reader.options(arms))
+        listed = None if items is None else read_table(items, columns.ITEMS, **reader.options(items))
         rows = read_export(log) if is_export(log) else read_decisions(log, listed, **reader.options(log))
         ids = rows.ids or ()
         joined = graphs.from_edges([], ids=ids) if graph is None else graphs.read_edges(graph, ids, **reader.options(graph))
@@ -141,11 +129,3 @@ def candidates(names: list[str], settings: list[str]) -> dict[str, ConfiguredPol
         return {name: ConfiguredPolicy(name, name, given[name]) for name in names}
     except ValueError as error:
         raise ValueError(str(error).replace("[[policy]]", "policy")) from None
-
-
-def setting_value(text: str) -> Any:
-    """Return the value of a setting: as JSON if it is JSON, else as a string."""
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        return text

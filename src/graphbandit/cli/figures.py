@@ -29,17 +29,10 @@ def demo(
 
 def reproduce(
     figures: Annotated[list[str] | None, typer.Argument(help="Names of figures. Default: all.")] = None,
-    runs: Annotated[
-        int | None, typer.Option(min=2, help="Number of seeds to average over. Default: 20, or 3 with --quick.")
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer seeds and parameter values: all figures in two minutes.")
-    ] = False,
+    runs: Annotated[int | None, typer.Option(min=2, help="Number of seeds. Default: 20, or 3 with --quick.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and parameter values: two minutes.")] = False,
     setting: Annotated[
-        str | None,
-        typer.Option(
-            help="printed: the environment that the paper describes; released: that of the authors' scripts. Default: both."
-        ),
+        str | None, typer.Option(help="The environments: printed in the paper, or released in its scripts. Default: both.")
     ] = None,
     workers: Workers = 2,
     engine: EngineName = "local",

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from .console import EDGES, Columns, Quiet, SkipBad, guarded, progress_bar
+from .console import Columns, Events, Graph, Quiet, Seed, Settings, SkipBad, guarded, parse_settings, progress_bar
 
 
 def fit(
-    events: Annotated[
-        Path,
-        typer.Argument(metavar="EVENTS", help="A Parquet file or a folder of such: user, item (or arm), reward, perhaps time."),
-    ],
+    events: Events,
     arms: Annotated[Path, typer.Option(metavar="ARMS", help="A table: item, x0, x1, …, attributes.")],
     out: Annotated[Path, typer.Option(help="Folder of the model.")],
-    graph: Annotated[Path | None, typer.Option(metavar="EDGES", help=EDGES)] = None,
+    graph: Graph = None,
     policy: Annotated[str, typer.Option(help="Name of the policy.")] = "adaptive",
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the policy. May be repeated.")
-    ] = None,
+    settings: Settings = None,
     epsilon: Annotated[float, typer.Option(help="Share of decisions that will be uniform.")] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the policy's random numbers.")] = 0,
+    seed: Seed = 0,
     columns: Columns = None,
     skip_bad: SkipBad = False,
     sums: Annotated[
@@ -41,25 +35,19 @@ def fit(
     """
     from ..recommending import fit as fit_here
     from ..tables import parse_columns
-    from .evaluate import setting_value
 
-    with guarded(lambda: f"what was learned is in {out}; run it again to go on"):
-        chosen: dict[str, Any] = {}
-        for word in settings or []:
-            name, equals, text = word.partition("=")
-            if not equals or not name:
-                raise ValueError(f"--set {word}: it must be NAME=VALUE.")
-            chosen[name] = setting_value(text)
-        options: dict[str, Any] = dict(arms=arms, graph=graph, policy=policy, params=chosen, epsilon=epsilon, seed=seed)
+    with guarded(lambda: f"what was learned is in {out}; the same command continues"):
+        options: dict[str, Any] = dict(
+            arms=arms, graph=graph, policy=policy, params=parse_settings(settings), epsilon=epsilon, seed=seed
+        )
         options |= dict(
             columns=parse_columns(columns), skip_bad=skip_bad, sums=sums, restart=restart, checkpoint_every=checkpoint_every
         )
-        said: list[str] = []
+        notes: list[str] = []
         with progress_bar("fitting", quiet) as show:
-            rate = _Rate()
-            options |= dict(say=said.append, progress=lambda what, done, total: show(done, total, rate.note(what, done)))
+            options |= dict(say=notes.append, progress=lambda what, done, total: show(done, total, what))
             done = fit_here(events, out, **options)
-        for sentence in dict.fromkeys(said):
+        for sentence in dict.fromkeys(notes):
             typer.echo(sentence, err=True)
         if done.was_there:
             typer.echo(f"{out} is there already, fitted to this log with these settings: nothing was done.")
@@ -69,18 +57,3 @@ def fit(
             f"{out}: {done.rows:,} rewards{went_on} of {done.users:,} users were learned; {done.joined:,} users joined; "
             f"{done.skipped:,} rows were skipped."
         )
-
-
-class _Rate:
-    """Rows per second since a part of the work began."""
-
-    def __init__(self) -> None:
-        self.what, self.first, self.begun = "", 0, 0.0
-
-    def note(self, what: str, done: int) -> str:
-        """Describe the current work and its speed."""
-        now = time.perf_counter()
-        if what != self.what:
-            self.what, self.first, self.begun = what, done, now
-        seconds = now - self.begun
-        return f"{what}, {(done - self.first) / seconds:,.0f} rows/s" if seconds > 0.5 else what

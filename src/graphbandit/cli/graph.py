@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .console import EDGES, AsJson, Columns, Quiet, SkipBad, TableReader, guarded, progress_bar
+from .console import AsJson, Columns, Events, Graph, Items, Quiet, Seed, SkipBad, TableReader, guarded, progress_bar
 
 if TYPE_CHECKING:
     from ..graph_building import BuiltGraph
@@ -25,20 +25,13 @@ def main() -> None:
 
 @app.command()
 def build(
-    events: Annotated[
-        Path,
-        typer.Argument(
-            metavar="EVENTS",
-            help="Who took what: a table (.csv, .tsv, .dat, .txt, also gzipped, or .parquet) with the columns user, item and, "
-            "optionally, reward and time.",
-        ),
-    ],
+    events: Events,
     out: Annotated[Path, typer.Option(help="Write the edges here, and the picture beside it: .parquet, .csv or .csv.gz.")],
     attributes: Annotated[Path | None, typer.Option(help="A row for each user, with numbers and categories.")] = None,
-    given: Annotated[Path | None, typer.Option(metavar="EDGES", help=EDGES)] = None,
-    items: Annotated[Path | None, typer.Option(help="A row for each item, with numbers and categories.")] = None,
+    given: Graph = None,
+    items: Items = None,
     neighbours: Annotated[int, typer.Option(min=1, help="Number of users with whom every user is joined.")] = 10,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of shuffles and samples.")] = 0,
+    seed: Seed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
     columns: Columns = None,

@@ -8,17 +8,13 @@ from typing import Annotated
 
 import typer
 
-from .console import Address, AsJson, DataFolder, EngineName, Quiet, Workers, guarded, progress_bar, split_names
+from .console import Address, AsJson, DataFolder, EngineName, Names, Quiet, Workers, guarded, progress_bar, split_names
 
 
 def leaderboard(
     out: Annotated[Path, typer.Option(help="Folder of the leaderboard; finished runs are kept in its folder `runs`.")],
-    worlds: Annotated[
-        list[str] | None, typer.Option(help="Names of worlds, separated by commas; may be repeated. Default: all.")
-    ] = None,
-    policies: Annotated[
-        list[str] | None, typer.Option(help="Names of policies, separated by commas; may be repeated. Default: all.")
-    ] = None,
+    worlds: Names = None,
+    policies: Names = None,
     data: DataFolder = None,
     seeds: Annotated[int | None, typer.Option(min=2, help="Number of reported seeds. Default: 10, or 3 with --quick.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Short runs and little tuning: all worlds in two minutes.")] = False,

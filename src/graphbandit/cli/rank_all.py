@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .console import Quiet, guarded, progress_bar
-from .store import store_errors
+from .console import Quiet, guarded, progress_bar, service_errors
 
 if TYPE_CHECKING:
     from ..recommending.named_policy import NamedPolicy
@@ -17,14 +16,10 @@ if TYPE_CHECKING:
 
 def rank_all(
     k: Annotated[int, typer.Option(min=1, help="Items for each user.")] = 10,
-    out: Annotated[Path, typer.Option(help="Parquet file with the columns user, rank, item, mean, bonus.")] = Path(
-        "top.parquet"
-    ),
+    out: Annotated[Path, typer.Option(help="Parquet file: user, rank, item, mean, bonus.")] = Path("top.parquet"),
     model: Annotated[Path | None, typer.Option(help="A recommender that was saved, or the folder of a model.")] = None,
     store: Annotated[str | None, typer.Option(help="URL or file of the events of a service; it may be running.")] = None,
-    where: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="Only items that have this value. May be repeated.")
-    ] = None,
+    where: Annotated[list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="Only items with this value.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads; by default one for each processor.")] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -69,7 +64,7 @@ def _saved(path: Path) -> tuple[NamedPolicy, Ids]:
 def _logged(url: str) -> tuple[NamedPolicy, Ids]:
     from ..recommending.rank_everybody import Ids
 
-    with store_errors():
+    with service_errors():
         from ..serving.operations.replay import replay_from_zero
         from ..serving.store.event_store import EventStore
 

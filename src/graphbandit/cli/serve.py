@@ -1,51 +1,38 @@
-"""`graphbandit serve`."""
+"""`graphbandit serve` and `graphbandit compile`."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from ..validate import missing_package
-from .console import EDGES, Columns, SkipBad, guarded
+from .console import Columns, Graph, Items, SkipBad, SnapshotFolder, service_errors
 
 DIVERGED_STATE = 3
 """Exit code of a service whose state does not match its log."""
 
 
 def serve(
-    graph: Annotated[Path | None, typer.Option(metavar="EDGES", help=EDGES)] = None,
-    items: Annotated[Path | None, typer.Option(metavar="ITEMS", help="A table: item, x0, x1, …, attributes.")] = None,
-    model: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A saved Recommender, or the folder of a model, for a new store.")
-    ] = None,
-    history: Annotated[
-        Path | None,
-        typer.Option(metavar="EVENTS", help="Past rewards: user, item, reward, optionally time, propensity. Imported once."),
-    ] = None,
-    store: Annotated[
-        str | None, typer.Option(metavar="URL", help="sqlite:///state.db (the default) or postgresql://user@host/name.")
-    ] = None,
-    require_existing: Annotated[
-        bool, typer.Option("--require-existing", help="Refuse to start if the store has no log.")
-    ] = False,
-    policy: Annotated[str | None, typer.Option(help="Policy of a new store; adaptive by default.")] = None,
-    shadow: Annotated[
-        str | None, typer.Option(metavar="POLICY", help="A second policy beside it: name:setting=value,…; none ends it.")
-    ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Share of decisions that are uniform, in a new store.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of a new store's random numbers; 0 by default.")] = None,
-    host: Annotated[str | None, typer.Option(help="Address to bind to; 127.0.0.1 by default.")] = None,
-    allow_direct: Annotated[
-        bool, typer.Option("--allow-direct", help="Bind to an address that other machines reach, without a proxy in front.")
-    ] = False,
-    port: Annotated[int | None, typer.Option(help="8000 by default.")] = None,
+    graph: Graph = None,
+    items: Items = None,
+    model: Annotated[Path | None, typer.Option(help="For a new store: a saved Recommender or the folder of a model.")] = None,
+    history: Annotated[Path | None, typer.Option(metavar="EVENTS", help="Past rewards, to be imported once.")] = None,
+    store: Annotated[str | None, typer.Option(metavar="URL", help="The database. Default: sqlite:///state.db.")] = None,
+    require_existing: Annotated[bool, typer.Option("--require-existing", help="Refuse to begin a new log.")] = False,
+    policy: Annotated[str | None, typer.Option(help="Policy of a new store. Default: adaptive.")] = None,
+    shadow: Annotated[str | None, typer.Option(help="A second policy, name:setting=value,…; none ends it.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Share of uniform decisions of a new store. Default: 0.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of a new store's random numbers. Default: 0.")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to bind to. Default: 127.0.0.1.")] = None,
+    allow_direct: Annotated[bool, typer.Option("--allow-direct", help="Bind to a public address without a proxy.")] = False,
+    port: Annotated[int | None, typer.Option(help="Port to listen on. Default: 8000.")] = None,
     token_file: Annotated[Path | None, typer.Option(help="File with bearer tokens, one a line; SIGHUP reads it again.")] = None,
-    snapshots: Annotated[Path | None, typer.Option(help="Folder for snapshots.")] = None,
-    snapshot_every: Annotated[int | None, typer.Option(help="Events between two snapshots.")] = None,
-    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
-    traces: Annotated[bool, typer.Option("--traces", help="OpenTelemetry, configured by the OTEL_* variables.")] = False,
+    snapshots: SnapshotFolder = None,
+    snapshot_every: Annotated[int | None, typer.Option(help="Events between two snapshots. Default: 100000.")] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error. Default: info.")] = None,
+    traces: Annotated[bool, typer.Option("--traces", help="Send OpenTelemetry traces, as the OTEL_* variables say.")] = False,
     config: Annotated[Path | None, typer.Option(help="TOML file with any of these settings, and a table [params].")] = None,
     reward_low: Annotated[float | None, typer.Option(help="Refuse rewards below this.")] = None,
     reward_high: Annotated[float | None, typer.Option(help="Refuse rewards above this.")] = None,
@@ -57,25 +44,28 @@ def serve(
 
     Settings may also come from the environment, as GRAPHBANDIT_STORE and so on.
     """
-    flags: dict[str, Any] = dict(graph=graph, items=items, store=store, policy=policy, epsilon=epsilon, seed=seed, host=host)
-    flags |= dict(port=port, token_file=token_file, snapshots=snapshots, snapshot_every=snapshot_every)
-    flags |= dict(columns=columns, skip_bad=skip_bad or None, require_existing=require_existing or None)
-    flags |= dict(shadow=shadow, history=history, model=model, reward_low=reward_low, reward_high=reward_high)
-    flags |= dict(traces=traces or None, allow_direct=allow_direct or None)
-    kept = "nothing is kept of a demo" if demo else "what was acknowledged is in the store"
-    with guarded(lambda: kept):
+    flags = {name: None if value is False else value for name, value in locals().items() if name not in ("config", "demo")}
+    with service_errors(lambda: "nothing is kept of a demo" if demo else "what was acknowledged is in the store"):
+        from ..serving.operations import settings
+        from ..serving.operations.async_service import DivergedState
+        from ..serving.server import serve as run
+
         try:
-            from ..serving.operations import settings
-            from ..serving.operations.async_service import DivergedState
-            from ..serving.server import serve as run
-            from ..serving.store.database import Unavailable
-        except ImportError as error:
-            raise ValueError(missing_package("the service", error.name, "serve")) from None
-        try:
-            chosen = settings.load(flags | dict(log_level=log_level), config)
-            run(chosen, demo)
-        except Unavailable as error:
-            raise ValueError(f"{error} {error.detail}".strip()) from None
+            run(settings.load(flags, config), demo)
         except DivergedState as error:
             typer.echo(f"error: the state does not follow the log ({error}); start the service again.", err=True)
             raise typer.Exit(DIVERGED_STATE) from None
+
+
+def compile_policies(
+    policies: Annotated[list[str] | None, typer.Argument(help="Names of policies. Default: adaptive.")] = None,
+    epsilon: Annotated[float, typer.Option(min=0.0, max=1.0, help="The epsilon of the service.")] = 0.0,
+) -> None:
+    """Compile what the service needs ahead of its first start, into NUMBA_CACHE_DIR or beside the sources."""
+    with service_errors():
+        from ..serving.operations.warmup import compile_policy
+
+        for name in policies or ["adaptive"]:
+            start = time.perf_counter()
+            compile_policy(name, epsilon)
+            typer.echo(f"{name}: {time.perf_counter() - start:.1f} s")

@@ -7,25 +7,18 @@ from typing import Annotated
 
 import typer
 
-from .console import EDGES, AsJson, Columns, Quiet, SkipBad, TableReader, guarded, progress_bar
+from .console import AsJson, Columns, Events, Graph, Items, Quiet, Seed, SkipBad, TableReader, guarded, progress_bar
 
 
 def start(
-    events: Annotated[
-        Path,
-        typer.Argument(
-            metavar="EVENTS",
-            help="Who took what, and what it earned: a table (.csv, .tsv, .dat, .txt, also gzipped, or .parquet) with a user, "
-            "an item and perhaps a reward, a time and a propensity.",
-        ),
-    ],
-    graph: Annotated[Path | None, typer.Option(metavar="EDGES", help=EDGES)] = None,
-    items: Annotated[Path | None, typer.Option(help="Items: an id and their attributes.")] = None,
+    events: Events,
+    graph: Graph = None,
+    items: Items = None,
     users: Annotated[Path | None, typer.Option(help="Users: an id and their attributes.")] = None,
     out: Annotated[Path, typer.Option(help="Folder for the page and the files that serve takes.")] = Path("first-look"),
     columns: Columns = None,
     skip_bad: SkipBad = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of splits and draws.")] = 0,
+    seed: Seed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

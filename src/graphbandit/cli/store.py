@@ -1,44 +1,34 @@
-"""`graphbandit store …`: tools for the log of a service."""
+"""`graphbandit import`, and `graphbandit store`: tools for the log of a service."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from ..validate import missing_package
-from .console import Quiet, guarded, progress_bar
+from .console import (
+    Columns,
+    Events,
+    Graph,
+    Items,
+    Quiet,
+    Settings,
+    SkipBad,
+    SnapshotFolder,
+    StoreUrl,
+    parse_settings,
+    progress_bar,
+    service_errors,
+)
 
 app = typer.Typer(no_args_is_help=True, help="Check the store of a service, make it smaller, forget a person.")
-
-StoreUrl = Annotated[str, typer.Option("--store", metavar="URL", help="sqlite:///state.db or postgresql://user@host/name.")]
-SnapshotFolder = Annotated[
-    Path | None, typer.Option("--snapshots", help="Folder of the snapshots; by default beside a SQLite file.")
-]
 
 
 @app.callback()
 def main() -> None:
     """Check the store of a service, compact it, or forget a person."""
-
-
-@contextmanager
-def store_errors() -> Iterator[None]:
-    """Print errors without a traceback, those of a database included."""
-    with guarded():
-        try:
-            from ..serving.store.database import Unavailable
-        except ImportError as error:
-            raise ValueError(missing_package("the store", error.name, "serve")) from None
-        try:
-            yield
-        except Unavailable as error:
-            raise ValueError(f"{error} {error.detail}".strip()) from None
 
 
 @app.command()
@@ -47,7 +37,7 @@ def verify(store: StoreUrl = "sqlite:///state.db", snapshots: SnapshotFolder = N
 
     The exit code is 1 if anything is wrong. A service may be using the store.
     """
-    with store_errors():
+    with service_errors():
         from ..serving.operations import verify as verification
         from ..serving.store.snapshots import snapshot_folder
 
@@ -75,7 +65,7 @@ def compact(
 
     Their keys expire, and rewards for their decisions are refused. The service must be stopped.
     """
-    with store_errors():
+    with service_errors():
         from ..serving.operations import compaction
 
         moment = _moment(before, keep_days)
@@ -110,7 +100,7 @@ def forget_user(
 
     The service must be stopped. Backups are not changed. After an interruption, run the command again.
     """
-    with store_errors():
+    with service_errors():
         from ..serving.operations import forgetting
         from ..serving.store.snapshots import snapshot_folder
 
@@ -127,10 +117,7 @@ def forget_user(
 def replay(
     to: Annotated[str, typer.Option("--to", metavar="URL", help="Address of the new store, which must be empty.")],
     policy: Annotated[str | None, typer.Option(help="Another policy; the same by default.")] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of the policy, as in half_life=200; may be repeated."),
-    ] = None,
+    settings: Settings = None,
     epsilon: Annotated[float | None, typer.Option(help="Share of decisions that are uniform; unchanged by default.")] = None,
     store: StoreUrl = "sqlite:///state.db",
     snapshots: SnapshotFolder = None,
@@ -140,23 +127,46 @@ def replay(
 
     Decisions stay as they were made, and their ids are valid. A service may be using the old store.
     """
-    from .evaluate import setting_value
-
-    with store_errors():
+    with service_errors():
         from ..serving.operations.replay import replay_into
         from ..serving.store.snapshots import snapshot_folder
 
-        chosen: dict[str, Any] = {}
-        for word in settings or []:
-            name, equals, text = word.partition("=")
-            if not equals or not name:
-                raise ValueError(f"--set {word}: it must be NAME=VALUE.")
-            chosen[name] = setting_value(text)
-        given = dict(policy=policy, epsilon=epsilon, params=chosen or None)
-        new = {name: value for name, value in given.items() if value is not None}
+        options = dict(policy=policy, epsilon=epsilon, params=parse_settings(settings) or None)
+        new = {name: value for name, value in options.items() if value is not None}
         with progress_bar("replaying", quiet) as show:
             folder = snapshot_folder(to, snapshots)
             done = replay_into(store, to, folder, new, lambda count, total: show(count, total, "events"))
         typer.echo(f"{done.events:,} events: {done.decisions:,} decisions as they were made, {done.rewards:,} rewards learned.")
         if done.refused:
             typer.echo(f"the policy refuses {done.refused:,} changes of users or edges, as it would have when they came.")
+
+
+def import_events(
+    events: Events,
+    store: StoreUrl,
+    graph: Graph = None,
+    items: Items = None,
+    policy: Annotated[str | None, typer.Option(help="Policy of a new store. Default: adaptive.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Share of uniform decisions of a new store. Default: 0.")] = None,
+    snapshots: SnapshotFolder = None,
+    columns: Columns = None,
+    skip_bad: SkipBad = False,
+    quiet: Quiet = False,
+) -> None:
+    """Import past rewards into the log of a service, which must be stopped; graph and items are for a new store.
+
+    After an interruption, the same command continues, and no reward counts twice.
+    """
+    flags = dict(graph=graph, items=items, store=store, policy=policy, epsilon=epsilon, snapshots=snapshots, columns=columns)
+    with service_errors(lambda: "what was imported is in the log; the same command continues"):
+        from ..serving.operations import settings as service_settings
+        from ..serving.server import import_into_store
+
+        notes: list[str] = []
+        with progress_bar("importing", quiet) as show:
+            settings = service_settings.load(flags | dict(skip_bad=skip_bad or None, history=events))
+            done = import_into_store(settings, lambda share: show(round(100 * share), 100, events.name), notes.append)
+        for sentence in dict.fromkeys(notes):
+            typer.echo(sentence, err=True)
+        counts = f"{done.rewards:,} rewards were imported; {done.users:,} users joined; {done.skipped:,} rows were skipped."
+        typer.echo(f"{events} is in the log already: nothing was imported." if done.was_there else counts)
