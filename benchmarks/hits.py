@@ -65,10 +65,10 @@ def some_users(ratings: Ratings) -> Ratings:
 def make_world(name: str, data: Path, negatives: Any) -> Hits:
     ratings = datasets.load(name, data)
     if name == "ciao":
-        return environments.split_hits(ratings, negatives=negatives)
+        return environments.hits_from_ratings(ratings, negatives=negatives)
     if ratings.item_tags is not None:  # as in the leaderboard
-        return environments.lastfm_world(ratings, least_users=2 if name == "delicious" else 1, negatives=negatives)
-    return environments.split_hits(some_users(ratings), least_rating=4, negatives=negatives)
+        return environments.hits_from_tags(ratings, least_users=2 if name == "delicious" else 1, negatives=negatives)
+    return environments.hits_from_ratings(some_users(ratings), least_rating=4, negatives=negatives)
 
 
 def hits(make: Any, env: Hits, rounds: int, seed: int) -> tuple[Floats, float]:

@@ -155,7 +155,7 @@ def write_measurement(path: Path, measurement: dict[str, Any]) -> None:
 
 def from_leaderboard(content: dict[str, Any]) -> dict[str, Any]:
     """Return the measurement in the `leaderboard.json` of `graphbandit leaderboard`."""
-    from graphbandit.leaderboard.board_tables import markdown
+    from graphbandit.leaderboard.report import markdown
     from graphbandit.leaderboard.worlds import WORLDS
 
     real = any(WORLDS[world["world"]].sources for world in content["worlds"])

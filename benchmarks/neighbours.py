@@ -14,7 +14,7 @@ import numpy as np
 
 from graphbandit import graphs
 from graphbandit.compute.arrays import Floats, Ints
-from graphbandit.graphs.neighbour_search import nearest_users
+from graphbandit.graphs.from_features import nearest_users
 
 CLUSTERS, OWN, NOISE = 1000, 12, 0.1
 

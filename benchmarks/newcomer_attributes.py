@@ -34,7 +34,7 @@ from graphbandit import AdaptiveGraphUCB, datasets, graphs
 from graphbandit.compute.arrays import Floats, Ints
 from graphbandit.datasets.dataset_files import Files
 from graphbandit.datasets.lastfm import tag_counts
-from graphbandit.environments import lastfm_world
+from graphbandit.environments import hits_from_tags
 from graphbandit.graph import UserGraph
 from graphbandit.policies import Policy
 from graphbandit.recommending.alike import Alike
@@ -90,7 +90,7 @@ def lastfm(data: Path, seed: int, negatives: Any) -> World:
     row = np.searchsorted(ratings.user_ids, tagged[:, 0])
     newcomers = split(np.unique(ratings.user), seed)
     theirs = np.isin(row, newcomers)
-    env = lastfm_world(
+    env = hits_from_tags(
         replace(ratings, item_tags=tag_counts(tagged[~theirs, 1], tagged[~theirs, 2], ratings.item_ids)), negatives=negatives
     )
     tags: list[list[str]] = [[] for _ in range(ratings.n_users)]

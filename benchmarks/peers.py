@@ -183,7 +183,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--names", nargs="+", choices=list(PEERS), default=list(PEERS), metavar="NAME")
     options = parser.parse_args()
-    env = environments.lastfm_world(datasets.load("lastfm", options.data))
+    env = environments.hits_from_tags(datasets.load("lastfm", options.data))
     left_out = []
     print(f"| {options.rounds:,} rounds | hits | share | µs of processor time a round |\n|---|---:|---:|---:|", flush=True)
     for name in options.names:

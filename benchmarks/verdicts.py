@@ -24,8 +24,7 @@ from graphbandit.compute.arrays import Floats
 from graphbandit.evaluation import Evaluation, PolicyEstimates, evaluate, record
 from graphbandit.evaluation.estimators import Estimate
 from graphbandit.experiments.result import interval
-from graphbandit.leaderboard.significance import level_with_best
-from graphbandit.paper import forms
+from graphbandit.leaderboard.statistics import level_with_best
 from graphbandit.paper.claims import Verdict, alike, all_hold, below, lower, share_at_least, within
 
 

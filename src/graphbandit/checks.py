@@ -137,7 +137,7 @@ def check_batch_equals_calls(make_policy: MakePolicy) -> None:
     """Check that `update_many` equals calls of `update`, bit for bit, and learns nothing if one row is bad."""
     world = _world()
     policy, twin = _trained(make_policy, world), make_policy(world.graph, world.dim)
-    users, X, rewards = (list(column) for column in zip(*_history(world), strict=True))
+    users, X, rewards, _ = _columns(world)
     cut = len(users) // 3
     twin.update_many(users[:cut], X[:cut], rewards[:cut])
     bad = [float("nan") if row == 5 else reward for row, reward in enumerate(rewards)]
@@ -167,10 +167,10 @@ def check_items(make_policy: MakePolicy) -> None:
         assert np.array_equal(policy.rank(user, arms, 3), twin.rank(user, arms, 3, items=unknown))
         assert np.all(np.isfinite(policy.scores(user, arms, items=new)))  # without data
     policy, twin = make_policy(world.graph, world.dim), make_policy(world.graph, world.dim)
-    users, X, rewards = (list(column) for column in zip(*_history(world), strict=True))
-    for row, item in enumerate(_history_items(world)):
+    users, X, rewards, items = _columns(world)
+    for row, item in enumerate(items):
         policy.update(users[row], X[row], rewards[row], item=item)
-    twin.update_many(users, X, rewards, items=_history_items(world))
+    twin.update_many(users, X, rewards, items=items)
     for user in range(world.graph.n_users):
         assert all(map(np.array_equal, *(p.scores(user, arms, items=np.arange(len(arms))) for p in (policy, twin))))
     policy.remove_item(0)
@@ -326,19 +326,16 @@ def _world(gamma: float = 5.0, sigma: float = 0.1) -> environments.Linear:
     return environments.Linear(graph, theta, signals.unit_arms(12, 3, seed=5), sigma=sigma, pool=6)
 
 
+def _columns(world: environments.Linear) -> tuple[list[int], Floats, list[float], list[int]]:
+    """Return users, features, rewards and items of observations that no policy has chosen."""
+    (rounds,) = world.rounds(ROUNDS, seed=6)
+    items = rounds.pool[:, 0]
+    return rounds.user.tolist(), world.arms[items], (rounds.mean[:, 0] + rounds.noise).tolist(), items.tolist()
+
+
 def _history(world: environments.Linear) -> list[tuple[int, Floats, float]]:
-    """Return observations of random users and arms, chosen by no policy."""
-    (rounds,) = world.rounds(ROUNDS, seed=6)
-    return [
-        (int(user), world.arms[rounds.pool[t, 0]], float(rounds.mean[t, 0] + rounds.noise[t]))
-        for t, user in enumerate(rounds.user)
-    ]
-
-
-def _history_items(world: environments.Linear) -> list[int]:
-    """Return the items of `_history`."""
-    (rounds,) = world.rounds(ROUNDS, seed=6)
-    return [int(item) for item in rounds.pool[:, 0]]
+    """Return the same observations row by row, without items."""
+    return list(zip(*_columns(world)[:3], strict=True))
 
 
 def _trained(make_policy: MakePolicy, world: environments.Linear) -> Any:

@@ -51,8 +51,7 @@ class LiveGraph:
 
     def neighbours(self, user: int) -> list[int]:
         """Return the users adjacent to `user` now, in ascending order."""
-        fixed = self._graph.neighbours(user).tolist() if user < self._graph.n_users else []
-        return sorted(other for other in {*fixed, *self._changed.get(user, {})} if self.weight(user, other) > 0)
+        return [other for other, _ in self.edges_of(user)]
 
     def edges_of(self, user: int) -> list[tuple[int, float]]:
         """Return the users adjacent to `user` now, in ascending order, and the weights of the edges.
@@ -70,7 +69,7 @@ class LiveGraph:
 
     def degree(self, user: int) -> float:
         """Return D_ii = Σ_j W_ij."""
-        return sum(self.weight(user, other) for other in self.neighbours(user))
+        return sum(weight for _, weight in self.edges_of(user))
 
     def put(self, i: int, j: int, weight: float) -> None:
         """Set the weight of the edge (i, j); 0 removes it."""

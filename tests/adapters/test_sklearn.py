@@ -171,7 +171,7 @@ def test_a_policy_may_be_a_class_and_the_default_is_adaptive() -> None:
 def test_errors_are_sentences() -> None:
     X, y = events(10)
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"policy": "nothing"}, "policy must be one of random, linucb"),
+        ({"policy": "nothing"}, "policy must be one of random, "),
         ({"graph": 3}, "graph must be a UserGraph or None, but it is a int"),
         ({"graph": FRIENDS, "user_column": None}, "user_column is None, which means one user, so graph must be None"),
         ({"user_column": "who"}, r"user_column must be a column of X, \[0, 1, 2\], but it is 'who'"),

@@ -91,7 +91,7 @@ DEPENDENTS: dict[str, set[str]] = {
     "datasets/ratings.py": {"figures"},
     "paper/theory.py": {"figures"},
     "experiments/run_experiment.py": set(),
-    "leaderboard/board_tables.py": set(),
+    "leaderboard/report.py": set(),
     "cli/console.py": set(),
     "serving/http/app.py": set(),
     "paper/report.py": set(),

@@ -9,7 +9,6 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import sparse
 
 from graph_zoo import GRAPHS
 from graphbandit import UserGraph, graphs
@@ -72,14 +71,6 @@ def test_edge_index_and_back(graph: UserGraph, kind: Callable[[Any], Any]) -> No
     assert same(graphs.from_edge_index(index[:, once], weight[once], graph.n_users, ids=graph.ids), graph)
 
 
-@given(weighted_graphs())
-def test_scikit_network_and_scipy_and_back(graph: UserGraph) -> None:
-    matrix = graphs.to_scikit_network(graph)
-    assert isinstance(matrix, sparse.csr_matrix)
-    assert same(graphs.from_scikit_network(matrix, graph.ids), graph)
-    assert same(graphs.from_adjacency(graphs.to_scipy(graph), graph.ids), graph)
-
-
 @given(graph=weighted_graphs(), ending=st.sampled_from(["", ".gz"]))
 def test_graphml_and_back(graph: UserGraph, ending: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("graphml") / f"users.graphml{ending}"
@@ -91,27 +82,9 @@ def test_graphml_and_back(graph: UserGraph, ending: str, tmp_path_factory: pytes
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_scikit_network_ranks_our_graphs_and_igraph_finds_the_same_components(name: str) -> None:
-    ranking = pytest.importorskip("sknetwork.ranking")
+def test_igraph_finds_the_same_components(name: str) -> None:
     pytest.importorskip("igraph")
-    graph = GRAPHS[name]
-    if graph.n_edges:  # it refuses an empty matrix
-        assert ranking.PageRank().fit_predict(graphs.to_scikit_network(graph)).shape == (graph.n_users,)
-    assert graphs.to_igraph(graph).connected_components().membership == graph.components.tolist()
-
-
-def test_a_data_set_of_scikit_network_brings_its_names() -> None:
-    data = pytest.importorskip("sknetwork.data")
-    club = graphs.from_scikit_network(data.miserables(metadata=True))
-    assert club.ids is not None and club.ids[0] == "Myriel" and type(club.ids[0]) is str
-    assert club.neighbours(club.index("Cosette")).size > 3
-
-
-def test_what_scipy_gets_may_be_changed() -> None:
-    graph = GRAPHS["path"]
-    matrix = graphs.to_scipy(graph)
-    matrix.data[:] = 7.0
-    assert graph.adjacency.max() == 1.0
+    assert graphs.to_igraph(GRAPHS[name]).connected_components().membership == GRAPHS[name].components.tolist()
 
 
 def test_errors_say_what_to_do(tmp_path: Path) -> None:

@@ -25,10 +25,9 @@ from graphbandit.experiments.compare import policy_for
 from graphbandit.experiments.kept_runs import file_name
 from graphbandit.leaderboard import GRIDS, WORLDS, LeaderboardSettings, board, leaderboard, worlds
 from graphbandit.leaderboard.board import Board, Cell, available, quick_grid, state_bytes, tune_and_run
-from graphbandit.leaderboard.board_page import render, write
-from graphbandit.leaderboard.board_tables import markdown, summary
 from graphbandit.leaderboard.grids import CHOSEN, LARGEST_GRID, Grid, usual_grid
-from graphbandit.leaderboard.significance import level_with_best, mean_rank_intervals, ranks
+from graphbandit.leaderboard.report import markdown, render, summary, write
+from graphbandit.leaderboard.statistics import level_with_best, mean_rank_intervals, ranks
 from graphbandit.policies import POLICIES
 from made_up import LAYOUTS
 

@@ -21,10 +21,10 @@ from graphbandit.cli import app
 from graphbandit.experiments import TUNING_SEEDS
 from graphbandit.experiments.testbeds import draw_graph
 from graphbandit.paper import FIGURES, Claim, ReproduceSettings, coverage, estimation, forms, real_data, regret, sweeps
+from graphbandit.paper.algorithms import LITERAL_LOCAL, RELEASED_GOBLIN, algorithms, tuned_baselines
 from graphbandit.paper.chart import Panel, Series, curve, draw
 from graphbandit.paper.claims import QUOTES
 from graphbandit.paper.figure import SETTINGS, Data
-from graphbandit.paper.lineup import LITERAL, WEAKER, algorithms, tuned_baselines
 from graphbandit.paper.report import BEYOND, Outcome, absent_figures, claim_table, marked, paper_numbers, tally, write_report
 from graphbandit.paper.reproduce import MEASUREMENT, claims_list, load, reproduce, save, select
 from graphbandit.paper.synthetic import FAMILIES, maker
@@ -47,7 +47,7 @@ def test_every_function_that_measures_is_in_the_table() -> None:
     for name in MEASUREMENT:
         for key, value in vars(import_module(f"graphbandit.paper.{name}")).items():
             if key.split("_")[0] == "run" and getattr(value, "__module__", "") == f"graphbandit.paper.{name}":
-                assert key == "run_lineup" or value in made, (name, key)
+                assert key == "compare_algorithms" or value in made, (name, key)
 
 
 def test_every_quotation_is_used() -> None:
@@ -174,7 +174,15 @@ def made_up(order: dict[str, float], setting: str = "released") -> Data:
     return out | {"density": np.ones(20), "smoothness": np.ones(20), "note": "a sample", "least weight": 0.5}
 
 
-RISING = {"GraphUCB": 10.0, "GraphUCB-Local": 11.0, LITERAL: 12.0, "Gob.Lin": 13.5, WEAKER: 13.6, "CLUB": 35.0, "LinUCB": 60.0}
+RISING = {
+    "GraphUCB": 10.0,
+    "GraphUCB-Local": 11.0,
+    LITERAL_LOCAL: 12.0,
+    "Gob.Lin": 13.5,
+    RELEASED_GOBLIN: 13.6,
+    "CLUB": 35.0,
+    "LinUCB": 60.0,
+}
 
 
 def test_regret_claims_both_ways() -> None:
@@ -182,12 +190,12 @@ def test_regret_claims_both_ways() -> None:
     assert all(verdicts(good)) and len(good) == 27
     bad = regret.claims(made_up(dict(zip(RISING, (60.0, 80.0, 110.0, 30.0, 40.0, 15.0, 12.0), strict=True)), "printed"))
     wrong = {claim.claim for claim in bad if claim.verdict == "does not hold"}
-    assert "GraphUCB has lower regret than LinUCB" in wrong and f"{LITERAL} has lower regret than CLUB" in wrong
+    assert "GraphUCB has lower regret than LinUCB" in wrong and f"{LITERAL_LOCAL} has lower regret than CLUB" in wrong
     assert "The regret of GraphUCB-Local is above that of GraphUCB, by at most a quarter" in wrong
     assert all(claim.reason and claim.quote[1].startswith("Section 7.") for claim in bad)
-    assert {"Gob.Lin has lower regret than LinUCB", f"{WEAKER} has lower regret than CLUB"} <= wrong
-    assert [c.claim.split(" has")[0] for c in bad if c.said == "poor"] == ["Gob.Lin", WEAKER, "CLUB"]
-    for name in (LITERAL, WEAKER):  # both readings have the same claims
+    assert {"Gob.Lin has lower regret than LinUCB", f"{RELEASED_GOBLIN} has lower regret than CLUB"} <= wrong
+    assert [c.claim.split(" has")[0] for c in bad if c.said == "poor"] == ["Gob.Lin", RELEASED_GOBLIN, "CLUB"]
+    for name in (LITERAL_LOCAL, RELEASED_GOBLIN):  # both readings have the same claims
         own, other = (" ".join(c.claim for c in good).count(text) for text in (name.split(",")[0] + " has", f"{name} has"))
         assert own == other > 1
     far = {c.claim: c.verdict for c in regret.claims(made_up(RISING | {"Gob.Lin": 30.0}))}
@@ -199,7 +207,7 @@ def test_regret_claims_both_ways() -> None:
     tight = {c.claim: c.verdict for c in near}
     assert all(c.reason == regret.NARROW for c in near if "at least a quarter" in c.claim)
     large = {text: v for text, v in tight.items() if text.startswith("The regret of GraphUCB is at least a quarter below")}
-    assert list(large.values()) == ["does not hold", "holds"] and WEAKER in list(large)[1]
+    assert list(large.values()) == ["does not hold", "holds"] and RELEASED_GOBLIN in list(large)[1]
 
 
 def test_a_trend_must_hold_in_both_halves_of_the_axis() -> None:
@@ -276,7 +284,7 @@ def test_claims_about_forms_parts_and_alpha_both_ways() -> None:
         data: Data = {"regret": {f"{n}|{form}": v + noise for n, v in level.items() for form in forms.FORMS.values()}}
         data["setting"] = "printed"
         assert verdicts(forms.claims(data)) == [holds] * 21 and len(forms.chart(data)[0].series) == 5
-        level[LITERAL] = level["GraphUCB-Local"]
+        level[LITERAL_LOCAL] = level["GraphUCB-Local"]
         runs = {name: level[name] + np.repeat(noise[..., None], len(forms.PARTS), axis=2) for name in forms.SHOWN}
         assert verdicts(forms.claims_parts({"regret": runs})) == [holds] * len(forms.PARTS)
     steep = 5 + noise[:, :1] + np.array([[0.0, 2.0, 4.0]])
@@ -295,7 +303,7 @@ def test_mixed_environments_have_the_parts_that_their_names_say() -> None:
 
 
 def test_real_claims_both_ways() -> None:
-    good = real_data.claims(made_up(RISING | {"Gob.Lin": 34.0, WEAKER: 33.0, "CLUB": 30.0}) | {"name": "movielens"})
+    good = real_data.claims(made_up(RISING | {"Gob.Lin": 34.0, RELEASED_GOBLIN: 33.0, "CLUB": 30.0}) | {"name": "movielens"})
     assert all(verdicts(good)) and len(good) == 18
     falling = dict(zip(RISING, (60.0, 50.0, 40.0, 38.0, 39.0, 20.0, 10.0), strict=True))
     assert set(verdicts(real_data.claims(made_up(falling, "printed") | {"name": "netflix"}))) == {False}
@@ -372,19 +380,22 @@ def test_real_figures_on_the_archives(tmp_path: Path) -> None:
     assert "sample" not in notes[0] and "Netflix prize, a sample of 1,200 users × 1,200 films" in notes[2]
 
 
-def test_the_lineup_has_the_forms_that_the_names_say() -> None:
+def test_the_algorithms_have_the_presets_that_their_names_say() -> None:
     graph, tuned = draw_graph("er", 0), {"Gob.Lin": 0.3, "CLUB": 0.2}
     printed, released = (
         {name: make(graph, 5).params for name, make in algorithms(tuned, preset=preset, sigma=0.1).items()}
         for preset in ("paper", "released")
     )
-    assert printed["GraphUCB-Local"]["rule"] == "section-5" and printed[LITERAL]["rule"] == "algorithm-2"
+    assert printed["GraphUCB-Local"]["rule"] == "section-5" and printed[LITERAL_LOCAL]["rule"] == "algorithm-2"
     assert printed["Gob.Lin"]["preset"] == "paper" and printed["Gob.Lin"]["exploration"] == 0.3
     assert printed["CLUB"]["alpha2"] == 0.2 and printed["LinUCB"]["sigma"] == printed["GraphUCB"]["sigma"] == 0.1
     assert released["GraphUCB-Local"]["rule"] == "released" and released["Gob.Lin"]["preset"] == "released"
-    assert LITERAL not in released and WEAKER not in released
-    both = algorithms(tuned | {WEAKER: 0.2})
-    assert both[WEAKER](graph, 5).params["preset"] == "released" and both[WEAKER](graph, 5).params["exploration"] == 0.2
+    assert LITERAL_LOCAL not in released and RELEASED_GOBLIN not in released
+    both = algorithms(tuned | {RELEASED_GOBLIN: 0.2})
+    assert (
+        both[RELEASED_GOBLIN](graph, 5).params["preset"] == "released"
+        and both[RELEASED_GOBLIN](graph, 5).params["exploration"] == 0.2
+    )
     with pytest.raises(ValueError, match="setting must be printed or released, but it is 'best'"):
         ReproduceSettings(setting="best")  # type: ignore[arg-type]
 

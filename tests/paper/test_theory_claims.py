@@ -11,8 +11,8 @@ import pytest
 from graphbandit import GraphUCB, GraphUCBLocal, LinUCB, environments, graphs, signals, simulate
 from graphbandit.experiments.testbeds import DIM, make_world
 from graphbandit.paper import ReproduceSettings, coverage, estimation, growth, laplacians, theory
+from graphbandit.paper.algorithms import LITERAL_LOCAL, PRINTED_POLICIES
 from graphbandit.paper.figure import Data
-from graphbandit.paper.lineup import LITERAL, READINGS
 from graphbandit.paper.synthetic import FAMILIES
 
 SMALL = ReproduceSettings(runs=2, horizon=40, quick=True, setting="released")
@@ -51,7 +51,7 @@ def test_psi_claims_both_ways() -> None:
 def test_bound_claims_both_ways() -> None:
     rise = 1 + np.random.default_rng(4).normal(scale=1e-3, size=(5, 3, 4))
     part = {"regret": rise, "printed": 2 * rise, "root": 0.5 * rise, "linucb": rise}
-    data: Data = {"rounds": np.arange(3.0), "policies": dict.fromkeys(READINGS, part), "setting": "printed"}
+    data: Data = {"rounds": np.arange(3.0), "policies": dict.fromkeys(PRINTED_POLICIES, part), "setting": "printed"}
     found = theory.claims_bound(data)
     assert verdicts(found) == [True, False, False, True] * 3 and len(theory.chart_bound(data)) == 2
     remarks = ["Remark 2", "Section 6.2"] * 2
@@ -237,7 +237,7 @@ def test_cost_claims_both_ways() -> None:
         (2.5, 1.0, [False] * 2 + [True] * 2),
         (1.0, 2.5, [True] * 2 + [False] * 2),
     ):
-        powers = {"GraphUCB": 2.0, "GraphUCB-Local": local, LITERAL: literal}
+        powers = {"GraphUCB": 2.0, "GraphUCB-Local": local, LITERAL_LOCAL: literal}
         seconds = {name: users[name] ** power * noise for name, power in powers.items()}
         assert verdicts(growth.claims_cost({"users": users, "seconds": seconds})) == expected
 
@@ -273,7 +273,7 @@ def test_the_radius_of_lemma_2_has_the_true_roughness() -> None:
         error = policy.theta[user] - env.truth[user]
         expected = bool(error @ gram @ error <= beta**2)
         answers.add(expected)
-        assert coverage.inside("GraphUCB, true Δ_i", policy, env, user) == expected
+        assert coverage.covers_truth("GraphUCB, true Δ_i", policy, env, user) == expected
     assert answers == {True, False}
 
 

@@ -185,21 +185,19 @@ def linear_env(
     n_users: int = 20,
     n_arms: int = 500,
     dim: int = 5,
-    pool: int | None = 50,
-    sigma: float = 0.01,
     gamma: float = 7.0,
     world: int = 0,
     horizon: int = 1000,
+    **options: Any,
 ) -> GraphBanditEnv:
     """Return `graphbandit/Linear-v0`: users whose tastes vary smoothly over a random graph.
 
-    A larger `gamma` makes them smoother.
-
-    `world` draws graph, tastes and arms; the seed of `reset` draws the rounds.
+    A larger `gamma` makes them smoother. `world` draws graph, tastes and arms; the seed of `reset` draws the
+    rounds. `more` has `sigma` and `pool` of `Linear`; by default 50 arms are on offer.
     """
     graph, arms = _graph(n_users, world), signals.unit_arms(n_arms, dim, seed=world)
     theta = signals.smooth(graph, dim, gamma=gamma, seed=world)
-    return GraphBanditEnv(Linear(graph, theta, arms, sigma=sigma, pool=pool), horizon=horizon)
+    return GraphBanditEnv(Linear(graph, theta, arms, **{"pool": 50, **more}), horizon=horizon)
 
 
 def drifting_env(
@@ -207,35 +205,32 @@ def drifting_env(
     n_users: int = 20,
     n_arms: int = 500,
     dim: int = 5,
-    pool: int | None = 50,
-    sigma: float = 0.01,
     gamma: float = 7.0,
-    period: int = 500,
     world: int = 0,
     horizon: int = 1000,
+    **options: Any,
 ) -> GraphBanditEnv:
-    """Return `graphbandit/Drifting-v0`: `linear_env` with tastes that move, within `period` rounds, to others as smooth."""
+    """Return `graphbandit/Drifting-v0`: `linear_env` with tastes that move to others as smooth.
+
+    `more` has settings of `Drifting`; by default 50 arms are on offer, and the period is 500 rounds.
+    """
     graph, arms = _graph(n_users, world), signals.unit_arms(n_arms, dim, seed=world)
     theta = [signals.smooth(graph, dim, gamma=gamma, seed=3 * world + phase) for phase in range(3)]
-    return GraphBanditEnv(Drifting(graph, theta, arms, sigma=sigma, pool=pool, period=period), horizon=horizon)
+    return GraphBanditEnv(Drifting(graph, theta, arms, **{"pool": 50, "period": 500, **more}), horizon=horizon)
 
 
 def hits_env(
-    *,
-    n_users: int = 20,
-    n_items: int = 500,
-    dim: int = 5,
-    candidates: int = 25,
-    liked: int = 20,
-    gamma: float = 7.0,
-    world: int = 0,
-    horizon: int = 1000,
+    *, n_users: int = 20, n_items: int = 500, dim: int = 5, liked: int = 20, gamma: float = 7.0, world: int = 0, **options: Any
 ) -> GraphBanditEnv:
-    """Return `graphbandit/Hits-v0`: one item on offer is among the user's `liked` favourites and earns 1, the others 0."""
+    """Return `graphbandit/Hits-v0`: one item on offer is among the user's `liked` favourites and earns 1, the others 0.
+
+    `options` are those of `Hits`, and `horizon`.
+    """
+    horizon = options.pop("horizon", 1000)
     graph, items = _graph(n_users, world), signals.unit_arms(n_items, dim, seed=world)
     taste: Floats = signals.smooth(graph, dim, gamma=gamma, seed=world) @ items.T
     favourites = taste >= np.sort(taste, axis=1)[:, [-liked]]
-    return GraphBanditEnv(Hits(graph, items, favourites.astype(np.float64), candidates=candidates), horizon=horizon)
+    return GraphBanditEnv(Hits(graph, items, favourites.astype(np.float64), **options), horizon=horizon)
 
 
 def _graph(n_users: int, world: int) -> UserGraph:

@@ -31,8 +31,7 @@ def leaderboard(
     from ..leaderboard import LeaderboardSettings
     from ..leaderboard import leaderboard as run
     from ..leaderboard.board import KEPT
-    from ..leaderboard.board_page import write
-    from ..leaderboard.board_tables import overview_table, summary
+    from ..leaderboard.report import overview_table, summary, write
 
     def kept() -> str:
         count, folder = len(list((out / KEPT).glob("*.npz"))), out / KEPT

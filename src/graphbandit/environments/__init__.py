@@ -7,13 +7,13 @@
 | `drifting` | `Drifting`: `Linear` with users who change |
 | `hits` | `Hits`: one of the items on offer is one that the user consumed |
 | `recorded` | `Recorded`: rounds that were recorded or made elsewhere, with contexts in every round |
-| `dataset_worlds` | `latent_world`, `lastfm_world` and `split_hits`: environments made from data sets |
+| `from_datasets` | environments made from data sets: `linear_from_factors`, `hits_from_tags`, `hits_from_ratings` |
 """
 
 from __future__ import annotations
 
-from .dataset_worlds import lastfm_world, latent_world, split_hits, tag_features
 from .drifting import Drifting
+from .from_datasets import hits_from_ratings, hits_from_tags, linear_from_factors, tag_features
 from .hits import Hits
 from .linear import Linear
 from .recorded import Recorded
@@ -26,9 +26,9 @@ __all__ = [
     "Linear",
     "Recorded",
     "Rounds",
-    "lastfm_world",
-    "latent_world",
-    "split_hits",
+    "hits_from_ratings",
+    "hits_from_tags",
+    "linear_from_factors",
     "streams",
     "tag_features",
 ]

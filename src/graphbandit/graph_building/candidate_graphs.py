@@ -10,7 +10,7 @@ from scipy import sparse
 from ..compute.arrays import Flags, Floats, Ints
 from ..compute.svd import truncated_svd
 from ..diagnose.judge import UserSums
-from ..graphs.neighbour_search import nearest_users
+from ..graphs.from_features import nearest_users
 from ..recommending.behaviour import consumption
 
 FACTORS = 6

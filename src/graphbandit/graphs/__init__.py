@@ -3,12 +3,10 @@
 | module | what is in it |
 |---|---|
 | `from_data` | from a matrix, pairs, a NetworkX graph, a file of edges |
-| `formats` | from and to NetworkX, igraph, PyTorch Geometric, scikit-network, GraphML, SciPy |
-| `from_features` | `rbf` and `knn`: users with similar features are joined |
+| `formats` | from and to NetworkX, igraph, PyTorch Geometric and GraphML |
+| `from_features` | `rbf` and `knn`: users with similar features are joined; the nearest users of every user |
 | `from_behaviour` | `build`: from what users did, judged on what they did later |
-| `neighbour_search` | the nearest users of every user, exact or approximate |
-| `random_graphs` | Erdős–Rényi, Barabási–Albert, Watts–Strogatz |
-| `control_graphs` | `complete`, `empty` and `shuffled`, to compare with |
+| `generators` | Erdős–Rényi, Barabási–Albert, Watts–Strogatz; the controls `complete`, `empty` and `shuffled` |
 | `spectral_clusters` | `partition`: clusters with few edges between them |
 
 Parts of SciPy that only one function needs are imported inside it: together they would double the
@@ -17,23 +15,11 @@ time of `import graphbandit`.
 
 from __future__ import annotations
 
-from .control_graphs import complete, empty, shuffled
-from .formats import (
-    from_edge_index,
-    from_igraph,
-    from_scikit_network,
-    read_graphml,
-    to_edge_index,
-    to_igraph,
-    to_networkx,
-    to_scikit_network,
-    to_scipy,
-    write_graphml,
-)
+from .formats import from_edge_index, from_igraph, read_graphml, to_edge_index, to_igraph, to_networkx, write_graphml
 from .from_behaviour import build
 from .from_data import from_adjacency, from_edges, from_networkx, read_edges
 from .from_features import knn, rbf
-from .random_graphs import Seed, barabasi_albert, erdos_renyi, watts_strogatz
+from .generators import Seed, barabasi_albert, complete, empty, erdos_renyi, shuffled, watts_strogatz
 from .spectral_clusters import partition
 
 __all__ = [
@@ -48,7 +34,6 @@ __all__ = [
     "from_edges",
     "from_igraph",
     "from_networkx",
-    "from_scikit_network",
     "knn",
     "partition",
     "rbf",
@@ -58,8 +43,6 @@ __all__ = [
     "to_edge_index",
     "to_igraph",
     "to_networkx",
-    "to_scikit_network",
-    "to_scipy",
     "watts_strogatz",
     "write_graphml",
 ]

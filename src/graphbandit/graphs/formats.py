@@ -1,9 +1,6 @@
-"""Graphs from and to other libraries: NetworkX, igraph, PyTorch Geometric, scikit-network, GraphML, SciPy.
+"""Graphs from and to other libraries: NetworkX, igraph, PyTorch Geometric, GraphML.
 
-Weights and ids survive a round trip; GraphML turns ids into text. A library is imported when its function is
-called.
-
-Weights and ids survive the way there and back; GraphML turns ids into text. A library is imported when its function is called.
+Weights and ids survive a round trip; GraphML turns ids into text. A library is imported when its function is called.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from scipy import sparse
 
 from ..compute.arrays import Floats, Ints
 from ..graph import UserGraph
-from .from_data import from_adjacency, from_edges, from_networkx
+from .from_data import from_edges, from_networkx
 
 
 def to_networkx(graph: UserGraph) -> Any:
@@ -125,40 +122,6 @@ def to_edge_index(graph: UserGraph) -> tuple[Ints, Floats]:
     """
     both = graph.adjacency.tocoo()
     return np.array([both.row, both.col], dtype=np.int64), np.array(both.data, dtype=np.float64)
-
-
-def from_scikit_network(graph: Any, names: Sequence[Hashable] | None = None) -> UserGraph:
-    """Return the graph of a scikit-network adjacency matrix, or of its data sets with `adjacency` and `names`.
-
-    >>> from sknetwork.data import karate_club
-    >>> from_scikit_network(karate_club(metadata=True))
-    UserGraph(n_users=34, n_edges=78)
-    """
-    if not sparse.issparse(graph) and hasattr(graph, "adjacency"):
-        ids = graph.names if names is None and hasattr(graph, "names") else names
-        return from_scikit_network(graph.adjacency, ids)
-    ids = names.tolist() if isinstance(names, np.ndarray) else names
-    return from_adjacency(graph, ids)
-
-
-def to_scikit_network(graph: UserGraph) -> sparse.csr_matrix:
-    """Return the adjacency as the `scipy.sparse.csr_matrix` that scikit-network's algorithms take.
-
-    `graph.ids` are its names.
-
-    >>> to_scikit_network(from_edges([(0, 1)])).toarray().tolist()
-    [[0.0, 1.0], [1.0, 0.0]]
-    """
-    return sparse.csr_matrix(to_scipy(graph))
-
-
-def to_scipy(graph: UserGraph) -> sparse.csr_array:
-    """Return a copy of the adjacency as a SciPy sparse array; `from_adjacency` is the inverse.
-
-    >>> to_scipy(from_edges([(0, 1)])).nnz
-    2
-    """
-    return graph.adjacency.copy()
 
 
 def read_graphml(

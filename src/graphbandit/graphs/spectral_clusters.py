@@ -8,7 +8,7 @@ from scipy import sparse
 from ..compute.arrays import Floats, Ints
 from ..graph import UserGraph
 from ..validate import check, count_up_to
-from .random_graphs import Seed
+from .generators import Seed
 
 
 def partition(graph: UserGraph, n_clusters: int, *, seed: Seed = 0) -> Ints:

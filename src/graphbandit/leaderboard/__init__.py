@@ -5,9 +5,8 @@
 | `worlds` | `WORLDS`: the table of all worlds |
 | `grids` | `GRIDS`: for every policy, the settings that are tuned |
 | `board` | `leaderboard`: tunes and runs every policy in every world, and makes a `Board` |
-| `board_tables` | the board as plain values and as Markdown: ranks, intervals, mean ranks |
-| `significance` | which policies are level with the best, and intervals of mean ranks |
-| `board_page` | the board as one HTML page, as Markdown and as JSON, in a folder |
+| `report` | a board as plain values, as Markdown, as JSON and as one HTML page |
+| `statistics` | the policies that are level with the best, and the intervals of mean ranks |
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def factors(source: str, path: Path) -> datasets.Factors:
 
 def films(source: str, path: Path, seed: int) -> environments.Linear:
     """Return an environment of 50 users drawn from a rating data set."""
-    return environments.latent_world(factors(source, path), n_users=RATING_USERS, seed=seed)
+    return environments.linear_from_factors(factors(source, path), n_users=RATING_USERS, seed=seed)
 
 
 def films_with_data(source: str, path: Path) -> Callable[[int], Environment]:
@@ -62,13 +62,13 @@ def films_with_data(source: str, path: Path) -> Callable[[int], Environment]:
 
 def films_from_factors(latent: datasets.Factors, seed: int) -> Environment:
     """Return an environment of 50 users drawn from these latent features."""
-    return environments.latent_world(latent, n_users=RATING_USERS, seed=seed)
+    return environments.linear_from_factors(latent, n_users=RATING_USERS, seed=seed)
 
 
 @cache
 def hits_with_features(source: str, path: Path, least_users: int) -> environments.Hits:
     """Return hits on a social graph, made once per process: its features take a singular decomposition."""
-    return environments.lastfm_world(datasets.load(source, path), least_users=least_users)
+    return environments.hits_from_tags(datasets.load(source, path), least_users=least_users)
 
 
 def hits(source: str, path: Path, seed: int, *, least_users: int | None = None) -> environments.Hits:

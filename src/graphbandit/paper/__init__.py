@@ -7,7 +7,7 @@
 | `figure` | `Figure` and `ReproduceSettings` |
 | `claims` | `Claim`, and how it is judged |
 | `synthetic` | the environments of the text and of the authors' scripts |
-| `lineup` | the five algorithms, with tuned baselines |
+| `algorithms` | the five algorithms, with tuned baselines |
 | `regret` | Figures 2 and 7, and the topology of the graph |
 | `theory` | Figure 1 and Theorem 1 |
 | `sweeps` | Figures 3, 8, 9 and 10 |
@@ -16,7 +16,7 @@
 | `coverage` | Lemma 2 and the cases after it |
 | `laplacians` | Remark 1 |
 | `growth` | regret and time against the number of users |
-| `forms` | figures of ours: forms of the algorithms, parts of the environment, α |
+| `variants` | figures of ours: presets of the algorithms, parts of the environment, α |
 | `chart` | the content of a figure as data, and its drawing |
 | `reproduce` | runs figures, judges claims, writes the report |
 | `report`, `page/` | the report as one HTML page |

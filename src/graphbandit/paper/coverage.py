@@ -12,10 +12,10 @@ from ..compute.arrays import Floats
 from ..experiments import simulate
 from ..experiments.testbeds import DIM, N_USERS
 from ..policies import GraphUCB, LinUCB
+from .algorithms import PRINTED_POLICIES
 from .chart import Chart, Panel, Series, curve
 from .claims import Claim, Verdict, below, estimate, mean_interval, observed, share_at_least
 from .figure import SETTINGS, Data, ReproduceSettings
-from .lineup import READINGS
 from .synthetic import ALPHA, RIDGE, checkpoints, environment, random_rounds
 
 NOMINAL = 0.99
@@ -26,7 +26,7 @@ BINS = {0: "0", 1: "1-2", 3: "3-4", 5: "5-9", 10: "10-19", 20: "20-39", 40: "40+
 """Number of past observations of the served user, by its least value."""
 TRUE = ", true Δ_i"
 """Suffix of the regions of Lemma 2 itself, whose radius has the true Δ_i. The other regions have its estimate."""
-REGIONS: dict[str, Any] = {f"{name}{TRUE}": make for name, make in READINGS.items()} | READINGS
+REGIONS: dict[str, Any] = {f"{name}{TRUE}": make for name, make in PRINTED_POLICIES.items()} | PRINTED_POLICIES
 REGIONS |= {
     "GraphUCB, recommended": partial(GraphUCB, preset="recommended"),
     "LinUCB, estimated norm": partial(LinUCB),
@@ -36,7 +36,7 @@ BIAS = "Bias, not noise: the graph pulls the estimate of a user with few observa
 ZERO = "The norm of the estimate stands where a bound on that of the truth should: it is 0 at the start (errata E28)."
 
 
-def inside(name: str, policy: Any, env: Any, user: int) -> bool:
+def covers_truth(name: str, policy: Any, env: Any, user: int) -> bool:
     """Return whether the truth lies in the confidence region of a user."""
     theta, beta = policy.theta, policy.beta(user)
     if name.endswith(TRUE):  # in eq. (11)
@@ -57,7 +57,7 @@ def coverage_run(seed: int, setting: Any, horizon: int) -> Floats:
         trace = simulate(make(env.graph, DIM), env, horizon, seed)
         policy, seen = make(env.graph, DIM), np.zeros(N_USERS, dtype=int)  # replays the trace
         for user, x, reward in zip(trace.user.tolist(), env.arms[trace.arm], trace.reward.tolist(), strict=True):
-            counts[region, np.searchsorted(least, seen[user], side="right") - 1] += (inside(name, policy, env, user), 1)
+            counts[region, np.searchsorted(least, seen[user], side="right") - 1] += (covers_truth(name, policy, env, user), 1)
             policy.update(user, x, reward)
             seen[user] += 1
     return counts
@@ -71,7 +71,7 @@ def first_exit(name: str, env: Any, horizon: int, seed: int) -> int:
     for length in (min(FIRST_LOOK, horizon), horizon):
         trace, policy = simulate(REGIONS[name](env.graph, DIM), env, length, seed), REGIONS[name](env.graph, DIM)
         for t, (user, x) in enumerate(zip(trace.user.tolist(), env.arms[trace.arm], strict=True)):
-            if not inside(name, policy, env, user):
+            if not covers_truth(name, policy, env, user):
                 return t + 1
             policy.update(user, x, float(trace.reward[t]))
     return 0

@@ -15,10 +15,10 @@ from ..compute.arrays import Floats
 from ..experiments import TUNING_SEEDS, Trace, simulate, tune
 from ..experiments.testbeds import DIM, SIGMA, make_world
 from ..policies import GobLin, GraphUCB, LinUCB
+from .algorithms import LITERAL_LOCAL, PRINTED_POLICIES
 from .chart import Chart, Panel, curve
 from .claims import REVERSED, Claim, all_hold, below, estimate, lower, within
 from .figure import SETTINGS, Data, ReproduceSettings, Setting
-from .lineup import LITERAL, READINGS
 from .synthetic import DELTA, equally_smooth, family_graph
 from .theory import single_user_rate, widths
 
@@ -138,7 +138,7 @@ def claims(data: Data) -> list[Claim]:
     return out
 
 
-LOCAL = ("GraphUCB-Local", LITERAL)
+LOCAL = ("GraphUCB-Local", LITERAL_LOCAL)
 TIMED = {"GraphUCB": [50, 100, 200, 400]} | {name: [200, 400, 800, 1600] for name in LOCAL}
 """Where the number of users is what costs: below, it is the arms; above, GraphUCB needs gigabytes."""
 REPEATS, ROUNDS = 12, {"GraphUCB": 40} | dict.fromkeys(LOCAL, 400)
@@ -161,7 +161,7 @@ def run_cost(settings: ReproduceSettings) -> Data:
     """
     repeats = 3 if settings.quick else REPEATS
     seconds, users = {}, {}
-    for name, make in (READINGS | {"GraphUCB": partial(GraphUCB, solver="dense")}).items():
+    for name, make in (PRINTED_POLICIES | {"GraphUCB": partial(GraphUCB, solver="dense")}).items():
         sizes = TIMED[name][:3] if settings.quick else TIMED[name]
         worlds = [make_world("er", 0, n_users=n) for n in sizes]
         policies = [make(env.graph, DIM) for env in worlds]

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from .. import datasets, graphs
-from ..environments import Linear, latent_world
+from ..environments import Linear, linear_from_factors
 from ..plots.palette import BLUE, VERMILLION
 from ..policies import GraphUCB, LinUCB
+from .algorithms import LITERAL_LOCAL, RELEASED_GOBLIN, compare_algorithms
 from .chart import Chart, Panel, Series, curves
 from .claims import REVERSED, Claim, alike, all_hold, estimate, lower
 from .figure import SETTINGS, Data, ReproduceSettings
-from .lineup import LITERAL, WEAKER, run_lineup
 from .regret import DIVERGES, GOBLINS, RIVALS, STOPS, final, margin, order
 
 DIM, ACTIVE = 10, 1000
@@ -47,13 +47,13 @@ def factorised(name: str, settings: ReproduceSettings) -> tuple[str, Callable[[i
     factors = datasets.factorise(part, DIM)
     rated = len(part.value) / (part.n_users * part.n_items)
     return f"{title}; the densest part is factorised, {rated:.0%} of its pairs are rated", partial(
-        latent_world_of, factors, size["users"], size["pool"]
+        environment_of, factors, size["users"], size["pool"]
     )
 
 
-def latent_world_of(factors: datasets.Factors, n_users: int, pool: int | None, seed: int) -> Linear:
+def environment_of(factors: datasets.Factors, n_users: int, pool: int | None, seed: int) -> Linear:
     """Return the environment of one seed, whose users are drawn from the factors."""
-    return latent_world(factors, n_users=n_users, pool=pool, seed=seed)
+    return linear_from_factors(factors, n_users=n_users, pool=pool, seed=seed)
 
 
 def run(settings: ReproduceSettings, *, name: str) -> Data:
@@ -64,7 +64,7 @@ def run(settings: ReproduceSettings, *, name: str) -> Data:
         "LinUCB, radius of CLUB": partial(LinUCB, radius="log", exploration=0.1),
         "GraphUCB, complete graph": lambda g, d: GraphUCB(graphs.complete(g.n_users), d, alpha=alpha),
     }
-    result, tuned = run_lineup(make, settings, extra=controls, alpha=alpha)
+    result, tuned = compare_algorithms(make, settings, extra=controls, alpha=alpha)
     weight = round(float(make(0).graph.adjacency.data.min()), 3)
     out = {"name": name, "note": note, "setting": settings.setting, "tuned": tuned, "least weight": weight}
     return out | {"rounds": result.rounds, "regret": dict(result.regret)}
@@ -81,7 +81,7 @@ def claims(data: Data) -> list[Claim]:
     last = final(data)
     reason = STOPS if data["setting"] == "printed" else f"{REVERSED} The authors' scripts also used the true Δ (errata E27)."
     out = []
-    for ours, why in (("GraphUCB", reason), ("GraphUCB-Local", reason), (LITERAL, DIVERGES)):
+    for ours, why in (("GraphUCB", reason), ("GraphUCB-Local", reason), (LITERAL_LOCAL, DIVERGES)):
         out += [order(last, ours, other, "outperform", why) for other in RIVALS]
     for gob in GOBLINS:
         out.append(order(last, gob, "LinUCB", "poorly"))
@@ -124,7 +124,7 @@ def claims_histograms(data: Data) -> list[Claim]:
     narrow = "The payoffs of MovieLens have a lower standard deviation than those of Netflix (our reading of “concentrated”)"
     last = {name: final({"regret": regret}) for name, regret in data["regret"].items()}
     relative = {n: {p: runs / found["LinUCB"].mean() for p, runs in found.items()} for n, found in last.items()}
-    ours = ("GraphUCB", "GraphUCB-Local", LITERAL, "Gob.Lin", WEAKER, "CLUB")
+    ours = ("GraphUCB", "GraphUCB-Local", LITERAL_LOCAL, "Gob.Lin", RELEASED_GOBLIN, "CLUB")
     pairs = {p: alike(relative["movielens"][p], relative["netflix"][p], comparisons=len(ours)) for p in ours}
     shares = {f"{p} / LinUCB, {LABELS[n]}": estimate(relative[n][p]) for p in ours for n in NAMES}
     same = "Every algorithm has about the same regret relative to LinUCB on both (within a quarter)"

@@ -16,10 +16,10 @@ from ..experiments import compare
 from ..experiments.testbeds import N_USERS, SIGMA
 from ..graph import UserGraph
 from ..policies import GraphUCB, LinUCB
+from .algorithms import COMPETITORS, LITERAL_LOCAL, RELEASED_GOBLIN, compare_algorithms
 from .chart import Chart, Panel, curve, curves
 from .claims import QUARTER, REVERSED, Claim, alike, all_hold, below, estimate, lower
 from .figure import SETTINGS, Data, ReproduceSettings, Setting
-from .lineup import COMPETITORS, LITERAL, WEAKER, run_lineup
 from .synthetic import FAMILIES, equally_smooth, family_graph, maker
 
 DIVERGES = "Algorithm 2 has (A_i + 0.01 I)⁻¹, with which it diverges until every user has 3 to 4 d observations (errata E11)."
@@ -27,15 +27,15 @@ STRONG = "With the printed combinatorial Laplacian, Gob.Lin's prior grows with t
 STOPS = "With fixed arms the policy must explore by itself, and its radius is near 0 at the start (errata E27, E28)."
 OUTSIDE = "It is lower, or higher by more than a quarter."
 NARROW = "It is less than a quarter below at least one of them, or above it."
-GOBLINS = {"Gob.Lin": STRONG, WEAKER: REVERSED}
+GOBLINS = {"Gob.Lin": STRONG, RELEASED_GOBLIN: REVERSED}
 """Both forms of Gob.Lin, with the likely reason where one of them does worse than the paper says."""
-RIVALS = (*COMPETITORS, WEAKER)
+RIVALS = (*COMPETITORS, RELEASED_GOBLIN)
 
 
 def run(settings: ReproduceSettings, *, family: str, sigma: float = SIGMA) -> Data:
     """Measure the five algorithms in one environment."""
     make = maker(settings.setting, family, sigma=sigma)
-    result, tuned = run_lineup(make, settings, sigma=sigma)
+    result, tuned = compare_algorithms(make, settings, sigma=sigma)
     worlds = [make(seed) for seed in result.seeds]
     return {
         "rounds": result.rounds,
@@ -83,17 +83,17 @@ def claims(data: Data) -> list[Claim]:
     last = final(data)
     fixed, close = (STOPS, STOPS) if data["setting"] == "printed" else (REVERSED, NARROW)
     out = [order(last, "GraphUCB", other, "best", fixed) for other in RIVALS]
-    for rivals in (COMPETITORS, (WEAKER, *COMPETITORS[1:])):
+    for rivals in (COMPETITORS, (RELEASED_GOBLIN, *COMPETITORS[1:])):
         gaps = (last["GraphUCB"] - (1 - QUARTER) * last[other] for other in rivals)
         text = (
             f"The regret of GraphUCB is at least a quarter below that of {rivals[0]}, CLUB and LinUCB (our reading of “large”)"
         )
         out.append(margin(last, text, gaps, "best", close, len(rivals)))
-    for name, reason in (("GraphUCB-Local", fixed), (LITERAL, DIVERGES)):
+    for name, reason in (("GraphUCB-Local", fixed), (LITERAL_LOCAL, DIVERGES)):
         out += [order(last, name, other, "local", reason) for other in RIVALS]
         out.append(order(last, "GraphUCB", name, "local", fixed))
         out.append(slightly_above(last, name, "GraphUCB", "local", OUTSIDE))
-    out += [slightly_above(last, gob, ours, "runner", OUTSIDE) for ours in ("GraphUCB-Local", LITERAL) for gob in GOBLINS]
+    out += [slightly_above(last, gob, ours, "runner", OUTSIDE) for ours in ("GraphUCB-Local", LITERAL_LOCAL) for gob in GOBLINS]
     out += [order(last, gob, "CLUB", "poor", why) for gob, why in GOBLINS.items()]
     out.append(order(last, "CLUB", "LinUCB", "poor"))
     out += [order(last, gob, "LinUCB", "poorly", why) for gob, why in GOBLINS.items()]

@@ -21,9 +21,9 @@ from .. import datasets
 from ..experiments.testbeds import N_USERS
 from ..storage.atomic import write_text
 from . import FIGURES
+from .algorithms import LITERAL_LOCAL, RELEASED_GOBLIN
 from .claims import EQUAL, ERRATA, Claim, mean_interval
 from .figure import SETTINGS, Data, Figure, ReproduceSettings
-from .lineup import LITERAL, WEAKER
 
 SUFFIXES: tuple[Literal["png", "pdf"], ...] = ("png", "pdf")
 """Formats of the pictures, which lie beside the page in the folder `figures`."""
@@ -34,7 +34,7 @@ WORDS = {
     "more runs needed": ("open", "?", "more runs needed"),
 }
 """Verdict → style, sign and words: a verdict can be read without its colour."""
-BEYOND, CONTROLS = "Beyond the paper", (LITERAL, WEAKER)
+BEYOND, CONTROLS = "Beyond the paper", (LITERAL_LOCAL, RELEASED_GOBLIN)
 FIRST = tuple(f"regret-{family}" for family in ("rbf", "er", "ba", "ws"))
 
 

@@ -26,9 +26,9 @@ from ..plots.drawing import picture
 from ..storage import archive
 from ..storage.atomic import write_bytes, write_text
 from . import FIGURES
+from .algorithms import algorithms
 from .chart import draw
 from .figure import Data, Figure, ReproduceSettings, Setting
-from .lineup import algorithms
 from .report import SUFFIXES, Outcome, write_report
 from .synthetic import environment
 

@@ -13,13 +13,13 @@ from ..experiments import compare
 from ..graph import UserGraph
 from ..plots.graph_layout import layout
 from ..plots.user_graphs import main_taste, taste_shades
+from .algorithms import LITERAL_LOCAL, algorithms, tuned_baselines
 from .chart import Chart, Panel, Series, curve, curves
 from .claims import Claim, alike, all_hold, below, estimate
 from .figure import SETTINGS, Data, ReproduceSettings
-from .lineup import LITERAL, algorithms, tuned_baselines
 from .synthetic import FAMILIES, environment, existing, maker
 
-GRAPH_POLICIES = ("GraphUCB", "GraphUCB-Local", LITERAL)
+GRAPH_POLICIES = ("GraphUCB", "GraphUCB-Local", LITERAL_LOCAL)
 
 
 def run(

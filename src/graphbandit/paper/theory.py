@@ -11,10 +11,10 @@ from .. import signals
 from ..compute.arrays import Floats
 from ..experiments import Trace, simulate
 from ..experiments.testbeds import DIM, N_USERS
+from .algorithms import PRINTED_POLICIES
 from .chart import Chart, Panel, Series, curve
 from .claims import REVERSED, Claim, above, below, estimate, observed
 from .figure import SETTINGS, Data, ReproduceSettings
-from .lineup import READINGS
 from .synthetic import ALPHA, FAMILIES, RIDGE, checkpoints, environment
 
 GAMMAS = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
@@ -100,7 +100,7 @@ def psi_run(seed: int, setting: Any, horizon: int, rounds: Any, policy: str = "G
     eq. (16). NaN for a user who was not served yet, and in the bounds for one who was served once: log 1 = 0.
     """
     env = environment(setting, "er", seed)
-    trace = simulate(READINGS[policy](env.graph, DIM), env, horizon, seed)
+    trace = simulate(PRINTED_POLICIES[policy](env.graph, DIM), env, horizon, seed)
     rough = np.linalg.norm(env.graph.laplacian() @ env.truth, axis=1)
     paid, norms = np.diff(trace.regret, prepend=0.0), np.linalg.norm(env.truth, axis=1)
     served, regret = np.zeros((2, N_USERS))
@@ -137,9 +137,9 @@ def run_psi(settings: ReproduceSettings) -> Data:
 
 def chart_psi(data: Data) -> Chart:
     """Show the mean over users and the users with the least and the largest Ψ."""
-    forms: dict[str, Any] = {"mean over users": np.nanmean, "least": np.nanmin, "largest": np.nanmax}
+    summaries: dict[str, Any] = {"mean over users": np.nanmean, "least": np.nanmin, "largest": np.nanmax}
     short, long = (
-        [curve(name, data[x], form(data[y], axis=2)) for name, form in forms.items()]
+        [curve(name, data[x], form(data[y], axis=2)) for name, form in summaries.items()]
         for x, y in (("rounds", "psi"), ("long_rounds", "long"))
     )
     return [
@@ -184,7 +184,7 @@ def run_bound(settings: ReproduceSettings) -> Data:
     rounds = checkpoints(settings.horizon, 100)
     rounds = rounds[rounds > min(4 * N_USERS, settings.horizon // 2)]
     out: Data = {"rounds": rounds.astype(float), "setting": settings.setting, "policies": {}}
-    for policy in READINGS:
+    for policy in PRINTED_POLICIES:
         runs = settings.over_runs(psi_run, settings.setting, settings.horizon, rounds, policy)
         out["policies"][policy] = {name: np.array([run[name] for run in runs]) for name in runs[0] if name != "psi"}
     return out

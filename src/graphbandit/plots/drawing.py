@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ..storage.atomic import AnyPath, write_bytes
 from ..validate import missing_package
-from .palette import BAND, FAINT, INK, MARKERS, SOFT, darker
+from .palette import FAINT, INK, MARKERS, SOFT, darker
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -253,10 +253,3 @@ def grid_lines(axes: Any, axis: Literal["x", "y"]) -> None:
     """Draw faint lines behind the data."""
     axes.grid(axis=axis, color=FAINT, lw=0.8)
     axes.set_axisbelow(True)
-
-
-def no_difference(axes: Any, size: float, axis: Literal["x", "y"]) -> None:
-    """Draw a grey band around zero, where a difference is negligible, and a line at zero."""
-    span, line = (axes.axvspan, axes.axvline) if axis == "x" else (axes.axhspan, axes.axhline)
-    span(-size, size, color=BAND, lw=0)
-    line(0, color=INK, lw=1.2)

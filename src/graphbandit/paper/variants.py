@@ -12,10 +12,10 @@ from ..compute.arrays import Floats
 from ..experiments import compare
 from ..experiments.testbeds import POOL, SIGMA
 from ..policies import GobLin, GraphUCB, GraphUCBLocal, LinUCB
+from .algorithms import COMPETITORS, PRINTED_POLICIES, algorithms, tuned_baselines
 from .chart import Chart, Panel, Series, curve
 from .claims import QUARTER, REVERSED, Claim, all_hold, below, estimate, lower, mean_interval
 from .figure import SETTINGS, Data, ReproduceSettings, Setting
-from .lineup import COMPETITORS, READINGS, algorithms, tuned_baselines
 from .regret import STOPS
 from .synthetic import FAMILIES, NOISY, environment, existing, maker
 
@@ -78,7 +78,7 @@ PARTS: dict[str, tuple[Setting, bool, float]] = {
     "text": ("printed", True, 1.0),
     "text,\n‖Θ‖ = n": ("printed", True, np.sqrt(20.0)),
 }
-SHOWN: dict[str, Any] = {**READINGS, "LinUCB": LinUCB}
+SHOWN: dict[str, Any] = {**PRINTED_POLICIES, "LinUCB": LinUCB}
 
 
 def mixture(part: str, family: str, seed: int) -> environments.Linear:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from graphbandit import graphs
-from graphbandit.graphs.neighbour_search import nearest_users
+from graphbandit.graphs.from_features import nearest_users
 
 
 def test_exact_neighbours_are_those_of_brute_force() -> None:

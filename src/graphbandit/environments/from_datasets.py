@@ -1,4 +1,4 @@
-"""Environments made from data sets: latent tastes from ratings, and hits on a graph."""
+"""Environments made from data sets: linear rewards from factors of ratings, and hits from tags or ratings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from scipy import sparse
 
 from .. import graphs
 from ..compute.arrays import Floats, Ints
-from ..datasets import Factors, Ratings, factorise
+from ..datasets import Factors, Ratings
 from ..graph import UserGraph
 from ..signals import unit_rows
 from ..validate import NUMBER, check_all, check_between, count, optional
@@ -16,13 +16,10 @@ from .linear import Linear
 from .rounds import checked_graph, streams
 
 
-def latent_world(
-    source: Ratings | Factors,
+def linear_from_factors(
+    factors: Factors,
     *,
     n_users: int = 50,
-    n_items: int = 500,
-    active: int = 1000,
-    dim: int = 10,
     sigma: float = 0.01,
     pool: int | None = 50,
     rho: float = 0.05,
@@ -31,31 +28,30 @@ def latent_world(
 ) -> Linear:
     """Return the paper's environment on MovieLens and Netflix (appendix K).
 
-    Users and items are factors of the densest part of the rating matrix. `n_users` of its users are
-    drawn without replacement and scaled to norm 1. The items are scaled by one number, such that
-    the longest has norm 1. The graph is the RBF kernel of the drawn users.
+    `n_users` users of the factors are drawn without replacement and scaled to norm 1. The items are
+    scaled by one number, such that the longest has norm 1. The graph is the RBF kernel of the drawn users.
 
     Parameters
     ----------
-    source : Ratings or Factors
-        Ratings are factorised on every call. For many seeds, call `datasets.factorise` once and
-        pass its result; `n_items`, `active` and `dim` are then ignored.
-    n_items, active : int
-        Size of the densest part: at most `active` of the most active users, and the `n_items` items
-        that they rated most.
+    factors : Factors
+        From `datasets.factorise`; the paper factorises the densest part of the ratings.
     sigma, pool
         As in `Linear`.
     rho, threshold : float
-        Of the kernel. The defaults are those of the paper's published scripts. Between vectors of
-        norm 1 they join every pair of users with a weight above 0.8; a larger `rho` gives a graph
+        Parameters of the kernel. The defaults are those of the paper's published scripts. Between vectors
+        of norm 1 they join every pair of users with a weight above 0.8; a larger `rho` gives a graph
         that carries more information.
     seed : int
-        Draws the users; the factors do not depend on it.
+        Draws the users.
+
+    Examples
+    --------
+    >>> from graphbandit.datasets import Factors
+    >>> rng = np.random.default_rng(0)
+    >>> factors = Factors(rng.random((9, 2)), rng.random((7, 2)), 0.0, 5.0)
+    >>> linear_from_factors(factors, n_users=4, pool=3)
+    Linear(UserGraph(n_users=4, n_edges=6), 7 arms, dim=2, sigma=0.01, pool=3)
     """
-    factors = source
-    if isinstance(factors, Ratings):
-        part = factors.densest(min(active, factors.n_users), min(n_items, factors.n_items))
-        factors = factorise(part, dim)
     rated = np.flatnonzero(np.linalg.norm(factors.users, axis=1) > 0)
     check_between("n_users", n_users, 2, len(rated), "the number of users with factors")
     (draw,) = streams(seed, "sample")
@@ -98,7 +94,7 @@ def singular_features(matrix: sparse.csr_array, dim: int) -> Floats:
     return unit_rows(features * sign)
 
 
-def lastfm_world(
+def hits_from_tags(
     ratings: Ratings, *, dim: int = 25, candidates: int = 25, least_users: int = 1, negatives: Negatives = "uniform"
 ) -> Hits:
     """Return `Hits` on the social graph of Last.fm, or of Delicious, with tag features.
@@ -115,7 +111,7 @@ def lastfm_world(
     return Hits(ratings.graph, features, consumed[:, offered], candidates=candidates, negatives=negatives)
 
 
-def split_hits(
+def hits_from_ratings(
     ratings: Ratings,
     *,
     dim: int = 25,

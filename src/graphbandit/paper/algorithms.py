@@ -12,16 +12,16 @@ from ..policies import CLUB, GobLin, GraphUCB, GraphUCBLocal, LinUCB
 from .figure import ReproduceSettings
 from .synthetic import existing
 
-LITERAL = "GraphUCB-Local, Algorithm 2"
+LITERAL_LOCAL = "GraphUCB-Local, Algorithm 2"
 """The control: Algorithm 2 taken literally. "GraphUCB-Local" itself is what Section 5 describes."""
-READINGS: dict[str, Any] = {
+PRINTED_POLICIES: dict[str, Any] = {
     "GraphUCB": partial(GraphUCB),
     "GraphUCB-Local": partial(GraphUCBLocal, preset="paper"),
-    LITERAL: partial(GraphUCBLocal, preset="paper", rule="algorithm-2"),
+    LITERAL_LOCAL: partial(GraphUCBLocal, preset="paper", rule="algorithm-2"),
 }
 """The algorithms of the paper as printed."""
 COMPETITORS = ("Gob.Lin", "CLUB", "LinUCB")
-WEAKER = "Gob.Lin, scripts' form"
+RELEASED_GOBLIN = "Gob.Lin, scripts' form"
 """The control: Gob.Lin with the prior of the authors' scripts. "Gob.Lin" itself has the combinatorial Laplacian of the text."""
 GOBLIN_GRID = [round(0.1 * k, 1) for k in range(11)]
 CLUB_GRID = [0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0]
@@ -40,9 +40,9 @@ def algorithms(tuned: Tuned, *, alpha: float = 1.0, sigma: float = SIGMA, preset
         "LinUCB": partial(LinUCB, ridge=alpha, sigma=sigma),
     }
     if preset == "paper":
-        out[LITERAL] = partial(GraphUCBLocal, rule="algorithm-2", **shared)
-    if WEAKER in tuned:
-        out[WEAKER] = partial(GobLin, preset="released", exploration=tuned[WEAKER])
+        out[LITERAL_LOCAL] = partial(GraphUCBLocal, rule="algorithm-2", **shared)
+    if RELEASED_GOBLIN in tuned:
+        out[RELEASED_GOBLIN] = partial(GobLin, preset="released", exploration=tuned[RELEASED_GOBLIN])
     return out
 
 
@@ -55,7 +55,7 @@ def tuned_baselines(make: MakeEnvironment, settings: ReproduceSettings, preset: 
     grids: dict[str, Any] = {"Gob.Lin": (partial(GobLin, preset=preset), "exploration", GOBLIN_GRID)}
     grids["CLUB"] = (partial(CLUB, preset=preset), "alpha2", CLUB_GRID)
     if both:
-        grids[WEAKER] = (partial(GobLin, preset="released"), "exploration", GOBLIN_GRID)
+        grids[RELEASED_GOBLIN] = (partial(GobLin, preset="released"), "exploration", GOBLIN_GRID)
     best: Tuned = {}
     for name, (policy, argument, values) in grids.items():
         grid = {argument: settings.few(values)}
@@ -64,7 +64,7 @@ def tuned_baselines(make: MakeEnvironment, settings: ReproduceSettings, preset: 
     return best
 
 
-def run_lineup(
+def compare_algorithms(
     make: MakeEnvironment, settings: ReproduceSettings, *, extra: dict[str, Any] | None = None, **choices: Any
 ) -> tuple[Result, Tuned]:
     """Tune on the tuning seeds, then compare on the reported ones, as far as their environments exist."""

@@ -1,8 +1,9 @@
-"""Random graphs: Erdős–Rényi, Barabási–Albert, Watts–Strogatz."""
+"""Generated graphs: Erdős–Rényi, Barabási–Albert and Watts–Strogatz at random, and controls to compare with."""
 
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 
 from ..compute.arrays import Ints
 from ..compute.compiler import compiled
@@ -96,3 +97,21 @@ def _rewire(target: Ints, p: float, rng: np.random.Generator) -> None:
             degree[target[user, column]] -= 1
             degree[other] += 1
             target[user, column] = other
+
+
+def complete(n: int) -> UserGraph:
+    """Return the graph that joins all pairs of users, as a control."""
+    check("n", n, count())
+    return UserGraph(np.ones((n, n)) - np.eye(n))
+
+
+def empty(n: int) -> UserGraph:
+    """Return the graph without edges, as a control."""
+    check("n", n, count())
+    return UserGraph(sparse.csr_array((n, n)))
+
+
+def shuffled(graph: UserGraph, *, seed: Seed = None) -> UserGraph:
+    """Return the graph with its nodes assigned to other users: a control that keeps the topology only."""
+    order = np.random.default_rng(seed).permutation(graph.n_users)
+    return UserGraph(graph.adjacency[order][:, order], graph.ids)

@@ -11,8 +11,8 @@ from scipy import sparse
 
 from graphbandit import GraphUCBLocal, LinUCB, Random, datasets, environments, graphs, simulate
 from graphbandit.datasets import Ratings, factorise
-from graphbandit.environments import Hits, lastfm_world, latent_world, split_hits, tag_features
-from graphbandit.environments.dataset_worlds import halves
+from graphbandit.environments import Hits, hits_from_ratings, hits_from_tags, linear_from_factors, tag_features
+from graphbandit.environments.from_datasets import halves
 from made_up import real
 
 
@@ -32,28 +32,28 @@ def hits(**settings: Any) -> Hits:
     return Hits(graphs.complete(6), np.eye(40), consumed, **{"candidates": 5} | settings)
 
 
-def test_latent_world_is_what_it_says() -> None:
+def test_linear_from_factors_is_what_it_says() -> None:
     data = ratings()
-    env = latent_world(data, n_users=15, n_items=20, active=25, dim=4, pool=10, rho=1.0, seed=3)
+    env = linear_from_factors(factorise(data.densest(25, 20), 4), n_users=15, pool=10, rho=1.0, seed=3)
     assert env.graph.n_users == 15 and env.arms.shape == (20, 4) and env.pool == 10
     assert np.linalg.norm(env.truth, axis=1) == pytest.approx(np.ones(15))
     assert np.linalg.norm(env.arms, axis=1).max() == pytest.approx(1.0)
     gap = ((env.truth[0] - env.truth[1]) ** 2).sum()
     assert np.exp(-gap) < 0.5 or env.graph.adjacency[0, 1] == pytest.approx(np.exp(-gap))
     assert len(np.unique(env.truth.round(12), axis=0)) == 15  # without replacement
-    again = latent_world(factorise(data.densest(25, 20), 4), n_users=15, pool=10, rho=1.0, seed=3)
+    again = linear_from_factors(factorise(data.densest(25, 20), 4), n_users=15, pool=10, rho=1.0, seed=3)
     assert np.array_equal(env.truth, again.truth) and np.array_equal(env.arms, again.arms)
-    other = latent_world(data, n_users=15, n_items=20, active=25, dim=4, pool=10, seed=4)
+    other = linear_from_factors(factorise(data.densest(25, 20), 4), n_users=15, pool=10, seed=4)
     assert np.array_equal(other.arms, env.arms) and not np.array_equal(other.truth, env.truth)
 
 
-def test_latent_world_orders_items_as_the_ratings_do() -> None:
+def test_linear_from_factors_orders_items_as_the_ratings_do() -> None:
     data = ratings()
-    env = latent_world(data, n_users=40, n_items=30, dim=3, pool=None)
+    env = linear_from_factors(factorise(data.densest(40, 30), 3), n_users=40, pool=None)
     mean = np.bincount(data.item, data.value) / np.bincount(data.item)
     assert np.corrcoef((env.arms @ env.truth.T).mean(axis=1), mean)[0, 1] > 0.95
     with pytest.raises(ValueError, match="n_users must lie between 2 and the number of users with factors, 40, but it is 41"):
-        latent_world(data, n_users=41)
+        linear_from_factors(factorise(data, 3), n_users=41)
 
 
 def test_every_round_has_exactly_one_hit() -> None:
@@ -132,12 +132,12 @@ def test_worlds_say_what_is_missing() -> None:
     with pytest.raises(ValueError, match="dim must lie between 1 and one less than items and tags, 3, but it is 4"):
         tag_features(ratings(item_tags=np.ones((30, 4))), 4)
     with pytest.raises(ValueError, match="ratings must contain a graph"):
-        lastfm_world(ratings(item_tags=np.ones((30, 4))), dim=2)
+        hits_from_tags(ratings(item_tags=np.ones((30, 4))), dim=2)
 
 
 def test_a_small_social_world() -> None:
     tags = np.random.default_rng(0).integers(0, 3, (30, 9))
-    env: environments.Environment = lastfm_world(ratings(graph=graphs.complete(40), item_tags=tags), dim=3, candidates=3)
+    env: environments.Environment = hits_from_tags(ratings(graph=graphs.complete(40), item_tags=tags), dim=3, candidates=3)
     assert env.arms.shape == (30, 3) and env.graph.n_edges == 780
 
 
@@ -146,7 +146,7 @@ def test_friends_help_on_lastfm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """The published order in a fifth of the rounds: random, LinUCB, shuffled friends, friends."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     data = datasets.load("lastfm", real("hetrec2011-lastfm-2k.zip"))
-    env = lastfm_world(data)
+    env = hits_from_tags(data)
     graph, dim = env.graph, env.dim
     policies = {
         "random": Random(graph, dim, seed=0),
@@ -167,7 +167,7 @@ def test_items_of_few_users_can_be_left_out() -> None:
     data = Ratings(full.user[few], full.item[few], full.value[few], **ids)
     popular = np.flatnonzero(np.bincount(data.item, minlength=30) >= 6)
     assert 10 < len(popular) < 30
-    env = lastfm_world(data, dim=3, candidates=2, least_users=6)
+    env = hits_from_tags(data, dim=3, candidates=2, least_users=6)
     assert np.array_equal(env.arms, tag_features(data, 3)[popular])
     assert np.array_equal(env.positives.toarray() > 0, data.matrix().toarray()[:, popular] > 0)
 
@@ -196,9 +196,9 @@ def test_halves_share_nothing_and_lose_nothing() -> None:
     assert np.array_equal((first + second).toarray(), (data.matrix().toarray() >= 4)[:, popular])
 
 
-def test_split_hits_are_what_they_say() -> None:
+def test_hits_from_ratings_are_what_they_say() -> None:
     data = sparse_ratings()
-    env = split_hits(data, dim=4, candidates=5, least_hits=8, neighbours=3, seed=2)
+    env = hits_from_ratings(data, dim=4, candidates=5, least_hits=8, neighbours=3, seed=2)
     first, second = halves(data, 4, -np.inf, seed=2)
     users = np.flatnonzero(np.diff(second.indptr) >= 8)
     assert 10 < len(users) < 60 and env.graph.n_users == len(users)
@@ -216,9 +216,9 @@ def test_split_hits_are_what_they_say() -> None:
     assert not first.toarray()[users[block.user][:, None], block.pool].any()  # what made the features is never offered
 
 
-def test_split_hits_depend_on_the_seed_only() -> None:
+def test_hits_from_ratings_depend_on_the_seed_only() -> None:
     data = sparse_ratings()
-    env, again, other = (split_hits(data, dim=4, candidates=5, seed=seed) for seed in (0, 0, 1))
+    env, again, other = (hits_from_ratings(data, dim=4, candidates=5, seed=seed) for seed in (0, 0, 1))
     assert np.array_equal(env.arms, again.arms) and (env.positives != again.positives).nnz == 0
     assert (env.graph.adjacency != again.graph.adjacency).nnz == 0
     assert not np.array_equal(env.arms, other.arms)
@@ -242,49 +242,49 @@ def test_hits_do_not_leak_into_features() -> None:
     changed = Ratings(data.user, item, data.value, user_ids=data.user_ids, item_ids=data.item_ids)
     assert (halves(changed, 1, -np.inf, seed=0)[0] != first).nnz == 0
     settings: Any = {"dim": 4, "candidates": 5, "least_raters": 1}
-    before, after = split_hits(data, **settings), split_hits(changed, **settings)
+    before, after = hits_from_ratings(data, **settings), hits_from_ratings(changed, **settings)
     assert (before.positives != after.positives).nnz > 100
     assert np.array_equal(before.arms, after.arms) and (before.graph.adjacency != after.graph.adjacency).nnz == 0
 
 
-def test_split_hits_on_a_social_graph() -> None:
+def test_hits_from_ratings_on_a_social_graph() -> None:
     pairs = [(u, u + 1) for u in range(0, 58, 2)]
     social = graphs.from_edges(np.array(pairs), n_users=60)  # couples; the last two users are single
     data = sparse_ratings(graph=social)
     hits_of = np.diff(halves(data, 4, -np.inf, seed=0)[1].indptr)
     users = [u for pair in pairs if min(hits_of[list(pair)]) >= 7 for u in pair]
     assert 10 < len(users) < 50
-    env = split_hits(data, dim=4, candidates=5, least_hits=7)
+    env = hits_from_ratings(data, dim=4, candidates=5, least_hits=7)
     assert env.graph.n_users == len(users) and env.graph.n_edges == len(users) // 2
-    given = split_hits(data, dim=4, candidates=5, least_hits=7, graph=graphs.complete(60))
+    given = hits_from_ratings(data, dim=4, candidates=5, least_hits=7, graph=graphs.complete(60))
     kept = given.graph.n_users
     assert kept == (hits_of >= 7).sum() and given.graph.n_edges == kept * (kept - 1) // 2
 
 
 @pytest.mark.parametrize("negatives", ["uniform", "popular"])
-def test_split_hits_drop_users_who_rated_nearly_everything(negatives: Any) -> None:
+def test_hits_from_ratings_drop_users_who_rated_nearly_everything(negatives: Any) -> None:
     rated = sparse_ratings().matrix().toarray() > 0
     rated[0], rated[1, :47] = True, True
     user, item = (rows.astype(np.int32) for rows in np.nonzero(rated))
     data = Ratings(user, item, np.ones(len(user)), user_ids=np.arange(60), item_ids=np.arange(50))
     first, second = halves(data, 4, -np.inf, seed=0)
     enough = np.diff(second.indptr) >= 6
-    env = split_hits(data, dim=4, candidates=5, negatives=negatives)
+    env = hits_from_ratings(data, dim=4, candidates=5, negatives=negatives)
     assert env.graph.n_users == enough.sum() - 2
     assert env.negatives == negatives and (env.known is not None and env.known.nnz == first[2:][enough[2:]].nnz)
 
 
-def test_split_hits_say_what_is_wrong() -> None:
+def test_hits_from_ratings_say_what_is_wrong() -> None:
     data = sparse_ratings()
     with pytest.raises(
         ValueError, match="ratings leaves 0 of 60 users: it needs two or more with at least 40 hits and 4 other"
     ):
-        split_hits(data, dim=4, candidates=5, least_hits=40)
+        hits_from_ratings(data, dim=4, candidates=5, least_hits=40)
     with pytest.raises(ValueError, match="graph has 3 users, but ratings has 60"):
-        split_hits(data, graph=graphs.complete(3))
+        hits_from_ratings(data, graph=graphs.complete(3))
     with pytest.raises(
         ValueError, match="dim must lie between 1 and one less than users and items that are left, 49, but it is 50"
     ):
-        split_hits(data, dim=50)
+        hits_from_ratings(data, dim=50)
     with pytest.raises(ValueError, match="least_hits must be"):
-        split_hits(data, least_hits=0)
+        hits_from_ratings(data, least_hits=0)
