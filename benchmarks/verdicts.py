@@ -79,7 +79,7 @@ def four_families(rng: np.random.Generator, noise: Noise) -> Verdict:
     return all_hold(alike(b, a, comparisons=6)[0] for a, b in combinations(parts, 2))
 
 
-ALPHAS = np.array(forms.ALPHAS)
+ALPHAS = np.array(variants.ALPHAS)
 
 
 def regret_by_alpha(rng: np.random.Generator, noise: Noise) -> Floats:
@@ -91,7 +91,7 @@ def alpha_of_nine(rng: np.random.Generator, noise: Noise) -> Verdict:
     """Judge the claim on alpha = 1."""
     runs = regret_by_alpha(rng, noise)
     data = {"alphas": ALPHAS, "noise": {"0.01": {"GraphUCB": runs, "GraphUCB-Local": runs}}}
-    return forms.claims_alpha(data)[0].verdict
+    return variants.claims_alpha(data)[0].verdict
 
 
 def rare_failures(rng: np.random.Generator, runs: int = 20) -> Floats:

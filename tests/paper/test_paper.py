@@ -20,7 +20,7 @@ from graphbandit import paper
 from graphbandit.cli import app
 from graphbandit.experiments import TUNING_SEEDS
 from graphbandit.experiments.testbeds import draw_graph
-from graphbandit.paper import FIGURES, Claim, ReproduceSettings, coverage, estimation, forms, real_data, regret, sweeps
+from graphbandit.paper import Claim, FIGURES, ReproduceSettings, coverage, estimation, real_data, regret, sweeps, variants
 from graphbandit.paper.algorithms import LITERAL_LOCAL, RELEASED_GOBLIN, algorithms, tuned_baselines
 from graphbandit.paper.chart import Panel, Series, curve, draw
 from graphbandit.paper.claims import QUOTES
@@ -281,22 +281,22 @@ def test_claims_about_forms_parts_and_alpha_both_ways() -> None:
     order = {name: value for name, value in RISING.items() if ", " not in name}
     for values, holds in ((list(order.values()), True), (list(order.values())[::-1], False)):
         level = dict(zip(order, values, strict=True))
-        data: Data = {"regret": {f"{n}|{form}": v + noise for n, v in level.items() for form in forms.FORMS.values()}}
+        data: Data = {"regret": {f"{n}|{form}": v + noise for n, v in level.items() for form in variants.FORMS.values()}}
         data["setting"] = "printed"
-        assert verdicts(forms.claims(data)) == [holds] * 21 and len(forms.chart(data)[0].series) == 5
+        assert verdicts(variants.claims(data)) == [holds] * 21 and len(variants.chart(data)[0].series) == 5
         level[LITERAL_LOCAL] = level["GraphUCB-Local"]
-        runs = {name: level[name] + np.repeat(noise[..., None], len(forms.PARTS), axis=2) for name in forms.SHOWN}
-        assert verdicts(forms.claims_parts({"regret": runs})) == [holds] * len(forms.PARTS)
+        runs = {name: level[name] + np.repeat(noise[..., None], len(variants.PARTS), axis=2) for name in variants.SHOWN}
+        assert verdicts(variants.claims_parts({"regret": runs})) == [holds] * len(variants.PARTS)
     steep = 5 + noise[:, :1] + np.array([[0.0, 2.0, 4.0]])
     flat = 5 + noise[:, :1] + np.array([[1.0, 0.0, 1.0]])
     for runs, holds in ((flat, True), (steep, False)):
         part = {"GraphUCB": runs, "GraphUCB-Local": runs}
         alpha = {"alphas": np.array([0.1, 1.0, 10.0]), "noise": {"0.01": part, "0.1": part}, "setting": "printed"}
-        assert verdicts(forms.claims_alpha(alpha)) == [holds] * 4 and len(forms.chart_alpha(alpha)) == 2
+        assert verdicts(variants.claims_alpha(alpha)) == [holds] * 4 and len(variants.chart_alpha(alpha)) == 2
 
 
 def test_mixed_environments_have_the_parts_that_their_names_say() -> None:
-    scripts, fixed, pools, text, large = (forms.mixture(part, "er", 0) for part in forms.PARTS)
+    scripts, fixed, pools, text, large = (variants.mixture(part, "er", 0) for part in variants.PARTS)
     assert np.array_equal(scripts.truth, fixed.truth) and np.array_equal(pools.truth, text.truth)
     assert [env.pool for env in (scripts, fixed, pools, text)] == [50, None, 50, None]
     assert np.linalg.norm(large.truth) == pytest.approx(20) and np.linalg.norm(text.truth) == pytest.approx(np.sqrt(20))

@@ -181,14 +181,7 @@ def run_policy(env: Any, policy: Policy, steps: int | None = None, *, seed: int 
 
 
 def linear_env(
-    *,
-    n_users: int = 20,
-    n_arms: int = 500,
-    dim: int = 5,
-    gamma: float = 7.0,
-    world: int = 0,
-    horizon: int = 1000,
-    **options: Any,
+    *, n_users: int = 20, n_arms: int = 500, dim: int = 5, gamma: float = 7.0, world: int = 0, horizon: int = 1000, **more: Any
 ) -> GraphBanditEnv:
     """Return `graphbandit/Linear-v0`: users whose tastes vary smoothly over a random graph.
 
@@ -201,14 +194,7 @@ def linear_env(
 
 
 def drifting_env(
-    *,
-    n_users: int = 20,
-    n_arms: int = 500,
-    dim: int = 5,
-    gamma: float = 7.0,
-    world: int = 0,
-    horizon: int = 1000,
-    **options: Any,
+    *, n_users: int = 20, n_arms: int = 500, dim: int = 5, gamma: float = 7.0, world: int = 0, horizon: int = 1000, **more: Any
 ) -> GraphBanditEnv:
     """Return `graphbandit/Drifting-v0`: `linear_env` with tastes that move to others as smooth.
 
@@ -220,17 +206,17 @@ def drifting_env(
 
 
 def hits_env(
-    *, n_users: int = 20, n_items: int = 500, dim: int = 5, liked: int = 20, gamma: float = 7.0, world: int = 0, **options: Any
+    *, n_users: int = 20, n_items: int = 500, dim: int = 5, liked: int = 20, gamma: float = 7.0, world: int = 0, **more: Any
 ) -> GraphBanditEnv:
     """Return `graphbandit/Hits-v0`: one item on offer is among the user's `liked` favourites and earns 1, the others 0.
 
-    `options` are those of `Hits`, and `horizon`.
+    `more` has settings of `Hits`, and `horizon`.
     """
-    horizon = options.pop("horizon", 1000)
+    horizon = more.pop("horizon", 1000)
     graph, items = _graph(n_users, world), signals.unit_arms(n_items, dim, seed=world)
     taste: Floats = signals.smooth(graph, dim, gamma=gamma, seed=world) @ items.T
     favourites = taste >= np.sort(taste, axis=1)[:, [-liked]]
-    return GraphBanditEnv(Hits(graph, items, favourites.astype(np.float64), **options), horizon=horizon)
+    return GraphBanditEnv(Hits(graph, items, favourites.astype(np.float64), **more), horizon=horizon)
 
 
 def _graph(n_users: int, world: int) -> UserGraph:
