@@ -25,6 +25,7 @@ from graphbandit.evaluation import Evaluation, PolicyEstimates, evaluate, record
 from graphbandit.evaluation.estimators import Estimate
 from graphbandit.experiments.result import interval
 from graphbandit.leaderboard.statistics import level_with_best
+from graphbandit.paper import variants
 from graphbandit.paper.claims import Verdict, alike, all_hold, below, lower, share_at_least, within
 
 

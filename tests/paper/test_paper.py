@@ -20,7 +20,7 @@ from graphbandit import paper
 from graphbandit.cli import app
 from graphbandit.experiments import TUNING_SEEDS
 from graphbandit.experiments.testbeds import draw_graph
-from graphbandit.paper import Claim, FIGURES, ReproduceSettings, coverage, estimation, real_data, regret, sweeps, variants
+from graphbandit.paper import FIGURES, Claim, ReproduceSettings, coverage, estimation, real_data, regret, sweeps, variants
 from graphbandit.paper.algorithms import LITERAL_LOCAL, RELEASED_GOBLIN, algorithms, tuned_baselines
 from graphbandit.paper.chart import Panel, Series, curve, draw
 from graphbandit.paper.claims import QUOTES
