@@ -163,7 +163,7 @@ def test_a_service_decides_learns_and_starts_again_with_it(folder: Path, tmp_pat
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("nothing", "policy must be one of random, linucb, .* or module:Class for one of your own, but it is 'nothing'"),
+        ("nothing", "policy must be one of random, .*linucb, .* or module:Class for one of your own, but it is 'nothing'"),
         ("nowhere:Friends", "policy 'nowhere:Friends' cannot be imported: No module named 'nowhere'"),
         ("friends_plain:Enemies", "policy 'friends_plain:Enemies' cannot be imported: module 'friends_plain' has no attribute"),
         ("friends_plain:np", "must be a class derived from graphbandit.Policy, but it is <module 'numpy'"),
