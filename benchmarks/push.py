@@ -19,7 +19,7 @@ from rounds import FixedRounds, catalogue, drawn, numpy_linucb, world  # type: i
 
 from graphbandit import GraphUCB, environments, signals, simulate
 from graphbandit.compute.arrays import Floats
-from graphbandit.solvers.priors import graphucb_prior
+from graphbandit.solvers.selection import graphucb_prior
 
 RIDGE = 0.01  # GraphUCB's default
 

@@ -12,7 +12,8 @@ from graph_zoo import GRAPHS
 from graphbandit import GobLin, HordeEpochGreedy, HordeTS, LinTS, UserGraph, environments, graphs, signals, simulate
 from graphbandit.policies.core import kernels
 from graphbandit.policies.horde import exploration_rate, perturbation
-from graphbandit.solvers import CG, Dense
+from graphbandit.solvers.cg import CG
+from graphbandit.solvers.dense import Dense
 from graphbandit.validate import NO_ITEMS
 from oracles import History, block_diagonal, observations, random_history
 

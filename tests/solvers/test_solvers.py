@@ -13,11 +13,10 @@ from scipy import sparse
 from graph_zoo import GRAPHS
 from graphbandit import GraphUCB, UserGraph, graphs
 from graphbandit.compute.observations import Observations, no_observations, record
-from graphbandit.solvers import CG, Push, laplacian_solver, observe
-from graphbandit.solvers.cg import cg, solve
+from graphbandit.solvers.cg import CG, cg, solve
 from graphbandit.solvers.dense import rebuild
-from graphbandit.solvers.priors import graphucb_prior
-from graphbandit.solvers.push import balance
+from graphbandit.solvers.push import Push, balance
+from graphbandit.solvers.selection import graphucb_prior, laplacian_solver, observe
 from oracles import History, block_diagonal, laplacian_estimate, observations, random_history, random_walk
 
 

@@ -60,8 +60,7 @@ def _join(ray: Any, engine: Engine) -> None:
 def spread_on_ray(calls: Iterable[Any], ordered: bool, receive: Callable[[Any], Any]) -> Iterator[Any]:
     """Yield `receive(result)` of joblib's delayed `calls`, in order or as they finish.
 
-    If this generator is closed or sees an error, such as Ctrl-C, what has finished is received and
-    what runs is cancelled.
+    If this generator is closed or sees an error, such as Ctrl-C, what runs is cancelled.
     """
     ray, code = _import_ray(), code_here()
     places: dict[Any, int] = {}  # of the tasks that are under way, by the reference to their result
@@ -88,23 +87,8 @@ def spread_on_ray(calls: Iterable[Any], ordered: bool, receive: Callable[[Any], 
                 yield results.pop(following)
                 following += 1
     finally:
-        if places and ray.is_initialized():
-            _abandon(ray, list(places), receive)
-
-
-def _abandon(ray: Any, references: list[Any], receive: Callable[[Any], Any]) -> None:
-    """Receive what has finished meanwhile, and cancel the rest.
-
-    Compiled code does not react to a cancellation, so it is killed.
-    """
-    finished, running = ray.wait(references, num_returns=len(references), timeout=0)
-    for reference in running:
-        ray.cancel(reference, force=True)
-    for reference in finished:
-        try:
-            receive(ray.get(reference))
-        except Exception:  # the first error is being raised already
-            continue
+        for reference in places if ray.is_initialized() else ():
+            ray.cancel(reference, force=True)  # compiled code does not react to a request
 
 
 @cache

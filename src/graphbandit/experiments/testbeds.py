@@ -25,13 +25,7 @@ FAMILIES: dict[str, str] = {
 
 
 def draw_graph(
-    family: str,
-    seed: Any,
-    *,
-    n_users: int = N_USERS,
-    threshold: float = 0.5,
-    p: float | None = None,
-    m: int | None = None,
+    family: str, seed: Any, *, n_users: int = N_USERS, threshold: float = 0.5, p: float | None = None, m: int | None = None
 ) -> UserGraph:
     """Draw a graph of one of the paper's four families.
 

@@ -137,14 +137,7 @@ class FriendsRidge(Baseline):
     ranges = Policy.ranges | {"friends": NOT_NEGATIVE}
 
     def __init__(
-        self,
-        graph: UserGraph,
-        dim: int,
-        *,
-        ridge: float = 5.0,
-        friends: float = 0.25,
-        item_ridge: float = 5.0,
-        seed: Seed = 0,
+        self, graph: UserGraph, dim: int, *, ridge: float = 5.0, friends: float = 0.25, item_ridge: float = 5.0, seed: Seed = 0
     ) -> None:
         super().__init__(graph, dim, locals())
         self.start(item_ridge, ridge, friends)

@@ -20,7 +20,7 @@ from ..compute.observations import Observations, no_observations, observation_ro
 from ..graph import UserGraph
 from ..graphs import partition
 from ..solvers.dense import Dense, component_inverse, dense, dense_after_change, marginal, observe_dense
-from ..solvers.priors import laplacian_prior, released_goblin_prior
+from ..solvers.selection import laplacian_prior, released_goblin_prior
 from ..validate import POSITIVE, is_integer, one_of
 from .core.item_effects import ItemEffects
 from .core.kernels import register

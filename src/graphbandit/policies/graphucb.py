@@ -13,17 +13,8 @@ from ..compute.linalg import invert_positive
 from ..compute.observations import Observations, no_observations, observation_rows, record
 from ..graph import UserGraph
 from ..solvers.dense import Dense, dense_after_change
-from ..solvers.priors import graphucb_prior
-from ..solvers.push import (
-    COUNT,
-    SCALE,
-    TOTAL,
-    Push,
-    push,
-    push_rows,
-    recompute_residuals,
-)
-from ..solvers.selection import LAPLACIAN_SOLVERS, Solver, fits_dense, laplacian_solver, observe_linked
+from ..solvers.push import COUNT, SCALE, TOTAL, Push, push, push_rows, recompute_residuals
+from ..solvers.selection import LAPLACIAN_SOLVERS, Solver, fits_dense, graphucb_prior, laplacian_solver, observe_linked
 from ..validate import POSITIVE, one_of, optional
 from .confidence import PRESETS as REGIONS
 from .confidence import (

@@ -22,8 +22,7 @@ from ..compute.observations import Observations, no_observations, record
 from ..graph import UserGraph
 from ..solvers.cg import CG, solve
 from ..solvers.dense import Dense, marginal
-from ..solvers.priors import laplacian_prior
-from ..solvers.selection import JOINT_SOLVERS, joint_solver, observe
+from ..solvers.selection import JOINT_SOLVERS, joint_solver, laplacian_prior, observe
 from ..validate import NO_ITEMS, NOT_NEGATIVE, POSITIVE, Range, count, one_of, optional
 from .core.item_effects import ItemEffects, add_item_means
 from .core.kernels import draw_with_items, register
@@ -349,9 +348,7 @@ class HordeEpochGreedy(FieldPolicy):
     ) -> None:
         super().__init__(graph, dim, locals())
         self.state = self.build_state(
-            seen=no_observations(graph.n_users, self.dim),
-            solver=self.field_solver(),
-            rounds=np.zeros(1, dtype=np.int64),
+            seen=no_observations(graph.n_users, self.dim), solver=self.field_solver(), rounds=np.zeros(1, dtype=np.int64)
         )
 
     @property

@@ -138,11 +138,7 @@ class LinUCB(Policy):
     ) -> None:
         super().__init__(graph, dim, locals())
         model = ridge_models(1 if shared else graph.n_users, self.dim, ridge)
-        self.state = self.build_state(
-            model=model,
-            rounds=np.zeros(1, np.int64),
-            schedule=ALL_RADII.index(radius),
-        )
+        self.state = self.build_state(model=model, rounds=np.zeros(1, np.int64), schedule=ALL_RADII.index(radius))
 
     def user_rows(self) -> dict[str, Any]:
         return ridge_rows("model", self.state.model)

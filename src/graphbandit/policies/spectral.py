@@ -34,10 +34,7 @@ from .core.ridge import RADII, THEORY, Radius, practical
 
 RANK = 50  # eigenvectors kept by default
 LARGEST_STATE = 4e9  # bytes
-RANGES = Policy.ranges | {
-    "neighbours": Range("zero or a positive integer", count(0).holds),
-    "horizon": POSITIVE,
-}
+RANGES = Policy.ranges | {"neighbours": Range("zero or a positive integer", count(0).holds), "horizon": POSITIVE}
 DENSE_ITEMS = 2000  # up to so many, all eigenvectors are computed, in about a second
 LANCZOS = 120  # vectors at a time: with few, eigenvalues that are close take minutes to separate
 REMEMBERED = 8  # catalogues whose eigenvectors are cached

@@ -1,4 +1,7 @@
-"""The choice of a policy's solver, and `observe`, the common name of the step by which every solver learns."""
+"""Prior precisions K over users, the choice of a policy's solver, and `observe`, the step by which every solver learns.
+
+A prior says which users are assumed to be similar, and how strongly.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,6 @@ from ..compute.observations import Observations
 from ..graph import UserGraph
 from .cg import CG, cg, observe_cg
 from .dense import Dense, dense, observe_dense
-from .priors import graphucb_prior
 from .push import Push, observe_push, push
 
 Solver = Dense | Push
@@ -42,6 +44,27 @@ def joint_solver(graph: UserGraph, dim: int, *, prior: sparse.csr_array, solver:
 
 def _is_dense(solver: str, graph: UserGraph, dim: int) -> bool:
     return solver == "dense" or (solver == "auto" and fits_dense(graph, dim))
+
+
+def graphucb_prior(graph: UserGraph, *, alpha: float, ridge: float) -> tuple[sparse.csr_array, Floats]:
+    """Return GraphUCB's K = ridge I + alpha L_sym, and the scales D^½ of its users (see `dense`)."""
+    prior = ridge * sparse.eye_array(graph.n_users) + alpha * graph.laplacian("normalized")
+    return sparse.csr_array(prior), np.sqrt(graph.positive_degrees)
+
+
+def laplacian_prior(graph: UserGraph) -> sparse.csr_array:
+    """Return I + L with the combinatorial Laplacian, for Gob.Lin and, times a constant, the Horde."""
+    return sparse.csr_array(sparse.eye_array(graph.n_users) + graph.laplacian("combinatorial"))
+
+
+def released_goblin_prior(graph: UserGraph) -> sparse.csr_array:
+    """Return B Bᵀ with B = (I + R)^½: the penalty implied by the features of the released Gob.Lin."""
+    from scipy.linalg import sqrtm
+
+    root = np.real(sqrtm(np.eye(graph.n_users) + graph.laplacian("random-walk").toarray()))
+    # It has the features φ̃ = (B⁻¹ ⊗ I) φ_i(x) and the penalty ‖w‖². A prediction is w·φ̃ = xᵀ(B⁻ᵀw)_i, so θ = B⁻ᵀw,
+    # and ‖w‖² = ‖Bᵀθ‖². R is symmetric only where neighbours have equal degrees; elsewhere BᵀB differs.
+    return sparse.csr_array(root @ root.T)
 
 
 @generic

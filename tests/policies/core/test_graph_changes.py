@@ -42,7 +42,8 @@ from graphbandit.checks import check_policy
 from graphbandit.compute.adjacency import Links, change_links, links_of
 from graphbandit.compute.growable import append_rows, growable_rows
 from graphbandit.live_graph import LiveGraph
-from graphbandit.solvers import Dense, Push
+from graphbandit.solvers.dense import Dense
+from graphbandit.solvers.push import Push
 from oracles import random_walk
 
 DIM = 3

@@ -7,7 +7,9 @@ import numpy as np
 from graphbandit.policies.core import kernels
 from graphbandit.policies.core.kernels import Requests
 from graphbandit.serving.operations.warmup import warm_up
-from graphbandit.solvers import DENSE_ROWS, Dense, Push
+from graphbandit.solvers.dense import Dense
+from graphbandit.solvers.push import Push
+from graphbandit.solvers.selection import DENSE_ROWS
 from serving_zoo import small_initial_state
 
 

@@ -13,7 +13,7 @@ from ...compute.growable import growable_zeros
 from ...compute.observations import no_observations, observation_rows
 from ...diagnose.judge import Verdict
 from ...graph import UserGraph
-from ...solvers import DENSE_ROWS
+from ...solvers.selection import DENSE_ROWS
 from ...validate import POSITIVE, PROBABILITY, list_of, one_of, optional
 from ..core.item_effects import no_items
 from ..core.kernels import Requests, Scores

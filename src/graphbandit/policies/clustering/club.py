@@ -29,14 +29,7 @@ from .clusters import (
     theoretical_radius,
     width,
 )
-from .decremental_graph import (
-    STARTS,
-    DecrementalGraph,
-    check_start_is_not_graph,
-    cut_edge,
-    decremental_graph,
-    starting_graph,
-)
+from .decremental_graph import STARTS, DecrementalGraph, check_start_is_not_graph, cut_edge, decremental_graph, starting_graph
 
 
 class CLUBState(NamedTuple):

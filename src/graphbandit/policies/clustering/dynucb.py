@@ -16,14 +16,7 @@ from ..core.item_effects import ItemEffects
 from ..core.kernels import register
 from ..core.policy import Policy, Seed
 from ..core.ridge import RADII, practical
-from .clusters import (
-    ClusterModels,
-    cluster_count,
-    cluster_models,
-    move_user,
-    observe_in_cluster,
-    rebuild_clusters,
-)
+from .clusters import ClusterModels, cluster_count, cluster_models, move_user, observe_in_cluster, rebuild_clusters
 
 
 class DynUCBState(NamedTuple):

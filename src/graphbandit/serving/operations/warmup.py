@@ -18,7 +18,7 @@ from ... import graphs
 from ...policies import Policy
 from ...policies.core.kernels import Requests
 from ...policies.core.top_arms import LEAST_ARMS, ArmCatalogue
-from ...solvers import DENSE_ROWS, fits_dense
+from ...solvers.selection import DENSE_ROWS, fits_dense
 from ..domain.initial_state import InitialState
 from ..domain.service_state import ServiceState
 
