@@ -85,9 +85,11 @@ class Baseline(Policy):
         self.state = BaselineState(seen, links, float(ridge), float(friends), no_items(True, item_ridge))
 
     def user_rows(self) -> dict[str, Any]:
+        """Return the rows of a user without data."""
         return observation_rows("seen") | link_rows("links")
 
     def follow_graph(self, users: Ints, changes: Changes) -> None:
+        """Update the state after a change of the graph."""
         links = links_of(self.graph) if changes is None else change_links(self.state.links, changes)
         self.state = self.state._replace(links=links)
 

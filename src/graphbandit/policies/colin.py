@@ -56,7 +56,7 @@ def latent_norm(state: CoLinState, c: int) -> float:
 
 @compiled
 def radius(state: CoLinState, user: int) -> float:
-    """The confidence radius, in theory sigma sqrt(log det M/ridge I + 2 log 1/delta) + latent norm."""
+    """Return the confidence radius, in theory sigma sqrt(log det M/ridge I + 2 log 1/delta) + latent norm."""
     if state.schedule != THEORY:
         return state.exploration * practical(state.schedule, state.rounds[0])
     c = state.solver.component[user]
@@ -233,7 +233,7 @@ def weight_matrix(graph: UserGraph, weights: Any) -> sparse.csr_array:
 
 
 def mixing_solver(weights: sparse.csr_array, ridge: float, dim: int) -> Dense:
-    """The solver before the first observation: H = (WᵀW ⊗ I) / ridge.
+    """Return the solver before the first observation: H = (WᵀW ⊗ I) / ridge.
 
     Its sparse matrix is Wᵀ instead of a prior precision.
     """

@@ -68,12 +68,12 @@ class Confidence(NamedTuple):
 
 
 def preset_settings(params: dict[str, Any], presets: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The settings that are None in `params`, with the values of the preset named there."""
+    """Return the settings that are None in `params`, with the values of the preset named there."""
     return {name: value for name, value in presets[params["preset"]].items() if params[name] is None}
 
 
 def confidence(n_users: int, dim: int, params: dict[str, Any]) -> Confidence:
-    """The region before the first observation."""
+    """Return the region before the first observation."""
     alpha, ridge = float(params["alpha"]), float(params["ridge"])
     return Confidence(
         inverse=growable_rows(np.eye(dim) / ridge, n_users),
@@ -91,7 +91,7 @@ def confidence(n_users: int, dim: int, params: dict[str, Any]) -> Confidence:
 
 
 def region_rows(name: str, region: Confidence) -> dict[str, Any]:
-    """The rows of a user without data, for the region that the state has under this name."""
+    """Return the rows of a user without data, for the region that the state has under this name."""
     return {f"{name}.inverse": np.eye(region.inverse.shape[1]) / region.ridge, f"{name}.least_squares": 0.0}
 
 
@@ -126,7 +126,7 @@ def user_precision(region: Confidence, links: Links, seen: Observations, user: i
 
 @compiled
 def copy_into(matrix: Floats, out: Floats) -> None:
-    """out = matrix; a loop compiles several times faster than a slice assignment."""
+    """Copy a matrix into `out`; a loop compiles several times faster than a slice assignment."""
     for i in range(out.shape[0]):
         for j in range(out.shape[0]):
             out[i, j] = matrix[i, j]
@@ -134,7 +134,7 @@ def copy_into(matrix: Floats, out: Floats) -> None:
 
 @compiled
 def add_scaled(total: Floats, weight: float, matrix: Floats) -> None:
-    """total += weight · matrix."""
+    """Add weight · matrix to `total`."""
     for i in range(total.shape[0]):
         for j in range(total.shape[0]):
             total[i, j] += weight * matrix[i, j]
@@ -161,7 +161,7 @@ def roughness(region: Confidence, links: Links, values: Floats, user: int, out: 
 
 @compiled
 def radius(region: Confidence, links: Links, seen: Observations, values: Floats, user: int) -> float:
-    """The confidence radius beta_i, eq. (11), times `exploration`; `values` are the z_j in Δ_i."""
+    """Return the confidence radius beta_i, eq. (11), times `exploration`; `values` are the z_j in Δ_i."""
     dim = values.shape[1]
     log_ratio = log_determinant(seen.gram[user], region.radius_shift, np.empty((dim, dim))) - dim * log(region.alpha)
     delta = np.empty(dim)

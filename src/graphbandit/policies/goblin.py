@@ -61,8 +61,10 @@ def prior_norm(state: GobLinState, group: int) -> float:
 
 @compiled
 def radius(state: GobLinState, node: int) -> float:
-    """The confidence radius: exploration · sqrt(log(1 + t)), as in the article's experiments, or
-    exploration · (sigma sqrt(log det M/delta) + ‖U‖_K), as in its theory."""
+    """Return the confidence radius: exploration · sqrt(log(1 + t)), as in the article's experiments.
+
+    In its theory it is exploration · (sigma sqrt(log det M/delta) + ‖U‖_K).
+    """
     if state.schedule != THEORY:
         return state.exploration * practical(state.schedule, state.rounds[0])
     group = state.group[node]
@@ -89,7 +91,7 @@ def update(state: GobLinState, user: int, x: Floats, item: int, reward: float) -
 
 
 def first_state(policy: Policy, prior: sparse.csr_array, *, node: Ints | None = None, group: Ints | None = None) -> GobLinState:
-    """The state before the first observation; by default a node per user, all in one group."""
+    """Return the state before the first observation; by default a node per user, all in one group."""
     n_nodes = prior.shape[0]
     group = np.zeros(n_nodes, dtype=np.int64) if group is None else group
     state: GobLinState = policy.build_state(
@@ -181,6 +183,7 @@ class GobLin(Policy):
         return released_goblin_prior(self.graph) if released else laplacian_prior(self.graph)
 
     def user_rows(self) -> dict[str, Any]:
+        """Return the rows of a user without data."""
         return observation_rows("seen") | {"node": -1, "group": -1}
 
     def follow_graph(self, users: Ints, changes: Changes) -> None:
@@ -310,7 +313,7 @@ def cluster_labels(graph: UserGraph, clusters: int | npt.ArrayLike) -> Ints:
 
 
 def graph_within_clusters(graph: UserGraph, labels: Ints) -> UserGraph:
-    """The graph without its edges between clusters."""
+    """Return the graph without its edges between clusters."""
     pairs = graph.adjacency.tocoo()
     inside = labels[pairs.coords[0]] == labels[pairs.coords[1]]
     kept = (pairs.data[inside], (pairs.coords[0][inside], pairs.coords[1][inside]))
@@ -318,7 +321,7 @@ def graph_within_clusters(graph: UserGraph, labels: Ints) -> UserGraph:
 
 
 def graph_of_clusters(graph: UserGraph, labels: Ints, normalised: bool) -> UserGraph:
-    """The graph of clusters; a weight is the sum over pairs of users, the mean if `normalised`."""
+    """Return the graph of clusters; a weight is the sum over pairs of users, the mean if `normalised`."""
     n_clusters = int(labels.max()) + 1
     belongs = sparse.csr_array((np.ones(len(labels)), (labels, np.arange(len(labels)))), shape=(n_clusters, len(labels)))
     between = (belongs @ graph.adjacency @ belongs.T).toarray()

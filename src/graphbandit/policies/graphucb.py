@@ -191,11 +191,13 @@ class GraphUCB(Policy):
         return user_precision(self.state.region, self.state.links, self.state.seen, self.check_user(user))
 
     def user_rows(self) -> dict[str, Any]:
+        """Return the rows of a user without data."""
         state = self.state
         own = push_rows("solver", state.solver) if isinstance(state.solver, Push) else {}
         return observation_rows("seen") | link_rows("links") | region_rows("region", state.region) | own
 
     def follow_graph(self, users: Ints, changes: Changes) -> None:
+        """Update the state after a change of the graph."""
         state, solver = self.state, self.state.solver
         if isinstance(solver, Dense):
             if self.params["solver"] == "auto" and not fits_dense(self.graph, self.dim):
@@ -210,7 +212,7 @@ class GraphUCB(Policy):
             recompute_residuals(solver, changed, state.seen, users)
 
     def _push_solver(self) -> Push:
-        """The push solver for a graph that has outgrown the dense one, started at its estimate."""
+        """Return the push solver for a graph that has outgrown the dense one, started at its estimate."""
         state, n = self.state, self.n_users
         ridge, tolerance = estimate_ridge(self.params["preset"], state.region), float(self.params["tolerance"])
         solver = push(n, self.dim, alpha=state.region.alpha, ridge=ridge, tolerance=tolerance)
@@ -225,7 +227,7 @@ class GraphUCB(Policy):
 
 
 def estimate_ridge(preset: str, region: Confidence) -> float:
-    """The multiple of I in the system of the estimate; `released` leaves out the ridge of A_i."""
+    """Return the multiple of I in the system of the estimate; `released` leaves out the ridge of A_i."""
     return float(region.alpha * region.laplacian_ridge + (0.0 if preset == "released" else region.ridge))
 
 

@@ -58,7 +58,7 @@ class LocalState(NamedTuple):
 
 @compiled
 def own_shift(state: LocalState) -> float:
-    """The multiple of I in V_i: ridge + alpha, and for the rules that solve user i's equation of GraphUCB alpha R'_ii."""
+    """Return the multiple of I in V_i: ridge + alpha, or with rules that solve user i's equation of GraphUCB alpha R'_ii."""
     return state.region.radius_shift + state.region.alpha * state.laplacian_ridge
 
 
@@ -217,6 +217,7 @@ class GraphUCBLocal(Policy):
         return user_precision(self.state.region, self.state.links, self.state.seen, self.check_user(user))
 
     def user_rows(self) -> dict[str, Any]:
+        """Return the rows of a user without data."""
         own = np.eye(self.dim) / own_shift(self.state)
         return (
             observation_rows("seen")
@@ -226,6 +227,7 @@ class GraphUCBLocal(Policy):
         )
 
     def follow_graph(self, users: Ints, changes: Changes) -> None:
+        """Update the state after a change of the graph."""
         changed = links_of(self.graph) if changes is None else change_links(self.state.links, changes)
         self.state = self.state._replace(links=changed)
         update_messages(self.state, users)

@@ -226,10 +226,12 @@ class HordeTS(FieldPolicy):
 
     @property
     def is_optimistic(self) -> bool:
+        """Return True if the values to maximise are mean + bonus."""
         return False  # also with `cg`, where one draw serves many decisions
 
     @property
     def n_normals(self) -> int:
+        """Standard normal draws that a decision needs."""
         return self.dim if isinstance(self.state.solver, Dense) else 0
 
     def refresh(self) -> None:
@@ -353,6 +355,7 @@ class HordeEpochGreedy(FieldPolicy):
 
     @property
     def n_normals(self) -> int:
+        """Standard normal draws that a decision needs."""
         return 1
 
     @property

@@ -95,9 +95,11 @@ class LinTS(Policy):
 
     @property
     def n_normals(self) -> int:
+        """Standard normal draws that a decision needs."""
         return self.dim
 
     def user_rows(self) -> dict[str, Any]:
+        """Return the rows of a user without data."""
         return ridge_rows("model", self.state.model)
 
 

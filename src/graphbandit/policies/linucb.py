@@ -48,7 +48,7 @@ class LinUCBState(NamedTuple):
 
 @compiled
 def radius(state: LinUCBState, row: int) -> float:
-    """The paper's eq. (11) without a graph, or another schedule, times `exploration`."""
+    """Return the paper's eq. (11) without a graph, or another schedule, times `exploration`."""
     model = state.model
     if state.schedule == CONFIDENCE_BALL:
         return state.exploration * confidence_ball(model.theta.shape[1], model.seen.visits[row], state.delta)
@@ -141,6 +141,7 @@ class LinUCB(Policy):
         self.state = self.build_state(model=model, rounds=np.zeros(1, np.int64), schedule=ALL_RADII.index(radius))
 
     def user_rows(self) -> dict[str, Any]:
+        """Return the rows of a user without data."""
         return ridge_rows("model", self.state.model)
 
 

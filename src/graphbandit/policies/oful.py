@@ -150,6 +150,7 @@ class OFUL(Policy):
 
     @property
     def observations(self) -> Observations:
+        """Sufficient statistics of the users."""
         return self.state.current.seen  # type: ignore[no-any-return]
 
     @property
@@ -158,6 +159,7 @@ class OFUL(Policy):
         return np.array(np.broadcast_to(self.state.switches, self.n_users))
 
     def user_rows(self) -> dict[str, Any]:
+        """Return the rows of a user without data."""
         current = ridge_rows("current", self.state.current)
         first = {"theta": 0.0, "inverse": current["current.inverse"], "beta": radius(self.state, 0.0)}
         return current | first | {"log_ratio": 0.0, "switches": 0}

@@ -45,9 +45,11 @@ class Random(Policy):
         self.state = RandomState(np.zeros((self.dim, self.dim)))
 
     def user_rows(self) -> dict[str, Any]:
+        """Return the rows of a user without data."""
         return {}
 
     def n_observations(self, user: int) -> int:
+        """Return the number of observations of a user."""
         return 0
 
 

@@ -71,7 +71,7 @@ def observe(model: SpectralModel, block: int, x: Floats, reward: float) -> None:
 
 @compiled
 def spectral_scores(model: SpectralModel, block: int, beta: float, arms: Floats, mean: Floats, bonus: Floats) -> None:
-    """The estimated payoff of each arm's item, and beta times its width."""
+    """Write the estimated payoff of each arm's item, and beta times its width."""
     alpha, factor = model.alpha[block], model.factor[block]
     scratch = np.empty(alpha.shape[0])
     for a in range(arms.shape[0]):
@@ -85,7 +85,7 @@ def spectral_scores(model: SpectralModel, block: int, beta: float, arms: Floats,
 
 @compiled
 def block_of(model: SpectralModel, user: int) -> int:
-    """The regression that serves this user."""
+    """Return the regression that serves this user."""
     return 0 if model.shared else user
 
 
@@ -96,7 +96,7 @@ def smoothness(norm: float, visits: int) -> float:
 
 
 def spectral_model(params: dict[str, Any], n_users: int, dim: int) -> tuple[SpectralModel, Floats]:
-    """The regressions before the first observation, and the eigenvalues that were kept."""
+    """Return the regressions before the first observation, and the eigenvalues that were kept."""
     known, neighbours = catalogue(params["items"], dim), int(params["neighbours"])
     distinct, which = np.unique(known.features, axis=0, return_inverse=True)  # equal rows are one node of the graph
     contents = distinct.tobytes()
@@ -148,7 +148,7 @@ def item_graph(contents: bytes, dim: int, neighbours: int) -> UserGraph:
 
 @lru_cache(maxsize=REMEMBERED)
 def spectrum(contents: bytes, dim: int, neighbours: int, rank: int) -> tuple[Floats, Floats]:
-    """The `rank` smallest eigenvalues of the Laplacian, ascending, and (N, rank) eigenvectors."""
+    """Return the `rank` smallest eigenvalues of the Laplacian, ascending, and (N, rank) eigenvectors."""
     graph = item_graph(contents, dim, neighbours)
     n = graph.n_users
     if n <= DENSE_ITEMS or 4 * rank > n:
@@ -162,7 +162,7 @@ def spectrum(contents: bytes, dim: int, neighbours: int, rank: int) -> tuple[Flo
 
 
 def smoothest(graph: UserGraph, rank: int) -> tuple[Floats, Floats]:
-    """The same for a large graph, by the Lanczos method.
+    """Return the same for a large graph, by the Lanczos method.
 
     It may miss some of several equal eigenvalues, so those of eigenvalue 0 are written down: they
     are constant on every component. With these projected out, the smallest of L are the largest of
@@ -192,7 +192,7 @@ def smoothest(graph: UserGraph, rank: int) -> tuple[Floats, Floats]:
 
 
 def effective_dimension(eigenvalues: npt.ArrayLike, ridge: float, horizon: float) -> int:
-    """The largest k with (k - 1) λ_k ≤ T / log(1 + T / ridge).
+    """Return the largest k with (k - 1) λ_k ≤ T / log(1 + T / ridge).
 
     λ_k, from k = 1, is the k-th smallest of `eigenvalues + ridge`.
 
@@ -235,13 +235,16 @@ class SpectralPolicy(Policy):
         return np.asarray(self.state.model.features @ self.state.model.alpha[self.model_row(user)])
 
     def user_rows(self) -> dict[str, Any]:
+        """Return the rows of a user without data."""
         own = np.eye(self.state.model.alpha.shape[1])
         return {"model.factor": own, "model.bias": 0.0, "model.alpha": 0.0, "model.visits": 0}
 
     def estimates(self, users: Ints) -> Floats:
+        """Return the estimates of these users."""
         return np.asarray(self.state.model.alpha[users] @ self.state.model.projection.T)
 
     def n_observations(self, user: int) -> int:
+        """Return the number of observations of a user."""
         return int(self.state.model.visits[user])
 
 
@@ -261,7 +264,7 @@ class SpectralUCBState(NamedTuple):
 
 @compiled
 def radius(state: SpectralUCBState, block: int) -> float:
-    """The confidence radius, in theory 2 sigma sqrt(d log(1 + t/ridge) + 2 log 1/delta) + C."""
+    """Return the confidence radius, in theory 2 sigma sqrt(d log(1 + t/ridge) + 2 log 1/delta) + C."""
     if state.schedule != THEORY:
         return state.exploration * practical(state.schedule, state.rounds[0])
     visits = state.model.visits[block]
@@ -392,7 +395,7 @@ class SpectralTSState(NamedTuple):
 
 @compiled
 def spread(state: SpectralTSState, block: int) -> float:
-    """v = sigma sqrt(6 d log((ridge + T) / (delta ridge))) + C, times `scale`."""
+    """Return v = sigma sqrt(6 d log((ridge + T) / (delta ridge))) + C, times `scale`."""
     return state.scale * (state.noise + smoothness(state.norm, state.model.visits[block]))
 
 
@@ -475,6 +478,7 @@ class SpectralTS(SpectralPolicy):
 
     @property
     def n_normals(self) -> int:
+        """Standard normal draws that a decision needs."""
         return int(self.params["rank"])
 
     def beta(self, user: int) -> float:

@@ -161,9 +161,11 @@ class TCB(Policy):
         self.state = self.build_state(seen=no_observations(graph.n_users, self.dim), links=links_of(graph))
 
     def user_rows(self) -> dict[str, Any]:
+        """Return the rows of a user without data."""
         return observation_rows("seen") | link_rows("links")
 
     def follow_graph(self, users: Ints, changes: Changes) -> None:
+        """Update the state after a change of the graph."""
         changed = links_of(self.graph) if changes is None else change_links(self.state.links, changes)
         self.state = self.state._replace(links=changed)
 

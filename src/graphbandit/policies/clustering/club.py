@@ -51,7 +51,7 @@ class CLUBState(NamedTuple):
 
 @compiled
 def theory_radius(state: CLUBState, cluster: int) -> float:
-    """sigma sqrt(2 log(2 det V / (delta det ridge I))) + sqrt(ridge): the article's, whose ridge is 1, for any."""
+    """Return sigma sqrt(2 log(2 det V / (delta det ridge I))) + sqrt(ridge): the article's, whose ridge is 1, for any."""
     growth = log(2.0 / state.delta) + log_ratio(state.models, cluster)
     return state.sigma * sqrt(2.0 * growth) + sqrt(state.models.ridge)
 
@@ -179,6 +179,7 @@ class CLUB(Policy):
         )
 
     def follow_graph(self, users: Ints, changes: Changes) -> None:
+        """Update the state after a change of the graph."""
         check_start_is_not_graph(self)
 
 

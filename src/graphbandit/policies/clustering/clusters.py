@@ -42,7 +42,7 @@ def width(visits: int) -> float:
 
 @compiled
 def distance(a: Floats, b: Floats) -> float:
-    """‖a - b‖."""
+    """Return ‖a - b‖."""
     return sqrt(squared_distance(a, b))
 
 
@@ -64,7 +64,7 @@ class ClusterModels(NamedTuple):
 
 
 def cluster_models(labels: Ints, dim: int, slots: int, ridge: float) -> ClusterModels:
-    """The models of users in these clusters before the first observation, with `slots` slots."""
+    """Return the models of users in these clusters before the first observation, with `slots` slots."""
     n = len(labels)
     return ClusterModels(
         seen=no_observations(n, dim),
@@ -87,18 +87,18 @@ def cluster_labels(policy: Policy) -> Ints:
 
 
 def cluster_count(policy: Policy) -> int:
-    """Number of clusters that have members now."""
+    """Return the number of clusters that have members now."""
     return int(np.count_nonzero(policy.state.models.members))
 
 
 @generic
 def theoretical_radius(state: Any, cluster: int) -> Any:
-    """The radius of confidence of a cluster by the policy's theory, without `exploration`."""
+    """Return the radius of confidence of a cluster by the policy's theory, without `exploration`."""
 
 
 @compiled
 def log_ratio(models: ClusterModels, cluster: int) -> float:
-    """log det V - log det ridge I of a cluster's V = Σ A_u + ridge I: 0 before the first observation."""
+    """Return log det V - log det ridge I of a cluster's V = Σ A_u + ridge I: 0 before the first observation."""
     gram = models.pooled.gram[cluster]
     dim = gram.shape[0]
     log_det = log_determinant(gram, models.ridge, np.empty(gram.shape))
@@ -107,7 +107,7 @@ def log_ratio(models: ClusterModels, cluster: int) -> float:
 
 @compiled
 def cluster_radius(state: Any, cluster: int) -> float:
-    """beta = exploration times the theoretical radius, sqrt(log(1 + t)) or 1."""
+    """Return beta = exploration times the theoretical radius, sqrt(log(1 + t)) or 1."""
     if state.schedule == THEORY:
         return float(state.exploration * theoretical_radius(state, cluster))
     return float(state.exploration * practical(state.schedule, state.rounds[0]))

@@ -108,7 +108,7 @@ class COFIBAState(NamedTuple):
 
 
 def state_parts(items: Catalogue, user_graph: UserGraph, item_graph: UserGraph, room: int, ridge: float) -> dict[str, Any]:
-    """The parts of a state without observations; `open_item_cluster` is still to be called."""
+    """Return the parts of a state without observations; `open_item_cluster` is still to be called."""
     n, dim = user_graph.n_users, items.features.shape[1]
     user_edges = decremental_graph(user_graph)
     return dict(
@@ -142,14 +142,14 @@ def unused_models(n: int, dim: int, slots: int, ridge: float) -> ClusterModels:
 
 @compiled
 def models_for(state: COFIBAState, h: int) -> ClusterModels:
-    """The models of the users as they are clustered for item cluster h: a view."""
+    """Return the models of the users as they are clustered for item cluster h: a view."""
     m, n = state.models, state.first_cluster.shape[0]
     return ClusterModels(m.seen, m.theta, m.cluster[h * n : (h + 1) * n], m.pooled, m.inverse, m.centre, m.members, m.ridge)
 
 
 @compiled
 def edges_for(state: COFIBAState, h: int) -> DecrementalGraph:
-    """The graph of users of item cluster h: a view."""
+    """Return the graph of users of item cluster h: a view."""
     e, m = state.user_edges, state.user_edges.neighbour.shape[0]
     return DecrementalGraph(e.start, e.neighbour, e.twin, e.alive[h * m : (h + 1) * m], e.visited, e.searches, e.found)
 
@@ -238,7 +238,7 @@ COMPLETE_ITEMS = 50  # a complete graph tests a chosen item against all others
 
 @compiled
 def radius(state: COFIBAState) -> float:
-    """beta = exploration times sqrt(log(1 + t)) or 1."""
+    """Return beta = exploration times sqrt(log(1 + t)) or 1."""
     return state.exploration * practical(state.schedule, state.rounds[0])
 
 
@@ -457,11 +457,12 @@ class COFIBA(Policy):
         return self.state.models.cluster[begin : begin + self.n_users] - begin  # type: ignore[no-any-return]
 
     def follow_graph(self, users: Ints, changes: Changes) -> None:
+        """Update the state after a change of the graph."""
         check_start_is_not_graph(self)
 
 
 def starting_item_graph(n_items: int, start: str, rng: np.random.Generator) -> UserGraph:
-    """The graph of items whose components are the first clusters of items."""
+    """Return the graph of items whose components are the first clusters of items."""
     if start == "auto":
         start = "complete" if n_items <= COMPLETE_ITEMS else "random"
     return starting_graph(empty(n_items), start, rng)

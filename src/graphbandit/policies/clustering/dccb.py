@@ -47,7 +47,7 @@ class Network(NamedTuple):
 
 
 def network(n: int, dim: int, *, lag: int | None, max_lag: int, alpha2: float, ridge: float, clustered: bool) -> Network:
-    """A network that has seen nothing, with everybody in everybody's cluster."""
+    """Return a network that has seen nothing, with everybody in everybody's cluster."""
     slots = (max_lag if lag is None else lag) + 1
     needed = 8 * n * slots * dim * (dim + 1) + (n * n if clustered else 0)
     if needed > MEMORY_LIMIT:
@@ -239,9 +239,9 @@ class DCCBState(NamedTuple):
 
 @compiled
 def radius(state: DCCBState, agent: int) -> float:
-    """exploration · sqrt(log(1 + t)) or 1; or, as in theory,
+    """Return the radius of confidence: exploration · sqrt(log(1 + t)) or 1.
 
-    sigma sqrt(d log(1 + m T / (d ridge)) + log 1/delta) + sqrt(ridge).
+    In theory it is exploration times sigma sqrt(d log(1 + m T / (d ridge)) + log 1/delta) + sqrt(ridge).
     """
     if state.schedule != THEORY:
         return state.exploration * practical(state.schedule, state.rounds[0])
@@ -287,7 +287,7 @@ RANGES = Policy.ranges | {"lag": optional(count(0)), "max_lag": count(0)}
 
 
 def state_parts(policy: Policy, alpha2: float, *, clustered: bool) -> dict[str, Any]:
-    """The parts of a state in which nobody has seen anything yet."""
+    """Return the parts of a state in which nobody has seen anything yet."""
     n, dim, settings = policy.n_users, policy.dim, policy.params
     lags = {"lag": settings["lag"], "max_lag": settings["max_lag"]}
     return dict(
@@ -300,7 +300,7 @@ def state_parts(policy: Policy, alpha2: float, *, clustered: bool) -> dict[str, 
 
 
 def epoch_length(policy: Policy) -> int:
-    """Rounds of an epoch."""
+    """Return the number of rounds of an epoch."""
     return policy.n_users
 
 

@@ -49,7 +49,7 @@ def decremental_graph(graph: UserGraph) -> DecrementalGraph:
 
 
 def starting_graph(graph: UserGraph, start: str, rng: np.random.Generator) -> UserGraph:
-    """The graph whose components are the first clusters; `start` is one of STARTS.
+    """Return the graph whose components are the first clusters; `start` is one of STARTS.
 
     `random` is an Erdős-Rényi graph with p = 3 log n / n, which is connected with high probability.
     """
@@ -92,7 +92,7 @@ def cut_edge(graph: DecrementalGraph, node: int, edge: int) -> Ints:
 
 @compiled
 def separated_part(graph: DecrementalGraph, left: int, right: int) -> Ints:
-    """The component of `left` or of `right`, about the smaller one; empty if they are connected."""
+    """Return the component of `left` or of `right`, about the smaller one; empty if they are connected."""
     graph.searches[0] += 2
     head, tail = np.zeros(2, dtype=np.int64), np.ones(2, dtype=np.int64)
     for side in range(2):

@@ -36,7 +36,7 @@ class DynUCBState(NamedTuple):
 
 @compiled
 def home(state: DynUCBState, user: int) -> int:
-    """The user's cluster; for a newcomer the next unopened one, or a random one if all are open."""
+    """Return the user's cluster; for a newcomer the next unopened one, or a random one if all are open."""
     unopened = state.opened[0] < state.models.members.shape[0]
     if state.opens_clusters and unopened and state.models.seen.visits[user] == 0:
         return int(state.opened[0])
@@ -45,7 +45,7 @@ def home(state: DynUCBState, user: int) -> int:
 
 @compiled
 def radius(state: DynUCBState) -> float:
-    """beta = exploration times sqrt(log(1 + t)) or 1."""
+    """Return beta = exploration times sqrt(log(1 + t)) or 1."""
     return state.exploration * practical(state.schedule, state.rounds[0])
 
 

@@ -188,7 +188,7 @@ def freeze(state: SCLUBState, cluster: int) -> None:
 
 @compiled
 def differs(state: SCLUBState, user: int) -> bool:
-    """Whether a user must leave its cluster, because of its vector or of how often it comes:
+    """Return True if a user must leave its cluster, because of its vector or of how often it comes.
 
     ‖w_i - w~‖ > alpha_theta (F(T_i) + F(T~)), or |T_i - T_u| / t > 2 alpha_p F(t) for a member u.
     """
@@ -215,7 +215,7 @@ def split(state: SCLUBState, user: int) -> None:
 
 @compiled
 def take_slot(state: SCLUBState) -> int:
-    """A slot for a new cluster; there are as many as users."""
+    """Return a slot for a new cluster; there are as many as users."""
     if state.n_spare[0] > 0:
         state.n_spare[0] -= 1
         return int(state.spare[state.n_spare[0]])
@@ -244,7 +244,7 @@ def merge(state: SCLUBState, cluster: int) -> None:
 
 @compiled
 def nearest_alike(state: SCLUBState, cluster: int) -> int:
-    """The place in `ready` of the nearest cluster b that passes both tests, or -1:
+    """Return the place in `ready` of the nearest cluster b that passes both tests, or -1.
 
     ‖w_a - w_b‖ < alpha_theta / 2 (F(T_a) + F(T_b)) and |p_a - p_b| < alpha_p F(t),
     with p = T / (members · t).

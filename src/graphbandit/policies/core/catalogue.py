@@ -32,7 +32,7 @@ class Catalogue(NamedTuple):
 
 
 def catalogue(items: npt.ArrayLike | None, dim: int) -> Catalogue:
-    """The catalogue of these features; of equal rows the first stands for all."""
+    """Return the catalogue of these features; of equal rows the first stands for all."""
     if items is None:
         raise ValueError(f"items must be the catalogue of arms, an (m, {dim}) array; this policy learns about items too.")
     features = np.array(items, dtype=np.float64, order="C") + 0.0  # -0.0 becomes 0.0: equal numbers, equal bytes
@@ -47,13 +47,13 @@ def catalogue(items: npt.ArrayLike | None, dim: int) -> Catalogue:
 
 
 def digest(items: Catalogue) -> str:
-    """Number of items and a hash of their features: what a policy keeps among its settings."""
+    """Return the number of items and a hash of their features: what a policy keeps among its settings."""
     return f"{len(items.features)} items, {hashlib.sha256(items.features.tobytes()).hexdigest()[:12]}"
 
 
 @compiled
 def slot_of(items: Catalogue, bits: npt.NDArray[np.uint64]) -> int:
-    """The slot of the table where an item with these bytes is or, if it is not there, would be."""
+    """Return the slot of the table where an item with these bytes is or, if it is not there, would be."""
     code = HASH_SEED
     for k in range(bits.shape[0]):  # one step of xorshift after every word
         code ^= bits[k]
@@ -87,7 +87,7 @@ def fill_table(items: Catalogue) -> None:
 
 @compiled
 def item_of(items: Catalogue, x: Floats) -> int:
-    """The item with exactly these features, or the nearest one."""
+    """Return the item with exactly these features, or the nearest one."""
     item = items.table[slot_of(items, x.view(np.uint64))]
     if item != EMPTY:
         return int(item)

@@ -70,7 +70,7 @@ class ItemIntervals(NamedTuple):
 
 
 def no_items(enabled: bool = False, ridge: float | None = None) -> ItemEffects:
-    """The table before the first observation."""
+    """Return the table before the first observation."""
     return ItemEffects(
         mass=growable_zeros(0),
         total=growable_zeros(0),
@@ -91,7 +91,7 @@ def n_rows(items: ItemEffects) -> int:
 
 
 def with_room(items: ItemEffects, n: int) -> ItemEffects:
-    """The table with at least `n` rows; the shorter one must not be used again. Amortised O(1) a row.
+    """Return the table with at least `n` rows; the shorter one must not be used again. Amortised O(1) a row.
 
     >>> n_rows(with_room(no_items(enabled=True), 3))
     3
@@ -131,7 +131,7 @@ def item_effect(items: ItemEffects, item: int) -> tuple[float, float]:
 
 
 def effect_intervals(items: ItemEffects, ids: Ints, cautious: bool = False) -> ItemIntervals:
-    """What each item earns beyond its features, compared with a new one, and the standard deviation of that.
+    """Return what each item earns beyond its features, compared with a new one, and its standard deviation.
 
     Both are 0 for an id of -1, and for all if there are no effects. With `cautious` they are what decisions go by, as in
     `item_effect`.
@@ -184,7 +184,7 @@ def count_gains(items: ItemEffects, item: int, residual: float, q: float) -> Non
 
 @compiled
 def best_ridge(items: ItemEffects) -> float:
-    """The κ that the gains speak for; infinite where they are too small."""
+    """Return the κ that the gains speak for; infinite where they are too small."""
     best = 0
     for k in range(len(RIDGES)):
         if items.gain[k] > items.gain[best]:

@@ -202,7 +202,7 @@ class LiveUsers:
         raise ValueError(f"{type(self).__name__} cannot take in or remove users while it runs; make a new one.")
 
     def removable_rows(self) -> dict[str, Any]:
-        """The rows to reset when a user is removed; a ValueError if its data cannot be told from others'."""
+        """Return the rows to reset when a user is removed; a ValueError if its data cannot be told from others'."""
         if self.params.get("shared"):
             name = type(self).__name__
             raise ValueError(f"{name} cannot remove a user's data from the one model that all users share.")

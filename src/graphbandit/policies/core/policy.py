@@ -62,7 +62,7 @@ COMMON_RANGES: dict[str, Range] = {
     "item_ridge": optional(POSITIVE),
     "scale": optional(NOT_NEGATIVE),
     "radius": one_of(RADII),
-    **{name: SWITCH for name in ("shared", "thompson", "item_effects", "inherit")},
+    **dict.fromkeys(("shared", "thompson", "item_effects", "inherit"), SWITCH),
 }
 """Ranges of the settings that several policies share."""
 
@@ -434,7 +434,7 @@ class Policy(LiveUsers):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The policy that `save` wrote, or that is in the folder of a model; it continues bit for bit where it stopped."""
+        """Return the policy that `save` wrote, or that is in the folder of a model; it continues where it stopped."""
         return policy_file.load(cls, path)
 
     def pack(self) -> tuple[dict[str, Any], archive.Arrays]:
@@ -443,7 +443,7 @@ class Policy(LiveUsers):
 
     @classmethod
     def unpack(cls, header: dict[str, Any], arrays: archive.Arrays) -> Self:
-        """The policy of which `pack` gave header and arrays."""
+        """Return the policy of which `pack` gave header and arrays."""
         policy = cls.__new__(cls)
         graph, policy.state = policy_file.unpack(cls.State, header, arrays)
         policy.restore(graph, header)
@@ -532,7 +532,7 @@ class Policy(LiveUsers):
         return self.State(**arrays, **values)
 
     def model_row(self, user: int) -> int:
-        """The row of a user's model: its own index, or 0 if all users share one."""
+        """Return the row of a user's model: its own index, or 0 if all users share one."""
         user = self.check_user(user)
         return 0 if self.params.get("shared") else user
 

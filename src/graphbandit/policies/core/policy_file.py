@@ -49,7 +49,7 @@ def pack(policy: Policy, since_refresh: int) -> tuple[dict[str, Any], Arrays]:
 
 
 def unpack(kind: type, header: dict[str, Any], arrays: Arrays) -> tuple[UserGraph, Any]:
-    """The graph and the state of a policy's file; `kind` is the type of the state."""
+    """Return the graph and the state of a policy's file; `kind` is the type of the state."""
     graph = unpack_graph(arrays, "graph.", header["ids"])
     state = unflatten(kind, arrays, header["numbers"])
     if any(gram.shape[1:] != (header["dim"], header["dim"]) for gram in grams(state)):
@@ -58,7 +58,7 @@ def unpack(kind: type, header: dict[str, Any], arrays: Arrays) -> tuple[UserGrap
 
 
 def load(kind: type[P], path: str | os.PathLike[str]) -> P:
-    """The policy of class `kind` in this file or folder, or an `ArchiveError`."""
+    """Return the policy of class `kind` in this file or folder, or an `ArchiveError`."""
     if Path(path).is_dir():
         path = Path(path) / POLICY_FILE
     header, arrays = archive.read(path, "policy")
@@ -71,12 +71,12 @@ def load(kind: type[P], path: str | os.PathLike[str]) -> P:
 
 
 def pack_graph(graph: UserGraph, prefix: str) -> Arrays:
-    """The arrays of a graph, for a file."""
+    """Return the arrays of a graph, for a file."""
     return {f"{prefix}{part}": getattr(graph.adjacency, part) for part in GRAPH_PARTS}
 
 
 def unpack_graph(arrays: Arrays, prefix: str, ids: Sequence[Hashable] | None) -> UserGraph:
-    """The graph whose arrays `pack_graph` gave; they are taken out of `arrays`."""
+    """Return the graph whose arrays `pack_graph` gave; they are taken out of `arrays`."""
     csr = tuple(arrays.pop(f"{prefix}{part}") for part in GRAPH_PARTS)
     n = len(csr[2]) - 1
     return UserGraph(sparse.csr_array(csr, shape=(n, n)), ids)
@@ -92,7 +92,7 @@ def plain_ids(ids: Sequence[Hashable] | None) -> list[Hashable] | None:
 
 
 def generator(state: dict[str, Any]) -> np.random.Generator:
-    """The random generator that a header describes."""
+    """Return the random generator that a header describes."""
     bits = GENERATORS[state["bit_generator"]]()
     # Large and small numbers together would become floats, which cannot hold 64 bits.
     inner = {name: np.array(part, np.uint64) if isinstance(part, list) else part for name, part in state["state"].items()}
@@ -101,7 +101,7 @@ def generator(state: dict[str, Any]) -> np.random.Generator:
 
 
 def flatten(state: Any, prefix: str = "") -> tuple[Arrays, dict[str, Any]]:
-    """The arrays and the plain numbers of nested named tuples, under dotted names."""
+    """Return the arrays and the plain numbers of nested named tuples, under dotted names."""
     arrays: Arrays = {}
     numbers: dict[str, Any] = {}
     for name, value in state._asdict().items():
@@ -118,7 +118,7 @@ def flatten(state: Any, prefix: str = "") -> tuple[Arrays, dict[str, Any]]:
 
 
 def unflatten(kind: type, arrays: Arrays, numbers: dict[str, Any], prefix: str = "") -> Any:
-    """The state of type `kind` that `flatten` took apart."""
+    """Return the state of type `kind` that `flatten` took apart."""
     values = {}
     for name in kind._fields:  # type: ignore[attr-defined]
         key = f"{prefix}{name}"
@@ -132,12 +132,12 @@ def unflatten(kind: type, arrays: Arrays, numbers: dict[str, Any], prefix: str =
 
 @cache
 def number_fields(kind: type) -> dict[str, type]:
-    """The fields of a state that are plain numbers, with their types."""
+    """Return the fields of a state that are plain numbers, with their types."""
     return {name: hint for name, hint in get_type_hints(kind).items() if hint in (float, int, bool)}
 
 
 def grams(state: Any) -> Iterator[Floats]:
-    """The Gram matrices of all observations in a state."""
+    """Return the Gram matrices of all observations in a state."""
     for part in state:
         if isinstance(part, Observations):
             yield part.gram
@@ -146,7 +146,7 @@ def grams(state: Any) -> Iterator[Floats]:
 
 
 def _nested(kind: type, name: str, stored: Any) -> type | None:
-    """The type of a field that is a named tuple, None for others; of several possible types, the one whose name is stored."""
+    """Return the type of a field that is a named tuple, None for others; of several types, the one whose name is stored."""
     hint = get_type_hints(kind)[name]
     tuples = {choice.__name__: choice for choice in get_args(hint) or (hint,) if hasattr(choice, "_fields")}
     return next(iter(tuples.values()), None) if len(tuples) < 2 else tuples[stored]

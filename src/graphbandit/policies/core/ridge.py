@@ -33,7 +33,7 @@ class Ridge(NamedTuple):
 
 
 def ridge_models(n_models: int, dim: int, ridge: float) -> Ridge:
-    """The models before the first observation."""
+    """Return the models before the first observation."""
     return Ridge(
         seen=no_observations(n_models, dim),
         inverse=growable_rows(np.eye(dim) / ridge, n_models),
@@ -44,7 +44,7 @@ def ridge_models(n_models: int, dim: int, ridge: float) -> Ridge:
 
 
 def ridge_rows(name: str, model: Ridge) -> dict[str, Any]:
-    """The rows of a user without data, for the models that the state has under this name."""
+    """Return the rows of a user without data, for the models that the state has under this name."""
     own = {"inverse": np.eye(model.theta.shape[1]) / model.ridge, "theta": 0.0, "log_ratio": 0.0}
     return observation_rows(f"{name}.seen") | {f"{name}.{part}": row for part, row in own.items()}
 
@@ -72,13 +72,13 @@ THEORY, LOG, CONSTANT = range(3)
 
 @compiled
 def self_normalised(log_ratio: float, sigma: float, delta: float) -> float:
-    """The noise part of the theoretical radius: sigma sqrt(log det V / det V_0 + 2 log 1/delta)."""
+    """Return the noise part of the theoretical radius: sigma sqrt(log det V / det V_0 + 2 log 1/delta)."""
     return sigma * sqrt(max(0.0, log_ratio - 2.0 * log(delta)))
 
 
 @compiled
 def practical(schedule: int, rounds: int) -> float:
-    """The radius without constants: sqrt(log(1 + t)) in round t = rounds + 1, or 1."""
+    """Return the radius without constants: sqrt(log(1 + t)) in round t = rounds + 1, or 1."""
     return sqrt(log(2.0 + rounds)) if schedule == LOG else 1.0
 
 

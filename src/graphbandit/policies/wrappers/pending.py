@@ -233,7 +233,7 @@ class Pending:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """What `save` wrote; it continues bit for bit where the saved one stopped."""
+        """Return what `save` wrote; it continues bit for bit where the saved one stopped."""
         header, arrays = archive.read(path, "pending")
         try:
             users, x, made, items = (arrays.pop(f"pending.{name}") for name in ("user", "x", "made", "item"))
@@ -244,7 +244,7 @@ class Pending:
             rows = zip(header["ids"], users.tolist(), x, made.tolist(), items.tolist(), strict=True)
             for name, user, shown, turn, item in rows:
                 pending._keep(name, _Shown(user, shown.copy(), turn, item))
-            pending._closed = {name: outcome for name, outcome in header["closed"]}
+            pending._closed = dict(header["closed"])
             pending._made = header["made"]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise archive.ArchiveError(f"{path} is damaged: it lacks a part of a Pending ({error!r}).") from None

@@ -130,20 +130,25 @@ class Stochastic(Policy):
 
     @property
     def is_sampling(self) -> bool:
+        """Return True if probabilities of choices have to be estimated."""
         return self.params["temperature"] is None and self.policy.is_sampling
 
     @property
     def draws_values(self) -> bool:
+        """Return True if the values to maximise are drawn."""
         return self.params["temperature"] is None and self.policy.draws_values
 
     @property
     def epsilon(self) -> float:
+        """Share of decisions that are uniform."""
         return float(self.params["epsilon"])
 
     def search_belief(self, user: int) -> Belief | None:
+        """Return the belief by which the best of many arms can be searched for."""
         return self.policy.search_belief(user) if self.params["temperature"] is None else None
 
     def decides_uniformly(self, rng: np.random.Generator) -> bool:
+        """Return True if a decision is uniform."""
         return bool(normal_cdf(rng.standard_normal((1, self.n_normals))[0, 0]) < self.epsilon)
 
     def values(self, user: int, arms: Floats, items: Ints, normals: Floats) -> Floats:
@@ -160,6 +165,7 @@ class Stochastic(Policy):
         return values
 
     def choice_probabilities(self, user: int, arms: Floats, normals: Floats, items: Ints = NO_ITEMS) -> Floats:
+        """Return the probability of each arm, (m,)."""
         if self.params["temperature"] is None:
             chances = self.policy.choice_probabilities(user, arms, np.ascontiguousarray(normals[:, 2:]), items)
         else:
@@ -177,12 +183,14 @@ class Stochastic(Policy):
         self.live_graph, self.state = self.policy.live_graph, self.policy.state
 
     def pack(self) -> tuple[dict[str, Any], archive.Arrays]:
+        """Return header and arrays of the file."""
         inner, arrays = self.policy.pack()
         settings = {name: self.params[name] for name in ("epsilon", "temperature")}
         return {"policy": "Stochastic", "inner": inner, "generator": self.rng.bit_generator.state, **settings}, arrays
 
     @classmethod
     def unpack(cls, header: dict[str, Any], arrays: archive.Arrays) -> Self:
+        """Return the policy of which `pack` gave header and arrays."""
         inner = unpack_policy(header["inner"], arrays)
         policy = cls(inner, epsilon=header["epsilon"], temperature=header["temperature"])
         policy.rng = policy_file.generator(header["generator"])
