@@ -24,6 +24,10 @@ def fit(
     sums: Annotated[
         bool, typer.Option("--sums", help="Learn sums of each user at once: linucb, graphucb, graphucb-local.")
     ] = False,
+    engine: Annotated[
+        str, typer.Option(help="local, or ray: each file of the log is a task of a Ray cluster; with --sums.")
+    ] = "local",
+    address: Annotated[str | None, typer.Option(help="Address of a running Ray cluster.", show_default=False)] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Start again, and replace the content of the folder.")] = False,
     checkpoint_every: Annotated[float, typer.Option(min=0.0, help="Least number of seconds between two checkpoints.")] = 60.0,
     quiet: Quiet = False,
@@ -33,6 +37,7 @@ def fit(
     After an interruption, the same command continues. The folder is what `serve --model` begins with and a
     policy's `load` opens.
     """
+    from ..experiments.parallel import Engine, check_engine
     from ..recommending import fit as fit_here
     from ..tables import parse_columns
 
@@ -43,6 +48,8 @@ def fit(
         options |= dict(
             columns=parse_columns(columns), skip_bad=skip_bad, sums=sums, restart=restart, checkpoint_every=checkpoint_every
         )
+        check_engine(engine, address)
+        options["engine"] = Engine(engine, address)
         notes: list[str] = []
         with progress_bar("fitting", quiet) as show:
             options |= dict(say=notes.append, progress=lambda what, done, total: show(done, total, what))

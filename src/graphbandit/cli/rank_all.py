@@ -21,15 +21,20 @@ def rank_all(
     store: Annotated[str | None, typer.Option(help="URL or file of the events of a service; it may be running.")] = None,
     where: Annotated[list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="Only items with this value.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads; by default one for each processor.")] = None,
+    engine: Annotated[str, typer.Option(help="local, or ray: tasks of a Ray cluster; with --model.")] = "local",
+    address: Annotated[str | None, typer.Option(help="Address of a running Ray cluster.", show_default=False)] = None,
     quiet: Quiet = False,
 ) -> None:
     """Rank the best items of every user, for example for a newsletter.
 
     The recommender is one that was saved, or the one in the log of a service.
     """
+    from ..experiments.parallel import Engine, check_engine
     from ..recommending.rank_everybody import rank_all as write_all
+    from ..recommending.recommender_file import file_bytes
 
     with guarded():
+        check_engine(engine, address)
         if (model is None) == (store is None):
             raise ValueError("give either --model or --store.")
         wanted: dict[str, list[str]] = {}
@@ -48,6 +53,8 @@ def rank_all(
                 ids=ids,
                 where=wanted or None,
                 workers=workers,
+                engine=Engine(engine, address, workers or 1),
+                model=file_bytes(model) if engine == "ray" and model is not None else None,
                 progress=lambda share: show(round(share * n), n, "users"),
             )
         typer.echo(f"{out}: {rows:,} rows.")

@@ -28,18 +28,21 @@ import numpy as np
 from scipy import sparse
 
 from ..compute.arrays import Floats
+from ..experiments.parallel import Engine
+from ..experiments.ray_engine import ray_running
 from ..policies import Policy
 from ..policies.core.policy_file import POLICY_FILE
 from ..storage import archive
 from ..storage.atomic import write_text
 from ..tables import EDGES, EVENTS, ITEMS, Source, encode, is_feature, read_table, split_columns
-from ..tables.sorted_log import LoggedRows, SortedLog
+from ..tables.sorted_log import LoggedRows, LogParts, SortedLog
 from ..validate import LARGEST_FEATURE
 from . import recommender_file
 from .features import Features
 from .policy_choice import PolicyChoice
 from .recommender import Recommender
 
+LOCAL = Engine()
 CHUNK = 10_000
 """LoggedRows that are learned between two looks at the clock."""
 SUMMABLE = ("linucb", "graphucb", "graphucb-local")
@@ -74,6 +77,7 @@ def fit(
     columns: Mapping[str, str] | None = None,
     skip_bad: bool = False,
     sums: bool = False,
+    engine: Engine = LOCAL,
     restart: bool = False,
     checkpoint_every: float = 60.0,
     progress: Callable[[str, int, int], None] | None = None,
@@ -108,6 +112,9 @@ def fit(
     sums : bool
         Learn from the sums of each user, Σ x xᵀ and Σ y x, which one GROUP BY computes, in place of row by row: the same
         model to the tolerance of the solver. For linucb, graphucb and graphucb-local without item effects.
+    engine : Engine
+        Where sums are computed: `Engine("ray", address)` gives each file of the log to a Ray task, whose machine must see it.
+        Rows that are twice in one file are then learned once, but not those that are in two files.
     restart : bool
         Begin anew, whatever the folder holds.
     checkpoint_every : float
@@ -134,6 +141,8 @@ def fit(
     PolicyChoice.of(policy, params, epsilon, seed)  # a wrong setting is refused before anything is read
     if sums and (policy not in SUMMABLE or (params or {}).get("item_effects") or (params or {}).get("shared")):
         raise ValueError(f"sums are for {', '.join(SUMMABLE)} without item effects, one model for each user.")
+    if engine.name == "ray" and not sums:
+        raise ValueError("engine ray is for sums: other models learn row by row, in order of time.")
     events, out, show, tell = Path(events), Path(out), progress or (lambda *_: None), say or (lambda _: None)
     chosen: dict[str, Any] = dict(policy=policy, params=dict(params or {}), epsilon=epsilon, seed=seed)
     said = split_columns(columns or {}, {"events": (events, EVENTS), "graph": (graph, EDGES), "arms": (arms, ITEMS)})
@@ -150,8 +159,11 @@ def fit(
     kept = _begin(out, digest, restart)
     if kept is None:
         return _fitted(out)
-    log = SortedLog(events, kept, names, said["events"], show)
-    for sentence in (*log.plan.said, *log.bad.raise_or_say(str(events), skip_bad), *_remarks(log)):
+    if engine.name == "ray":
+        log: SortedLog | LogParts = _parts_on_ray(engine, events, names, said["events"])
+    else:
+        log = SortedLog(events, kept, names, said["events"], show)
+    for sentence in (*log.said, *log.bad.raise_or_say(str(events), skip_bad), *_remarks(log, str(events))):
         tell(sentence)
     known = recommender.user_names
     before = len(known)
@@ -165,9 +177,9 @@ def fit(
     checkpoint = _Checkpoint(kept, checkpoint_every, digest)
     done = log.facts["rows"] if sums else 0
     if sums:
-        learner = _learn_sums(log, learner, rows_of, place, vectors)
+        learner = _learn_sums(log.sums(), learner, rows_of, place, vectors)
     with _interruption() as is_asked:
-        for rows in _chunks(iter(()) if sums else log.batches()):
+        for rows in _chunks(iter(()) if isinstance(log, LogParts) or sums else log.batches()):
             done += len(rows.user)
             if done <= resumed:
                 continue
@@ -187,18 +199,15 @@ def fit(
     summary: dict[str, Any] = dict(
         rows=done, skipped=log.bad.counts.total(), users=len(known), joined=len(known) - before, arms=len(names)
     )
-    summary |= dict(dim=vectors.shape[1], files=len(log.scan.parts), times=log.facts["time"] if log.has_time else None)
+    summary |= dict(dim=vectors.shape[1], files=log.n_files, times=log.facts["time"] if log.has_time else None)
     _write(out / "fit.json", digest, chosen | summary | dict(has_dates=log.facts["has_dates"]))
-    log.scan.connection.close()
+    log.close()
     shutil.rmtree(kept, ignore_errors=True)
     return _fitted(out)._replace(resumed=resumed, was_there=False)
 
 
-def _learn_sums(
-    log: SortedLog, learner: Policy, rows_of: Mapping[str, int], place: Mapping[str, int], vectors: Floats
-) -> Policy:
+def _learn_sums(pairs: Any, learner: Policy, rows_of: Mapping[str, int], place: Mapping[str, int], vectors: Floats) -> Policy:
     """Let a policy learn Σ x xᵀ and Σ y x of every user: as many observations as there are features have the same sums."""
-    pairs = log.sums()
     (user, users), (item, items) = (encode(pairs.column(name)) for name in ("user", "item"))
     at = np.array([rows_of[name] for name in users])[user], np.array([place[name] for name in items])[item]
     shape, dim = (learner.n_users, len(vectors)), vectors.shape[1]
@@ -216,6 +225,20 @@ def _learn_sums(
         if name.endswith(("seen.visits", "rounds")):
             array[:] = count.sum(axis=1) if name.endswith("visits") else count.sum()
     return type(learner).unpack(header, arrays)
+
+
+def _parts_on_ray(engine: Engine, events: Path, names: list[str], columns: Mapping[str, str] | None) -> LogParts:
+    """Read every file of a log in a Ray task; one whose worker is lost runs again elsewhere."""
+    files = sorted(file for file in events.rglob("*") if file.is_file()) if events.is_dir() else [events]
+    with ray_running(engine):
+        import ray
+
+        task = ray.remote(max_retries=-1)(_read_part)
+        return LogParts.joined(ray.get([task.remote(file, names, columns) for file in files]))
+
+
+def _read_part(file: Path, items: list[str], columns: Mapping[str, str] | None) -> LogParts:
+    return LogParts.read(file, items, columns)
 
 
 def _digest(events: Path, recommender: Recommender, vectors: Any, settings: Mapping[str, Any]) -> str:
@@ -251,9 +274,9 @@ def _begin(out: Path, digest: str, restart: bool) -> Path | None:
     return kept
 
 
-def _remarks(log: SortedLog) -> Iterator[str]:
+def _remarks(log: SortedLog | LogParts, name: str) -> Iterator[str]:
     """Yield sentences about what a log is like; raise a ValueError if nothing can be learned."""
-    name, (low, high) = log.scan.name, log.facts["reward"]
+    low, high = log.facts["reward"]
     if not log.facts["rows"]:
         raise ValueError(f"{name} has no rows that can be learned.")
     if low == high:

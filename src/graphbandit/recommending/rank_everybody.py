@@ -6,6 +6,7 @@ memory is the policy, the catalogue and a few chunks, however many users there a
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -15,14 +16,21 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 import numpy as np
 
 from ..compute.arrays import Floats, Ints
+from ..experiments.parallel import Engine
+from ..experiments.ray_engine import ray_running
 from ..policies.core.top_arms import Mask
 from ..validate import check, count
 from .ids import filter_texts, id_text, id_texts
 from .named_policy import NamedPolicy
 from .offered_arms import Pool
+from .requests import Filter
 
 CHUNK = 200
 """Users that a thread ranks together."""
+PART = 5_000
+"""Users of a Ray task."""
+MODELS: dict[bytes, NamedPolicy] = {}
+"""The model of a Ray worker, by its digest."""
 ROWS = 100_000
 """Rows of the table that are written together, about."""
 
@@ -49,6 +57,9 @@ class Top(NamedTuple):
 
 class RankAllOptions(TypedDict, total=False):
     """Options of `rank_all`."""
+
+    engine: Engine | None
+    model: bytes | None
 
     users: Iterable[Hashable] | None
     where: Mapping[str, Any] | None
@@ -87,6 +98,8 @@ def rank_all(
         What not to show to whom: what they have seen.
     workers : int, optional
         Threads, one for each processor by default.
+    engine, model : Engine and bytes, optional
+        A Ray cluster that ranks in place of threads, and the bytes of the saved recommender, which each of its workers reads.
     progress : function of the share that is done, optional
 
     Examples
@@ -130,7 +143,14 @@ def rank_all(
     )
     written, waiting, progress = 0, [], options.get("progress")
     with parquet.ParquetWriter(path, schema) as writer:
-        for first, top in _ranked(named, rows, min(k, len(pool)), pool, left_out, options.get("workers")):
+        engine, model, places = options.get("engine"), options.get("model"), min(k, len(pool))
+        if engine is not None and engine.name == "ray":
+            if model is None:
+                raise ValueError("model must be given with the engine ray: a saved recommender.")
+            parts = _ranked_on_ray(engine, model, rows, places, where or {}, left_out)
+        else:
+            parts = _ranked(named, rows, places, pool, left_out, options.get("workers"))
+        for first, top in parts:
             filled = top.version >= 0
             user, rank = np.nonzero(filled)
             columns = [user_ids.take(pa.array(first + user)), pa.array((rank + 1).astype(np.int32))]
@@ -166,6 +186,41 @@ def _ranked(
                 yield begin, future.result()
         for begin, future in running:
             yield begin, future.result()
+
+
+def _ranked_on_ray(
+    engine: Engine, model: bytes, rows: Ints, k: int, where: Filter, left_out: Mapping[int, list[str]]
+) -> Iterator[tuple[int, Top]]:
+    """Yield the best arms of all users, as Ray tasks: one whose worker is lost runs again elsewhere."""
+    with ray_running(engine):
+        import ray
+
+        task, shared = ray.remote(max_retries=-1)(_rank_part), ray.put(model)
+        starts = deque(range(0, len(rows), PART))
+        running: deque[tuple[int, Any]] = deque()
+        while starts or running:
+            while starts and len(running) < 2 * max(1, int(ray.cluster_resources().get("CPU", 1))):
+                part = rows[starts[0] : starts[0] + PART]
+                mine = {row: left_out[row] for row in part.tolist() if row in left_out}
+                running.append((starts.popleft(), task.remote(shared, part, k, where, mine)))
+            first, reference = running.popleft()
+            yield first, Top(*ray.get(reference))
+
+
+def _rank_part(model: bytes, rows: Ints, k: int, where: Filter, left_out: Mapping[int, list[str]]) -> Top:
+    """Rank a part of the users in a worker, which keeps the model that it has read last."""
+    from .recommender import Recommender
+    from .recommender_file import from_bytes
+
+    digest = hashlib.blake2b(model).digest()
+    if digest not in MODELS:
+        MODELS.clear()
+        MODELS[digest] = from_bytes(Recommender, model, "the model").named
+    named = MODELS[digest]
+    ranker = _Ranker(named, k, named.matching(where), left_out)
+    return Top(
+        *map(np.concatenate, zip(*(ranker.rank(rows[at : at + CHUNK]) for at in range(0, len(rows), CHUNK)), strict=True))
+    )
 
 
 class _Ranker:

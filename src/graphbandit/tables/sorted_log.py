@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,6 +79,20 @@ class SortedLog:
         self.facts: dict[str, Any] = json.loads((folder / FACTS).read_text(encoding="utf-8"))
         for reason, (count, place, cell) in self.facts["bad"].items():
             self.bad.add(reason, count, place, cell)
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """Sentences about what was guessed."""
+        return tuple(self.plan.said)
+
+    @property
+    def n_files(self) -> int:
+        """Number of files."""
+        return len(self.scan.parts)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.scan.connection.close()
 
     @property
     def has_time(self) -> bool:
@@ -165,3 +181,53 @@ class SortedLog:
             reward = batch.column("reward").to_numpy()
             kept = ~twice
             yield LoggedRows(user[kept], users, item[kept], items, reward[kept], time[kept], twice)
+
+
+@dataclass
+class LogParts:
+    """Sums and facts of a log whose files were read one by one, perhaps on many machines; has what `SortedLog` has for sums."""
+
+    pairs: Any  # as `SortedLog.sums`
+    facts: dict[str, Any]
+    bad: BadRows
+    said: tuple[str, ...]
+    has_time: bool
+    n_files: int = 1
+
+    @classmethod
+    def read(cls, file: Path, items: Sequence[str], columns: Mapping[str, str] | None) -> LogParts:
+        """Read one file."""
+        with TemporaryDirectory() as folder:
+            log = SortedLog(file, Path(folder), items, columns, lambda *_: None)
+            try:
+                return cls(log.sums(), log.facts, log.bad, log.said, log.has_time)
+            finally:
+                log.close()
+
+    @classmethod
+    def joined(cls, parts: Sequence[LogParts]) -> LogParts:
+        """Return the sums of all parts."""
+        import pyarrow as pa
+
+        rows = pa.concat_tables([part.pairs for part in parts]).group_by(["user", "item"], use_threads=False)
+        pairs = rows.aggregate([("count", "sum"), ("total", "sum")]).rename_columns(["user", "item", "count", "total"])
+        facts = dict(parts[0].facts, rows=sum(part.facts["rows"] for part in parts))
+        facts["users"] = list(dict.fromkeys(user for part in parts for user in part.facts["users"]))
+        for name in {"reward", "time"} & set(facts):
+            ends = [part.facts[name] for part in parts if part.facts["rows"]]
+            facts[name] = (min(low for low, _ in ends), max(high for _, high in ends)) if ends else facts[name]
+        for name in ("has_dates", "integer_users"):
+            facts[name] = all(part.facts[name] for part in parts)
+        bad = BadRows()
+        for part in parts:
+            for reason, count in part.bad.counts.items():
+                bad.add(reason, count, *part.bad.first[reason])
+        said = tuple(dict.fromkeys(sentence for part in parts for sentence in part.said))
+        return cls(pairs, facts, bad, said, all(part.has_time for part in parts), len(parts))
+
+    def sums(self) -> Any:
+        """Return the sums of each pair of a user and an item."""
+        return self.pairs
+
+    def close(self) -> None:
+        """Do nothing: files are closed."""
