@@ -7,7 +7,20 @@ from typing import Annotated, Any
 
 import typer
 
-from .console import Columns, Events, Graph, Quiet, Seed, Settings, SkipBad, guarded, parse_settings, progress_bar
+from .console import (
+    Address,
+    Columns,
+    EngineName,
+    Events,
+    Graph,
+    Quiet,
+    Seed,
+    Settings,
+    SkipBad,
+    guarded,
+    parse_settings,
+    progress_bar,
+)
 
 
 def fit(
@@ -24,10 +37,8 @@ def fit(
     sums: Annotated[
         bool, typer.Option("--sums", help="Learn sums of each user at once: linucb, graphucb, graphucb-local.")
     ] = False,
-    engine: Annotated[
-        str, typer.Option(help="local, or ray: each file of the log is a task of a Ray cluster; with --sums.")
-    ] = "local",
-    address: Annotated[str | None, typer.Option(help="Address of a running Ray cluster.", show_default=False)] = None,
+    engine: EngineName = "local",
+    address: Address = None,
     restart: Annotated[bool, typer.Option("--restart", help="Start again, and replace the content of the folder.")] = False,
     checkpoint_every: Annotated[float, typer.Option(min=0.0, help="Least number of seconds between two checkpoints.")] = 60.0,
     quiet: Quiet = False,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .console import Quiet, guarded, progress_bar, service_errors
+from .console import Address, EngineName, Quiet, guarded, progress_bar, service_errors
 
 if TYPE_CHECKING:
     from ..recommending.named_policy import NamedPolicy
@@ -21,8 +21,8 @@ def rank_all(
     store: Annotated[str | None, typer.Option(help="URL or file of the events of a service; it may be running.")] = None,
     where: Annotated[list[str] | None, typer.Option(metavar="COLUMN=VALUE", help="Only items with this value.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads; by default one for each processor.")] = None,
-    engine: Annotated[str, typer.Option(help="local, or ray: tasks of a Ray cluster; with --model.")] = "local",
-    address: Annotated[str | None, typer.Option(help="Address of a running Ray cluster.", show_default=False)] = None,
+    engine: EngineName = "local",
+    address: Address = None,
     quiet: Quiet = False,
 ) -> None:
     """Rank the best items of every user, for example for a newsletter.
