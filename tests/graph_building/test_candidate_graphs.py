@@ -31,7 +31,7 @@ def two_groups(n_users: int = 30, n_items: int = 40, n: int = 1200) -> Rows:
 
 
 def share_within(adjacency: sparse.csr_array) -> float:
-    """The share of edges between users of one group."""
+    """Return the share of edges between users of one group."""
     edges = adjacency.tocoo()
     return float((edges.row % 2 == edges.col % 2).mean())
 

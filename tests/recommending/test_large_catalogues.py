@@ -55,7 +55,7 @@ def world(policy: Policy, kind: str, seed: int, rewards: int = 150) -> NamedPoli
 
 
 def rankings(named: NamedPolicy, requests: list[Request], seed: int, search: bool) -> tuple[list[Ranking], float]:
-    """The rankings, and the next number of the generator: both ways move it as far."""
+    """Return the rankings, and the next number of the generator: both ways move it as far."""
     with pytest.MonkeyPatch.context() as patch:
         if not search:
             patch.setattr(named_policy, "is_worth_searching", lambda *args: False)

@@ -70,7 +70,7 @@ def test_sums_of_files_are_those_of_the_log(cluster: None, tmp_path: Path, is_ki
     events, items = log(tmp_path)
     here = fit(events, tmp_path / "here", arms=items, policy="linucb", sums=True)
     if is_killed:
-        monkeypatch.setattr(fit_log, "_read_part", killed_once(tmp_path / "flag", fit_log._read_part))
+        monkeypatch.setattr(fit_log, "read_part", killed_once(tmp_path / "flag", fit_log.read_part))
     there = fit(events, tmp_path / "there", arms=items, policy="linucb", sums=True, engine=RAY)
     assert here == there and (tmp_path / "flag").exists() == is_killed
     one, other = (LinUCB.load(tmp_path / name) for name in ("here", "there"))
@@ -85,7 +85,7 @@ def test_users_are_ranked_as_by_one_process(cluster: None, tmp_path: Path, is_ki
     made = Recommender(items=items, policy="linucb").fit(events)
     monkeypatch.setattr(rank_everybody, "PART", 7)
     if is_killed:
-        monkeypatch.setattr(rank_everybody, "_rank_part", killed_once(tmp_path / "flag", rank_everybody._rank_part))
+        monkeypatch.setattr(rank_everybody, "rank_part", killed_once(tmp_path / "flag", rank_everybody.rank_part))
     made.rank_all(3, tmp_path / "here.parquet", exclude={1: [0, 1, 2]})
     rows = made.rank_all(3, tmp_path / "there.parquet", exclude={1: [0, 1, 2]}, engine=RAY, model=to_bytes(made))
     assert rows == 3 * N_USERS and (tmp_path / "flag").exists() == is_killed

@@ -120,9 +120,8 @@ def test_the_context_of_a_request_counts() -> None:
     recommender.reward(found, 1.0)
     with pytest.raises(ValueError, match="no feature uses"):
         recommender.recommend("ann", context={"weather": "dry"})
+    plain = small().fit(EVENTS)
     with pytest.raises(ValueError, match="no events had context"):
-        plain = small()
-        plain.fit(EVENTS)
         plain.recommend("ann", context={"evening": 1})
 
 
@@ -354,6 +353,7 @@ def test_rewards_far_from_zero_need_no_setting(kind: str) -> None:
     means = np.concatenate([found.mean for _, found in shown])
     assert reward.min() - 0.3 < means.min() and means.max() < reward.max() + 0.3
     newcomer = made.recommend("newcomer", k=4)
+    assert reward.mean() - 0.1 < np.mean(newcomer.mean) < reward.max() + 0.1
     assert best[np.array(newcomer.items, dtype=np.int64)].mean() >= 0.5
 
 

@@ -15,7 +15,7 @@ ARMS, IDS = np.ones((3, 1)), np.array([0, 1, 2])
 
 
 def experienced(exploration: float) -> LinUCB:
-    """A policy that has learned of two items, one of them good; a third was never shown."""
+    """Return a policy that has learned of two items, one of them good; a third was never shown."""
     policy = LinUCB(graphs.empty(5), 1, item_effects=True, exploration=exploration, radius="constant")
     rng = np.random.default_rng(0)
     for user in rng.integers(5, size=2000).tolist():

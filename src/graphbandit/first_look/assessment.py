@@ -333,7 +333,7 @@ def _item_columns(names: list[str], vectors: Floats, catalogue: CatalogueTable |
 
 
 def _best_description(found: Mapping[str, Floats], tuning: LogRounds, n_users: int) -> tuple[str, Floats]:
-    """The description with which LinUCB, each user alone, earns the most in the rounds for tuning."""
+    """Return the description with which LinUCB, each user alone, earns the most in the rounds for tuning."""
     if len(found) == 1 or not len(tuning):
         return next(iter(found.items()))
 
@@ -348,7 +348,7 @@ def _best(played: Sequence[Played], which: Callable[[Played], bool]) -> Played:
 
 
 def _earlier_graph(built: BuiltGraph, n_users: int) -> UserGraph | None:
-    """The chosen graph as it was before the rounds, over the users of the log, who come first."""
+    """Return the chosen graph as it was before the rounds, over the users of the log, who come first."""
     return UserGraph(built.earlier.adjacency[:n_users, :n_users]) if built.helps else None
 
 

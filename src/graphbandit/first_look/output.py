@@ -41,14 +41,14 @@ def number(value: float) -> str:
 
 
 def span(found: LiftInterval) -> str:
-    """A difference and its interval."""
+    """Format a difference and its interval."""
     if found.verdict == "too few":
         return f"{number(found.value)} ({found.users} users are too few for an interval)" if found.users else "none"
     return f"{number(found.value)} ({number(found.low)} to {number(found.high)})"
 
 
 def headline(found: FirstLook) -> list[str]:
-    """The answer in a few sentences, the first of which says yes or no."""
+    """Return the answer in a few sentences, the first of which says yes or no."""
     if found.evaluation is not None:
         return [found.built.sentence, *(standing.finding() for standing in found.evaluation.policies)]
     rival = next(one for one in found.played if one.name == found.rival)
@@ -219,7 +219,7 @@ MOST_DRAWN = 1000
 
 
 def render(found: FirstLook, folder: str) -> str:
-    """The page: the template, filled. Whatever comes from the data is escaped."""
+    """Fill the template of the page; text from the data is escaped."""
     page = package_files(__package__) / "page"
     first, *rest = headline(found)
     parts = {
@@ -247,7 +247,7 @@ def render(found: FirstLook, folder: str) -> str:
 
 
 def facts(found: FirstLook) -> str:
-    """The sizes, as tiles."""
+    """Return the sizes, as tiles."""
     shown = [("events", found.n_events), ("users", found.n_users), ("items", found.n_items)]
     shown.append(("edges", found.built.graph.n_edges))
     if found.rounds is not None:
@@ -306,7 +306,7 @@ def graph(found: FirstLook) -> str:
 
 
 def groups(found: FirstLook) -> str:
-    """The lift over LinUCB for newcomers and others, as intervals around zero."""
+    """Return the lift over LinUCB for newcomers and others, as intervals around zero."""
     shown = [group for group in found.by_group if group.lift.rounds]
     if not shown:
         return "<p>Nothing was played user by user.</p>"
@@ -351,7 +351,7 @@ def listed(sentences: Sequence[str]) -> str:
 
 
 def bar(found: LiftInterval, low: float, high: float, zero: bool = False) -> str:
-    """A mean as a dot and its interval as a line, on an axis from low to high."""
+    """Return a mean as a dot and its interval as a line, on an axis from low to high."""
 
     def at(value: float) -> float:
         return 2 + 96 * (min(max(value, low), high) - low) / (high - low)

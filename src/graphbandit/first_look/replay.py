@@ -77,7 +77,7 @@ def log_rounds(split: Split, raw: Floats, n_learned: int, end: int, users: Ints,
 
 
 def user_by_user(user: Ints, share: float) -> tuple[Ints, int]:
-    """An order in which the first `share` of each user's events come first, and how many these are.
+    """Return an order in which the first `share` of each user's events come first, and how many these are.
 
     >>> user_by_user(np.array([0, 0, 1, 0, 1, 1]), 0.5)
     (array([0, 1, 2, 4, 3, 5]), 4)
@@ -92,13 +92,13 @@ def user_by_user(user: Ints, share: float) -> tuple[Ints, int]:
 
 
 def reordered(split: Split, order: Ints, n_earlier: int) -> Split:
-    """The events of a split in another order, or some of them."""
+    """Return the events of a split in another order, or some of them."""
     parts = (split.user[order], split.item[order], split.reward[order])
     return Split(*parts, n_earlier, split.taken[order], split.said)
 
 
 def _blocks(user: Ints, item: Ints, reward: Floats) -> list[tuple[int, Ints, Floats]]:
-    """Rounds of the later events of each user, up to `BLOCK` at a time, in order of the last of them."""
+    """Return rounds of the later events of each user, up to `BLOCK` at a time, in order of the last of them."""
     rounds: list[tuple[int, int, Ints, Floats]] = []
     order = np.argsort(user, kind="stable")
     _, start = np.unique(user[order], return_index=True)
@@ -113,7 +113,7 @@ def _blocks(user: Ints, item: Ints, reward: Floats) -> list[tuple[int, Ints, Flo
 
 
 def _hits(split: Split, later: Ints, rng: np.random.Generator) -> list[tuple[int, Ints, Floats]]:
-    """Rounds of one item that was taken and `OTHERS` that were not, drawn by popularity."""
+    """Return rounds of one item that was taken and `OTHERS` that were not, drawn by popularity."""
     n_items = int(split.item.max()) + 1
     known = np.unique(split.user[split.taken] * n_items + split.item[split.taken])
     popular = split.item[: split.n_earlier][split.taken[: split.n_earlier]]
@@ -246,7 +246,7 @@ def popular(rounds: LogRounds, n_items: int) -> Floats:
 
 
 def play(policy: Policy, features: Floats, rounds: LogRounds) -> Floats:
-    """(rounds,) what a policy earns a choice that has learned the events; it goes on learning from its own choices."""
+    """Return the mean reward of a choice in each round; the policy learns the events first, then its own choices."""
     policy.update_many(rounds.user, features[rounds.item], rounds.reward, items=rounds.item)
     earned = np.empty(len(rounds))
     for t, (user, offer, rewards) in enumerate(zip(rounds.round_user.tolist(), rounds.offers, rounds.rewards, strict=True)):
@@ -278,7 +278,7 @@ class LiftInterval(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """ "more", "less", "not told apart" or "too few"."""
+        """Return "more", "less", "not told apart" or "too few"."""
         if np.isnan(self.low):
             return "too few"
         return "more" if self.low >= LEAST_SHOWN else "less" if self.high <= -LEAST_SHOWN else "not told apart"
@@ -292,7 +292,7 @@ class UserGroup(NamedTuple):
 
 
 def clustered_interval(values: Floats, user: Ints) -> LiftInterval:
-    """The mean of rounds that come in clusters, users: the sum of a user's deviations is what varies.
+    """Return the mean of rounds and its interval, with the rounds of a user as one observation.
 
     >>> lift = clustered_interval(np.ones(40) + np.tile([0.1, -0.1], 20), np.arange(40) // 2)
     >>> lift.value, lift.low, lift.users

@@ -50,7 +50,7 @@ def item_features(rows: Rows, table: Floats | None, seed: int) -> Floats:
 
 
 def _reduced(table: Floats) -> Floats:
-    """The first principal components of the standardised columns."""
+    """Return the first principal components of the standardised columns."""
     centred = table - table.mean(axis=0)
     if table.shape[1] <= FACTORS:
         return np.asarray(centred)
@@ -94,7 +94,7 @@ def _thinned(matrix: sparse.csr_array, seed: int) -> sparse.csr_array:
 
 
 def _top(similar: sparse.csr_array, k: int, first: int) -> tuple[Ints, Ints, Floats]:
-    """The k largest entries of every row, without the diagonal; row numbers start at `first`."""
+    """Return the k largest entries of every row, without the diagonal; row numbers start at `first`."""
     row = np.repeat(np.arange(similar.shape[0]), np.diff(similar.indptr)) + first
     other = row != similar.indices
     row, column, value = row[other], similar.indices[other].astype(np.int64), similar.data[other]
@@ -134,7 +134,7 @@ def alike_attributes(attributes: Floats, k: int, seed: int) -> sparse.csr_array:
 
 
 def blend(one: sparse.csr_array, other: sparse.csr_array) -> sparse.csr_array:
-    """The sum of two graphs whose rows were scaled to sum to 1, made symmetric."""
+    """Return the sum of two graphs whose rows were scaled to sum to 1, made symmetric."""
     total = sum((_row_normalised(part) for part in (one, other)), start=sparse.csr_array(one.shape))
     return sparse.csr_array((total + total.T) / 2)
 
@@ -145,7 +145,7 @@ def _row_normalised(adjacency: sparse.csr_array) -> sparse.csr_array:
 
 
 def _nearest(vectors: Floats, active: Ints, n_users: int, k: int, seed: int) -> sparse.csr_array:
-    """The graph of the k nearest among the active users, whose vectors these are."""
+    """Return the graph of the k nearest among the active users, whose vectors these are."""
     k = min(k, len(active) - 1)
     if k < 1:
         return sparse.csr_array((n_users, n_users))
@@ -156,6 +156,6 @@ def _nearest(vectors: Floats, active: Ints, n_users: int, k: int, seed: int) -> 
 
 
 def _joined(row: Ints, column: Ints, weight: Floats, n_users: int) -> sparse.csr_array:
-    """The symmetric graph in which two users are joined if either is joined to the other."""
+    """Return the symmetric graph in which two users are joined if either is joined to the other."""
     one_way = sparse.csr_array((weight, (row, column)), shape=(n_users, n_users))
     return sparse.csr_array(one_way.maximum(one_way.T))

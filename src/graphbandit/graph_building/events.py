@@ -78,7 +78,7 @@ EVENT_ROLES = EVENTS.without("propensity", "candidates").allow_missing("reward")
 
 
 def read_events(source: Source) -> tuple[Events, tuple[str, ...]]:
-    """The events of a table, and what was guessed about its columns."""
+    """Return the events of a table, and what was guessed about its columns."""
     table = read_table(source, EVENT_ROLES, name="events", only=lambda _: False)
     table.check_columns("user", "item")
     (user, user_ids), (item, item_ids) = table.codes("user"), table.codes("item")
@@ -185,7 +185,7 @@ def split_events(events: Events, seed: int) -> Split:
 
 
 def _split(events: Events, rng: np.random.Generator) -> tuple[Ints, int, str]:
-    """The order of the events, the number of earlier ones, and how they were split, as a sentence."""
+    """Return the order of the events, the number of earlier ones, and how they were split, as a sentence."""
     n = len(events.user)
     if events.timed or not _grouped(events.user):
         order, cut = events.order, round(EARLIER * n)
@@ -213,7 +213,7 @@ def _standardised(reward: Floats, n_earlier: int) -> Floats:
 
 
 def _with_unseen(user: Ints, item: Ints, reward: Floats, n_earlier: int, said: tuple[str, ...], seed: int) -> Split:
-    """The events, and after each an item that its user has not taken, with reward 0.
+    """Return the events, and after each an item that its user has not taken, with reward 0.
 
     It is drawn in proportion to how often items occur among the earlier events: otherwise it would be enough to know
     which items are popular. What an earlier user takes later is not known earlier, so it may be drawn there.

@@ -53,7 +53,7 @@ class Alike:
         return self._nearest(self.vectors[place], rows, k, place)
 
     def near_attributes(self, attributes: Mapping[str, Any], rows: Mapping[str, int], k: int = NEIGHBOURS) -> dict[int, float]:
-        """The same for somebody who is in no table: by attributes, of which one that is missing is average."""
+        """Return the same for a user who is in no table, by attributes; a missing one is average."""
         known = [encoder.column for encoder in self.features.item_encoders]
         unknown = sorted(set(attributes) - set(known))
         if unknown:

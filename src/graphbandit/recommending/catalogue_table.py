@@ -98,11 +98,11 @@ class CatalogueTable:
         return self.features.combine(vectors[:, first : first + self.features.item_width], context)
 
     def unknown(self) -> Floats:
-        """The vector of an item of which nothing is known."""
+        """Return the vector of an item of which nothing is known."""
         return np.asarray(self.whole_vectors(np.zeros((1, self.features.item_width)))[0])
 
     def vectors(self, items: Source, columns: Mapping[str, str] | None) -> tuple[Table, Floats]:
-        """A table of further items, and their vectors."""
+        """Return a table of further items, and their vectors."""
         table = read_table(items, ITEMS, columns=columns, name="items")
         table.check_columns("item")
         table.check_distinct("item")
@@ -121,7 +121,7 @@ class CatalogueTable:
         return dense
 
     def attributes(self, table: Table) -> list[Attributes]:
-        """The other columns of a table, to filter by: text, or lists of tags."""
+        """Return the other columns of a table, to filter by: text, or lists of tags."""
         tags = {encoder.column for encoder in self.features.item_encoders if encoder.kind == "tags"}
         names = _filters(table)
         columns = [_tag_lists(table, name) if name in tags or _is_list(table, name) else table.texts(name) for name in names]
@@ -132,7 +132,7 @@ class CatalogueTable:
         return pairs if names else [{} for _ in range(len(table))]
 
     def out(self, name: str) -> Hashable:
-        """The id as it came: an integer if all of them were."""
+        """Return the id as it came: an integer if all of them were."""
         return int(name) if self.are_integers and name.lstrip("-").isdecimal() else name
 
 
@@ -157,7 +157,7 @@ def _sample(table: Table, name: str) -> list[Any]:
 
 
 def _tag_lists(table: Table, name: str) -> list[list[str] | None]:
-    """Lists of tags as lists of text."""
+    """Return lists of tags as lists of text."""
     cells = table.data.column(name).to_pylist()
     return [None if cell is None else [value_text(tag) for tag in words(cell, "tags")] for cell in cells]
 

@@ -68,7 +68,7 @@ class Encoder(NamedTuple):
         return found
 
     def describe(self) -> str:
-        """What becomes of the column, in words."""
+        """Describe the features of the column."""
         match self.kind:
             case "number":
                 return f"{self.column}: number, mean {self.arrays['mean'][0]:.4g}, deviation {self.arrays['scale'][0]:.4g}"
@@ -83,7 +83,7 @@ class Encoder(NamedTuple):
 
 
 def fit_encoder(column: str, kind: str, cells: Sequence[Any]) -> Encoder:
-    """The encoder of a column, from its cells.
+    """Return the encoder of a column, from its cells.
 
     >>> topics = fit_encoder("topic", "category", ["news", "sport", "news", None])
     >>> topics.encode(["sport", "weather"]).tolist()
@@ -114,7 +114,7 @@ def fit_encoder(column: str, kind: str, cells: Sequence[Any]) -> Encoder:
 
 
 def guess_kind(cells: Sequence[Any]) -> str | None:
-    """The kind of a column by its values; None if it says nothing: one value, or another name in every row.
+    """Return the kind of a column by its values; None if it says nothing: one value, or another name in every row.
 
     >>> guess_kind(["3", "4.5", ""]), guess_kind(["news", "sport", "news"]), guess_kind(["a|b", "b", "a|c", "b|c"])
     ('number', 'category', 'tags')
@@ -164,7 +164,7 @@ def _vector(cell: Any, width: int, column: str) -> Floats:
 
 
 def words(cell: Any, kind: str) -> Iterable[str]:
-    """The words of a text, or the tags of a list or of names joined by `|`, `;` or `,`."""
+    """Return the words of a text, or the tags of a list or of names joined by `|`, `;` or `,`."""
     if cell is None:
         return ()
     if isinstance(cell, list | tuple | np.ndarray):

@@ -134,7 +134,7 @@ class Features:
 
     @classmethod
     def as_given(cls, dim: int) -> Self:
-        """The columns x0, x1, … as they are, not scaled and without an intercept: the vectors of `serve --items`.
+        """Return the columns x0, x1, … as they are, not scaled and without an intercept: the vectors of `serve --items`.
 
         >>> Features.as_given(2).vectors({"item": ["tea"], "x0": [3.0], "x1": [4.0], "topic": ["hot"]}).tolist()
         [[3.0, 4.0]]
@@ -169,7 +169,7 @@ class Features:
         return self.scaled(_encode(self.item_encoders, read_table(items, ITEMS, columns=columns, name="items")))
 
     def scaled(self, encoded: Floats) -> Floats:
-        """Encoded rows, reduced and scaled."""
+        """Return encoded rows, reduced and scaled."""
         if self.reduction is None:
             raise ValueError("features must be fitted first: features.fit(items).")
         return np.asarray(encoded @ self.reduction)
@@ -224,7 +224,7 @@ class Features:
 
     @classmethod
     def unpack(cls, header: Mapping[str, Any], arrays: Arrays) -> Self:
-        """The map that `pack` returned header and arrays of."""
+        """Restore the map whose header and arrays `pack` returned."""
         table = header["features"]
         features = cls(table["columns"], context=table["context"], size=table["size"])
         features.left_out, features.reduction = table["left_out"], arrays.get("reduction")

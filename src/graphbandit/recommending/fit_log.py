@@ -233,11 +233,12 @@ def _parts_on_ray(engine: Engine, events: Path, names: list[str], columns: Mappi
     with ray_running(engine):
         import ray
 
-        task = ray.remote(max_retries=-1)(_read_part)
+        task = ray.remote(max_retries=-1)(read_part)
         return LogParts.joined(ray.get([task.remote(file, names, columns) for file in files]))
 
 
-def _read_part(file: Path, items: list[str], columns: Mapping[str, str] | None) -> LogParts:
+def read_part(file: Path, items: list[str], columns: Mapping[str, str] | None) -> LogParts:
+    """Read one file of a log in a worker."""
     return LogParts.read(file, items, columns)
 
 

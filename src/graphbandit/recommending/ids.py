@@ -10,7 +10,7 @@ from .requests import Filter
 
 
 def id_text(value: Any, field: str) -> str:
-    """An id as text, or a ValueError that names the argument.
+    """Return an id as text, or a ValueError that names the argument.
 
     >>> id_text(7, "user"), id_text(7.0, "user"), id_text("007", "user")
     ('7', '7', '007')
@@ -33,12 +33,12 @@ def id_texts(values: Iterable[Hashable] | None, field: str) -> list[str] | None:
 
 
 def value_text(value: Any) -> str:
-    """A value as tables give it as text: 2.0 is 2."""
+    """Return a value as tables give it as text: 2.0 is 2."""
     return str(int(value)) if hasattr(value, "is_integer") and value.is_integer() else str(value)
 
 
 def filter_texts(where: Mapping[str, Any] | None, known: Iterable[str]) -> Filter | None:
-    """A filter as text; its columns must be among those that items have."""
+    """Return a filter as text; its columns must be among those that items have."""
     if where is None:
         return None
     columns = list(known)

@@ -95,14 +95,14 @@ class NamedPolicy:
     # Reading: nothing below changes the state.
 
     def row(self, user: str, field: str = "user") -> int:
-        """The row of a user."""
+        """Return the row of a user."""
         row = self.rows.get(user)
         if row is None:
             raise UnknownName(field, f"there is no user {user!r}.")
         return row
 
     def version(self, arm: str, field: str = "arm") -> int:
-        """The newest version of an arm."""
+        """Return the newest version of an arm."""
         version = self.arms.get(arm)
         if version is None:
             raise UnknownName(field, f"there is no arm {arm!r}.")
@@ -113,7 +113,7 @@ class NamedPolicy:
         return self.policy.live_graph.weight(a, b)
 
     def edges(self, row: int) -> list[tuple[int, float]]:
-        """The neighbours of a row and the weights of the edges."""
+        """Return the neighbours of a row and the weights of the edges."""
         return self.policy.live_graph.edges_of(row)
 
     def resolve(self, request: AnyRequest) -> ResolvedRequest:
@@ -131,13 +131,13 @@ class NamedPolicy:
         return ResolvedRequest(row, versions, min(request.k, len(versions)), is_all, name, pool=pool, filter=by_filter)
 
     def _filter(self, request: AnyRequest) -> dict[str, Any]:
-        """What `eligible_at` needs to find the same arms later: a log of it is shorter than one of the arms."""
+        """Return the filter by which `eligible_at` finds the same arms later: shorter in a log than the arms."""
         where = {name: list(values) for name, values in (request.where or {}).items()}
         excluded = sorted({self.arms[name] for name in request.exclude or () if name in self.arms})
         return {"where": where, "exclude": excluded, "catalogue": self.catalogue}
 
     def _eligible_versions(self, request: AnyRequest) -> tuple[Ints, Pool | None]:
-        """The candidates, less those that the filter leaves out or the request excludes.
+        """Return the candidates, less those that the filter leaves out or the request excludes.
 
         Also as a pool if there is no list of candidates.
         """
@@ -269,7 +269,7 @@ class NamedPolicy:
         return self._features[request.versions] if request.features is None else request.features
 
     def matching(self, where: Filter) -> Pool:
-        """The arms on offer that a filter leaves."""
+        """Return the arms on offer that a filter leaves."""
         if not where:
             return self._offered.pool()
         key = tuple((name, tuple(where[name])) for name in sorted(where))
@@ -348,7 +348,7 @@ class NamedPolicy:
         self._eligible.clear()
 
     def _arms_changed(self, name: str) -> None:
-        """Number a change; the version of this arm that is offered ends with it."""
+        """Count a change of the arms, which ends the version of this arm."""
         self.catalogue += 1
         if name in self.arms:
             self.until[self.arms[name]] = self.catalogue
@@ -413,7 +413,7 @@ class NamedPolicy:
         self._changed = self._version_items[newest].tolist()
 
     def arms_table(self) -> dict[str, Any]:
-        """The arms as plain JSON values, copied; their features are `features`."""
+        """Return the arms as plain JSON values, copied; their features are `features`."""
         arms = dict(arms=self.arms.copy(), versions=self.versions.copy(), attributes=self.attributes.copy())
         return arms | dict(catalogue=self.catalogue, since=self.since.copy(), until=self.until.copy())
 

@@ -45,7 +45,7 @@ class Pool:
         return places[inside]
 
     def without(self, births: Ints) -> Pool:
-        """The pool less the arms that were born then."""
+        """Return the pool less the arms that were born then."""
         places = self.places(births)
         return self if len(places) == 0 else Pool(np.delete(self.versions, places), np.delete(self.births, places))
 
@@ -81,7 +81,7 @@ class OfferedArms:
         return self._pool
 
     def some(self, versions: Iterable[int]) -> Pool:
-        """These, which must be on offer and in order."""
+        """Return the pool of these versions, which must be on offer and in order."""
         chosen = np.fromiter(versions, np.int64)
         return Pool(chosen, self._birth_of[chosen])
 

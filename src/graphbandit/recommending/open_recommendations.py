@@ -73,14 +73,14 @@ class OpenRecommendations:
         return name
 
     def find(self, name: str) -> OpenRecommendation:
-        """The recommendation with this id."""
+        """Return the recommendation with this id."""
         found = self._entries.get(name)
         if found is None:
             raise UnknownName("recommendation", f"there is no recommendation {name!r}; the last {REMEMBERED:,} are kept.")
         return found
 
     def place_of(self, name: str, names: Sequence[str], item: str | None) -> int:
-        """The place of an item, the first if it is None, among the names that were shown; its reward must be open."""
+        """Return the place of an item, the first if it is None, among the names that were shown; its reward must be open."""
         if item is not None and item not in names:
             raise UnknownName("item", f"recommendation {name} did not show {item!r}.")
         place = 0 if item is None else names.index(item)
@@ -89,7 +89,7 @@ class OpenRecommendations:
         return place
 
     def close(self, name: str, place: int) -> None:
-        """A place has its reward."""
+        """Record that a place has its reward."""
         entry = self._entries[name]
         self._entries[name] = entry._replace(rewarded=(*entry.rewarded, place))
 
@@ -106,7 +106,7 @@ class OpenRecommendations:
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> OpenRecommendations:
-        """What `as_table` returned."""
+        """Restore the object whose table `as_table` returned."""
         entries = {
             name: OpenRecommendation(user, tuple(versions), context, tuple(rewarded), attributes)
             for name, (user, versions, context, rewarded, attributes) in table["entries"].items()
@@ -115,6 +115,6 @@ class OpenRecommendations:
 
 
 def check_reward(reward: object) -> None:
-    """A ValueError unless a reward is a number that can be learned."""
+    """Raise a ValueError unless a reward is a number that can be learned."""
     if not is_number(reward) or not abs(reward) <= LARGEST_REWARD:  # type: ignore[arg-type]
         raise ValueError(f"reward must be a finite number of at most {LARGEST_REWARD:g} in size, but it is {reward!r}.")

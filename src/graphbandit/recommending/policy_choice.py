@@ -67,9 +67,11 @@ class ObjectPolicy(Policy):
         return np.zeros(self.dim), np.eye(self.dim), 0.0
 
     def user_rows(self) -> dict[str, Any]:
+        """Return no rows: the object keeps its own."""
         return {}
 
     def estimates(self, users: Ints) -> Floats:
+        """Return zeros: the object does not say."""
         return np.zeros((len(users), self.dim))
 
 

@@ -167,14 +167,14 @@ def rank_all(
 
 
 def named_filters(named: NamedPolicy) -> set[str]:
-    """The attributes that some arm has."""
+    """Return the attributes that some arm has."""
     return {name for attributes in named.attributes for name in attributes}
 
 
 def _ranked(
     named: NamedPolicy, rows: Ints, k: int, pool: Pool, left_out: Mapping[int, list[str]], workers: int | None
 ) -> Iterator[tuple[int, Top]]:
-    """The best arms of all users, chunk by chunk and in order."""
+    """Return the best arms of all users, chunk by chunk and in order."""
     ranker = _Ranker(named, k, pool, left_out)
     many = workers or os.cpu_count() or 1
     with ThreadPoolExecutor(many, "graphbandit-rank") as threads:
@@ -195,7 +195,7 @@ def _ranked_on_ray(
     with ray_running(engine):
         import ray
 
-        task, shared = ray.remote(max_retries=-1)(_rank_part), ray.put(model)
+        task, shared = ray.remote(max_retries=-1)(rank_part), ray.put(model)
         starts = deque(range(0, len(rows), PART))
         running: deque[tuple[int, Any]] = deque()
         while starts or running:
@@ -207,7 +207,7 @@ def _ranked_on_ray(
             yield first, Top(*ray.get(reference))
 
 
-def _rank_part(model: bytes, rows: Ints, k: int, where: Filter, left_out: Mapping[int, list[str]]) -> Top:
+def rank_part(model: bytes, rows: Ints, k: int, where: Filter, left_out: Mapping[int, list[str]]) -> Top:
     """Rank a part of the users in a worker, which keeps the model that it has read last."""
     from .recommender import Recommender
     from .recommender_file import from_bytes

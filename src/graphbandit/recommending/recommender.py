@@ -246,7 +246,7 @@ class Recommender:
         context: Mapping[str, Any] | None = None,
         attributes: Mapping[str, Any] | None = None,
     ) -> Recommendation:
-        """The `k` best items for a user, fewer if not so many are eligible.
+        """Return the `k` best items for a user, fewer if not so many are eligible.
 
         Parameters
         ----------
@@ -291,8 +291,7 @@ class Recommender:
     # Users, edges and items that come and go
 
     def add_friends(self, user: Hashable, friends: Mapping[Hashable, float] | Iterable[Hashable]) -> None:
-        """Join a user, known or new, with others, known or new: `add_friends("zoe", ["ann", "bob"])`, or with weights
-        `add_friends("zoe", {"ann": 2.0})`."""
+        """Join a user with others, known or new: `add_friends("zoe", ["ann", "bob"])`, or with weights `{"ann": 2.0}`."""
         names = id_texts(friends, "friends") or []
         weights = list(friends.values()) if isinstance(friends, Mapping) else [1.0] * len(names)
         for name in names:
@@ -306,8 +305,10 @@ class Recommender:
         self.named.delete_user(name)
 
     def erase(self, user: Hashable) -> bool:
-        """Remove a user and its name everywhere: attributes and open recommendations too; False if nobody knew it.
-        The row stays, of nobody. What others' estimates owe to the user stays learned."""
+        """Remove a user and its name everywhere, attributes and open recommendations too; return False if it was unknown.
+
+        The row stays, without a name. The influence on the estimates of others stays.
+        """
         name, named = id_text(user, "user"), self.named
         rows = [row for row, known in enumerate(named.names) if known == name]
         named.delete_user(name)
@@ -336,7 +337,7 @@ class Recommender:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, features: Any = None) -> Self:
-        """The recommender that `save` wrote; it goes on bit for bit. A transformer of your own must be given again."""
+        """Return the recommender that `save` wrote; it goes on bit for bit. A transformer of your own must be given again."""
         return recommender_file.load(cls, path, features)
 
     def pack(self) -> dict[str, Any]:
@@ -355,7 +356,7 @@ class Recommender:
     # Building
 
     def _build(self, events: Table | None, users: Sequence[str] = ()) -> NamedPolicy:
-        """The policy, once the width of its vectors is known."""
+        """Return the policy, once the width of its vectors is known."""
         if events is not None:
             self.catalogue.fit_context(events)
         if not self.catalogue.ready:

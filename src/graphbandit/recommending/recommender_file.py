@@ -37,7 +37,7 @@ def save(recommender: Recommender, path: str | os.PathLike[str]) -> None:
 
 
 def to_bytes(recommender: Recommender) -> bytes:
-    """The bytes that `save` writes."""
+    """Return the bytes that `save` writes."""
     return archive.to_bytes(KIND, *pack(recommender))
 
 
@@ -47,7 +47,7 @@ def save_names(recommender: Recommender, folder: str | os.PathLike[str]) -> None
 
 
 def file_bytes(path: str | os.PathLike[str]) -> bytes:
-    """The bytes of a saved recommender; those that `save` would write if it is in a folder."""
+    """Return the bytes of a saved recommender; those that `save` would write if it is in a folder."""
     if not Path(path).is_dir():
         return Path(path).read_bytes()
     return archive.to_bytes(KIND, *_read_folder(Path(path)))
@@ -77,18 +77,18 @@ def pack_names(recommender: Recommender) -> tuple[dict[str, Any], Arrays]:
 
 
 def load(cls: type[R], path: str | os.PathLike[str], features: Any) -> R:
-    """The recommender in a file or a folder."""
+    """Return the recommender in a file or a folder."""
     found = _read_folder(Path(path)) if Path(path).is_dir() else archive.read(path, KIND)
     return unpack(cls, *found, features, path)
 
 
 def from_bytes(cls: type[R], content: bytes, name: str) -> R:
-    """The recommender in the bytes of a file; errors call them `name`."""
+    """Return the recommender in the bytes of a file; errors call them `name`."""
     return unpack(cls, *archive.from_bytes(content, KIND, name), None, name)
 
 
 def unpack(cls: type[R], header: dict[str, Any], arrays: Arrays, features: Any, path: str | os.PathLike[str]) -> R:
-    """The recommender from header and arrays of a file."""
+    """Return the recommender from header and arrays of a file."""
     policy_class = policy_classes().get(header["policy_class"])
     if policy_class is None:
         raise ArchiveError(f"{path} has a policy {header['policy_class']}, which is not known; import its module first.")

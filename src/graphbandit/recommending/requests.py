@@ -13,8 +13,7 @@ Filter = Mapping[str, Sequence[str]]
 
 
 class AnyRequest(Protocol):
-    """What the recommender reads of a request; the body of an HTTP request has these fields as
-    well."""
+    """Fields that the recommender reads of a request; the body of an HTTP request has them too."""
 
     @property
     def user(self) -> str:

@@ -61,10 +61,11 @@ class UnknownUsers:
         effects = policy.effects_of(items, cautious=True)
         width = np.einsum("ij,ij->i", arms @ average.inverse, arms)
         spread = np.sqrt(np.maximum(width, 0.0)) * _scale(policy)
-        return Scores(arms @ theta + effects.mean, np.hypot(spread, _exploration(policy) * effects.deviation))
+        mean = arms @ theta + effects.mean + getattr(policy, "level", 0.0)
+        return Scores(mean, np.hypot(spread, _exploration(policy) * effects.deviation))
 
     def average(self, policy: Policy) -> AverageUser:
-        """The average user, not older than the last `STALE` of the rewards."""
+        """Return the average user, not older than the last `STALE` of the rewards."""
         if self._average is None:  # a program that has just started knows the rewards of its files, too
             self.learned = max(self.learned, _n_rewards(policy))
         if self._average is None or self.learned > (1.0 + STALE) * self._average.learned:
@@ -92,7 +93,7 @@ def _scale(policy: Policy) -> float:
 
 
 def _moved(policy: Policy, theta: Floats, near: Mapping[int, float]) -> Floats:
-    """The average user, moved by the rewards of these users."""
+    """Return the average user, moved by the rewards of these users."""
     rows, weights = np.array(list(near), dtype=np.int64), np.array(list(near.values()))
     seen = getattr(policy, "observations", None)
     if seen is None or len(seen.gram) != policy.n_users:  # none, or those of groups: the mean of what it thinks of them

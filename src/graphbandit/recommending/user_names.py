@@ -38,7 +38,7 @@ class UserNames:
                 self.names.append(name)
 
     def graph(self) -> UserGraph:
-        """The edges, with all users as rows; one spare row if there is no user yet, as a graph needs one."""
+        """Return the edges, with all users as rows; one spare row if there is no user yet, as a graph needs one."""
         n = max(1, len(self.names))
         if self._adjacency is None:
             return graphs.empty(n)
@@ -49,12 +49,12 @@ class UserNames:
         return UserGraph(bigger)
 
     def out(self, name: str) -> Hashable:
-        """The id as it came: an integer if all of them were."""
+        """Return the id as it came: an integer if all of them were."""
         return int(name) if self.are_integers and name.lstrip("-").isdecimal() else name
 
 
 def read_users(graph: Any, **reading: Unpack[Reading]) -> UserNames:
-    """The users of a graph in any form: a UserGraph, a NetworkX graph, a table of edges, or None."""
+    """Return the users of a graph in any form: a UserGraph, a NetworkX graph, a table of edges, or None."""
     if graph is None:
         return UserNames()
     if not isinstance(graph, UserGraph):

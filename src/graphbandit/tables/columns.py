@@ -156,7 +156,7 @@ class Found(NamedTuple):
 
 
 def plain_name(name: str) -> str:
-    """A name as names are compared.
+    """Normalise a name for comparison.
 
     >>> plain_name(" User-ID ")
     'userid'
@@ -165,8 +165,7 @@ def plain_name(name: str) -> str:
 
 
 def feature_columns(head: Sequence[str]) -> list[str]:
-    """The names x0, x1, … of the features, as many as `head` has; x0 if there is none, so that a
-    check names it.
+    """Return the names x0, x1, … of the features in `head`; x0 if there is none, so that a check names it.
 
     >>> feature_columns(["user", "x1", "x0", "xylophone"])
     ['x0', 'x1']
@@ -176,12 +175,12 @@ def feature_columns(head: Sequence[str]) -> list[str]:
 
 
 def is_feature(name: str) -> bool:
-    """Return True if a column is a feature: x0, x1, …"""
+    """Return True if a column is a feature: x0, x1, and so on."""
     return name[:1] == "x" and name[1:].isdecimal()
 
 
 def parse_columns(text: str | None) -> dict[str, str | tuple[str, ...]]:
-    """The roles and columns of an option. A role may be there several times, for files that name it differently.
+    """Return the roles and columns of an option. A role may be there several times, for files that name it differently.
 
     >>> parse_columns("user=uid,item=sku,item=url")
     {'user': 'uid', 'item': ('sku', 'url')}

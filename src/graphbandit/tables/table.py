@@ -209,8 +209,9 @@ class Table:
         return np.argsort(times, kind="stable").astype(np.int64)
 
     def micros(self) -> Ints | None:
-        """Return times in microseconds since 1970: dates, and numbers of the size of seconds, milli- or microseconds
-        of the years 1973 to 2286; None for anything else.
+        """Return times in microseconds since 1970, or None.
+
+        Times are dates, or numbers of the size of seconds, milli- or microseconds of the years 1973 to 2286.
         """
         if not self.has("time") or not len(self):
             return None
@@ -223,7 +224,7 @@ class Table:
         return None
 
     def features(self) -> Floats:
-        """Return (rows, dim) the columns x0, x1, …"""
+        """Return the columns x0, x1, … as a (rows, dim) array."""
         names = feature_columns(self.head)
         self.check_columns(*names)
         return np.column_stack([self.numbers(name) for name in names])
