@@ -17,14 +17,26 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
-from graphbandit import AdaptiveGraphUCB, GraphUCBLocal, LinUCB, Random, UserGraph, datasets, environments, graphs, simulate
+from graphbandit import (
+    AdaptiveGraphUCB,
+    FriendsRidge,
+    GraphUCBLocal,
+    ItemMean,
+    LinUCB,
+    Random,
+    UserGraph,
+    datasets,
+    environments,
+    graphs,
+    simulate,
+)
 from graphbandit.compute.arrays import Floats
 from graphbandit.datasets import Ratings
 from graphbandit.environments import Hits
 from graphbandit.experiments.result import interval
 
 WORLDS = ["ciao", "lastfm", "delicious", "movielens-1m", "netflix"]
-FIRST_SEED, USERS = 100, 1_000
+FIRST_SEED, USERS = 200, 1_000
 HINDSIGHT = "popular in hindsight"
 
 local = partial(GraphUCBLocal, preset="recommended", alpha=3.0, sigma=0.4, ridge=0.1, exploration=0.1)
@@ -41,6 +53,9 @@ POLICIES: dict[str, Any] = {
     "adaptive, no items": partial(AdaptiveGraphUCB, item_effects=False),
     "adaptive, no common vector": partial(AdaptiveGraphUCB, models=["alone", "graph"]),
     "adaptive, no graph": partial(AdaptiveGraphUCB, models=["alone", "everyone"]),
+    "adaptive, greedy": partial(AdaptiveGraphUCB, exploration=0.0),
+    "ItemMean": ItemMean,
+    "FriendsRidge": FriendsRidge,
     "GraphUCBLocal": local,
     "GraphUCBLocal, shuffled graph": local_on_shuffled,
     "GraphUCBLocal, items": partial(local, item_effects=True),

@@ -2,7 +2,7 @@
 
     python benchmarks/shop.py [--signals ratings clicks-20 clicks-3 clicks-1] [--graphs informative shuffled none]
         [--events 12] [--offer catalogue candidates] [--common 0.4] [--taste 0.5] [--quality 0.3] [--spread 1.2]
-        [--users 3000] [--items 800] [--rounds 20000] [--runs 4] [--first-seed 0] [--policies NAME ...]
+        [--users 3000] [--items 800] [--rounds 20000] [--runs 4] [--first-seed 0] [--policies NAME ... | --parts]
 
 Prints the mean true rating, or probability of a click, of what was recommended, with 95 % intervals over runs. A user is
 never shown an item twice. A taste is common + circle of friends (80 % of the rest) + own; items have a hidden quality, users
@@ -21,9 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit, ndtr
 
-from graphbandit import AdaptiveGraphUCB, FriendsRidge, GraphUCBLocal, ItemMean, LinUCB, UserGraph, graphs
+from graphbandit import AdaptiveGraphUCB, FriendsRidge, GraphUCBLocal, ItemMean, UserGraph, graphs
 from graphbandit.compute.arrays import Floats, Ints
 from graphbandit.experiments.result import interval
+from graphbandit.policies.adaptive.model import LEVEL_ROUNDS
 
 SIGNALS = ("ratings", "clicks-20", "clicks-3", "clicks-1")
 GRAPHS = ("informative", "shuffled", "none")
@@ -101,10 +102,26 @@ PLAIN: dict[str, Any] = {
     "GraphUCBLocal, items": partial(
         GraphUCBLocal, preset="recommended", alpha=3.0, ridge=0.1, exploration=0.1, item_effects=True
     ),
-    "LinUCB for all, items": partial(LinUCB, shared=True, radius="constant", exploration=0.1, item_effects=True),
 }
-POLICIES: dict[str, Any] = {"adaptive": AdaptiveGraphUCB, **PLAIN}
+
+
+def without_level(graph: UserGraph, dim: int) -> AdaptiveGraphUCB:
+    """Return a policy for which the time to take a level is over."""
+    policy = AdaptiveGraphUCB(graph, dim)
+    policy.state.rewards[0] = LEVEL_ROUNDS
+    return policy
+
+
+PARTS: dict[str, Any] = {
+    "adaptive, no level": without_level,
+    "adaptive, no common vector": partial(AdaptiveGraphUCB, models=["alone", "graph"]),
+    "adaptive, no items": partial(AdaptiveGraphUCB, item_effects=False),
+    "adaptive, no graph": partial(AdaptiveGraphUCB, models=["alone", "everyone"]),
+    "adaptive, greedy": partial(AdaptiveGraphUCB, exploration=0.0),
+}
 BEST = "best possible"
+POLICIES: dict[str, Any] = {"adaptive": AdaptiveGraphUCB, **PLAIN, BEST: None, **PARTS}
+USUAL = ["adaptive", *PLAIN, BEST]
 
 
 def play(make: Callable[..., Any] | None, shop: Shop, o: argparse.Namespace, offer: str, seed: int) -> tuple[float, float]:
@@ -145,8 +162,10 @@ def main() -> None:
     for name, deviation in {"common": 0.4, "taste": 0.5, "quality": 0.3}.items():
         parser.add_argument(f"--{name}", type=float, default=deviation, help="standard deviation over items")
     parser.add_argument("--spread", type=float, default=1.2, help="of a logit, in units of a rating's")
-    parser.add_argument("--policies", nargs="+", choices=[*POLICIES, BEST], default=[*POLICIES, BEST], metavar="NAME")
+    parser.add_argument("--policies", nargs="+", choices=POLICIES, default=USUAL, metavar="NAME")
+    parser.add_argument("--parts", action="store_true", help="AdaptiveGraphUCB without each of its parts")
     o = parser.parse_args()
+    o.policies = ["adaptive", *PARTS] if o.parts else o.policies
     for signal in o.signals:
         for offer in o.offer:
             table(signal, offer, o)
@@ -160,7 +179,7 @@ def table(signal: str, offer: str, o: argparse.Namespace) -> None:
     earned: dict[str, list[Floats]] = {}
     for name in o.policies:
         runs = [
-            [play(POLICIES.get(name), make_shop(o, signal, kind, seed), o, offer, seed) for kind in o.graphs]
+            [play(POLICIES[name], make_shop(o, signal, kind, seed), o, offer, seed) for kind in o.graphs]
             for seed in range(o.first_seed, o.first_seed + o.runs)
         ]
         earned[name] = [np.array(column) for column in zip(*[[one[0] for one in row] for row in runs], strict=True)]

@@ -18,8 +18,8 @@ model is true, and a temper below 1 keeps several of them in play for longer.
 
 Models with a common vector show everybody the same, predict that well, and do not see what would
 refute them. A user without data has the mean 0 under the others, so that a common vector decides
-about newcomers however small its weight. So its evidence counts in decisions less a least gain: as
-many nats as leave no weight at the default temper, and one per cent of the variance.
+about newcomers however small its weight is. So its evidence counts in decisions less a least gain, as
+many nats as leave no weight at the default temper.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ALONE, EVERYONE, GRAPH, BOTH = range(
     4
 )  # rows of the arrays below; from GRAPH on with the graph, the odd ones with a common vector
 SHAPE, RATE = 1e-3, 1e-20  # of the inverse gamma prior of σ²: nearly flat
-LEAST_GAIN, LEAST_GAIN_A_ROUND = 70.0, 0.005  # nats that a common vector must gain
+LEAST_GAIN = 70.0  # nats that a common vector must gain
 NEGLIGIBLE = 1e-3  # a model whose weight relative to the best is smaller takes no part in decisions
 
 
@@ -99,7 +99,7 @@ def weigh(state: Evidence, weight: Floats) -> None:
     for kind in range(weight.shape[0]):
         for k in range(weight.shape[1]):
             if kind in (EVERYONE, BOTH):
-                weight[kind, k] -= LEAST_GAIN + LEAST_GAIN_A_ROUND * state.mass[0]
+                weight[kind, k] -= LEAST_GAIN
             if state.usable[kind] > 0.0:
                 best = max(best, weight[kind, k])
     for kind in range(weight.shape[0]):

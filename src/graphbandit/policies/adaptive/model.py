@@ -13,7 +13,8 @@ walk. For few users `joint` is exact instead.
 
 The level is the mean of the first 8 rewards if it is beyond two of their standard deviations, as for ratings from 1 to 5, and
 otherwise 0, as for rare clicks. Later rewards are those of what the models like, and say little about the rest. Without a
-feature that is always the same there is no level: nothing could correct it.
+feature that is always the same there is no level: nothing could correct it. The first arms may be the same by chance,
+so the level is dropped when the last such feature changes.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from .joint import Joint, dense_of, rebuild_joint
 
 LOOSENESS = 0.3  # m ~ N(0, σ² / (LOOSENESS τ) I)
 LEVEL_ROUNDS = 8  # after which the level of the rewards is taken
+LEAST_BONUS = 0.3  # deviations, of one of many users
 LONG = 10.0  # rounds for each feature, from which on the bonus of one of many users is as large as that of one of few
 TRAIL = 63  # rows: rounds 1, 2, 4, … up to 2⁶²
 LEVELS = (0.5, 0.9, 0.99)
@@ -71,7 +73,7 @@ class AdaptiveState(NamedTuple):
     gain: Floats  # (n,), log evidence for the graph against being alone, from a user's own rounds, each capped
     trail: Floats  # (TRAIL, 5), at rounds 1, 2, 4, …: round, effective strength, weight of alone, everyone, and with the graph
     inside: Ints  # (levels,), rewards inside the central interval of each level, counted before they were learned
-    constant: Floats  # (d,), features that were the same in the first rounds, 0 for the others
+    constant: Floats  # (d,), features that have always been the same, 0 for the others; not kept up to date without a level
     rewards: Floats  # (4,), their number, mean, Σ (y - mean)², and the level that is taken from them
     rho: float  # 1 / (1 + slack)
     keep: float  # factor by which an observation discounts the same user's earlier ones
@@ -217,8 +219,8 @@ def mix(state: AdaptiveState, user: int, theta: Floats, S: Floats) -> float:
 def belief(state: AdaptiveState, user: int) -> tuple[Floats, Floats, float]:
     """Return the mean of the user's vector, its covariance over σ², and β = exploration · σ · m.
 
-    With L = log(1 + n_i/d), m is √(1 + L) beside `joint`, and √L min(1, L / log(1 + LONG)) for many users, most of whom come a
-    few times only.
+    With L = log(1 + n_i/d), m is √(1 + L) beside `joint`, and √L min(1, L / log(1 + LONG)), or LEAST_BONUS if that is more, for
+    many users, most of whom come a few times only.
     """
     dim = state.seen.bias.shape[1]
     theta, S = np.empty(dim), np.empty((dim, dim))
@@ -230,7 +232,7 @@ def belief(state: AdaptiveState, user: int) -> tuple[Floats, Floats, float]:
     if state.keep < 1.0:
         rounds = (1.0 - state.keep**rounds) / (1.0 - state.keep)
     growth = log(1.0 + rounds / dim)
-    deviations = sqrt(1.0 + growth) if is_joint(state) else sqrt(growth) * min(1.0, growth / log(1.0 + LONG))
+    deviations = sqrt(1.0 + growth) if is_joint(state) else max(LEAST_BONUS, sqrt(growth) * min(1.0, growth / log(1.0 + LONG)))
     return theta, S, state.exploration * sqrt(noise) * deviations
 
 
@@ -412,19 +414,23 @@ def relax_users(state: AdaptiveState, users: Ints) -> None:
 
 @compiled
 def count_reward(state: AdaptiveState, x: Floats, reward: float) -> None:
-    """Count a reward, and at round 8 take the level of all rewards, and compute afresh what depends on it."""
+    """Count a reward; at round 8 take the level of all rewards, drop it once no feature is always the same."""
     rewards = state.rewards
     rewards[0] += 1.0
-    if rewards[0] <= LEVEL_ROUNDS:
-        for i in range(x.shape[0]):
-            state.constant[i] = x[i] if rewards[0] == 1.0 or state.constant[i] == x[i] else 0.0
     step = reward - rewards[1]
     rewards[1] += step / rewards[0]
     rewards[2] += step * (reward - rewards[1])
-    if rewards[0] != LEVEL_ROUNDS:
+    if rewards[0] > LEVEL_ROUNDS and rewards[3] == 0.0:
         return
-    far = rewards[1] ** 2 > 4.0 * rewards[2] / rewards[0]
-    level = rewards[1] if far and np.any(state.constant != 0.0) else 0.0
+    has_constant = False
+    for i in range(x.shape[0]):
+        state.constant[i] = x[i] if rewards[0] == 1.0 or state.constant[i] == x[i] else 0.0
+        has_constant |= state.constant[i] != 0.0
+    level = rewards[3]
+    if rewards[0] == LEVEL_ROUNDS and rewards[1] ** 2 > 4.0 * rewards[2] / rewards[0]:
+        level = rewards[1]
+    if not has_constant:
+        level = 0.0
     change, rewards[3] = level - rewards[3], level
     if change == 0.0:
         return

@@ -37,7 +37,7 @@ from .model import (
 )
 
 ALPHAS = tuple(np.geomspace(1e-4, 30.0, 9).tolist())
-LOCAL_ALPHAS = (0.03, 0.3, 1.0, 3.0, 10.0, 30.0)
+LOCAL_ALPHAS = (0.03, 0.3, 3.0, 10.0, 30.0, 100.0)
 
 
 class AdaptiveGraphUCB(Policy):
@@ -51,7 +51,7 @@ class AdaptiveGraphUCB(Policy):
     has the mean and covariance of the evidence-weighted mixture, and the arm is
     argmax xᵀθ_i + b_j + exploration · m_i · s, with s² = xᵀ C_i x + Var b_j. The deviations m_i grow
     with the user's own observations n_i, with L = log(1 + n_i/dim): sqrt(1 + L) with the dense
-    solver, sqrt(L) min(1, L / log 11) with the local one, where most users come a few times only.
+    solver, max(0.3, sqrt(L) min(1, L / log 11)) with the local one, where most users come a few times only.
     The noise level is learned as well.
 
     Parameters
@@ -59,7 +59,7 @@ class AdaptiveGraphUCB(Policy):
     alphas : list of float, optional
         Strengths τ of the prior, in units of the noise variance: given its neighbours, a user's
         coordinate deviates with variance σ²/τ. The default, nine values from 1e-4 to 30, or six
-        from 0.03 on for many users, suits features of norm about 1.
+        from 0.03 to 100 for many users, suits features of norm about 1.
     sigma : float, optional
         Standard deviation of the noise, if it is known; otherwise each model estimates its own.
     exploration : float
@@ -70,8 +70,9 @@ class AdaptiveGraphUCB(Policy):
     temper : float
         Evidence is raised to this power. 1 is Bayes' rule; less keeps more models in play, since
         none of them is true.
-    slack : float
-        How loosely a user is tied to its neighbours' mean rather than to 0: ρ = 1/(1 + slack).
+    slack : float, optional
+        How loosely a user is tied to its neighbours' mean rather than to 0: ρ = 1/(1 + slack). By default 0.03, or 0.1 for
+        many users.
     half_life : float, optional
         For tastes that drift: after this many observations of a user an old one of the same user
         counts half. Evidence fades at the same pace. Users are treated one at a time then.
@@ -108,7 +109,7 @@ class AdaptiveGraphUCB(Policy):
         "sigma": optional(POSITIVE),
         "models": list_of(one_of(KINDS), f"of {', '.join(KINDS)}"),
         "temper": PROBABILITY,
-        "slack": POSITIVE,
+        "slack": optional(POSITIVE),
         "half_life": optional(POSITIVE),
         "solver": one_of(("auto", "dense", "local")),
     }
@@ -123,7 +124,7 @@ class AdaptiveGraphUCB(Policy):
         exploration: float = 1.0,
         models: Sequence[str] = KINDS,
         temper: float = 0.1,
-        slack: float = 0.03,
+        slack: float | None = None,
         half_life: float | None = None,
         solver: Literal["auto", "dense", "local"] = "auto",
         item_effects: bool = True,
@@ -136,7 +137,8 @@ class AdaptiveGraphUCB(Policy):
             raise ValueError("solver must be 'auto' or 'local' with a half_life, but it is 'dense'.")
         dense = solver == "dense" or (solver == "auto" and few)
         strengths = np.unique((ALPHAS if dense else LOCAL_ALPHAS) if alphas is None else np.array(alphas, dtype=np.float64))
-        self.params |= {"alphas": strengths.tolist(), "models": list(models)}
+        slack = (0.03 if dense else 0.1) if slack is None else slack
+        self.params |= {"alphas": strengths.tolist(), "models": list(models), "slack": slack}
         n, rho, keep = graph.n_users, 1.0 / (1.0 + slack), 1.0 if half_life is None else 0.5 ** (1.0 / half_life)
         self.state = self.build_state(
             seen=no_observations(n, self.dim),

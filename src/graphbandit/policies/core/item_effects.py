@@ -42,7 +42,7 @@ from ...compute.growable import append_rows, growable_rows, growable_zeros
 
 RIDGES = tuple(0.3125 * 2.0**k for k in range(12))
 CAUTION = 8.0  # by which κ is larger, in decisions about an item that was never shown
-LEAST_GAIN, LEAST_GAIN_A_ROUND = 10.0, 0.0025  # nats, the second one half a per cent of the variance
+LEAST_GAIN, LEAST_GAIN_A_ROUND = 20.0, 0.0005  # nats, the second one a thousandth of the variance
 FIRST_ROUNDS = 300.0  # which do not count: what users' models have not learned yet would pass for effects of items
 MEMORY = 0.999  # of the level: it follows the users' models, which learn
 
