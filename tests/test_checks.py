@@ -26,11 +26,11 @@ def test_a_check_that_does_not_apply_gives_its_reason(monkeypatch: pytest.Monkey
     def sampling(graph: Any, dim: int) -> LinTS:
         return LinTS(graph, dim, scale=0.5)
 
-    with pytest.raises(DoesNotApply, match="random draws"):
+    with pytest.raises(DoesNotApply, match="rankings are random"):
         checks.check_best_first(sampling)
     checks.check_best_first(lambda graph, dim: LinUCB(graph, dim))
     monkeypatch.setattr(checks, "CHECKS", (checks.check_valid_choices, checks.check_best_first))
-    assert check_policy(sampling) == {"check_best_first": "its rankings are random draws."}
+    assert check_policy(sampling) == {"check_best_first": "its rankings are random."}
     assert check_policy(sampling, skip=["check_best_first"]) == {}
 
 

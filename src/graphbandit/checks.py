@@ -55,7 +55,7 @@ def check_policy(make_policy: MakePolicy, *, skip: Collection[str] = ()) -> dict
     >>> check_policy(lambda graph, dim: LinUCB(graph, dim, ridge=0.5))
     {}
     >>> check_policy(lambda graph, dim: LinTS(graph, dim, scale=0.1))
-    {'check_best_first': 'its rankings are random draws.'}
+    {'check_best_first': 'its rankings are random.'}
     """
     inapplicable = {}
     for check in yield_checks(skip=skip):
@@ -73,7 +73,7 @@ def yield_checks(*, skip: Collection[str] = ()) -> Iterator[Check]:
     """Yield the checks, in order, without those named in `skip`."""
     unknown = set(skip) - {check.__name__ for check in CHECKS}
     if unknown:
-        raise ValueError(f"skip names checks that do not exist: {', '.join(sorted(unknown))}.")
+        raise ValueError(f"skip must name existing checks, but these do not exist: {', '.join(sorted(unknown))}.")
     yield from (check for check in CHECKS if check.__name__ not in skip)
 
 
@@ -94,7 +94,7 @@ def check_best_first(make_policy: MakePolicy) -> None:
     world = _world()
     policy = _trained(make_policy, world)
     if _is_sampling(copy.deepcopy(policy), world.arms):
-        raise DoesNotApply("its rankings are random draws.")
+        raise DoesNotApply("its rankings are random.")
     for user in range(world.graph.n_users):
         order = policy.rank(user, world.arms, len(world.arms))
         assert np.all(np.diff(sum(policy.scores(user, world.arms))[order]) <= 0)

@@ -108,11 +108,11 @@ def test_what_cannot_be_said_there_is_refused() -> None:
     assert to_bandit_feedback(DecisionLog(zero, one, nothing, half, np.eye(3)))["pscore"] is None
     with pytest.raises(ValueError, match="feedback must have action and reward, but its keys are context"):
         from_bandit_feedback({"context": [[0.0]]})
-    with pytest.raises(ValueError, match="users must be whole numbers from 0 on"):
+    with pytest.raises(ValueError, match="users must be integers of at least 0"):
         from_bandit_feedback(synthetic_feedback(), user_column=0)
     with pytest.raises(ValueError, match="user_column must lie between 0 and the last column of the context, 2"):
         from_bandit_feedback(synthetic_feedback(), user_column=3)
-    with pytest.raises(ValueError, match="user_column is given, but feedback has no context"):
+    with pytest.raises(ValueError, match="user_column must be left out, because feedback has no context"):
         from_bandit_feedback({"action": [0], "reward": [1]}, user_column=0)
 
 

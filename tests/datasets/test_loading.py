@@ -120,7 +120,7 @@ def test_wrong_and_damaged_files(tmp_path: Path) -> None:
             datasets.load("lastfm", path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("user_artists.dat", "userID\tartistID\tweight\n1\t2\t3\n")
-    with pytest.raises(DatasetError, match=r"lastfm-2k\.zip has no file user_friends\.dat: it is another data set, or a part"):
+    with pytest.raises(DatasetError, match=r"lastfm-2k\.zip has no file user_friends\.dat: use the complete archive"):
         datasets.load("lastfm", path)
     with pytest.raises(DatasetError, match=r"has no file u\.data"):
         datasets.load("movielens-100k", path)

@@ -102,7 +102,7 @@ def test_errors_say_what_to_do(tmp_path: Path) -> None:
         graphs.from_edge_index(np.zeros((3, 2)))
     with pytest.raises(ValueError, match=r"weights must hold one number per edge"):
         graphs.from_edge_index([[0], [1]], [1.0, 2.0])
-    with pytest.raises(ValueError, match=r"ids must differ as text"):
+    with pytest.raises(ValueError, match=r"ids must be distinct as text"):
         graphs.write_graphml(UserGraph([[0, 1], [1, 0]], ["1", 1]), tmp_path / "graph.graphml")
     networkx.write_graphml(networkx.DiGraph([(0, 1)]), tmp_path / "arrows.graphml")
     with pytest.raises(ValueError, match=r"arrows.graphml must hold a plain undirected graph, but it is a DiGraph"):

@@ -113,7 +113,7 @@ def test_edges_without_ids() -> None:
         (lambda: graphs.from_edges([(0, 0)]), "joins user 0 to itself"),
         (lambda: graphs.from_edges([(0, 5)], n_users=3), "from 0 to 2, but they range from 0 to 5"),
         (lambda: graphs.from_edges([(0, 1), (1, 0)], weights=[1, 2]), r"edge \(0, 1\) is listed with two weights, 1 and 2"),
-        (lambda: graphs.from_edges([("a", "b")], ids=["a"]), "mentions 'b', which is not in ids"),
+        (lambda: graphs.from_edges([("a", "b")], ids=["a"]), "edges must name users of ids, but one is 'b'"),
         (lambda: graphs.from_edges([(0, 1)], weights=[1, 2]), "one number per edge"),
         (lambda: graphs.from_edges([("a", "b", 3.0)]), "must be pairs"),
         (lambda: graphs.from_edges([("a", "b")], ids=["a", "b", "a"]), "distinct"),

@@ -81,7 +81,7 @@ def test_only_what_the_figures_need_is_downloaded(server: ArchiveServer, tmp_pat
 def test_without_a_network_one_line_says_so(server: ArchiveServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refuse(monkeypatch, "movielens-1m")
     done, lead, said = reproduce(tmp_path / "report")
-    assert said == ["127.0.0.1:1 cannot be reached (ConnectionError): is there a network? Going on without movielens-1m."]
+    assert said == ["127.0.0.1:1 cannot be reached (ConnectionError): is there a network? Continuing without movielens-1m."]
     first = f"Figures 4a, 4b and 11 of the paper are absent: for 4a and 11, {MOVIELENS}; for 4b and 11, {NETFLIX}."
     assert first in lead and done.stdout.splitlines()[-1] == first
 

@@ -108,11 +108,11 @@ def test_the_command_prints_its_settings_reads_tokens_again_and_ends_though_a_re
 
         file.write_text("short\n")
         service.process.send_signal(signal.SIGHUP)
-        wait_until(lambda: "stay as they are" in service.log)
+        wait_until(lambda: "the tokens are unchanged" in service.log)
         assert statuses("first-token-of-two", "second-token-of-two") == [200, 200]
         file.write_text("second-token-of-two\nthird-token-of-three\n")
         service.process.send_signal(signal.SIGHUP)
-        wait_until(lambda: "tokens read again" in service.messages)
+        wait_until(lambda: "tokens reloaded" in service.messages)
         assert statuses("first-token-of-two", "second-token-of-two", "third-token-of-three") == [401, 200, 200]
         with socket.create_connection(("127.0.0.1", service.port), 60) as link:
             link.sendall(post(service.port, "authorization: Bearer second-token-of-two")[:-5])

@@ -60,7 +60,7 @@ def test_a_frame_of_edges_is_a_graph(frame: Any) -> None:
     for graph in (read_edges(edges), from_edges(edges)):
         assert graph.ids == ("3", "1", "2") and graph.n_edges == 2 and graph.degrees.tolist() == [0.5, 2.5, 2.0]
     assert from_edges(edges, ids=["2", "zoe"]).ids == ("2", "zoe", "3", "1")
-    with pytest.raises(ValueError, match="n_users and weights are not for a frame of edges"):
+    with pytest.raises(ValueError, match="n_users and weights must be left out for a frame of edges"):
         from_edges(edges, 3)
     with pytest.raises(ValueError, match=r"edges: 1 bad row: 1 × a user is its own friend \(first: record 2"):
         from_edges(frame({"from": [1, 2], "to": [2, 2]}))

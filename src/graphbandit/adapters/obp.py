@@ -134,13 +134,13 @@ def _users(users: Any, user_column: int | None, context: Any, n_rounds: int) -> 
         return np.zeros(n_rounds, np.int64)
     if users is None:
         if context is None:
-            raise ValueError("user_column is given, but feedback has no context.")
+            raise ValueError("user_column must be left out, because feedback has no context.")
         table = as_floats(context, "context")
         check_between("user_column", user_column, 0, table.shape[1] - 1, "the last column of the context")
         users = table[:, user_column]
     numbers = as_floats(users, "users")
     if (numbers != np.round(numbers)).any() or (numbers < 0).any():
-        raise ValueError("users must be whole numbers from 0 on, rows of the graph or positions in ids, but some are not.")
+        raise ValueError("users must be integers of at least 0 (rows of the graph or positions in ids), but some are not.")
     return numbers.astype(np.int64)
 
 

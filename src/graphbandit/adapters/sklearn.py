@@ -123,7 +123,7 @@ class GraphBanditRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if graph is not None and not isinstance(graph, UserGraph):
             raise ValueError(f"graph must be a UserGraph or None, but it is a {type(graph).__name__}; see graphbandit.graphs.")
         if graph is not None and self.user_column is None:
-            raise ValueError("user_column is None, which means one user, so graph must be None too.")
+            raise ValueError("graph must be None if user_column is None, which means a single user.")
         given = () if graph is None else range(graph.n_users) if graph.ids is None else graph.ids
         if given and not set(names) & set(given):  # "7" is not 7: an error is better than learning without the graph
             raise ValueError(f"graph must contain a user of X, but it has users like {given[0]!r}, and X has {names[0]!r}.")
@@ -210,6 +210,6 @@ def _names(column: Any) -> list[Hashable]:
             raise ValueError(f"X must name a user in every row, but row {row} has {name} there; Input contains NaN or inf.")
         if not isinstance(name, Hashable):
             raise TypeError(
-                f"a user argument must be hashable, such as a string or a number, but that of row {row} is {name!r}."
+                f"a user argument must be hashable, such as a string or a number, but the one in row {row} is {name!r}."
             )
     return names

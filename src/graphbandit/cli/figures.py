@@ -92,7 +92,7 @@ def fetch(names: list[str], quiet: bool) -> None:
             with download_bar(name, quiet) as show:
                 path = datasets.fetch(name, progress=show)
         except datasets.UnreachableServer as error:
-            typer.echo(f"{error} Going on without {' and '.join(names[position:])}.", err=True)
+            typer.echo(f"{error} Continuing without {' and '.join(names[position:])}.", err=True)
             return
         except (datasets.DatasetError, OSError) as error:
             typer.echo(f"{name} was not downloaded: {error}", err=True)

@@ -108,9 +108,9 @@ def forget_user(
             folder = snapshot_folder(store, snapshots)
             done = forgetting.forget_user(store, name, folder, lambda count, total: show(count, total, "events"))
         if done.was_known:
-            typer.echo(f"{name!r} is forgotten: {done.events:,} events spoke of them.")
+            typer.echo(f"{name!r} is erased: {done.events:,} events mentioned them.")
         else:
-            typer.echo(f"nobody is called {name!r} in this log; what earlier runs may have left was removed.")
+            typer.echo(f"there is no user {name!r} in this log; files of interrupted runs were removed.")
 
 
 @app.command()

@@ -46,7 +46,7 @@ class Files:
     def read(self, name: str) -> bytes:
         """Return the content of one file."""
         if name not in self._members:
-            raise DatasetError(f"{self.path} has no file {name}: it is another data set, or a part is missing.")
+            raise DatasetError(f"{self.path} has no file {name}: use the complete archive of this data set.")
         if self.path.is_dir():
             return (self.path / name).read_bytes()
         with _zip_errors(self.path), zipfile.ZipFile(self.path) as archive:

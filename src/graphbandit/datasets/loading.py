@@ -115,7 +115,7 @@ def read_parsed(path: Path, origin: str) -> Ratings:
     """Return the ratings that `write_parsed` wrote, or raise a ValueError if they were parsed from other files."""
     header, arrays = archive.read(path, "ratings")
     if header["origin"] != origin:
-        raise ValueError(f"{path} was made from other files.")
+        raise ValueError(f"{path} is a copy of other files.")
     graph, tags = (
         sparse.csr_array(tuple(arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr")), arrays[f"{name}.shape"])
         if f"{name}.data" in arrays

@@ -166,7 +166,7 @@ def write_graphml(graph: UserGraph, path: str | os.PathLike[str]) -> None:
 
     texts = [str(name) for name in _names(graph)]
     if len(set(texts)) < len(texts):
-        raise ValueError("ids must differ as text, which GraphML makes of them, but two of them do not.")
+        raise ValueError("ids must be distinct as text, because GraphML stores text, but two are equal.")
     networkx.write_graphml(to_networkx(UserGraph(graph.adjacency, texts)), os.fspath(path))
 
 

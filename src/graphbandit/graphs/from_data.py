@@ -57,7 +57,7 @@ def from_edges(
     """
     if is_frame(edges):
         if n_users is not None or weights is not None:
-            raise ValueError("n_users and weights are not for a frame of edges: weights are in its column weight.")
+            raise ValueError("n_users and weights must be left out for a frame of edges, whose column weight has the weights.")
         return read_edges(edges, ids or ())
     pairs, ids = _row_numbers(edges, ids)
     n = _size(pairs, n_users, ids)
@@ -140,7 +140,7 @@ def _row_numbers(edges: Any, ids: Sequence[Hashable] | None) -> tuple[Ints, Sequ
     try:
         return np.array([(position[u], position[v]) for u, v in listed], dtype=np.int64), ids
     except KeyError as error:
-        raise ValueError(f"edges mentions {error.args[0]!r}, which is not in ids.") from None
+        raise ValueError(f"edges must name users of ids, but one is {error.args[0]!r}.") from None
     except (TypeError, ValueError):
         raise ValueError("edges must be pairs (u, v); give weights in the argument weights.") from None
 

@@ -50,7 +50,7 @@ def read_initial_state(settings: ServiceSettings) -> InitialState | None:
     """
     if settings.model is not None:
         if settings.graph is not None or settings.items is not None:
-            raise ValueError("model is given, so graph and items must not be: it brings its own.")
+            raise ValueError("model must be given without graph and items, because it contains its own.")
         policy_class(settings.policy)  # imports the class of the model's policy if it is one of the user's own
         return InitialState.from_model(file_bytes(settings.model))
     if settings.graph is None and settings.items is None:
@@ -153,10 +153,10 @@ def build_app(
 def log_overridden_settings(settings: ServiceSettings, initial: InitialState | None, found: InitialState) -> None:
     """Log a warning for each setting that the log of the store overrides."""
     if initial is not None and found.to_bytes() != initial.to_bytes():
-        logger.warning("the store has a log already: its own graph, items and policy are used, not those given now")
+        logger.warning("the store has a log: its graph, items and policy override the settings")
     for name, asked in overridden_settings(settings, found).items():
         facts = {"setting": name, "asked": asked, "in_force": getattr(found, name)}
-        logger.warning("a setting is not in force: the log of the store was begun with another", extra=facts)
+        logger.warning("a setting is overridden by the log of the store", extra=facts)
 
 
 class GracefulServer(uvicorn.Server):
@@ -201,10 +201,10 @@ def reload_tokens(guard: Guard, settings: ServiceSettings) -> None:
     try:
         tokens = settings.tokens()
     except (OSError, ValueError) as error:
-        logger.error("the token file could not be read again: the tokens stay as they are", extra={"reason": str(error)})
+        logger.error("the token file could not be read; the tokens are unchanged", extra={"reason": str(error)})
         return
     guard.set_tokens(tokens)
-    logger.info("tokens read again", extra={"tokens": len(tokens), "read_only": sum(not token.may_write for token in tokens)})
+    logger.info("tokens reloaded", extra={"tokens": len(tokens), "read_only": sum(not token.may_write for token in tokens)})
 
 
 def reload_tokens_on_signal(guard: Guard, settings: ServiceSettings) -> None:

@@ -65,14 +65,14 @@ def refused(server: Running, method: str, path: str, status: int, words: str, **
 
 
 def test_what_cannot_be_done_is_said_in_a_sentence(server: Running) -> None:
-    refused(server, "POST", "/v1/policy/rollback", 409, "nothing to go back to", json={})
+    refused(server, "POST", "/v1/policy/rollback", 409, "no promotion to undo", json={})
     refused(server, "POST", "/v1/policy/promote", 409, "would not come into force", json={"policy": "linucb"})
-    refused(server, "DELETE", "/v1/experiment", 409, "no experiment runs")
+    refused(server, "DELETE", "/v1/experiment", 409, "no experiment is running")
     for body in ({"share": 0}, {"share": 1}, {"share": "half"}, {}, {"share": 0.5, "guardrail": -1}, {"share": 0.5, "x": 1}):
         assert server.http.post("/v1/experiment", json=body).status_code == 422
     refused(server, "POST", "/v1/experiment", 409, "10 clusters", json={"share": 0.5, "largest_cluster": 60})
     assert server.http.post("/v1/experiment", json={"share": 0.4}).status_code == 200
-    refused(server, "POST", "/v1/experiment", 409, "experiment runs", json={"share": 0.5})
+    refused(server, "POST", "/v1/experiment", 409, "an experiment compares", json={"share": 0.5})
     refused(server, "POST", "/v1/policy/promote", 409, "end it first", json={})
 
 
@@ -140,5 +140,5 @@ def test_the_client_knows_all_of_it(server: Running) -> None:
         assert client.begin_experiment(0.4, guardrail=1.0)["running"]["guardrail"] == 1.0
         assert client.experiment()["running"]["share"] == 0.4
         assert client.end_experiment()["last"]["reason"] == "asked for"
-        with pytest.raises(ServiceError, match="nothing to go back to"):
+        with pytest.raises(ServiceError, match="no promotion to undo"):
             client.roll_back()

@@ -276,7 +276,7 @@ def test_the_command(tmp_path: Path) -> None:
     ]
     done = CliRunner().invoke(app, [*words, "--quiet"])
     assert done.exit_code == 0 and "is forgotten" in done.output, done.output
-    assert "nobody is called" in CliRunner().invoke(app, [*words, "--quiet"]).output
+    assert "there is no user" in CliRunner().invoke(app, [*words, "--quiet"]).output
 
 
 @pytest.mark.parametrize("archive", [False, True])

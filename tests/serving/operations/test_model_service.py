@@ -161,7 +161,7 @@ def test_a_service_of_plain_vectors_refuses_context(tmp_path: Path) -> None:
     with running(tmp_path, small_initial_state()) as server:
         for name in ("context", "attributes"):
             refused = server.http.post("/v1/recommendations", json={"user": "nobody", name: {"hour": 3}})
-            assert refused.status_code == 422 and "begun from plain vectors" in refused.text
+            assert refused.status_code == 422 and "began without a saved model" in refused.text
         refused = server.http.put("/v1/arms/rum", json={"columns": {"kind": "cold"}})
-        assert refused.status_code == 422 and "begun from plain vectors" in refused.text
+        assert refused.status_code == 422 and "began without a saved model" in refused.text
         assert server.http.put("/v1/arms/rum", json={}).status_code == 422

@@ -65,7 +65,9 @@ def test_everything_works_through_any_replica(replicas: tuple[Running, Running],
     assert len(states(one, other)) == 1
     assert other.http.get("/v1/policy").json()["in_force"] == "graphucb-local"
     assert reward(other, decision=made, value=1.0) == (200, {"accepted": 0, "duplicates": 1})
-    assert "is not that of others" not in caplog.text and "graphbandit_backlog_events 0.0" in one.http.get("/metrics").text
+    assert (
+        "differs from those of others" not in caplog.text and "graphbandit_backlog_events 0.0" in one.http.get("/metrics").text
+    )
 
 
 def test_what_one_replica_put_can_be_read_through_another_at_once(replicas: tuple[Running, Running]) -> None:
@@ -154,7 +156,9 @@ def test_a_state_that_differs_is_noticed(
         for _ in range(16):
             recommend(one)
         wait_until(lambda: not other.is_ready())
-        assert "is not that of others" in caplog.text and "graphbandit_state_differs 1.0" in other.http.get("/metrics").text
+        assert (
+            "differs from those of others" in caplog.text and "graphbandit_state_differs 1.0" in other.http.get("/metrics").text
+        )
         time.sleep(0.5)
         assert one.is_ready() and two.is_ready() and recommend(other)["user"] == "ann"
 

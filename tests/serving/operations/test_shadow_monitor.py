@@ -135,7 +135,7 @@ def test_promotion_and_rollback_lose_nothing_and_survive_restarts(tmp_path: Path
     service = opened(tmp_path, small_initial_state("linucb"))
     begin(service, "graphucb-local:item_effects=true")
     use(service, 15)
-    with pytest.raises(InvalidRequest, match="nothing to go back to"):
+    with pytest.raises(InvalidRequest, match="no promotion to undo"):
         policy_changes.roll_back(service.state)
     service.change(policy_changes.promote(service.state))
     assert type(service.state.policy).__name__ == "GraphUCBLocal"
@@ -151,7 +151,7 @@ def test_promotion_and_rollback_lose_nothing_and_survive_restarts(tmp_path: Path
     assert service.state.shadow_spec is not None and service.state.shadow_spec.policy == "linucb"
     [back] = policy_changes.roll_back(service.state)
     service.change(back)
-    with pytest.raises(InvalidRequest, match="changed places meanwhile"):
+    with pytest.raises(InvalidRequest, match="exchanged by another request"):
         service.change(back)  # sent twice at once: the second does not undo the first
     alone = ServiceState.new(small_initial_state("linucb"))
     alone.apply([e for page in service.store.read() for e in page if e.kind not in policy_changes.POLICY_KINDS])

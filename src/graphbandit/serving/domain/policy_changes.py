@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 POLICY_KINDS = frozenset(EventKind(number) for number in range(11, 17))
 """Events that say which policy decides. No policy learns from them."""
 NO_SHADOW = "there is no shadow: start the service with --shadow, for example --shadow adaptive:half_life=200."
-EXPERIMENT_RUNS = "an experiment runs, which compares the two policies: end it first, with DELETE /v1/experiment."
-NOTHING_TO_UNDO = "there is nothing to go back to: no policy was promoted, or its former one is gone."
+EXPERIMENT_RUNS = "an experiment compares the two policies: end it first, with DELETE /v1/experiment."
+NOTHING_TO_UNDO = "there is no promotion to undo: no policy was promoted, or the former one was dropped."
 
 
 class ProposedChange(NamedTuple):
@@ -53,7 +53,7 @@ def check_change(state: ServiceState, kind: EventKind) -> None:
     if state.experiment is not None and not is_ending:
         raise Conflict("experiment", EXPERIMENT_RUNS)
     if state.experiment is None and kind == EventKind.EXPERIMENT_ENDED:
-        raise Conflict("experiment", "no experiment runs.")
+        raise Conflict("experiment", "no experiment is running.")
     if state.shadow is None and kind not in (EventKind.SHADOW_BEGUN, EventKind.EXPERIMENT_ENDED):
         raise Conflict("policy", NO_SHADOW)
 
@@ -183,12 +183,12 @@ def apply_policy_event(state: ServiceState, event: Event) -> None:
             state.experiment = experiment
         case EventKind.EXPERIMENT_ENDED:
             if state.experiment is None or state.experiment.begun != body["experiment"]:
-                raise Conflict("experiment", "no such experiment runs.")
+                raise Conflict("experiment", "the experiment has ended already.")
             state.end_experiment(event.at, body["reason"])
 
 
 def _switch(state: ServiceState, event: Event, body: dict[str, Any], what: str, reason: str | None) -> None:
     if body["switch"] != state.switches:
-        raise Conflict("policy", "the policies have changed places meanwhile.")
+        raise Conflict("policy", "the policies were exchanged by another request: read GET /v1/policy and repeat this request.")
     state.switch(is_promotion=what == "promoted")
     state.record_change(event, what, reason)

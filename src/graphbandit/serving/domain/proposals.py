@@ -38,7 +38,7 @@ from .service_state import ServiceState
 FINGERPRINT_FIELDS = ("user", "candidates", "where", "exclude", "k", "context", "attributes")
 """Fields of a request that make it another one."""
 
-GIVEN_UP = "If it was made before an older copy of the log was restored, it went with all that came after the copy."
+GIVEN_UP = "If the store was restored from an older backup, later decisions no longer exist."
 SAMPLING_COST = 100
 """Cost of an arm for a policy that samples (a propensity takes a thousand draws), relative to one that does not."""
 
@@ -185,7 +185,7 @@ def put_user(state: ServiceState, user: str, edges: dict[str, float]) -> Propose
     for other in edges:
         state.row(other, "edges")
         if other == user:
-            raise InvalidRequest("edges", f"a user cannot be its own neighbour, but {user!r} is.")
+            raise InvalidRequest("edges", f"edges must not contain the user {user!r} itself.")
     return _change(EventKind.USER_PUT, user=user, edges=edges)
 
 
@@ -226,9 +226,9 @@ def put_arm(
     """
     if columns is not None:
         if features is not None or attributes:
-            raise InvalidRequest("columns", "columns are given, so features and attributes must not be.")
+            raise InvalidRequest("columns", "columns must be given without features and attributes.")
         if state.model is None:
-            raise InvalidRequest("columns", f"columns are given, but {NO_SAVED_MODEL}.")
+            raise InvalidRequest("columns", f"columns must be left out: {NO_SAVED_MODEL}.")
         vector, openapi_parts = state.model.arm(arm, columns)
         return _change(EventKind.ARM_PUT, arm=arm, features=vector.tolist(), attributes=dict(openapi_parts))
     if features is None:

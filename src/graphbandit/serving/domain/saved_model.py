@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ATTRIBUTES = "@attributes"
 """The entry of a logged context that holds the attributes of a user that nobody knew."""
-NO_SAVED_MODEL = "this service was begun from plain vectors; one begun with --model takes it"
+NO_SAVED_MODEL = "this service began without a saved model; start a new store with --model"
 
 
 class SavedModel:
@@ -84,7 +84,9 @@ class SavedModel:
     def context_vector(self, context: Mapping[str, Any]) -> Floats:
         """Return (1, width) the vector of a context, or raise `InvalidRequest`."""
         if not self.context_columns:
-            raise InvalidRequest("context", "context is given, but the model was fitted to events without context columns.")
+            raise InvalidRequest(
+                "context", "context must be left out, because the model was fitted to events without columns of context."
+            )
         try:
             found = self.catalogue.features.context_rows(dict(context))
         except (ValueError, TypeError) as error:
@@ -97,7 +99,9 @@ class SavedModel:
         """Return rows and weights of the users most similar to an unknown user, or raise `InvalidRequest`."""
         if self.alike is None:
             if attributes:
-                raise InvalidRequest("attributes", "attributes are given, but the model was made without a table of users.")
+                raise InvalidRequest(
+                    "attributes", "attributes must be left out, because the model was made without a table of users."
+                )
             return {}
         if not attributes:
             return self.alike.near(name, rows, k)
@@ -124,9 +128,9 @@ def resolve_context(
     context, attributes = request.context, request.attributes if found.name is not None else None
     if model is None:
         if request.context:
-            raise InvalidRequest("context", f"context is given, but {NO_SAVED_MODEL}.")
+            raise InvalidRequest("context", f"context must be left out: {NO_SAVED_MODEL}.")
         if request.attributes:
-            raise InvalidRequest("attributes", f"attributes are given, but {NO_SAVED_MODEL}.")
+            raise InvalidRequest("attributes", f"attributes must be left out: {NO_SAVED_MODEL}.")
         return found
     said: dict[str, Any] = dict(context or {})
     if said:

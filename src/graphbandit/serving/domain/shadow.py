@@ -198,7 +198,7 @@ class PolicyWithShadow(NamedPolicy):
             change(self.shadow)
         except ValueError as error:  # the policy refuses the change, in every process alike; anything else ends this process
             facts = {"shadow": self.policy_texts[1], "reason": str(error)}
-            logger.error("the shadow could not follow the log, and was given up", extra=facts)
+            logger.error("the shadow could not follow the log and was dropped", extra=facts)
             self.lose_shadow(str(error))
 
     def lose_shadow(self, reason: str) -> None:
@@ -213,14 +213,14 @@ class PolicyWithShadow(NamedPolicy):
         Raises a ValueError if that policy rejects what the policy in force accepted, such as new users.
         """
         if self.source is None:
-            raise RuntimeError("a shadow begins, but nobody said where the log is")
+            raise RuntimeError("a shadow cannot begin before `use_log` has set the log")
         left_out = set(skipped)
         for page in self.source.read(until - 1):
             fresh.apply([event for event in page if event.kind not in left_out])
         mine, other = self.policy.graph.adjacency, fresh.policy.graph.adjacency
         is_same = fresh.names == self.names and fresh.gone == self.gone
         if not is_same or mine.shape != other.shape or (mine != other).nnz:
-            raise ValueError("it cannot follow this log, since it refuses changes that the policy in force took.")
+            raise ValueError("it rejects changes of users or edges that the policy in force has accepted.")
         self.shadow, self.shadow_spec, self.can_roll_back = fresh.policy, spec, False
         self._shadow_unknown = fresh.unknown_users
 
@@ -233,7 +233,7 @@ class PolicyWithShadow(NamedPolicy):
     def switch(self, is_promotion: bool) -> None:
         """Exchange the policy in force and its shadow."""
         if self.shadow is None:
-            raise ValueError("there is no shadow to change places with.")
+            raise ValueError("there is no shadow to be promoted: begin one first.")
         self.policy, self.shadow = self.shadow, self.policy
         self.spec, self.shadow_spec = self.shadow_spec, self.spec
         self.unknown_users, self._shadow_unknown = self._shadow_unknown, self.unknown_users

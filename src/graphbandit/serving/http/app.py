@@ -229,7 +229,9 @@ def add_export(app: FastAPI) -> None:
 
     def refuse_concurrent_export() -> None:
         if exporting.locked():
-            raise HTTPException(503, "another export is under way; there is one at a time.", {"retry-after": "10"})
+            raise HTTPException(
+                503, "another export is running: only one can run at a time; try again later.", {"retry-after": "10"}
+            )
 
     def streamed(pieces: Callable[[RecommendationService], Iterator[bytes]]) -> Response:
         refuse_concurrent_export()

@@ -171,13 +171,13 @@ class Guard:
             may_write = self._check_token(headers.get(b"authorization", b""))
             if may_write is None:  # wrong tokens are counted apart from missing ones: somebody may be guessing
                 if b"authorization" in headers:
-                    self._count("wrong_token", "requests came with wrong tokens")
+                    self._count("wrong_token", "requests had wrong tokens")
                 else:
                     self.stats.refused["no_token"] += 1
                 reject(401, "authorization", "a bearer token is needed.", {"www-authenticate": "Bearer", **close})
             if method not in SAFE_METHODS and not may_write:
-                self._count("read_only", "a token that may only read was sent with a change")
-                reject(403, "authorization", "this token may only read: send one that may write.", close)
+                self._count("read_only", "a read-only token was sent with a change")
+                reject(403, "authorization", "this token is read-only: send a token that may write.", close)
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length[:20]) > self.settings.largest_body:
             self._reject_size()

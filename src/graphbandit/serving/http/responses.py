@@ -55,7 +55,7 @@ def error_response(error: Exception) -> Response:
         case HTTPException():
             return problem(error.status_code, "request", str(error.detail), "http", error.headers)
     logger.error("a request failed", exc_info=error)
-    return problem(500, "request", "internal error; see the log of the server.", "internal")
+    return problem(500, "request", "internal error; see the server log.", "internal")
 
 
 def location(message: str) -> list[str | int]:

@@ -40,7 +40,7 @@ FIRST_COMPARISON, COMPARISON_PERIOD = 1024, 65_536
 """Processes compare their states after event 1024, 2048, 4096 and so on, and after every 65,536th."""
 REBUILD_PAUSE = 10.0  # seconds between two attempts to rebuild a state
 CATCH_UP_ROUNDS = 5  # rounds of a rebuild that are not held
-DIFFERS = "the state of this process is not that of others after the same event; its log says more"
+DIFFERS = "the state of this process differs from those of the other processes; see its log"
 LIGHT_WORK = 20_000
 """Work, in decisions × arms, up to which a request is decided on the event loop: two milliseconds."""
 SLICE_WORK = 200_000
@@ -227,7 +227,7 @@ class AsyncService:
                 "(most_work, decisions × arms): send fewer at once, or candidates.",
             )
         if self.heavy_work + work > max(HEAVY_REQUESTS * self._most_work, work):
-            raise Unavailable("too many decisions about many arms wait already")
+            raise Unavailable("too many large requests are queued; try again later")
         decisions: list[tuple[DecisionRecord, int]] = []
         step = max(1, SLICE_WORK // max(1, each))
         self.heavy_work += work
@@ -302,8 +302,8 @@ class AsyncService:
                         compared = time.monotonic()
                         await self._compare(group_commit.service)
         except Exception:  # a defect: without this task the state would fall behind without a word
-            logger.critical("the log is not followed any more", exc_info=True)
-            self._end("the log is not followed any more")
+            logger.critical("following the log has failed", exc_info=True)
+            self._end("following the log has failed")
 
     def _after_apply(self) -> None:
         """Write a snapshot or end an experiment, if the applied events require it."""
@@ -390,7 +390,7 @@ class AsyncService:
         was_different, self.differs = self.differs, usual != mine
         self.stats.gauges["state_differs"] = float(self.differs)
         if self.differs and not was_different:
-            said = "the state of this process is not that of others, though all follow the same log"
+            said = "the state of this process differs from those of others that follow the same log"
             logger.critical(said, extra={"event": seq, "sha256": mine, "others": usual})
 
 

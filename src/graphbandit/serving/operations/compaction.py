@@ -70,7 +70,9 @@ def _archive_part(store: EventStore, end: int) -> None:
     new = EventArchive(folder, [*parts, part])
     found = next((event for page in new.read(end - 1, end) for event in page), None)
     if part.last != end or found is None or found.chain != part.chain:
-        raise ArchiveError(f"{folder / part.file} does not hold what was written to it; nothing was deleted.")
+        raise ArchiveError(
+            f"{folder / part.file} differs from what was written to it; nothing was deleted. Check the disk and run this again."
+        )
     with store.database.transaction(float("inf")) as connection:
         connection.execute(update(head).values(archive=str(folder)))
         connection.execute(insert(archived).values(**part._asdict()))

@@ -53,7 +53,7 @@ class DemoPopulation:
     def _run(self, url: str, token: str | None) -> None:
         with Client(url, token, patience=600.0) as client:
             client.wait()
-            logger.info("the simulated population has arrived", extra={"users": N_USERS, "arms": N_ARMS})
+            logger.info("the simulated users have started", extra={"users": N_USERS, "arms": N_ARMS})
             while True:
                 pause = self._rng.exponential(1.0 / self.rate)
                 time.sleep(pause)

@@ -157,7 +157,7 @@ def experiment_table(state: ServiceState) -> bytes:
     from pyarrow import parquet
 
     if state.experiment is None:
-        raise InvalidRequest("experiment", "no experiment runs.")
+        raise InvalidRequest("experiment", "no experiment is running.")
     clusters, since, n = state.experiment.clusters, state.experiment.since, len(state.experiment.clusters)
     is_control = [state.experiment.is_holdout[cluster] for cluster in clusters]
     content = io.BytesIO()

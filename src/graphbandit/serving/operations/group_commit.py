@@ -36,7 +36,7 @@ GROUP_PAUSE = 0.002  # seconds between two groups under load
 REPEATED_TROUBLE = 60.0  # seconds in which the same trouble is not logged again
 ACKNOWLEDGED_ONCE_DURABLE = frozenset({EventKind.DECIDED, EventKind.REWARDED})
 """Kinds that are acknowledged before they are applied while the state is held."""
-DIVERGED = "the state does not follow the log; the service has to be restarted"
+DIVERGED = "the state does not match the log; restart the service"
 NOT_RUNNING = "the service is starting or stopping"
 Result = TypeVar("Result")
 
@@ -138,7 +138,7 @@ class GroupCommit:
             raise Unavailable(self.trouble)
         waiting = QueuedRequest(self.loop.create_future(), **asked)
         if self.waiting + waiting.size > LONGEST_QUEUE:
-            raise Unavailable("the store does not keep up: too many events wait to be written")
+            raise Unavailable("too many events are queued for writing; try again later")
         (self.changes if waiting.n_changes else self.queue).append(waiting)
         self.waiting += waiting.size
         self._wake.set()

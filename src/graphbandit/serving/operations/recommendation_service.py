@@ -231,7 +231,7 @@ class RecommendationService:
                 raise InvalidRequest("value", f"value must lie between {low:g} and {high:g}, but it is {reward.value:g}.")
         known = [self.decision(reward.decision) for reward in rewards]
         if any(max(found.arms) >= len(self.state.versions) for found in known if found is not None):
-            raise Unavailable("another process put an arm that this one does not know yet")
+            raise Unavailable("this process has not read an arm that another process added; try again")
         return [proposals.propose_reward(self.state, *pair) for pair in zip(rewards, known, strict=True)]
 
     def propose_retraction(self, decision: str, arm: str | None = None) -> ProposedChange:
@@ -242,7 +242,7 @@ class RecommendationService:
         key = reward_key(seq, item, place)
         found = self.store.with_keys([key]).get(key)
         if found is None:
-            raise UnknownName("decision", f"decision {decision} has no reward to be taken back.")
+            raise UnknownName("decision", f"decision {decision} has no reward, so there is nothing to take back.")
         body = Retraction(found.seq, seq, item, place, epoch).encoded()
         return ProposedChange(
             Draft(EventKind.RETRACTED, time.time_ns() // 1000, body, retraction_key(seq, item, place), found.user)
@@ -279,7 +279,7 @@ class RecommendationService:
         epoch, seq, item = parts
         found = self.recent_decisions.get((epoch, seq), [])
         if not found and seq <= self.store.archive.last:
-            raise UnknownName("decision", f"decision {name} was archived, and its rewards have expired.")
+            raise UnknownName("decision", f"decision {name} was archived, so it accepts no more rewards.")
         return found[item] if item < len(found) and found[item].arms else None  # it has none if it was erased
 
     def repeated(self, batch: AnyBatch, error: ValueError) -> Logged:

@@ -153,7 +153,7 @@ def _changed(found: InitialState, settings: Mapping[str, Any]) -> InitialState:
     """Return the initial state with these settings; params carry over only if the policy stays the same."""
     if found.model is not None:
         raise ValueError(
-            "this log began from a model, which another policy cannot take over; "
+            "this log began with a saved model, which another policy cannot use: "
             "fit a Recommender with the other policy, and import the exported rewards."
         )
     asked = dict(settings)
@@ -164,5 +164,5 @@ def _changed(found: InitialState, settings: Mapping[str, Any]) -> InitialState:
     try:
         begun.make_policy()
     except TypeError as error:
-        raise ValueError(f"policy {policy} cannot have these settings: {error}.") from None
+        raise ValueError(f"policy {policy} does not have these settings: {error}.") from None
     return begun

@@ -125,7 +125,7 @@ def read_tokens(file: Path) -> list[Token]:
         raise ValueError(f"token_file {file}: a token must have {SHORTEST_TOKEN} or more ASCII characters.")
     tokens = list(dict.fromkeys(tokens))
     if len({token.secret for token in tokens}) < len(tokens):
-        raise ValueError(f"token_file {file}: a token is there twice, once as one that may only read; remove one of the lines.")
+        raise ValueError(f"token_file {file}: a token occurs twice, once as read-only; remove one of the lines.")
     return tokens
 
 

@@ -99,7 +99,7 @@ class GuardrailMonitor:
             treatment, control = state.policy_texts
             facts: dict[str, Any] = dict(treatment=treatment, control=control, low=found.low, high=found.high)
             facts |= dict(guardrail=experiment.guardrail, decisions=experiment.n_decisions)
-            logger.critical("guardrail: the policy in force earns less than the control, which is put in force", extra=facts)
+            logger.critical("guardrail: the policy in force earns less than the control, which replaces it", extra=facts)
         return made
 
     def failed(self) -> None:
@@ -115,7 +115,7 @@ def follow_shadow(asked: str, state: ServiceState, commit: Callable[[ProposedCha
     if not asked or state.spec is None:
         return
     if state.experiment is not None:
-        logger.warning("an experiment runs: its policies stay, whatever the setting says", extra={"shadow": asked})
+        logger.warning("the setting shadow is ignored while an experiment is running", extra={"shadow": asked})
         return
     if asked.strip() == "none":
         if state.shadow is not None:

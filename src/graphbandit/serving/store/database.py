@@ -37,7 +37,7 @@ SERVER_SETTINGS = LIMITS | dict(tcp_keepalives_idle=5, tcp_keepalives_interval=2
 ADVISORY_LOCK = 7_306_627_741_153  # any number that other programs do not use
 CHANNEL = "graphbandit"  # of notifications
 
-STORE_UNAVAILABLE = "the store cannot be used now; the log of the service says why."
+STORE_UNAVAILABLE = "the store cannot be used now; see the log of the service."
 
 
 class Unavailable(Exception):

@@ -390,7 +390,7 @@ class EventStore:
 
 def lost(seq: int) -> LogChanged:
     """Return the error for an event that is not what it was."""
-    return LogChanged(f"acknowledged events are missing: the log no longer holds event {seq} as it was written")
+    return LogChanged(f"acknowledged events are missing: the log does not contain event {seq} as it was written")
 
 
 def insert_events(connection: Connection, written: list[Event], is_sqlite: bool) -> None:

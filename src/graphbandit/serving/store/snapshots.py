@@ -142,7 +142,7 @@ class Snapshots:
             path.unlink(missing_ok=True)
 
 
-GIVEN_UP = "it belongs to a timeline of this log that was given up"
+GIVEN_UP = "it belongs to another timeline of this log"
 
 
 def mismatch(header: dict[str, Any], last: int, chain_at: ChainAt) -> str | None:
