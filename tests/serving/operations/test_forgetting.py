@@ -275,7 +275,7 @@ def test_the_command(tmp_path: Path) -> None:
         str(tmp_path / "snapshots"),
     ]
     done = CliRunner().invoke(app, [*words, "--quiet"])
-    assert done.exit_code == 0 and "is forgotten" in done.output, done.output
+    assert done.exit_code == 0 and "is erased" in done.output, done.output
     assert "there is no user" in CliRunner().invoke(app, [*words, "--quiet"]).output
 
 
