@@ -323,6 +323,11 @@ def test_a_column_that_could_be_the_reward_is_not_taken_for_context(name: str, c
     ]
     assert not read_table(source, roles, columns={"reward": "none"}).has("reward")
     assert not read_table(source | {name: ["p", "q", "r"]}, roles).has("reward")
+    many = {key: 10 * column for key, column in source.items()} | {
+        name: [*(10 * cells)[:-1], None]
+    }  # an empty cell changes nothing
+    with pytest.raises(ValueError, match=f"could be: {name}"):
+        read_table(many, roles)
 
 
 def test_ids_that_do_not_match_are_counted() -> None:

@@ -63,7 +63,13 @@ def headline(found: FirstLook) -> list[str]:
     means = f"{own.reward.mean():.3f} against {rival.reward.mean():.3f} {what_is_counted(found)}"
     assert found.rounds is not None
     details = f"{means}, {span(lift)}, over {len(found.rounds):,} rounds."
-    return [f"{said}.", details, _graph_sentence(found, found.graph_lift)]
+    sentences = [f"{said}.", details]
+    if not rival.is_plain:
+        plain = max((one for one in found.played if one.is_plain), key=lambda one: float(one.reward.mean()))
+        sentences.append(
+            f"The best plain baseline is {plain.name}, {plain.reward.mean():.3f}: {span(found.lifts[plain.name])}."
+        )
+    return [*sentences, _graph_sentence(found, found.graph_lift)]
 
 
 def _graph_sentence(found: FirstLook, graph: LiftInterval | None) -> str:

@@ -176,6 +176,9 @@ def _are_dates(scan: Scan, cell: str) -> bool:
     return bool(dates > numbers)
 
 
+ENOUGH = 0.9  # share of cells that are numbers, from which on a column could be the reward
+
+
 def _check_no_reward(scan: Scan, taken: Collection[int]) -> None:
     """Raise a ValueError if a column could be the reward: numbers with few values, under a name that is not known."""
     free = [place for place in range(len(scan.head)) if place not in taken and not is_feature(scan.head[place])]
@@ -187,7 +190,7 @@ def _check_no_reward(scan: Scan, taken: Collection[int]) -> None:
     with readable(scan.name):
         query = f"SELECT count(*), {counts} FROM (SELECT * FROM {scan.parts[0].sql} LIMIT {LOOKED_AT})"
         rows, *found = scan.connection.sql(query).fetchall()[0]
-    full = [count == rows and 1 < values <= FEW_VALUES for count, values in zip(found[::2], found[1::2], strict=True)]
+    full = [count > ENOUGH * rows and 1 < n <= FEW_VALUES for count, n in zip(found[::2], found[1::2], strict=True)]
     choices = [scan.head[place] for place, could in zip(free, full, strict=True) if could]
     if choices:
         raise unrecognised_reward(scan.header, choices)

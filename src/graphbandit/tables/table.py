@@ -126,7 +126,7 @@ class Table:
             first = np.unique(codes, return_index=True)[1][codes]
             row = int((first != np.arange(len(codes))).argmax())
             title, name, before = self.title(column), names[codes[row]], self.place(int(first[row]))
-            raise ValueError(f"{self.where(row)}: {title} {name!r} is there already, in {before}; each may count once.")
+            raise ValueError(f"{self.where(row)}: {title} {name!r} is there already, in {before}; keep one of the two rows.")
 
     def compute(self, expression: str, *columns: str) -> Any:
         """Return what DuckDB makes of an expression with these columns, as a PyArrow column."""
