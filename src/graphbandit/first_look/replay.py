@@ -136,7 +136,7 @@ def _hits(split: Split, later: Ints, rng: np.random.Generator) -> list[tuple[int
 
 Progress = Callable[[str], None]
 EXPLORATION = (0.03, 0.3)
-OURS: dict[str, Sequence[Any]] = {"item_effects": (False, True), "exploration": (0.0, 0.1, 0.3, 1.0)}
+OURS: dict[str, Sequence[Any]] = {"exploration": (1.0, 0.0, 0.1, 0.3, 0.6, 2.0)}  # with effects of items where there are any
 ADAPTIVE = "AdaptiveGraphUCB"
 NO_GRAPH = "AdaptiveGraphUCB without the graph"
 ALONE = "LinUCB, each user alone"
