@@ -19,7 +19,7 @@ from .staleness import KERNEL_ROOMS, code_digest, file_digest
 PACKAGE = __name__.partition(".")[0]
 COMPILING = "graphbandit: compiling, once; this usually takes 5 to 20 seconds a policy."
 DECLARED = re.compile(r'^declare .*@"?([^"( ]+)', re.MULTILINE)
-LARGE = 40_000
+LARGE = 15_000
 """Characters of optimised intermediate code from which on compiled callers call a kernel by name."""
 _sizes: dict[str, int] = {}
 """Size of kernels, by the name of their code."""
