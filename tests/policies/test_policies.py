@@ -310,7 +310,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("horde-ts", {"period": 2.5}, "period must be a positive integer, but it is 2.5"),
     ("horde-eg", {"rate": -1}, "rate must be zero or a positive number"),
     ("horde-eg", {"period": 0}, "period must be a positive integer, but it is 0"),
-    ("club", {"deletion": "never"}, "deletion must be one of practice, theory, released"),
+    ("club", {"start": "never"}, "start must be one of auto, complete, random, graph"),
     ("sclub", {"alpha_theta": -1}, "alpha_theta must be zero or a positive number, but it is -1"),
     ("sclub", {"alpha_p": float("nan")}, "alpha_p must be zero or a positive number, but it is nan"),
     ("sclub", {"alpha_p": "inf"}, "alpha_p must be zero or a positive number, but it is 'inf'"),
