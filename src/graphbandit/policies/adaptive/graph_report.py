@@ -83,7 +83,7 @@ class Report:
         return self.verdict.sentence if self.rounds else "Nothing is known yet: no reward has been seen."
 
     def details(self) -> str:
-        """The weights of the models, the coverage of the intervals, and who is misled."""
+        """Return the weights of the models, the coverage of the intervals, and who is misled, in words."""
         kept = [kind for kind in self.weights if kind != "everyone" or isfinite(self.everyone)]
         shares = ", ".join(f"{kind} {self.weights[kind]:.0%}" for kind in kept)
         levels = " / ".join(f"{level:.0%}" for level in self.coverage)
@@ -99,7 +99,7 @@ class Report:
         return " ".join(parts)
 
     def as_table(self) -> dict[str, Any]:
-        """Everything as plain JSON values; NaN and infinity become None."""
+        """Return everything as plain JSON values; NaN and infinity become None."""
         table = asdict(self) | dict(without=self.without, difference=self.difference)
         table["coverage"] = {str(level): share for level, share in self.coverage.items()}
         table["trail"] = [step._asdict() for step in self.trail]
@@ -192,7 +192,7 @@ def misled_users(state: AdaptiveState, graph: UserGraph) -> tuple[Misled, ...]:
 
 
 def _plain(value: Any) -> Any:
-    """The value without NaN, infinity and NumPy types, which JSON does not have."""
+    """Return the value without NaN, infinity and NumPy types, which JSON does not have."""
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, list | tuple):

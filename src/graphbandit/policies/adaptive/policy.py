@@ -172,10 +172,12 @@ class AdaptiveGraphUCB(Policy):
         return float(self.state.rewards[3])
 
     def score(self, user: int, arms: Floats, items: Ints) -> Scores:
+        """Return the scores, the level included."""
         scores = super().score(user, arms, items)
         return Scores(scores.mean + self.level, scores.bonus)
 
     def score_many(self, requests: Requests, scores: Scores) -> None:
+        """Write the scores of many users, the level included."""
         super().score_many(requests, scores)
         scores.mean[:] += self.level
 
@@ -208,7 +210,8 @@ class AdaptiveGraphUCB(Policy):
         return float(np.sqrt(chdtri(self.dim, 1.0 - level)))
 
     def user_rows(self) -> dict[str, Any]:
-        own = {name: 0.0 for name in ("x_sum", "spread", "message", "gain")}
+        """Return the rows of a user without data: zeros."""
+        own = dict.fromkeys(("x_sum", "spread", "message", "gain"), 0.0)
         return observation_rows("seen") | link_rows("links") | own
 
     def forget_user(self, user: int) -> None:
@@ -217,6 +220,7 @@ class AdaptiveGraphUCB(Policy):
         solve_common(self.state.common)
 
     def follow_graph(self, users: Ints, changes: Changes) -> None:
+        """Solve the models with the graph afresh, if they are exact, or update these users one by one."""
         links = links_of(self.graph) if changes is None else change_links(self.state.links, changes)
         state = self.state._replace(
             links=links, evidence=self.state.evidence._replace(fade=self.state.keep ** (1.0 / self.n_users))
@@ -236,4 +240,5 @@ class AdaptiveGraphUCB(Policy):
             self.state = state._replace(joint=joint)
 
     def estimates(self, users: Ints) -> Floats:
+        """Return the means of the mixtures of these users."""
         return np.array([self.moments(user)[0] for user in users.tolist()]).reshape(len(users), self.dim)
