@@ -19,7 +19,7 @@ def smooth(graph: UserGraph, dim: int, *, gamma: float, seed: Seed = None) -> Fl
 
     The larger `gamma`, the more similar are neighbours. R is the random-walk Laplacian, so a row is
     an average over random walks on the graph. This is what the released code does (see the errata),
-    not the minimiser of the paper's eq. (19), which need not exist.
+    not the minimiser of the paper's eq. (19), which need not exist; `paper.synthetic.smooth_users` generates that.
 
     >>> from graphbandit import graphs
     >>> ring = graphs.watts_strogatz(12, 2, 0.0)

@@ -93,7 +93,7 @@ class GraphBanditRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self._learn(names, features, rewards)
 
     def partial_fit(self, X: Any, y: npt.ArrayLike) -> Self:
-        """Learn further rows, later than those before; the first call is `fit`."""
+        """Learn further rows, which are later in time than the rows learned so far; the first call is `fit`."""
         started = hasattr(self, "policy_")
         names, features, rewards = self._split(X, y, reset=not started)
         if not started:
@@ -183,7 +183,7 @@ def _with_users(graph: UserGraph | None, n: int) -> UserGraph:
 
 
 def _as_table(X: Any) -> Any:
-    """Return a DataFrame as it is, anything else as an array of two dimensions that may hold names."""
+    """Return a DataFrame unchanged, and anything else as a two-dimensional array, which may contain names."""
     if hasattr(X, "columns"):
         return X
     array = X if hasattr(X, "dtype") else np.asarray(X, dtype=object)  # a list of names and numbers would become text

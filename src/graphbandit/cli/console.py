@@ -73,7 +73,7 @@ def replace_unencodable_letters() -> None:
 def guarded(kept: Callable[[], str] = lambda: "nothing was written") -> Iterator[None]:
     """Print errors about bad input without a traceback, and exit with code 2.
 
-    On Ctrl-C, print what is `kept` and exit with code 130.
+    On Ctrl-C, print the sentence that `kept` returns, which says what is on disk, and exit with code 130.
     """
     try:
         yield
@@ -90,7 +90,7 @@ def guarded(kept: Callable[[], str] = lambda: "nothing was written") -> Iterator
 
 @contextmanager
 def service_errors(kept: Callable[[], str] = lambda: "nothing was written") -> Iterator[None]:
-    """Do as `guarded`, also for errors of the store and a missing extra `serve`."""
+    """Handle errors as `guarded` does, and also errors of the store and a missing extra `serve`."""
     with guarded(kept):
         try:
             from ..serving.store.database import Unavailable
@@ -153,7 +153,7 @@ class TableReader:
 
     @contextmanager
     def bar(self, quiet: bool) -> Iterator[None]:
-        """Show a bar for what is read inside; print what was guessed after it."""
+        """Show a progress bar while the block reads tables; then print which columns were guessed."""
         with progress_bar("reading", quiet) as self.show:
             yield
         for sentence in dict.fromkeys(self.said):

@@ -45,8 +45,8 @@ def fit(
 ) -> None:
     """Fit a model to a log that is larger than memory, which is streamed in order of time.
 
-    After an interruption, the same command continues. The folder is what `serve --model` begins with and a
-    policy's `load` opens.
+    After an interruption, the same command continues. `graphbandit serve --model` and a policy's `load` open the
+    folder.
     """
     from ..experiments.parallel import Engine, check_engine
     from ..recommending import fit as fit_here

@@ -16,7 +16,7 @@ from ..compute.arrays import Ints
 
 
 class DatasetError(ValueError):
-    """A data set is missing, damaged or not the named one; the message has the file and the line."""
+    """Error for a data set that is missing, damaged or another one; the message names the file and the line."""
 
 
 class Files:
@@ -76,8 +76,8 @@ class Files:
     ) -> list[npt.NDArray[Any]]:
         """Return the columns of a table with these PyArrow types, or raise a DatasetError that names the first bad line.
 
-        A good line matches `pattern`; in an error message, `expected` says that in words. Cells may be empty only if
-        `expected` is given.
+        A good line matches `pattern`. `expected` describes a good line in error messages; cells may be empty only if
+        it is given.
         """
         import pyarrow as pa  # slow to import
         from pyarrow import csv

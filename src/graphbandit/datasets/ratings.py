@@ -96,7 +96,7 @@ class Ratings:
     def densest(self, n_users: int, n_items: int) -> Ratings:
         """Return the `n_users` most active users, and the `n_items` items that they rated most.
 
-        Of equals, the one in the lower row is taken.
+        Ties are resolved in favour of the lower row.
 
         >>> Ratings([0, 1, 1, 2], [0, 0, 1, 1], [1, 2, 3, 4], user_ids=[7, 8, 9], item_ids=[3, 5]).densest(2, 1).value
         array([1., 2.])

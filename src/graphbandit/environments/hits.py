@@ -153,7 +153,7 @@ def consumers(positives: sparse.csr_array) -> Ints:
 
 
 def other_items(positives: sparse.csr_array, known: sparse.csr_array | None, negatives: Negatives) -> tuple[int, Ints]:
-    """Return how many items can be drawn as misses, and how many of them each user did not consume."""
+    """Return the number of items that can be drawn as misses, and how many of them each user did not consume."""
     drawn = consumers(positives) > 0 if negatives == "popular" else np.ones(positives.shape[1], dtype=bool)
     return int(drawn.sum()), drawn.sum() - (consumed_by(positives, known) != 0).astype(np.int64) @ drawn.astype(np.int64)
 

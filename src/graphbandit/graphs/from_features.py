@@ -107,7 +107,7 @@ def _approximate(features: Floats, k: int, seed: int) -> Ints:
 
 
 def _without_self(nearest: Ints) -> Ints:
-    """Leave out the user itself; among identical users it may be missing, or not be its own nearest."""
+    """Remove each user from its own list; among users with equal features, a list may lack the user or have it in any place."""
     own = nearest == np.arange(len(nearest))[:, None]
     own[~own.any(axis=1), -1] = True
     first = np.zeros_like(own)

@@ -53,7 +53,7 @@ Chart = Sequence[Panel]
 
 
 def curve(name: str, x: Any, runs: Floats, *, style: Any = "line", points: int = 200) -> Series:
-    """Return the mean over runs (rows) with its 95 % interval, thinned to what a page can show."""
+    """Return the mean over runs (rows) with its 95 % interval, at no more than `points` places."""
     mean, half = interval(np.asarray(runs, dtype=np.float64))
     keep = np.unique(np.linspace(0, len(mean) - 1, min(points, len(mean))).round().astype(int))
     mean, half = mean[keep], np.nan_to_num(half)[keep]

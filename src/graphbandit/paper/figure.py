@@ -75,7 +75,7 @@ class Figure:
 
     @property
     def heading(self) -> str:
-        """Return the title behind the numbers that the figure has in the paper."""
+        """Return the figure numbers of the paper, followed by the title."""
         if not self.numbers:
             return self.title
         *most, last = self.numbers

@@ -97,7 +97,7 @@ def chart(data: Data) -> Chart:
 
 
 def claims(data: Data) -> list[Claim]:
-    """Judge what the remark promises of the random-walk Laplacian, and denies the other two."""
+    """Judge what the remark says of the random-walk Laplacian and of the other two."""
     similar, dense = data["similarity"], data["density"]
     trend = {kind: slopes(runs, data["densities"]) for kind, runs in dense.items()}
     gains = {kind: slopes(runs, GAMMAS) for kind, runs in similar.items()}

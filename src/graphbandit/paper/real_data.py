@@ -31,7 +31,7 @@ WHOLE_NETFLIX = 480_000
 
 
 def ratings(name: str, settings: ReproduceSettings) -> tuple[str, datasets.Ratings]:
-    """Return what the first of these data sets that is there is called, and its content."""
+    """Return the title and the ratings of the first of these data sets that is on this machine."""
     there = [source for source in NAMES[name] if datasets.find(source, settings.data)]
     source = there[0] if there else NAMES[name][0]
     found = datasets.load(source, settings.data)

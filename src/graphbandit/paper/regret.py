@@ -67,7 +67,10 @@ def order(last: dict[str, Floats], first: str, second: str, said: str, reason: s
 
 
 def margin(last: dict[str, Floats], text: str, sides: Iterable[Floats], said: str, reason: str, comparisons: int = 1) -> Claim:
-    """Judge a statement that holds if all of these differences are below zero; so many of them can be above it at once."""
+    """Judge a statement that holds if all of these differences are below zero.
+
+    `comparisons` is the number of differences that can refute it at once.
+    """
     verdict = all_hold(below(side, comparisons=comparisons) for side in sides)
     return Claim(text, verdict, {name: estimate(values) for name, values in last.items()}, reason, said)
 

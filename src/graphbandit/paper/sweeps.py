@@ -157,7 +157,7 @@ def run_drawn(settings: ReproduceSettings) -> Data:
 
 
 def claims_drawn(data: Data) -> list[Claim]:
-    """Return nothing: a drawing claims nothing."""
+    """Return no claims: the figure is a drawing."""
     return []
 
 

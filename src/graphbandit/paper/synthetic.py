@@ -130,9 +130,9 @@ def symmetric_part(users: UserGraph) -> Floats:
 
 
 def equally_smooth(setting: Setting, users: UserGraph, seed: int, smoothness: float) -> environments.Linear:
-    """Return the environment whose users have this tr(ΘᵀℒΘ), by the choice of γ.
+    """Return the environment with the γ for which tr(ΘᵀℒΘ) has this value.
 
-    Isolated users count 1 each, whatever γ is; if these alone are too many, γ is the largest.
+    Every isolated user adds 1 to the trace, whatever γ is. If they alone exceed the value, γ is the largest allowed.
     """
     from scipy.optimize import brentq
 

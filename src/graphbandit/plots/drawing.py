@@ -187,7 +187,7 @@ def label_ends(axes: Any, ends: Iterable[tuple[float, str, str]], *, size: float
 
 
 def spaced(heights: list[float], gap: float) -> list[float]:
-    """Move ascending heights in [0, 1] as little as possible so that they are `gap` apart; touching ones move as one.
+    """Move ascending heights in [0, 1] as little as possible so that they are at least `gap` apart.
 
     Examples
     --------
@@ -230,7 +230,10 @@ def signed(value: float, _: object = None) -> str:
 
 
 def log_scale(axes: Any, axis: Literal["x", "y"] = "y") -> None:
-    """Make an axis logarithmic with plain numbers; one too short for the labels 1, 2 and 5 has ticks as if it were linear."""
+    """Make an axis logarithmic, with plain numbers as labels.
+
+    A short axis, on which few of the labels 1, 2 and 5 would lie, gets the ticks of a linear axis.
+    """
     from matplotlib.ticker import MaxNLocator, NullLocator
 
     axes.set(**{f"{axis}scale": "log"})

@@ -134,7 +134,7 @@ def main_taste(theta: npt.ArrayLike) -> tuple[Floats, float]:
 
 
 def taste_shades(values: npt.ArrayLike) -> list[str]:
-    """Return the colours of these coordinates as `tastes` draws them, for pages that draw themselves."""
+    """Return the colours that `tastes` gives to these coordinates, for a figure or a page with its own drawing."""
     require_matplotlib()
     import matplotlib
     from matplotlib.colors import to_hex

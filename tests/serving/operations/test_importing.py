@@ -41,7 +41,7 @@ def opened(folder: Path, policy: str = "adaptive") -> RecommendationService:
 
 
 def test_imported_rewards_are_learned_in_order_of_time_as_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importing, "ROWS", 4)
+    monkeypatch.setattr(importing, "REWARDS_PER_EVENT", 4)
     write_table(tmp_path / "events.parquet", history())
     service = opened(tmp_path)
     assert import_history(service, tmp_path / "events.parquet") == Imported(25, 2, 0, False)
@@ -61,7 +61,7 @@ def test_imported_rewards_are_learned_in_order_of_time_as_events(tmp_path: Path,
 def test_an_import_that_was_interrupted_goes_on_and_counts_nothing_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importing, "ROWS", 3)
+    monkeypatch.setattr(importing, "REWARDS_PER_EVENT", 3)
     monkeypatch.setattr(importing, "EVENTS_PER_TRANSACTION", 2)
     (tmp_path / "whole").mkdir()
     path = tmp_path / "events.csv"

@@ -69,12 +69,12 @@ class Eraser:
 
     def rewrite(self, event: Event) -> Event:
         """Return the event without the person, with a new chain if the event or any event before it has changed."""
-        found = self._without(event)
-        found = found._replace(chain=chain_of(self.chain, found))
-        if found != event and self.first is None:
+        rewritten = self._without(event)
+        rewritten = rewritten._replace(chain=chain_of(self.chain, rewritten))
+        if rewritten != event and self.first is None:
             self.first = event.seq
-        self.chain, self.at = found.chain, found.at
-        return found
+        self.chain, self.at = rewritten.chain, rewritten.at
+        return rewritten
 
     def new_row(self, row: int) -> int:
         """Return the new number of a row; -1 stays -1."""
@@ -85,14 +85,14 @@ class Eraser:
 
     def _without(self, event: Event) -> Event:
         before = self.changed
-        found = self._body(event)
-        if found is None:
+        rewritten = self._body(event)
+        if rewritten is None:
             self.changed += 1
             return Event(event.seq, EventKind.FORGOTTEN, self.at, "{}", items=0, epoch=event.epoch)
-        if found.kind == EventKind.DECIDED and found.key is not None and mentions(found.key[1:], self.name):
+        if rewritten.kind == EventKind.DECIDED and rewritten.key is not None and mentions(rewritten.key[1:], self.name):
             self.changed = before + 1  # once, if the body spoke of them as well
-            found = found._replace(key=None)  # not a hash of it, by which one could try names
-        return found._replace(user=None if found.user is None else self.new_row(found.user))
+            rewritten = rewritten._replace(key=None)  # not a hash of it, by which one could try names
+        return rewritten._replace(user=None if rewritten.user is None else self.new_row(rewritten.user))
 
     def _body(self, event: Event) -> Event | None:
         """Return the event with another body; None if nothing is left of it."""

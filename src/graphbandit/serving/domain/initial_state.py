@@ -1,4 +1,4 @@
-"""Initial graph, arms and policy, stored with the log so that it can be replayed alone."""
+"""Initial graph, arms and policy, stored with the log, so that a replay needs nothing else."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class InitialState:
 
     @property
     def users(self) -> list[str]:
-        """The ids of the graph's users, as strings."""
+        """Ids of the graph's users, as strings."""
         if self.model is not None:
             return self.model.load().names
         return [] if self.graph is None else [str(name) for name in self.graph.ids or range(self.graph.n_users)]
@@ -77,7 +77,7 @@ class InitialState:
 
     @property
     def policy_class(self) -> type[Policy]:
-        """The class of the policy that `make_policy` returns."""
+        """Class of the policy that `make_policy` returns."""
         if self.model is not None:
             return type(self.model.load().policy)
         return Stochastic if self.epsilon else policy_class(self.policy)

@@ -134,7 +134,7 @@ def _resolve(state: ServiceState, batch: AnyBatch) -> list[ResolvedRequest] | Va
 
 
 def decided(decisions: list[DecisionRecord], batch: AnyBatch, shadows: Sequence[Ranking | None] = ()) -> ProposedDecisions:
-    """Return the event of decisions that were requested together."""
+    """Return the proposal of decisions that were requested together, which are one event."""
     key = None if batch.idempotency_key is None else request_key(batch.idempotency_key)
     said = None if key is None else fingerprint(batch.requests)
     user = decisions[0].user if len(decisions) == 1 and decisions[0].newcomer is None else None
@@ -190,7 +190,7 @@ def put_user(state: ServiceState, user: str, edges: dict[str, float]) -> Propose
 
 
 def delete_user(state: ServiceState, user: str) -> ProposedChange:
-    """Forget a user."""
+    """Delete a user, with everything that was learned from it."""
     state.row(user)
     _check_with_policy(state.policy.removable_rows)
     return _change(EventKind.USER_DELETED, user=user)

@@ -61,18 +61,18 @@ class SavedModel:
         """Return (rows, dim) vectors with the context of each row in place of the average context."""
         found = plain.copy()
         for row, context in enumerate(contexts):
-            said = {name: value for name, value in (context or {}).items() if name != ATTRIBUTES}
-            if said:
-                found[row] = self.whole(plain[row : row + 1], self.context_vector(said))[0]
+            context_values = {name: value for name, value in (context or {}).items() if name != ATTRIBUTES}
+            if context_values:
+                found[row] = self.with_context(plain[row : row + 1], self.context_vector(context_values))[0]
         return found
 
-    def imported(self, plain: Floats, columns: Mapping[str, Sequence[Any]]) -> Floats:
+    def with_context_columns(self, plain: Floats, columns: Mapping[str, Sequence[Any]]) -> Floats:
         """Return (rows, dim) vectors with contexts that are given as columns."""
         import pyarrow as pa
 
-        return self.whole(plain, self.catalogue.features.context_rows(pa.table(dict(columns)), len(plain)))
+        return self.with_context(plain, self.catalogue.features.context_rows(pa.table(dict(columns)), len(plain)))
 
-    def whole(self, plain: Floats, context: Floats) -> Floats:
+    def with_context(self, plain: Floats, context: Floats) -> Floats:
         """Return (rows, dim) vectors with a context in them."""
         return self.catalogue.whole(plain, context)
 
@@ -132,13 +132,15 @@ def resolve_context(
         if request.attributes:
             raise InvalidRequest("attributes", f"attributes must be left out: {NO_SAVED_MODEL}.")
         return found
-    said: dict[str, Any] = dict(context or {})
-    if said:
-        found = found._replace(features=model.whole(named.features[found.versions], model.context_vector(said)))
+    context_values: dict[str, Any] = dict(context or {})
+    if context_values:
+        found = found._replace(
+            features=model.with_context(named.features[found.versions], model.context_vector(context_values))
+        )
     if attributes and found.name is not None:
         found = found._replace(near=model.near(found.name, attributes, named.rows, NEIGHBOURS))
-        said[ATTRIBUTES] = dict(attributes)
-    return found._replace(context=said or None)
+        context_values[ATTRIBUTES] = dict(attributes)
+    return found._replace(context=context_values or None)
 
 
 def newcomer_edges(

@@ -116,7 +116,7 @@ class ServiceState(PolicyWithShadow):
             return found
         return resolve_context(self, self.model, request, found)
 
-    def shown(self, versions: Sequence[int], contexts: Sequence[Mapping[str, Any] | None]) -> Floats:
+    def shown_vectors(self, versions: Sequence[int], contexts: Sequence[Mapping[str, Any] | None]) -> Floats:
         """Return (rows, dim) the vectors of versions as they were shown, each in its context."""
         plain = self.features[np.array(versions, dtype=np.int64)]
         return plain if self.model is None else self.model.vectors(plain, contexts)
@@ -235,7 +235,7 @@ class ServiceState(PolicyWithShadow):
             values = [reward.value for reward in learned]
             versions = [reward.version for reward in learned]
             in_context = any(reward.context for reward in learned)
-            features = self.shown(versions, [reward.context for reward in learned]) if in_context else None
+            features = self.shown_vectors(versions, [reward.context for reward in learned]) if in_context else None
             self.learn([reward.user for reward in learned], versions, values, features)
         rewards.clear()
 
@@ -255,7 +255,7 @@ class ServiceState(PolicyWithShadow):
             users, versions = np.array(body.users)[kept], np.array(body.versions)[kept]
             features = None
             if body.context is not None and self.model is not None:
-                features = self.model.imported(self.features[np.array(body.versions)], body.context)[kept]
+                features = self.model.with_context_columns(self.features[np.array(body.versions)], body.context)[kept]
             self.learn(users, versions, np.array(body.values)[kept], features)
 
     def _try_change(self, seq: int, change: Callable[[], None]) -> bool:

@@ -156,10 +156,12 @@ class PolicyWithShadow(NamedPolicy):
     def put_user(self, name: str, edges: Mapping[str, float]) -> int:
         """Add a user, or neighbours of one, in both policies."""
         is_grown = name not in self.rows and len(self.names) == self.policy.n_users
-        near = {self.rows[other]: weight for other, weight in edges.items() if other in self.rows and other != name}
+        neighbour_weights = {
+            self.rows[other]: weight for other, weight in edges.items() if other in self.rows and other != name
+        }
         row = super().put_user(name, edges)
         if is_grown:  # else the edges came one by one
-            self.change_shadow(lambda shadow: shadow.add_user(near))
+            self.change_shadow(lambda shadow: shadow.add_user(neighbour_weights))
         return row
 
     def join_many(self, names: Sequence[str]) -> None:

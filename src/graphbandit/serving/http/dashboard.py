@@ -35,7 +35,7 @@ HEADERS = {
 
 
 class PageFiles(StaticFiles):
-    """The files of the page, with headers that allow nothing else."""
+    """The files of the page, with a Content-Security-Policy that allows no other address."""
 
     def file_response(self, *given: Any, **options: Any) -> Response:
         """Return the response with a file, or 304 if the browser has it already."""

@@ -156,7 +156,7 @@ class Guard:
     def _check(self, method: str, path: str, headers: Mapping[bytes, bytes], close: Mapping[str, str]) -> None:
         """Raise `RejectedRequest` unless a request may be handled.
 
-        `close` has the header that closes a connection on which a body may follow.
+        `close` has the header that closes the connection if the request has a body, which is then not read.
         """
         if self._is_local and b"x-forwarded-for" in headers:
             reject(421, "authorization", "requests through a proxy need tokens: start the service with --token-file.", close)
@@ -301,8 +301,8 @@ def is_local(host: bytes) -> bool:
 def route_name(path: str) -> str:
     """Return the name under which a request is counted.
 
-    There are few names, whatever paths clients invent. The beginning of a path is enough, so that no path fills the
-    cache.
+    There are few names, whatever paths clients invent. Only the beginning of a path is passed, so that long paths do
+    not fill the cache.
     """
     parts = path.split("/")
     if path in PUBLIC_PATHS or path == "/metrics":

@@ -208,7 +208,7 @@ def reward_columns(service: RecommendationService, events: Sequence[Event]) -> C
             contexts.append(reward.context)
     names = ("decision", "time", "user", "arm", "place", "version", "reward", "source", "propensity")
     columns: Columns = {name: [row[k] for row in rows] for k, name in enumerate(names)}
-    features = state.shown(versions, contexts)
+    features = state.shown_vectors(versions, contexts)
     return columns | {f"x{k}": features[:, k].tolist() for k in range(state.dim)}
 
 

@@ -58,8 +58,8 @@ def forget_user(url: str, name: str, folder: Path, show: Show = lambda done, tot
         state = replay(store, restart_point(store, snapshots, initial))
         rows = [row for row, known in enumerate(state.names) if known == name]
         fixed = len(initial.users) if initial.model is not None else 0
-        begun = initial_state_without(initial, name)
-        content = None if begun is initial else begun.to_bytes()
+        new_initial = initial_state_without(initial, name)
+        content = None if new_initial is initial else new_initial.to_bytes()
         eraser = Eraser(name, rows, fixed, store.seed if content is None else seed_of(content))
         _erase(store, eraser, content, show)
         snapshots.remove_all()
@@ -68,7 +68,7 @@ def forget_user(url: str, name: str, folder: Path, show: Show = lambda done, tot
         if store.last:
             snapshots.write(*replay_from_zero(store).pack())
             store.database.vacuum()  # what a reader may have kept of the log from before
-        return Forgotten(bool(rows) or begun is not initial or eraser.changed > 0, eraser.changed)
+        return Forgotten(bool(rows) or new_initial is not initial or eraser.changed > 0, eraser.changed)
     finally:
         snapshots.close()
         store.close()

@@ -21,7 +21,7 @@ from ..domain.policy_changes import ProposedChange
 from .input_files import check_ids
 from .recommendation_service import RecommendationService
 
-ROWS = 1000
+REWARDS_PER_EVENT = 1000
 """Rewards of one event."""
 EVENTS_PER_TRANSACTION = 50
 """Events that are written in one transaction."""
@@ -73,10 +73,10 @@ def import_history(
         return Imported(0, 0, 0, True)
     table = read_table(path, EVENTS, **reading)
     table.check_columns("user", "item", "reward")
-    history, skipped = _checked(service, table, bool(reading.get("skip_bad")), reading.get("say"))
+    history, skipped = _read_history(service, table, bool(reading.get("skip_bad")), reading.get("say"))
     before = len(service.state.rows), service.state.rewards
     made: list[ProposedChange] = []
-    for draft, share in _parts(service, digest, history):
+    for draft, share in _missing_events(service, digest, history):
         made.append(ProposedChange(draft))
         if draft.body.startswith('{"join"') or len(made) == EVENTS_PER_TRANSACTION:
             service.commit(made)
@@ -99,7 +99,7 @@ def file_digest(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _checked(
+def _read_history(
     service: RecommendationService, table: Table, skip_bad: bool, say: Callable[[str], None] | None
 ) -> tuple[_History, int]:
     """Return the columns, and the number of skipped rows; everything is checked before anything is written."""
@@ -148,13 +148,13 @@ def _context(service: RecommendationService, table: Table, order: Ints) -> dict[
     return {name: table.data.column(name).take(order).to_pylist() for name in names}
 
 
-def _parts(service: RecommendationService, digest: str, history: _History) -> Iterator[tuple[Draft, float]]:
+def _missing_events(service: RecommendationService, digest: str, history: _History) -> Iterator[tuple[Draft, float]]:
     """Yield the events that are not in the log yet, and the share that is done after each."""
     state, total = service.state, len(history.user)
     present = np.zeros(len(history.names), dtype=bool)
     present[history.user[history.kept]] = True
     keys = [import_key(digest, f"u{start}") for start in range(0, len(history.names), USERS_PER_EVENT)]
-    keys += [import_key(digest, str(start)) for start in range(0, total, ROWS)]
+    keys += [import_key(digest, str(start)) for start in range(0, total, REWARDS_PER_EVENT)]
     known = set(service.store.with_keys(keys, EventKind.IMPORTED))  # that an earlier, interrupted import has written
     for start in range(0, len(history.names), USERS_PER_EVENT):
         key = import_key(digest, f"u{start}")
@@ -164,9 +164,9 @@ def _parts(service: RecommendationService, digest: str, history: _History) -> It
             yield _draft(ImportedRewards(join=new), key), 0.0
     rows = np.array([state.rows.get(name, -1) for name in history.names], dtype=np.int64)
     versions = np.array([state.arms.get(arm, -1) for arm in history.arm], dtype=np.int64)
-    for start in range(0, total, ROWS):
+    for start in range(0, total, REWARDS_PER_EVENT):
         key = import_key(digest, str(start))
-        kept = start + np.flatnonzero(history.kept[start : start + ROWS])
+        kept = start + np.flatnonzero(history.kept[start : start + REWARDS_PER_EVENT])
         if key in known or not len(kept):
             continue
         propensity = None if history.propensity is None else history.propensity[kept].tolist()
@@ -178,7 +178,7 @@ def _parts(service: RecommendationService, digest: str, history: _History) -> It
             propensities=None if propensity is None else [None if value != value else value for value in propensity],
             context={name: [column[row] for row in kept] for name, column in history.context.items()} or None,
         )
-        yield _draft(body, key), min(1.0, (start + ROWS) / total)
+        yield _draft(body, key), min(1.0, (start + REWARDS_PER_EVENT) / total)
 
 
 def _draft(body: ImportedRewards, key: str) -> Draft:

@@ -113,7 +113,7 @@ def replay_into(
         Called with the number of copied events, and the number of all events.
     """
     source, copy = EventStore(url), EventStore(target, alone=True)
-    initial = _changed(source.attach(), settings)
+    initial = _initial_state_with(source.attach(), settings)
     path = sqlite_path(target)
     if copy.exists() or (path is not None and path.exists()):
         source.close()
@@ -149,7 +149,7 @@ def replay_into(
     return ReplayedInto(state.seq, state.decisions, state.rewards, len(state.refused))
 
 
-def _changed(found: InitialState, settings: Mapping[str, Any]) -> InitialState:
+def _initial_state_with(found: InitialState, settings: Mapping[str, Any]) -> InitialState:
     """Return the initial state with these settings; params carry over only if the policy stays the same."""
     if found.model is not None:
         raise ValueError(
