@@ -124,7 +124,7 @@ def test_there_is_one_export_at_a_time(tmp_path: Path, monkeypatch: pytest.Monke
         assert begun.wait(60)
         for name in ("decisions", "rewards", "arms"):
             answer = server.http.get(f"/v1/export/{name}.parquet")
-            assert answer.status_code == 503 and answer.headers["retry-after"] == "10" and "one at a time" in answer.text
+            assert answer.status_code == 503 and answer.headers["retry-after"] == "10" and "only one can run" in answer.text
         recommend(server)  # others are served
         finish.set()
         assert first.result(60).status_code == 200
