@@ -37,7 +37,7 @@ from graphbandit.datasets.lastfm import tag_counts
 from graphbandit.environments import hits_from_tags
 from graphbandit.graph import UserGraph
 from graphbandit.policies import Policy
-from graphbandit.recommending.alike import Alike
+from graphbandit.recommending.similar_users import SimilarUsers
 from graphbandit.recommending.unknown_users import AverageUser, UnknownUsers
 
 SHARE, FIRST, LAST = 0.2, 10, 20
@@ -96,7 +96,7 @@ def lastfm(data: Path, seed: int, negatives: Any) -> World:
     tags: list[list[str]] = [[] for _ in range(ratings.n_users)]
     for user, tag in np.unique(np.column_stack([row, tagged[:, 2]]), axis=0).tolist():
         tags[user].append(str(tag))
-    attributes = Alike.read({"user": list(range(ratings.n_users)), "tags": tags}).vectors
+    attributes = SimilarUsers.read({"user": list(range(ratings.n_users)), "tags": tags}).vectors
 
     def offers(users: Ints, rng: np.random.Generator) -> tuple[Ints, Floats]:
         rounds = env.rounds_of(users.astype(np.int32), rng)
@@ -131,7 +131,7 @@ def movielens(data: Path, seed: int) -> World:
         return matrix.indices[places].astype(np.int64), matrix.data[places]
 
     arms = np.column_stack([np.ones(len(arms)), arms / np.sqrt((arms**2).sum(axis=1).mean())])
-    return World(graphs.empty(len(users)), arms, Alike.read(table).vectors, users, split(users, seed), offers)
+    return World(graphs.empty(len(users)), arms, SimilarUsers.read(table).vectors, users, split(users, seed), offers)
 
 
 # Options

@@ -25,7 +25,7 @@ from graphbandit.evaluation.estimators import Estimate
 from graphbandit.experiments import Experiment, Interval, Tuned
 from graphbandit.experiments.tune import Trial
 from graphbandit.first_look import FirstLook
-from graphbandit.first_look.replay import ADAPTIVE, ALONE, LiftInterval, LogRounds, Played
+from graphbandit.first_look.replay import ADAPTIVE, ALONE, LiftInterval, LogRounds, PolicyResult
 from graphbandit.graph_building import BuiltGraph, Candidate
 from graphbandit.leaderboard import LeaderboardSettings
 from graphbandit.leaderboard.board import Board
@@ -107,7 +107,7 @@ def built(name: str = "co-consumption", said: str = "Guessed nothing.") -> Built
 
 def look(said: str = "Guessed nothing.") -> FirstLook:
     rounds = LogRounds("rewards", np.zeros(1, int), np.zeros(1, int), np.ones(1), np.arange(30), [], [])
-    played = tuple(Played(name, {}, np.full(30, earned), None) for name, earned in ((ALONE, 0.2), (ADAPTIVE, 0.4)))
+    played = tuple(PolicyResult(name, {}, np.full(30, earned), None) for name, earned in ((ALONE, 0.2), (ADAPTIVE, 0.4)))
     lift = LiftInterval(0.2, 0.1, 0.3, 30, 30)
     facts: dict[str, Any] = dict(name="log.csv", n_events=9000, n_users=30, n_items=40, said=(said,), features="")
     parts: dict[str, Any] = dict(built=built(said=said), rounds=rounds, played=played, lifts={ALONE: lift}, by_group=())

@@ -27,7 +27,7 @@ from .replay import (
     SHARED,
     LiftInterval,
     LogRounds,
-    Played,
+    PolicyResult,
     UserGroup,
     clustered_interval,
     compete,
@@ -81,7 +81,7 @@ class FirstLook:
     features: str  # how items became vectors
     built: BuiltGraph
     rounds: LogRounds | None  # None if the log has propensities
-    played: tuple[Played, ...]
+    played: tuple[PolicyResult, ...]
     lifts: Mapping[str, LiftInterval]  # of our default over each other contender
     by_group: tuple[GroupLift, ...]  # of our default over the rival
     evaluation: Evaluation | None  # if the log has propensities
@@ -113,7 +113,7 @@ class FirstLook:
         return _best(self.played, lambda one: one.name not in (ADAPTIVE, NO_GRAPH)).name
 
     @property
-    def best(self) -> Played:
+    def best(self) -> PolicyResult:
         """The policy that earned the most of those that can be served."""
         return _best(self.played, lambda one: one.contender is not None)
 
@@ -343,7 +343,7 @@ def _best_description(found: Mapping[str, Floats], tuning: LogRounds, n_users: i
     return max(found.items(), key=lambda entry: earned(entry[1]))
 
 
-def _best(played: Sequence[Played], which: Callable[[Played], bool]) -> Played:
+def _best(played: Sequence[PolicyResult], which: Callable[[PolicyResult], bool]) -> PolicyResult:
     return max(filter(which, played), key=lambda one: float(one.reward.mean()))
 
 
@@ -356,13 +356,13 @@ def _group_lift(group: UserGroup, lift: Floats, user: Ints) -> GroupLift:
     return GroupLift(group.name, clustered_interval(lift[group.who], user[group.who]))
 
 
-def _learned(ours: Played) -> str:
+def _learned(ours: PolicyResult) -> str:
     if ours.name != ADAPTIVE or not isinstance(ours.policy, AdaptiveGraphUCB):
         return "No graph was used, so that nothing was learned of one."
     return ours.policy.report().details()
 
 
-def _favourites(log: Events, ours: Played, vectors: Floats, rewards: Floats) -> tuple[tuple[str, float], ...]:
+def _favourites(log: Events, ours: PolicyResult, vectors: Floats, rewards: Floats) -> tuple[tuple[str, float], ...]:
     """Return the five items that an average user is expected to like best; expected rewards within the range of rewards."""
     if ours.policy is None:
         return ()

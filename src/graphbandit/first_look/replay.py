@@ -186,7 +186,7 @@ CONTENDERS = (
 )
 
 
-class Played(NamedTuple):
+class PolicyResult(NamedTuple):
     """Mean reward of a contender, in every round."""
 
     name: str
@@ -208,12 +208,12 @@ class Played(NamedTuple):
 
 def compete(
     graph: UserGraph | None, features: Floats, tuning: LogRounds, rounds: LogRounds, n_users: int, progress: Progress
-) -> list[Played]:
+) -> list[PolicyResult]:
     """Let every contender learn the earlier events, choose in all rounds and learn from its choices."""
     joined = empty(n_users) if graph is None or not graph.n_edges else graph
     played = [
-        Played("at random", {}, np.array([values.mean() for values in rounds.rewards]), None),
-        Played(POPULAR, {}, popular(rounds, len(features)), None),
+        PolicyResult("at random", {}, np.array([values.mean() for values in rounds.rewards]), None),
+        PolicyResult(POPULAR, {}, popular(rounds, len(features)), None),
     ]
     for contender in CONTENDERS:
         if contender.needs_graph and not joined.n_edges:
@@ -223,7 +223,7 @@ def compete(
         tried = contender.settings()
         best = tried[0] if len(tried) == 1 or not len(tuning) else _tuned(contender, own, features, tuning, tried)
         policy = contender.make(own, features.shape[1], **best)
-        played.append(Played(contender.name, best, play(policy, features, rounds), policy, contender))
+        played.append(PolicyResult(contender.name, best, play(policy, features, rounds), policy, contender))
     return played
 
 

@@ -10,7 +10,7 @@
 | `catalogue_table` | the items of a recommender, from their table to vectors and attributes |
 | `behaviour` | vectors of items from who took what |
 | `user_names` | the users of a recommender and their edges before its policy is built |
-| `alike` | which users have attributes like those of a newcomer |
+| `similar_users` | which users have attributes like those of a newcomer |
 | `named_policy` | `NamedPolicy`: users and arms by name, filters, decisions; the service is built on it too |
 | `offered_arms` | the arms on offer, in order, as arrays |
 | `rank_everybody` | the best items of all users, streamed to a Parquet file |

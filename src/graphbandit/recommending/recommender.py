@@ -16,7 +16,6 @@ from ..tables import EDGES as EDGE_ROLES
 from ..tables import EVENTS, ITEMS, USERS, Reading, SaidColumns, Source, Table, read_table, split_columns, unmatched_ids
 from ..validate import check, count
 from . import recommender_file
-from .alike import EDGES, NEIGHBOURS, Alike
 from .behaviour import behaviour_vectors, unseen_items
 from .catalogue_table import CatalogueTable
 from .errors import UnknownName
@@ -27,6 +26,7 @@ from .open_recommendations import OpenRecommendations, Recommendation, check_rew
 from .policy_choice import PolicyChoice
 from .rank_everybody import Ids, RankAllOptions, rank_all
 from .requests import Request
+from .similar_users import EDGES, NEIGHBOURS, SimilarUsers
 from .user_names import UserNames, read_users
 
 CHUNK = 10_000  # events whose vectors are in memory at once
@@ -100,7 +100,7 @@ class Recommender:
         reading: Reading = dict(skip_bad=skip_bad, say=self.notes.append)
         self.user_names: UserNames = read_users(graph, **reading | {"columns": given["graph"]})
         self.catalogue = CatalogueTable.read(items, features, **reading | {"columns": given["items"]})
-        self.alike = None if users is None else Alike.read(users, **reading | {"columns": given["users"]})
+        self.alike = None if users is None else SimilarUsers.read(users, **reading | {"columns": given["users"]})
         self._named: NamedPolicy | None = None
         self._shown = OpenRecommendations()
         self._draws = np.random.default_rng(seed)

@@ -16,10 +16,10 @@ from ..policies.core.policy import policy_classes
 from ..policies.core.policy_file import POLICY_FILE
 from ..storage import archive
 from ..storage.archive import ArchiveError, Arrays
-from .alike import Alike
 from .catalogue_table import CatalogueTable
 from .features import Features
 from .named_policy import NamedPolicy
+from .similar_users import SimilarUsers
 from .user_names import UserNames
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def unpack(cls: type[R], header: dict[str, Any], arrays: Arrays, features: Any, 
     recommender.catalogue.transformer = features if header["own_transformer"] else None
     named = NamedPolicy(policy_class.unpack(header["policy"], _part(arrays, "policy.")), header["names"], header["gone"])
     named.restore_arms(header, arrays["vectors"])
-    recommender.alike = Alike.unpack(header, arrays) if "alike" in header else None
+    recommender.alike = SimilarUsers.unpack(header, arrays) if "alike" in header else None
     recommender.restore(header, named)
     return recommender
 

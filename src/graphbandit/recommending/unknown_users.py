@@ -2,7 +2,7 @@
 
 A newcomer is taken for an average user: θ = (Σ_i A_i + I)⁻¹ Σ_i b_i over the statistics of all
 users, that is, ridge regression on everybody's rewards, plus what the policy knows of the items.
-With attributes, the rewards of the users most alike (`alike.py`) move it away from the average:
+With attributes, the rewards of the users most alike (`similar_users.py`) move it away from the average:
 θ' = θ + (Σ_j w_j A_j + κ I)⁻¹ Σ_j w_j (b_j - A_j θ), where w_j are cosines. docs/howto/recommender.md has
 what this is worth, and what else was tried.
 """

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-GOODS = ("product", "offer", "ad", "business", "bookmark", "document", "content", "action")
-WORKS = ("movie", "film", "artist", "article", "song", "track", "book", "video", "news")
+PRODUCTS = ("product", "offer", "ad", "business", "bookmark", "document", "content", "action")
+CREATIVE_WORKS = ("movie", "film", "artist", "article", "song", "track", "book", "video", "news")
 NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
     "user": (
         ("user",),
@@ -23,8 +23,8 @@ NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
     "item": (
         ("item", "arm"),
         ("itemid", "armid", "iid"),
-        ("sku", "asin", *(f"{thing}id" for thing in (*GOODS, *WORKS))),
-        (*GOODS, *WORKS),
+        ("sku", "asin", *(f"{thing}id" for thing in (*PRODUCTS, *CREATIVE_WORKS))),
+        (*PRODUCTS, *CREATIVE_WORKS),
     ),
     "reward": (
         ("reward",),

@@ -41,7 +41,7 @@ class Reading(TypedDict, total=False):
     say: Callable[[str], None] | None  # called with sentences about what was guessed and skipped
 
 
-class Reason(NamedTuple):
+class BadRowRule(NamedTuple):
     """A fault of a row, as a sentence and as an SQL condition."""
 
     text: str
@@ -82,7 +82,7 @@ class Plan(NamedTuple):
     titles: dict[str, str]  # of the roles in the source
     said: tuple[str, ...]
     inner: list[str]  # what to select from a file
-    reasons: list[Reason]
+    reasons: list[BadRowRule]
     has_dates: bool
     is_distinct: bool  # whether identical rows are bad
     integers: frozenset[str]  # roles whose ids are integers
@@ -119,7 +119,7 @@ def plan_of(
             if kind.startswith(NESTED) or kind.endswith(NESTED):
                 raise ValueError(f"{scan.name}, column {title}: an id must be text or a number, but it is {kind}.")
             sql = as_id(raw, kind)
-            reasons.append(Reason(f"{title} is empty", f"{column} IS NULL", "NULL"))
+            reasons.append(BadRowRule(f"{title} is empty", f"{column} IS NULL", "NULL"))
         elif is_value:
             sql = as_number(raw, kind)
             may_be_empty = roles is not None and role in roles.may_be_empty
@@ -134,7 +134,7 @@ def plan_of(
                 "is not a date such as 2026-11-16 or 2026-11-16T12:30:00Z" if has_dates else "is not a time: a number or a date"
             )
             reasons += _empty_reasons(title, column, quoted(f"raw {place}"), rule)
-            reasons.append(Reason(f"{title} {rule}", f"NOT isfinite({column})", quoted(f"raw {place}")))
+            reasons.append(BadRowRule(f"{title} {rule}", f"NOT isfinite({column})", quoted(f"raw {place}")))
         names.append(name)
         inner += [f"{sql} AS {column}"] + [f"{raw} AS {quoted(f'raw {place}')}"] * (is_value or role == "time")
     for role, rule, condition in (
@@ -144,7 +144,7 @@ def plan_of(
     ):
         if role in found.positions:
             title = scan.head[found.positions[role]]
-            reasons.append(Reason(rule if role == "friend" else f"{title} {rule}", condition, role))
+            reasons.append(BadRowRule(rule if role == "friend" else f"{title} {rule}", condition, role))
     is_distinct = roles is not None and ("time" in found.positions or not roles.optional)
     inner.append(f"hash({', '.join(map(quoted, scan.head))}) AS key" if is_distinct else "0 AS key")
     titles = {role: scan.head[place] for role, place in found.positions.items()}
@@ -152,18 +152,18 @@ def plan_of(
     return Plan(names, titles, said, inner, reasons, has_dates, is_distinct, _integers(scan, titles))
 
 
-def _number_reasons(title: str, column: str, raw: str, limit: float, may_be_empty: bool) -> Iterator[Reason]:
+def _number_reasons(title: str, column: str, raw: str, limit: float, may_be_empty: bool) -> Iterator[BadRowRule]:
     empty, *others = _empty_reasons(title, column, raw, "is not a number")
     yield from others if may_be_empty else (empty, *others)
-    yield Reason(f"{title} is not finite", f"NOT isfinite({column})", raw)
-    yield Reason(f"{title} is larger than {limit:g} in size", f"abs({column}) > {limit}", raw)
+    yield BadRowRule(f"{title} is not finite", f"NOT isfinite({column})", raw)
+    yield BadRowRule(f"{title} is larger than {limit:g} in size", f"abs({column}) > {limit}", raw)
 
 
-def _empty_reasons(title: str, column: str, raw: str, rule: str) -> list[Reason]:
+def _empty_reasons(title: str, column: str, raw: str, rule: str) -> list[BadRowRule]:
     is_empty = f"NULLIF(CAST({raw} AS VARCHAR), '') IS NULL"
     return [
-        Reason(f"{title} is empty", is_empty, "NULL"),
-        Reason(f"{title} {rule}", f"{column} IS NULL AND NOT {is_empty}", raw),
+        BadRowRule(f"{title} is empty", is_empty, "NULL"),
+        BadRowRule(f"{title} {rule}", f"{column} IS NULL AND NOT {is_empty}", raw),
     ]
 
 

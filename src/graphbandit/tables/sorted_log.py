@@ -14,7 +14,7 @@ import numpy as np
 from ..compute.arrays import Flags, Floats, Ints
 from ..storage.atomic import write_text
 from .columns import EVENTS
-from .read import BATCH, TWICE, WIDTH, BadRows, Reason, plan_of, rejects
+from .read import BATCH, TWICE, WIDTH, BadRowRule, BadRows, plan_of, rejects
 from .scan import literal, open_scan, quoted, readable
 from .table import encode, record_of
 
@@ -107,7 +107,7 @@ class SortedLog:
         unknown, is_known = len(reasons) + 1, "item IN (SELECT name FROM known)"
         numbered = "SELECT *, {} AS file, row_number() OVER () AS record FROM ({})"
         parts = [numbered.format(k, self.plan.select(part.sql)) for k, part in enumerate(self.scan.parts)]
-        reasons.append(Reason(f"{self.plan.titles['item']} is not in the table of items", "", ""))
+        reasons.append(BadRowRule(f"{self.plan.titles['item']} is not in the table of items", "", ""))
         rows = f"SELECT *, reason = 0 AND NOT {is_known} AS is_unknown FROM ({' UNION ALL '.join(parts)})"
         checked = f"if(is_unknown, {unknown}, reason) AS reason, if(is_unknown, item, cell) AS cell"
         every, path = literal(self.folder / "rows.parquet"), literal(self.folder / SORTED)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...compute.arrays import Floats
-from ...recommending.alike import EDGES, NEIGHBOURS
 from ...recommending.errors import InvalidRequest
 from ...recommending.named_policy import Attributes, NamedPolicy
 from ...recommending.requests import AnyRequest, ResolvedRequest
+from ...recommending.similar_users import EDGES, NEIGHBOURS
 from ...validate import LARGEST_FEATURE
 
 if TYPE_CHECKING:

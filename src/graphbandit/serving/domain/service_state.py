@@ -19,10 +19,10 @@ from pydantic_core import from_json, to_json
 
 from ...compute.arrays import Floats, Ints
 from ...policies import Policy
-from ...recommending.alike import NEIGHBOURS
 from ...recommending.errors import Conflict, InvalidRequest
 from ...recommending.named_policy import Ranking
 from ...recommending.requests import AnyRequest, ResolvedRequest
+from ...recommending.similar_users import NEIGHBOURS
 from ...storage import archive
 from .events import (
     CONTROL,

@@ -1,4 +1,4 @@
-"""`Alike`: which users have attributes like those of a newcomer.
+"""`SimilarUsers`: which users have attributes like those of a newcomer.
 
 The numbers are chosen by measurement, as is this way before a linear map (docs/howto/recommender.md, "Users nobody has seen").
 """
@@ -21,10 +21,10 @@ EDGES = 10
 """The first of these: whom it is joined with at its first reward."""
 
 
-class Alike:
+class SimilarUsers:
     """Attributes of users as vectors, and the nearest among the known ones by cosine.
 
-    >>> alike = Alike.read({"user": ["ann", "bob", "eve"], "age": [20, 70, 22], "job": ["chef", "poet", "chef"]})
+    >>> alike = SimilarUsers.read({"user": ["ann", "bob", "eve"], "age": [20, 70, 22], "job": ["chef", "poet", "chef"]})
     >>> list(alike.near("eve", {"ann": 0, "bob": 1}, 1))
     [0]
     """
@@ -36,7 +36,7 @@ class Alike:
         self._place = {name: row for row, name in enumerate(names)}
 
     @classmethod
-    def read(cls, users: Source, **reading: Unpack[Reading]) -> Alike:
+    def read(cls, users: Source, **reading: Unpack[Reading]) -> SimilarUsers:
         """From a table with a column of users; every other column is an attribute."""
         table = read_table(users, USERS, name="users", **reading)
         table.check_columns("user")
@@ -90,7 +90,7 @@ class Alike:
         return {"alike": self.names, "alike_features": header}, packed | {"alike": self.vectors}
 
     @classmethod
-    def unpack(cls, header: Mapping[str, Any], arrays: Arrays) -> Alike:
+    def unpack(cls, header: Mapping[str, Any], arrays: Arrays) -> SimilarUsers:
         """Restore the object whose header and arrays `pack` returned."""
         prefix = "alike_features."
         own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
