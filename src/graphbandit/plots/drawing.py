@@ -224,11 +224,6 @@ def set_title(axes: Any, title: str, note: str = "", *, width: int = 60) -> None
     axes.set_title(text, loc="left", fontsize=12, fontweight="bold", color=INK, pad=9 + 13 * len(notes))
 
 
-def signed(value: float, _: object = None) -> str:
-    """Format a number with its sign, for an axis of differences."""
-    return f"{value:+,.6g}" if value else "0"
-
-
 def log_scale(axes: Any, axis: Literal["x", "y"] = "y") -> None:
     """Make an axis logarithmic, with plain numbers as labels.
 

@@ -120,11 +120,8 @@ class HttpConnection:
             connection.close()
             raise
         self._idle.append(connection)
-        seconds, response_lost = (
-            _seconds(response.headers.get("retry-after")),
-            response.status in (502, 504),
-        )  # answers of a proxy
-        return HttpResponse(response.status, _parsed(content), seconds, response_lost)
+        response_lost = response.status in (502, 504)  # answers of a proxy
+        return HttpResponse(response.status, _parsed(content), _seconds(response.headers.get("retry-after")), response_lost)
 
     def _connect(self) -> http.client.HTTPConnection:
         if self._is_secure:

@@ -229,8 +229,8 @@ def put_arm(
             raise InvalidRequest("columns", "columns must be given without features and attributes.")
         if state.model is None:
             raise InvalidRequest("columns", f"columns must be left out: {NO_SAVED_MODEL}.")
-        vector, openapi_parts = state.model.arm(arm, columns)
-        return _change(EventKind.ARM_PUT, arm=arm, features=vector.tolist(), attributes=dict(openapi_parts))
+        vector, told = state.model.arm(arm, columns)
+        return _change(EventKind.ARM_PUT, arm=arm, features=vector.tolist(), attributes=dict(told))
     if features is None:
         raise InvalidRequest("features", f"features are missing: {state.dim} numbers are needed.")
     if len(features) != state.dim:

@@ -240,7 +240,7 @@ def add_export(app: FastAPI) -> None:
 
         async def content() -> AsyncIterator[bytes]:
             async with exporting:
-                async for piece in export.throttled(pieces(service), async_service.stats.answered):
+                async for piece in export.throttled(pieces(service), async_service.stats.requests.total):
                     yield piece
 
         return StreamingResponse(content(), media_type=parquet)

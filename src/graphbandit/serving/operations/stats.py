@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -141,10 +142,8 @@ def percentiles(counts: Counts, shares: Sequence[int]) -> Floats:
            [2.  ]])
     """
     below, rows = np.cumsum(counts, axis=1), np.arange(len(counts))
-    lows, highs = (
-        np.array([0.0, *LATENCY_BOUNDS]),
-        np.array([*LATENCY_BOUNDS, LATENCY_BOUNDS[-1]]),
-    )  # more than a minute counts as one
+    lows = np.array([0.0, *LATENCY_BOUNDS])
+    highs = np.array([*LATENCY_BOUNDS, LATENCY_BOUNDS[-1]])  # more than a minute counts as one
     found = np.empty((len(shares), len(counts)))
     for k, share in enumerate(shares):
         rank = share * below[:, -1]  # in hundredths of a request: integers, which are compared exactly
@@ -157,6 +156,14 @@ def percentiles(counts: Counts, shares: Sequence[int]) -> Floats:
 def none_where_empty(values: Floats, counts: npt.NDArray[Any]) -> list[float | None]:
     """Return the values, with None where nothing was counted."""
     return [value if n else None for value, n in zip(values.tolist(), counts.tolist(), strict=True)]
+
+
+def counter_metric(name: str, text: str, labels: Sequence[str], counts: Iterable[Any]) -> CounterMetricFamily:
+    """Return pairs (values of the labels, count) as one metric."""
+    found = CounterMetricFamily(name, text, labels=labels)
+    for values, n in counts:
+        found.add_metric(values, n)
+    return found
 
 
 def histogram_metric(
@@ -208,30 +215,21 @@ class Stats(Collector):
             series.add_latencies(self._second, counts)
         self._second, self._times = second, [0] * len(counts)
 
-    def answered(self) -> int:
-        """Return the number of requests answered."""
-        return self.requests.total()
-
     def count_events(self, events: Sequence[Event]) -> None:
         """Count events that have been applied."""
         self.events.update([event.kind for event in events])
 
     def count_snapshot(self, written: bool, at: float | None = None) -> None:
         """Count a snapshot that was written, now or at another time, or that failed."""
+        self.snapshots += written and at is None
+        self.failed_snapshots += not written
         if written:
-            self.snapshots += at is None
-            self.snapshot_at = time.time() if at is None else at
-        else:
-            self.failed_snapshots += 1
+            self.snapshot_at = at or time.time()
 
     def count_decisions(self, n: int) -> None:
         """Count decisions that are new in the log."""
-        if not n:
-            return
         self.decisions += n
-        now = time.time()
-        for series in (self.seconds, self.minutes):
-            series.at(now)[DECISIONS] += n
+        self._add_to_series(n, 0, 0.0, 0.0)
 
     def count_rewards(self, rewards: Sequence[tuple[float, float]], duplicates: int = 0) -> None:
         """Count rewards that are new in the log, and duplicates.
@@ -246,12 +244,13 @@ class Stats(Collector):
         self.rewards += len(rewards)
         self.total += total
         self.shortfall += shortfall
+        self._add_to_series(0, len(rewards), total, shortfall)
+
+    def _add_to_series(self, *sums: float) -> None:
+        """Add decisions, rewards, their total and shortfall to the present step of both series."""
         now = time.time()
-        for series in (self.seconds, self.minutes):
-            sums = series.at(now)
-            sums[REWARDS] += len(rewards)
-            sums[TOTAL] += total
-            sums[SHORTFALL] += shortfall
+        for held in (self.seconds.at(now), self.minutes.at(now)):
+            held[:] = map(add, held, sums)
 
     def table(self, series: str | None = None, points: int | None = None) -> dict[str, Any]:
         """Return everything as JSON values, with the series "seconds", "minutes" or both."""
@@ -273,16 +272,10 @@ class Stats(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Yield the metrics for Prometheus."""
-        requests = CounterMetricFamily("graphbandit_requests", "Requests answered.", labels=["route", "status"])
-        for (route, status), n in self.requests.items():
-            requests.add_metric([route, str(status)], n)
-        yield requests
-        refused = CounterMetricFamily(
-            "graphbandit_refused", "Tokens and connections refused, connections closed.", labels=["reason"]
-        )
-        for reason, n in self.refused.items():
-            refused.add_metric([reason], n)
-        yield refused
+        requests = (((route, str(status)), n) for (route, status), n in self.requests.items())
+        yield counter_metric("graphbandit_requests", "Requests answered.", ("route", "status"), requests)
+        refused = (((reason,), n) for reason, n in self.refused.items())
+        yield counter_metric("graphbandit_refused", "Tokens and connections refused, connections closed.", ("reason",), refused)
         for name, n, text in (
             ("decisions", self.decisions, "Decisions in the log since the start."),
             ("rewards", self.rewards, "Rewards learned since the start."),
@@ -295,10 +288,8 @@ class Stats(Collector):
         ages = {} if self.snapshot_at is None else {"snapshot_age_seconds": max(0.0, time.time() - self.snapshot_at)}
         for name, value in (self.gauges | ages).items():
             yield GaugeMetricFamily(f"graphbandit_{name}", GAUGES[name], value=value)
-        kinds = CounterMetricFamily("graphbandit_logged_events", "Events written and applied, by kind.", labels=["kind"])
-        for kind, n in self.events.items():
-            kinds.add_metric([kind.name.lower()], n)
-        yield kinds
+        kinds = (((kind.name.lower(),), n) for kind, n in self.events.items())
+        yield counter_metric("graphbandit_logged_events", "Events written and applied, by kind.", ("kind",), kinds)
         yield histogram_metric("graphbandit_request_seconds", "Latency of requests by route.", self.routes, "route")
         yield histogram_metric("graphbandit_commit_seconds", "Time to write a group of events durably.", {"": self.commits})
         yield histogram_metric(
