@@ -7,41 +7,28 @@ from typing import Annotated, Any
 
 import typer
 
-from .console import (
-    Address,
-    Columns,
-    EngineName,
-    Events,
-    Graph,
-    Quiet,
-    Seed,
-    Settings,
-    SkipBad,
-    guarded,
-    parse_settings,
-    progress_bar,
-)
+from . import console
 
 
 def fit(
-    events: Events,
+    events: console.Events,
     arms: Annotated[Path, typer.Option(metavar="ARMS", help="A table: item, x0, x1, …, attributes.")],
     out: Annotated[Path, typer.Option(help="Folder of the model.")],
-    graph: Graph = None,
+    graph: console.Graph = None,
     policy: Annotated[str, typer.Option(help="Name of the policy.")] = "adaptive",
-    settings: Settings = None,
+    settings: console.Settings = None,
     epsilon: Annotated[float, typer.Option(help="Share of decisions that will be uniform.")] = 0.0,
-    seed: Seed = 0,
-    columns: Columns = None,
-    skip_bad: SkipBad = False,
+    seed: console.Seed = 0,
+    columns: console.Columns = None,
+    skip_bad: console.SkipBad = False,
     sums: Annotated[
         bool, typer.Option("--sums", help="Learn sums of each user at once: linucb, graphucb, graphucb-local.")
     ] = False,
-    engine: EngineName = "local",
-    address: Address = None,
+    engine: console.EngineName = "local",
+    address: console.Address = None,
     restart: Annotated[bool, typer.Option("--restart", help="Start again, and replace the content of the folder.")] = False,
     checkpoint_every: Annotated[float, typer.Option(min=0.0, help="Least number of seconds between two checkpoints.")] = 60.0,
-    quiet: Quiet = False,
+    quiet: console.Quiet = False,
 ) -> None:
     """Fit a model to a log that is larger than memory, which is streamed in order of time.
 
@@ -52,9 +39,9 @@ def fit(
     from ..recommending import fit as fit_here
     from ..tables import parse_columns
 
-    with guarded(lambda: f"what was learned is in {out}; the same command continues"):
+    with console.guarded(lambda: f"what was learned is in {out}; the same command continues"):
         options: dict[str, Any] = dict(
-            arms=arms, graph=graph, policy=policy, params=parse_settings(settings), epsilon=epsilon, seed=seed
+            arms=arms, graph=graph, policy=policy, params=console.parse_settings(settings), epsilon=epsilon, seed=seed
         )
         options |= dict(
             columns=parse_columns(columns), skip_bad=skip_bad, sums=sums, restart=restart, checkpoint_every=checkpoint_every
@@ -62,7 +49,7 @@ def fit(
         check_engine(engine, address)
         options["engine"] = Engine(engine, address)
         notes: list[str] = []
-        with progress_bar("fitting", quiet) as show:
+        with console.progress_bar("fitting", quiet) as show:
             options |= dict(say=notes.append, progress=lambda what, done, total: show(done, total, what))
             done = fit_here(events, out, **options)
         for sentence in dict.fromkeys(notes):

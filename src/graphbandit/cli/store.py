@@ -8,20 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .console import (
-    Columns,
-    Events,
-    Graph,
-    Items,
-    Quiet,
-    Settings,
-    SkipBad,
-    SnapshotFolder,
-    StoreUrl,
-    parse_settings,
-    progress_bar,
-    service_errors,
-)
+from . import console
 
 app = typer.Typer(no_args_is_help=True, help="Check the store of a service, make it smaller, forget a person.")
 
@@ -32,16 +19,18 @@ def main() -> None:
 
 
 @app.command()
-def verify(store: StoreUrl = "sqlite:///state.db", snapshots: SnapshotFolder = None, quiet: Quiet = False) -> None:
+def verify(
+    store: console.StoreUrl = "sqlite:///state.db", snapshots: console.SnapshotFolder = None, quiet: console.Quiet = False
+) -> None:
     """Check a whole store: gaps, checksums, keys, links, and every snapshot against a replay.
 
     The exit code is 1 if anything is wrong. A service may be using the store.
     """
-    with service_errors():
+    with console.service_errors():
         from ..serving.operations import verify as verification
         from ..serving.store.snapshots import snapshot_folder
 
-        with progress_bar("verifying", quiet) as show:
+        with console.progress_bar("verifying", quiet) as show:
             findings = verification.verify(
                 store, snapshot_folder(store, snapshots), lambda done, total: show(done, total, "events")
             )
@@ -58,18 +47,18 @@ def compact(
         str | None, typer.Option(metavar="DATE", help="Archive events before this day, as in 2026-01-31.")
     ] = None,
     keep_days: Annotated[float | None, typer.Option(min=0, help="Or: keep the events of this many days.")] = None,
-    store: StoreUrl = "sqlite:///state.db",
-    quiet: Quiet = False,
+    store: console.StoreUrl = "sqlite:///state.db",
+    quiet: console.Quiet = False,
 ) -> None:
     """Move old events into Parquet files, which the log then begins with.
 
     Their keys expire, and rewards for their decisions are refused. The service must be stopped.
     """
-    with service_errors():
+    with console.service_errors():
         from ..serving.operations import compaction
 
         moment = _moment(before, keep_days)
-        with progress_bar("archiving", quiet) as show:
+        with console.progress_bar("archiving", quiet) as show:
             done = compaction.compact(store, moment, lambda count, total: show(count, total, "events"))
         sizes = [f"{size / 1e6:,.1f} MB" for size in (done.before, done.after, done.archive)]
         typer.echo(f"{done.events:,} events were archived.")
@@ -92,19 +81,19 @@ def _moment(before: str | None, keep_days: float | None) -> int:
 @app.command("forget-user")
 def forget_user(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Id of the user.")],
-    store: StoreUrl = "sqlite:///state.db",
-    snapshots: SnapshotFolder = None,
-    quiet: Quiet = False,
+    store: console.StoreUrl = "sqlite:///state.db",
+    snapshots: console.SnapshotFolder = None,
+    quiet: console.Quiet = False,
 ) -> None:
     """Erase a person from log, archive and snapshots, as if they had never used the service.
 
     The service must be stopped. Backups are not changed. After an interruption, run the command again.
     """
-    with service_errors():
+    with console.service_errors():
         from ..serving.operations import forgetting
         from ..serving.store.snapshots import snapshot_folder
 
-        with progress_bar("erasing", quiet) as show:
+        with console.progress_bar("erasing", quiet) as show:
             folder = snapshot_folder(store, snapshots)
             done = forgetting.forget_user(store, name, folder, lambda count, total: show(count, total, "events"))
         if done.was_known:
@@ -117,23 +106,23 @@ def forget_user(
 def replay(
     to: Annotated[str, typer.Option("--to", metavar="URL", help="Address of the new store, which must be empty.")],
     policy: Annotated[str | None, typer.Option(help="Another policy; the same by default.")] = None,
-    settings: Settings = None,
+    settings: console.Settings = None,
     epsilon: Annotated[float | None, typer.Option(help="Share of decisions that are uniform; unchanged by default.")] = None,
-    store: StoreUrl = "sqlite:///state.db",
-    snapshots: SnapshotFolder = None,
-    quiet: Quiet = False,
+    store: console.StoreUrl = "sqlite:///state.db",
+    snapshots: console.SnapshotFolder = None,
+    quiet: console.Quiet = False,
 ) -> None:
     """Make a new store with the same events under another policy, which learns them.
 
     Decisions stay as they were made, and their ids are valid. A service may be using the old store.
     """
-    with service_errors():
+    with console.service_errors():
         from ..serving.operations.replay import replay_into
         from ..serving.store.snapshots import snapshot_folder
 
-        options = dict(policy=policy, epsilon=epsilon, params=parse_settings(settings) or None)
+        options = dict(policy=policy, epsilon=epsilon, params=console.parse_settings(settings) or None)
         new = {name: value for name, value in options.items() if value is not None}
-        with progress_bar("replaying", quiet) as show:
+        with console.progress_bar("replaying", quiet) as show:
             folder = snapshot_folder(to, snapshots)
             done = replay_into(store, to, folder, new, lambda count, total: show(count, total, "events"))
         typer.echo(f"{done.events:,} events: {done.decisions:,} decisions as they were made, {done.rewards:,} rewards learned.")
@@ -142,28 +131,28 @@ def replay(
 
 
 def import_events(
-    events: Events,
-    store: StoreUrl,
-    graph: Graph = None,
-    items: Items = None,
+    events: console.Events,
+    store: console.StoreUrl,
+    graph: console.Graph = None,
+    items: console.Items = None,
     policy: Annotated[str | None, typer.Option(help="Policy of a new store. Default: adaptive.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="Share of uniform decisions of a new store. Default: 0.")] = None,
-    snapshots: SnapshotFolder = None,
-    columns: Columns = None,
-    skip_bad: SkipBad = False,
-    quiet: Quiet = False,
+    snapshots: console.SnapshotFolder = None,
+    columns: console.Columns = None,
+    skip_bad: console.SkipBad = False,
+    quiet: console.Quiet = False,
 ) -> None:
     """Import past rewards into the log of a service, which must be stopped; graph and items are for a new store.
 
     After an interruption, the same command continues, and no reward counts twice.
     """
     flags = dict(graph=graph, items=items, store=store, policy=policy, epsilon=epsilon, snapshots=snapshots, columns=columns)
-    with service_errors(lambda: "what was imported is in the log; the same command continues"):
+    with console.service_errors(lambda: "what was imported is in the log; the same command continues"):
         from ..serving.operations import settings as service_settings
         from ..serving.server import import_into_store
 
         notes: list[str] = []
-        with progress_bar("importing", quiet) as show:
+        with console.progress_bar("importing", quiet) as show:
             settings = service_settings.load(flags | dict(skip_bad=skip_bad or None, history=events))
             done = import_into_store(settings, lambda share: show(round(100 * share), 100, events.name), notes.append)
         for sentence in dict.fromkeys(notes):

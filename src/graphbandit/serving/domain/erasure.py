@@ -12,23 +12,10 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
-from .events import (
-    DecisionRecord,
-    Event,
-    EventKind,
-    chain_of,
-    encode,
-    encode_decisions,
-    encode_record,
-    parse_body,
-    parse_decisions,
-    parse_fingerprint,
-    parse_import,
-    parse_retraction,
-    parse_reward,
-)
+from . import events
+from .events import Event, EventKind
 
-EMPTY_DECISION = DecisionRecord(-1, None, [], [], [], 0.0, 0.0, "")
+EMPTY_DECISION = events.DecisionRecord(-1, None, [], [], [], 0.0, 0.0, "")
 """An entry of a batch that was erased; it shows nothing."""
 
 
@@ -70,7 +57,7 @@ class Eraser:
     def rewrite(self, event: Event) -> Event:
         """Return the event without the person, with a new chain if the event or any event before it has changed."""
         rewritten = self._without(event)
-        rewritten = rewritten._replace(chain=chain_of(self.chain, rewritten))
+        rewritten = rewritten._replace(chain=events.chain_of(self.chain, rewritten))
         if rewritten != event and self.first is None:
             self.first = event.seq
         self.chain, self.at = rewritten.chain, rewritten.at
@@ -100,13 +87,13 @@ class Eraser:
             case EventKind.DECIDED:
                 return self._decided(event)
             case EventKind.REWARDED:
-                reward = parse_reward(event.body)
+                reward = events.parse_reward(event.body)
                 if self._is_persons(reward.user, reward.newcomer):
                     self._rewards.add(event.seq)
                     return None
-                return event._replace(body=encode(encode_record(reward._replace(user=self.new_row(reward.user)))))
+                return event._replace(body=events.encode(events.encode_record(reward._replace(user=self.new_row(reward.user)))))
             case EventKind.RETRACTED:
-                return None if parse_retraction(event.body).reward in self._rewards else event
+                return None if events.parse_retraction(event.body).reward in self._rewards else event
             case EventKind.IMPORTED:
                 return self._imported(event)
             case EventKind.USER_PUT | EventKind.USER_DELETED | EventKind.EDGE_PUT | EventKind.EDGE_DELETED:
@@ -116,7 +103,7 @@ class Eraser:
         return self._other(event)
 
     def _decided(self, event: Event) -> Event | None:
-        decisions = parse_decisions(event.body)
+        decisions = events.parse_decisions(event.body)
         kept = [not self._is_persons(one.user, one.newcomer) for one in decisions]
         left = sum(bool(one.arms) for one, is_kept in zip(decisions, kept, strict=True) if is_kept)
         if not left:
@@ -125,15 +112,15 @@ class Eraser:
             one._replace(user=self.new_row(one.user)) if is_kept else EMPTY_DECISION
             for one, is_kept in zip(decisions, kept, strict=True)
         ]
-        key, fingerprint = event.key, parse_fingerprint(event.body)
+        key, fingerprint = event.key, events.parse_fingerprint(event.body)
         if not all(kept):
             self.changed += 1
             key = None if key is not None and self.name in key else key
             fingerprint = None  # a hash of a request that named them
-        return event._replace(body=encode_decisions(records, fingerprint), items=left, key=key)
+        return event._replace(body=events.encode_decisions(records, fingerprint), items=left, key=key)
 
     def _imported(self, event: Event) -> Event:
-        body = parse_import(event.body)
+        body = events.parse_import(event.body)
         kept = [k for k, row in enumerate(body.users) if row not in self.rows]
         self.changed += len(kept) < len(body.users) or self.name in body.join
 
@@ -152,23 +139,23 @@ class Eraser:
         return event._replace(body=rest.encoded())
 
     def _changed_users(self, event: Event) -> Event | None:
-        body = parse_body(event.body)
+        body = events.parse_body(event.body)
         if self.name in (body.get("user"), body.get("a"), body.get("b")):
             return None
         if self.name in body.get("edges", {}):
             self.changed += 1
             del body["edges"][self.name]
-            return event._replace(body=encode(body))
+            return event._replace(body=events.encode(body))
         return event
 
     def _other(self, event: Event) -> Event:
         """Rewrite an event of another kind, which may have users by row, in `clusters`, but not by name."""
-        body = parse_body(event.body)
+        body = events.parse_body(event.body)
         if _names(body, self.name):
             raise ValueError(f"event {event.seq} names {self.name!r} in a way that cannot be erased; nothing was changed.")
         if isinstance(body.get("clusters"), list):
             body["clusters"] = [cluster for row, cluster in enumerate(body["clusters"]) if row not in self._vanishing]
-            return event._replace(body=encode(body))
+            return event._replace(body=events.encode(body))
         return event
 
 

@@ -148,9 +148,7 @@ class Guard:
         if has_body:
             receive = replay_body(await self._body(receive), receive)
         scope["app"] = self.app
-        endpoint = (
-            self._direct_endpoints.get(scope["path"]) if scope["method"] == "POST" else None
-        )  # most requests need no matching of routes
+        endpoint = self._direct_endpoints.get(scope["path"]) if scope["method"] == "POST" else None  # without matching routes
         await (endpoint or self._router)(scope, receive, send)
 
     def _check(self, method: str, path: str, headers: Mapping[bytes, bytes], close: Mapping[str, str]) -> None:
