@@ -120,7 +120,7 @@ def test_a_state_that_does_not_follow_the_log_is_not_used(tmp_path: Path, monkey
     with running(tmp_path, small_initial_state()) as server:
         monkeypatch.setattr(server.async_service.service.state, "apply", lambda events: 1 / 0)
         answer = server.http.post("/v1/recommendations", json={"user": "ann"})
-        assert answer.status_code == 503 and "restarted" in answer.text
+        assert answer.status_code == 503 and "restart the service" in answer.text
         assert server.has_ended() and isinstance(server.async_service.failed, DivergedState)
     with running(tmp_path) as server:
         assert server.http.get("/v1/state").json()["event"] == 1  # the log has what was written

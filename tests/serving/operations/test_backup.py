@@ -39,7 +39,7 @@ def check_copy(url: str, folder: Path, kept: list[str], given_up: list[str]) -> 
     fresh = decided(service, len(given_up) + 3)
     assert not set(fresh) & {*kept, *given_up}
     for name in given_up:
-        with pytest.raises(UnknownName, match=r"in this log. If it was made before an older copy"):
+        with pytest.raises(UnknownName, match=r"in this log. If the store was restored from an older backup"):
             service.reward([Reward(name, 1.0)])
     assert service.reward([Reward(kept[-1], 1.0)]).accepted == 1
     service.close()

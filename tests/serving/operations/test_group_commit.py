@@ -156,7 +156,7 @@ def test_work_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert answer.status_code == 422 and problem["loc"] == ["requests"] and "most_work" in problem["msg"]
         server.async_service.heavy_work = 120
         answer = server.http.post("/v1/recommendations", json={"user": "ann"})
-        assert answer.status_code == 503 and "wait already" in answer.text
+        assert answer.status_code == 503 and "are queued" in answer.text
         server.async_service.heavy_work = 0
 
 

@@ -80,7 +80,7 @@ def test_late_rewards_of_a_timeline_that_was_given_up_are_refused(tmp_path: Path
     for _ in range(30):
         service.recommend([Request("eve")])
     for name in given_up:
-        with pytest.raises(UnknownName, match=r"no decision .* in this log. If it was made before an older copy"):
+        with pytest.raises(UnknownName, match=r"no decision .* in this log. If the store was restored from an older backup"):
             service.reward([Reward(name, 1.0)])
     assert service.reward([Reward(kept, 1.0)]) == (1, 0)
     assert service.state.rewards == 1
