@@ -1,10 +1,9 @@
-"""The study behind docs/explanation/adaptive.md: regret, coverage, long runs, alpha and cost of AdaptiveGraphUCB.
+"""The study behind docs/explanation/adaptive.md: regret, coverage, long runs and cost of AdaptiveGraphUCB.
 
-    python benchmarks/adaptive.py [--parts regret coverage long real lastfm cost] [--seeds 20]
-        [--first-seed 0] [--long-horizon 10000] [--data DIR] [--workers 2]
+    python benchmarks/adaptive.py [--parts regret coverage long cost] [--seeds 20] [--first-seed 0]
+        [--long-horizon 10000] [--users 1000 …] [--workers 2]
 
-Prints Markdown; every part is a table of its own. `regret`, `coverage` and `long` take a few minutes
-each, `lastfm` about ten.
+Prints Markdown; every part is a table of its own, and takes a few minutes.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from __future__ import annotations
 import argparse
 import time
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,6 @@ from graphbandit import (
     GraphUCB,
     GraphUCBLocal,
     LinUCB,
-    Random,
     compare,
     environments,
     graphs,
@@ -32,8 +29,7 @@ from graphbandit import (
 )
 from graphbandit.compute.arrays import Floats
 from graphbandit.experiments.result import interval
-from graphbandit.leaderboard.worlds import WORLDS, World
-from graphbandit.policies.adaptive.policy import ALPHAS
+from graphbandit.leaderboard.worlds import WORLDS
 
 SYNTHETIC = [name for name, world in WORLDS.items() if not world.sources and world.horizon == 1000]
 STUCK = 0.02  # regret a round over the second half of a run
@@ -161,59 +157,10 @@ def long(seeds: range, workers: int, override: int | None) -> None:
     table([f"{len(seeds)} seeds", *policies, "adaptive, of the best other"], rows)
 
 
-def sourced(world: World, data: Path) -> Any:
-    """Return the world's function of the seed, with its data set."""
-    from graphbandit import datasets
-
-    for source in world.sources:
-        if path := datasets.find(source, data):
-            return partial(world.make, source, path.resolve())
-    raise SystemExit(f"{world.name} needs one of {', '.join(world.sources)}")
-
-
-def real(seeds: int, workers: int, data: Path) -> None:
-    """Compare with each fixed alpha in hindsight, in the same family of models."""
-    rows = []
-    for name in ("movielens", "netflix"):
-        fixed = {f"alpha {a:.2g}": partial(AdaptiveGraphUCB, alphas=[a], models=["graph"]) for a in ALPHAS}
-        extra: dict[str, Any] = {"GraphUCB, paper": GraphUCB, "LinUCB, ridge 0.1": partial(LinUCB, ridge=0.1)}
-        policies: dict[str, Any] = {"adaptive": AdaptiveGraphUCB, **fixed, **extra}
-        result = compare(policies, sourced(WORLDS[name], data), 1000, seeds=range(seeds), workers=workers)
-        last = {policy: result.regret[policy][:, -1] for policy in result.names}
-        best = min(fixed, key=lambda policy: last[policy].mean())
-        rows.append([name, cell(last["adaptive"]), f"{cell(last[best])} ({best})", ratio(last["adaptive"], last[best])])
-        rows[-1] += [cell(last[policy]) for policy in extra]
-    table(["world", "adaptive", "best fixed alpha", "ratio", *extra], rows)
-
-
-def lastfm(runs: int, workers: int, data: Path, rounds: int) -> None:
-    """Print the share of hits after 50,000 rounds in the setting of the report's Last.fm figure."""
-    make = sourced(WORLDS["lastfm"], data)
-    shuffled = graphs.shuffled(make(0).graph, seed=1)
-    policies: dict[str, Any] = {
-        "adaptive": AdaptiveGraphUCB,
-        "adaptive, half a deviation": partial(AdaptiveGraphUCB, exploration=0.5),
-        "adaptive, shuffled graph": lambda g, d: AdaptiveGraphUCB(shuffled, d),
-        "adaptive, without everyone": partial(AdaptiveGraphUCB, models=["alone", "graph"]),
-        "adaptive, no graph model": partial(AdaptiveGraphUCB, models=["alone", "everyone"]),
-        **{f"alpha {a:.2g}": partial(AdaptiveGraphUCB, alphas=[a], models=["graph"]) for a in ALPHAS[5:]},
-        "GraphUCBLocal, tuned": partial(GraphUCBLocal, alpha=3.0, sigma=0.4, ridge=0.1, preset="recommended", exploration=0.1),
-        "LinUCB per user": partial(LinUCB, radius="constant", exploration=0.1),
-        "LinUCB for all": partial(LinUCB, radius="constant", exploration=0.1, shared=True),
-        "Random": Random,
-    }
-    result = compare(policies, make, rounds, seeds=range(runs), workers=workers)
-    rows = []
-    for name in policies:
-        mean, half = interval(1 - result.regret[name][:, -1] / rounds)
-        rows.append([name, f"{float(mean):.3f} ± {float(half):.3f}", f"{np.median(result.seconds[name]) / rounds * 1e6:.0f}"])
-    table([f"Last.fm, {rounds:,} rounds, {runs} runs", "share of hits", "µs a round"], rows)
-
-
-def cost(rounds: int = 20_000) -> None:
+def cost(users: list[int], rounds: int = 20_000) -> None:
     """Print µs a round beside GraphUCBLocal, by users and by features."""
     rows = []
-    for n in (1_000, 10_000, 100_000, 1_000_000):
+    for n in users:
         local, adaptive = (micros_a_round(make, n, 10, rounds) for make in (GraphUCBLocal, AdaptiveGraphUCB))
         rows.append([f"{n:,}", f"{local:.1f}", f"{adaptive:.1f}", f"{adaptive / local:.1f}"])
     table(["users", "GraphUCBLocal, µs of processor time a round", "AdaptiveGraphUCB", "ratio"], rows)
@@ -241,22 +188,18 @@ def micros_a_round(make: Any, n: int, dim: int, rounds: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", nargs="+", default=["regret", "coverage", "long", "real", "lastfm", "cost"])
+    parser.add_argument("--parts", nargs="+", default=["regret", "coverage", "long", "cost"])
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=0, help="of the part long")
     parser.add_argument("--long-horizon", type=int, help="of the part long, in place of each world's own")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--runs", type=int, default=5, help="of Last.fm")
-    parser.add_argument("--rounds", type=int, default=50_000, help="of Last.fm")
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--users", nargs="+", type=int, default=[1_000, 10_000, 100_000, 1_000_000], help="of the part cost")
     o = parser.parse_args()
     parts: dict[str, Any] = {
         "regret": lambda: regret(o.seeds, o.workers),
         "coverage": lambda: coverage(o.seeds, o.workers),
         "long": lambda: long(range(o.first_seed, o.first_seed + o.seeds), o.workers, o.long_horizon),
-        "real": lambda: real(o.seeds, o.workers, o.data),
-        "lastfm": lambda: lastfm(o.runs, o.workers, o.data, o.rounds),
-        "cost": cost,
+        "cost": lambda: cost(o.users),
     }
     for part in o.parts:
         print(f"## {part}\n", flush=True)

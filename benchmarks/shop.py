@@ -157,8 +157,12 @@ def main() -> None:
     parser.add_argument("--signals", nargs="+", choices=SIGNALS, default=["ratings", "clicks-3"])
     parser.add_argument("--graphs", nargs="+", choices=GRAPHS, default=GRAPHS)
     parser.add_argument("--offer", nargs="+", choices=["catalogue", "candidates"], default=["catalogue"])
-    for name, value in {"users": 3_000, "items": 800, "events": 12, "rounds": 20_000, "runs": 4, "first-seed": 0}.items():
-        parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--users", type=int, default=3_000)
+    parser.add_argument("--items", type=int, default=800)
+    parser.add_argument("--events", type=int, default=12, help="of a user, in the log")
+    parser.add_argument("--rounds", type=int, default=20_000)
+    parser.add_argument("--runs", type=int, default=4)
+    parser.add_argument("--first-seed", type=int, default=0)
     for name, deviation in {"common": 0.4, "taste": 0.5, "quality": 0.3}.items():
         parser.add_argument(f"--{name}", type=float, default=deviation, help="standard deviation over items")
     parser.add_argument("--spread", type=float, default=1.2, help="of a logit, in units of a rating's")
