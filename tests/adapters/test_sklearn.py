@@ -173,7 +173,7 @@ def test_errors_are_sentences() -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"policy": "nothing"}, "policy must be one of random, "),
         ({"graph": 3}, "graph must be a UserGraph or None, but it is a int"),
-        ({"graph": FRIENDS, "user_column": None}, "user_column is None, which means one user, so graph must be None"),
+        ({"graph": FRIENDS, "user_column": None}, "graph must be None if user_column is None, which means a single user"),
         ({"user_column": "who"}, r"user_column must be a column of X, \[0, 1, 2\], but it is 'who'"),
         ({"user_column": 3}, "user_column must be a column of X"),
         ({"policy": "linucb", "params": {"ridge": -1}}, "ridge must be a positive number"),

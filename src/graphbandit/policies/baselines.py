@@ -1,6 +1,6 @@
 """Plain baselines: the mean of each item, and a ridge regression for each user on what the means do not explain.
 
-With ȳ the mean of all rewards so far and n the number of an item's observations, item j is worth Σ (y - ȳ) / (n + κ) more
+With ȳ the mean of all rewards up to y and n the number of an item's observations, item j is worth Σ (y - ȳ) / (n + κ) more
 than the average item. The rest, y - ȳ less that, is what a user's vector explains, with the friends' data at weight w:
 
     θ_i = (A_i + w Σ_friends A_f + ridge I)⁻¹ (b_i + w Σ_friends b_f).
@@ -106,9 +106,9 @@ class ItemMean(Baseline):
     --------
     >>> from graphbandit import graphs
     >>> policy = ItemMean(graphs.empty(2), 1)
-    >>> policy.update_many([0, 0, 1], [[1.0]] * 3, [5.0, 3.0, 4.0], items=[0, 1, 2])
+    >>> policy.update_many([0, 0, 1], [[1.0]] * 3, [3.0, 5.0, 4.0], items=[0, 1, 2])
     >>> policy.recommend(1, [[1.0]] * 3, items=[0, 1, 2])
-    0
+    1
     """
 
     def __init__(self, graph: UserGraph, dim: int, *, item_ridge: float = 5.0, seed: Seed = 0) -> None:
@@ -133,7 +133,7 @@ class FriendsRidge(Baseline):
     >>> policy = FriendsRidge(graphs.from_edges([(0, 1)]), 2)
     >>> policy.update_many([0, 0], [[1.0, 0.0], [0.0, 1.0]], [1.0, 0.0])
     >>> policy.recommend(1, [[1.0, 0.0], [0.0, 1.0]])  # what its friend likes
-    1
+    0
     """
 
     ranges = Policy.ranges | {"friends": NOT_NEGATIVE}

@@ -211,9 +211,9 @@ def test_a_policy_that_cannot_change_says_so(tmp_path: Path) -> None:
 
 def test_an_explanation_says_where_the_estimate_comes_from(tmp_path: Path) -> None:
     with running(tmp_path, small_initial_state("adaptive", params={"solver": "local"})) as server:
-        for user in ("ann", "bob", "ann", "bob", "ann"):
+        for user, value in (("ann", 1.0), ("bob", 0.0), ("ann", 0.0), ("bob", 1.0), ("ann", 0.5)):
             found = recommend(server, user=user)
-            reward(server, decision=found["decision"], value=1.0)
+            reward(server, decision=found["decision"], value=value)
         mine = server.http.get("/v1/users/ann/explanation").json()
         assert mine["own"] == {"rewards": 3} and len(mine["arms"]) == 5 and len(mine["estimate"]) == 2
         assert sum(mine["shares"].values()) == pytest.approx(1.0) and mine["shares"]["own"] > 0
@@ -222,9 +222,9 @@ def test_an_explanation_says_where_the_estimate_comes_from(tmp_path: Path) -> No
         assert other["shares"]["own"] == 0.0 and other["uncertain"]["overall"] > mine["uncertain"]["overall"]
         assert other["uncertain"]["arms"][0]["bonus"] >= other["uncertain"]["arms"][-1]["bonus"]
         past = server.http.get("/v1/users/ann/history", params={"limit": 3}).json()["events"]
-        assert [entry["kind"] for entry in past] == ["reward", "decision", "reward"] and past[0]["value"] == 1.0
+        assert [entry["kind"] for entry in past] == ["reward", "decision", "reward"] and past[0]["value"] == 0.5
         stats = server.http.get("/v1/stats").json()
-        assert stats["decisions"] == stats["rewards"] == 5 and stats["mean_reward"] == 1.0
+        assert stats["decisions"] == stats["rewards"] == 5 and stats["mean_reward"] == 0.5
         assert sum(stats["seconds"]["rewards"]) == 5 and stats["evidence"]["rounds"] == 5 and stats["latency_ms"]["p99"] > 0
         page = server.http.get("/v1/stats", params={"series": "minutes", "points": 75}).json()
         assert set(stats) - set(page) == {"seconds"} and page["minutes"]["latency_p99_ms"][-1] > 0
