@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .console import Columns, Graph, Items, SkipBad, SnapshotFolder, service_errors
+from .console import Columns, Graph, SkipBad, SnapshotFolder, service_errors
 
 DIVERGED_STATE = 3
 """Exit code of a service whose state does not match its log."""
@@ -16,8 +16,13 @@ DIVERGED_STATE = 3
 
 def serve(
     graph: Graph = None,
-    items: Items = None,
-    model: Annotated[Path | None, typer.Option(help="For a new store: a saved Recommender or the folder of a model.")] = None,
+    items: Annotated[
+        Path | None, typer.Option(metavar="ITEMS", help="For a new store: a table of items with x0, x1, …, and attributes.")
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="Or: a saved Recommender, which makes vectors from attributes, or the folder of a model."),
+    ] = None,
     history: Annotated[Path | None, typer.Option(metavar="EVENTS", help="Past rewards, to be imported once.")] = None,
     store: Annotated[str | None, typer.Option(metavar="URL", help="The database. Default: sqlite:///state.db.")] = None,
     require_existing: Annotated[bool, typer.Option("--require-existing", help="Refuse to begin a new log.")] = False,
